@@ -1,0 +1,26 @@
+//! What a job is and what may happen to it: pure, with no tokio, no SQL and no clock of its own.
+
+mod canonical;
+mod error;
+mod fingerprint;
+mod id;
+mod json;
+mod limits;
+mod name;
+mod next;
+mod record;
+mod retry;
+mod status;
+mod timestamp;
+
+pub use error::JobError;
+pub use fingerprint::Fingerprint;
+pub use id::{IdSource, JobId};
+pub use json::{Json, JsonError};
+pub use limits::{LimitError, Limits, within};
+pub use name::{Name, NameError, TenantId};
+pub use next::{Next, Outcome, Standing};
+pub use record::{Attempt, Event, Job, Progress, Record, Retention, Step};
+pub use retry::Retry;
+pub use status::{Command, Status, Transition};
+pub use timestamp::Timestamp;

@@ -1,0 +1,97 @@
+//! Job ids: ULIDs, so that the newest job has the greatest id.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Mutex;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use ulid::Ulid;
+
+use super::Timestamp;
+
+/// The id of a job: a ULID, 26 characters on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobId(Ulid);
+
+impl JobId {
+    /// Builds an id from its time and its 80 random bits.
+    pub fn from_parts(at: Timestamp, random: u128) -> Self {
+        Self(Ulid::from_parts(u64::try_from(at.as_millis()).unwrap_or(0), random))
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        // 26 characters hold two bits more than an id has: those that use them are other spellings.
+        let id = Ulid::from_string(text).map_err(|_| ())?;
+        if id.to_string().eq_ignore_ascii_case(text) { Ok(Self(id)) } else { Err(()) }
+    }
+}
+
+impl Serialize for JobId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for JobId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|()| serde::de::Error::custom(format!("{text:?} is not a job id")))
+    }
+}
+
+/// Makes ids that rise even inside one millisecond and when the clock steps back, so that "newest
+/// first" is the order in which this process accepted them.
+#[derive(Debug, Default)]
+pub struct IdSource {
+    /// A std mutex: held for a comparison, never across an await.
+    last: Mutex<Option<Ulid>>,
+}
+
+impl IdSource {
+    /// The next id, for this time and these random bits.
+    pub fn next(&self, now: Timestamp, random: u128) -> JobId {
+        let JobId(fresh) = JobId::from_parts(now, random);
+        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let id = match *last {
+            Some(last) if last >= fresh => last.increment().unwrap_or(fresh),
+            Some(_) | None => fresh,
+        };
+        *last = Some(id);
+        JobId(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_rise_inside_one_millisecond_and_when_the_clock_steps_back() {
+        let source = IdSource::default();
+        let ids: Vec<JobId> = [(5, 9), (5, 3), (4, 7), (6, 0)]
+            .into_iter()
+            .map(|(at, random)| source.next(Timestamp::from_millis(at), random))
+            .collect();
+        assert!(ids.is_sorted());
+        assert_eq!(ids.len(), ids.iter().collect::<std::collections::HashSet<_>>().len());
+    }
+
+    #[test]
+    fn id_reads_back_from_its_text() {
+        let id = JobId::from_parts(Timestamp::from_millis(1_763_000_000_000), 42);
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(id.to_string().to_lowercase().parse(), Ok(id));
+        assert_eq!(id.to_string().replacen('0', "8", 1).parse::<JobId>(), Err(()));
+        assert_eq!("not-an-id".parse::<JobId>(), Err(()));
+    }
+}

@@ -1,0 +1,81 @@
+//! JSON as it came: checked once, then carried as text.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
+use super::canonical::canonical;
+
+/// A JSON text: an input, a result or a step's output. Kept byte for byte, so that neither large
+/// numbers nor the order of keys change on the way to a handler.
+#[derive(Debug, Clone, Serialize)]
+#[serde(transparent)]
+pub struct Json(Box<RawValue>);
+
+/// Why a text or a value is not JSON that we take, or not of the type that was asked for.
+#[derive(Debug, thiserror::Error)]
+pub struct JsonError(#[from] serde_json::Error);
+
+impl JsonError {
+    pub(super) fn refused(reason: impl fmt::Display) -> Self {
+        Self(serde::de::Error::custom(reason))
+    }
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.classify() {
+            Category::Data => self.0.fmt(f),
+            Category::Io | Category::Syntax | Category::Eof => {
+                write!(f, "not valid JSON: {}", self.0)
+            }
+        }
+    }
+}
+
+impl Json {
+    /// Takes a JSON text.
+    pub fn from_text(text: impl Into<String>) -> Result<Self, JsonError> {
+        Ok(Self(RawValue::from_string(text.into())?))
+    }
+
+    /// Writes a value as JSON.
+    pub fn from_value(value: &(impl Serialize + ?Sized)) -> Result<Self, JsonError> {
+        Ok(Self(serde_json::value::to_raw_value(value)?))
+    }
+
+    /// `null`.
+    pub fn null() -> Self {
+        Self(RawValue::NULL.to_owned())
+    }
+
+    /// Reads it as a value.
+    pub fn to<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
+        Ok(serde_json::from_str(self.as_str())?)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+
+    /// One spelling for each value: see [`canonical`].
+    pub(super) fn canonical(&self) -> Result<String, JsonError> {
+        canonical(self.as_str())
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(Self)
+    }
+}

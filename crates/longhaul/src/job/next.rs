@@ -1,0 +1,178 @@
+//! What follows from the end of an attempt: a pure decision that every store makes the same way.
+
+use std::time::Duration;
+
+use super::{Command, JobError, Json, Timestamp};
+
+/// How an attempt ended, as its worker saw it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The handler returned a result.
+    Completed(Json),
+    /// The handler or the engine failed the attempt.
+    Failed {
+        /// Why; its `retryable` decides whether the job goes on.
+        error: JobError,
+        /// How long to wait before the next attempt, if there is one.
+        retry_in: Duration,
+    },
+    /// The handler stopped because the job was asked to.
+    Cancelled,
+    /// The replica is stopping; the attempt is given back uncharged.
+    Released,
+    /// The job sleeps; the attempt goes on afterwards, uncharged.
+    Sleep {
+        /// When it goes on.
+        until: Timestamp,
+    },
+}
+
+/// What the store knows of the attempt that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Its number, from 1.
+    pub attempt: u32,
+    /// How many the job may have.
+    pub max_attempts: u32,
+    /// Whether somebody asked the job to stop meanwhile.
+    pub cancel_requested: bool,
+}
+
+/// What becomes of the job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// It ends with this result.
+    Complete(Json),
+    /// It ends with this error.
+    Fail(JobError),
+    /// It ends as cancelled.
+    Stop,
+    /// It goes back in line.
+    PutBack {
+        /// When it is due.
+        run_at: Timestamp,
+        /// Why, if something went wrong.
+        error: Option<JobError>,
+        /// Whether the next claim counts as a further attempt.
+        charge: bool,
+    },
+}
+
+impl Outcome {
+    /// What becomes of a job whose attempt ended like this at `now`.
+    ///
+    /// A result that is there wins over a cancel that came too late to stop the work; in every
+    /// other case a cancelled job does not go on.
+    pub fn next(self, standing: Standing, now: Timestamp) -> Next {
+        let put_back = |run_at, error, charge| {
+            if standing.cancel_requested {
+                Next::Stop
+            } else {
+                Next::PutBack { run_at, error, charge }
+            }
+        };
+        match self {
+            Self::Completed(result) => Next::Complete(result),
+            Self::Cancelled => Next::Stop,
+            Self::Released => put_back(now, None, false),
+            Self::Sleep { until } => put_back(until, None, false),
+            Self::Failed { error, retry_in } => {
+                let error = error.in_attempt(standing.attempt);
+                if error.retryable && standing.attempt < standing.max_attempts {
+                    put_back(now.after(retry_in), Some(error), true)
+                } else if standing.cancel_requested {
+                    Next::Stop
+                } else {
+                    Next::Fail(error)
+                }
+            }
+        }
+    }
+}
+
+impl Next {
+    /// What becomes of a job whose worker let the lease run out.
+    pub fn after_lost_lease(standing: Standing, replica: &str, now: Timestamp) -> Self {
+        let error = JobError::worker_lost(replica, standing.attempt, standing.max_attempts);
+        Outcome::Failed { error, retry_in: Duration::ZERO }.next(standing, now)
+    }
+
+    /// The command that this is to the status machine.
+    pub fn command(&self) -> Command {
+        match self {
+            Self::Complete(_) => Command::Complete,
+            Self::Fail(_) => Command::Fail,
+            Self::Stop => Command::Stop,
+            Self::PutBack { .. } => Command::PutBack,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+    fn standing(attempt: u32, cancel_requested: bool) -> Standing {
+        Standing { attempt, max_attempts: 3, cancel_requested }
+    }
+
+    fn failed(error: JobError) -> Outcome {
+        Outcome::Failed { error, retry_in: Duration::from_millis(50) }
+    }
+
+    #[test]
+    fn retryable_error_goes_on_until_attempts_are_used_up() {
+        let next = failed(JobError::retryable("x")).next(standing(2, false), NOW);
+        let error = Some(JobError::retryable("x").in_attempt(2));
+        assert_eq!(
+            next,
+            Next::PutBack { run_at: Timestamp::from_millis(1_050), error, charge: true }
+        );
+        let next = failed(JobError::retryable("x")).next(standing(3, false), NOW);
+        assert_eq!(next, Next::Fail(JobError::retryable("x").in_attempt(3)));
+    }
+
+    #[test]
+    fn fatal_error_ends_the_job_at_once() {
+        assert!(matches!(
+            failed(JobError::fatal("x")).next(standing(1, false), NOW),
+            Next::Fail(_)
+        ));
+    }
+
+    #[test]
+    fn release_and_sleep_charge_nothing() {
+        for outcome in [Outcome::Released, Outcome::Sleep { until: Timestamp::from_millis(9_000) }]
+        {
+            assert!(matches!(
+                outcome.next(standing(3, false), NOW),
+                Next::PutBack { charge: false, error: None, .. }
+            ));
+        }
+    }
+
+    #[test]
+    fn job_that_kills_its_worker_fails_with_a_reason_that_says_so() {
+        let Next::Fail(error) = Next::after_lost_lease(standing(3, false), "r1", NOW) else {
+            panic!("should fail");
+        };
+        assert_eq!(error.code, "worker-lost");
+        assert!(error.message.contains("attempt 3 of 3"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn cancelled_job_never_goes_back_in_line(attempt in 1u32..5, kind in 0..4) {
+            let outcome = match kind {
+                0 => failed(JobError::retryable("x")),
+                1 => failed(JobError::fatal("x")),
+                2 => Outcome::Released,
+                _ => Outcome::Sleep { until: NOW },
+            };
+            prop_assert_eq!(outcome.next(standing(attempt, true), NOW), Next::Stop);
+        }
+    }
+}

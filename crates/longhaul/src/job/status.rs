@@ -1,0 +1,235 @@
+//! The status machine: one total function, and the table that the documentation prints from it.
+
+use serde::{Deserialize, Serialize};
+
+/// Where a job stands. Scheduled, backing off and sleeping are all `Pending` with a later `run_at`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// In line, or not due yet.
+    Pending,
+    /// A replica holds a lease on it.
+    Running,
+    /// Waits for a signal or for its children.
+    Waiting,
+    /// Ended with a result.
+    Completed,
+    /// Ended with an error.
+    Failed,
+    /// Ended because somebody asked.
+    Cancelled,
+}
+
+/// What can be asked of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// A replica takes the job for one attempt.
+    Claim,
+    /// The attempt ended with a result.
+    Complete,
+    /// The attempt ended with an error that ends the job.
+    Fail,
+    /// The attempt ended and the job goes on later: a retry, a sleep, a release, a lost lease.
+    PutBack,
+    /// The attempt ended because the job was asked to stop.
+    Stop,
+    /// The attempt ended until a signal arrives or children finish.
+    Wait,
+    /// What the job waited for has come.
+    Wake,
+    /// A caller wants the job to stop.
+    Cancel,
+    /// A caller wants a job that ended badly to go on from its last finished step.
+    Resume,
+    /// A caller wants a finished job forgotten.
+    Purge,
+}
+
+/// What a command does to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transition {
+    /// The job takes this status.
+    Move(Status),
+    /// The job stays as it is, and its worker is asked to stop.
+    Ask,
+    /// The job is what was asked for already; nothing changes. Whoever asks again because the first
+    /// answer got lost is told the same.
+    Keep,
+    /// The job is deleted.
+    Remove,
+    /// The status does not allow it; nothing changes.
+    Refuse,
+}
+
+impl Status {
+    /// Every status, in the order in which a job usually meets them.
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::Running,
+        Self::Waiting,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    /// What `command` does to a job that stands here.
+    pub fn on(self, command: Command) -> Transition {
+        use Command::{Cancel, Claim, Complete, Fail, Purge, PutBack, Resume, Stop, Wait, Wake};
+        use Transition::{Ask, Keep, Move, Refuse, Remove};
+        match self {
+            Self::Pending => match command {
+                Claim => Move(Self::Running),
+                Cancel => Move(Self::Cancelled),
+                Complete | Fail | PutBack | Stop | Wait | Wake | Resume | Purge => Refuse,
+            },
+            Self::Running => match command {
+                Complete => Move(Self::Completed),
+                Fail => Move(Self::Failed),
+                PutBack => Move(Self::Pending),
+                Stop => Move(Self::Cancelled),
+                Wait => Move(Self::Waiting),
+                Cancel => Ask,
+                Claim | Wake | Resume | Purge => Refuse,
+            },
+            Self::Waiting => match command {
+                Wake => Move(Self::Pending),
+                Cancel => Move(Self::Cancelled),
+                Claim | Complete | Fail | PutBack | Stop | Wait | Resume | Purge => Refuse,
+            },
+            Self::Completed => match command {
+                Purge => Remove,
+                Claim | Complete | Fail | PutBack | Stop | Wait | Wake | Cancel | Resume => Refuse,
+            },
+            Self::Failed => match command {
+                Resume => Move(Self::Pending),
+                Purge => Remove,
+                Claim | Complete | Fail | PutBack | Stop | Wait | Wake | Cancel => Refuse,
+            },
+            Self::Cancelled => match command {
+                Resume => Move(Self::Pending),
+                Purge => Remove,
+                Cancel => Keep,
+                Claim | Complete | Fail | PutBack | Stop | Wait | Wake => Refuse,
+            },
+        }
+    }
+
+    /// Whether the job has ended. Only `Resume` leads out of here, and never out of `Completed`.
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Self::Completed | Self::Failed | Self::Cancelled => true,
+            Self::Pending | Self::Running | Self::Waiting => false,
+        }
+    }
+
+    /// The word used on the wire and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Reads the word back.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Command {
+    /// Every command.
+    pub const ALL: [Self; 10] = [
+        Self::Claim,
+        Self::Complete,
+        Self::Fail,
+        Self::PutBack,
+        Self::Stop,
+        Self::Wait,
+        Self::Wake,
+        Self::Cancel,
+        Self::Resume,
+        Self::Purge,
+    ];
+
+    /// The word used in messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Claim => "claim",
+            Self::Complete => "complete",
+            Self::Fail => "fail",
+            Self::PutBack => "put back",
+            Self::Stop => "stop",
+            Self::Wait => "wait",
+            Self::Wake => "wake",
+            Self::Cancel => "cancel",
+            Self::Resume => "resume",
+            Self::Purge => "purge",
+        }
+    }
+}
+
+impl std::fmt::Display for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+
+    /// The table in ARCHITECTURE.md is this text: a change of the machine must show there too.
+    #[test]
+    fn architecture_shows_the_machine_as_it_is() {
+        let mut table = String::from("| status | command | becomes |\n| --- | --- | --- |\n");
+        for status in Status::ALL {
+            for command in Command::ALL {
+                let becomes = match status.on(command) {
+                    Transition::Move(next) => next.to_string(),
+                    Transition::Ask => format!("{status}, and its worker is asked to stop"),
+                    Transition::Keep => format!("{status}, as it is"),
+                    Transition::Remove => "deleted".to_owned(),
+                    Transition::Refuse => continue,
+                };
+                writeln!(table, "| {status} | {command} | {becomes} |").unwrap();
+            }
+        }
+        let page = include_str!("../../../../ARCHITECTURE.md");
+        assert!(page.contains(&table), "ARCHITECTURE.md should hold this table:\n\n{table}");
+    }
+
+    #[test]
+    fn terminal_is_final_except_by_resume_and_purge() {
+        for status in Status::ALL.into_iter().filter(|status| status.is_terminal()) {
+            for command in Command::ALL {
+                let changes = match status.on(command) {
+                    Transition::Move(_) | Transition::Ask | Transition::Remove => true,
+                    Transition::Keep | Transition::Refuse => false,
+                };
+                let resumes = command == Command::Resume && status != Status::Completed;
+                let may_change = resumes || command == Command::Purge;
+                assert_eq!(changes, may_change, "{status} {command}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_status_reads_back_from_its_word() {
+        for status in Status::ALL {
+            assert_eq!(Status::parse(status.as_str()), Some(status));
+        }
+        assert_eq!(Status::parse("done"), None);
+    }
+}
