@@ -1,0 +1,128 @@
+//! The contract between the engine and whatever keeps its jobs.
+//!
+//! Every method is one transaction and leaves no trace when it errs. What is acknowledged is
+//! synced. Methods that a worker calls carry its lease's epoch, and a superseded epoch gets
+//! [`StoreError::LeaseLost`]. Every method names a tenant, except the few that serve all of them:
+//! `claim`, `sweep` and `expire`. Stores hold no policy: what follows from an outcome is decided by
+//! [`crate::job::Outcome::next`], inside the store's transaction.
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod error;
+#[cfg(feature = "conformance")]
+pub mod faulty;
+pub mod sqlite;
+mod types;
+
+use async_trait::async_trait;
+
+pub use error::StoreError;
+pub use types::{
+    Checkpoint, Claim, Claimed, Filter, KindRoom, Lease, LeaseRef, NewJob, Page, PageRequest,
+    QueueState, Renewal, Report, Settled, Settlement, Start, Submitted,
+};
+
+use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
+
+/// Keeps jobs. Two implementations and their wrappers pass one conformance suite.
+#[async_trait]
+pub trait Store: Send + Sync {
+    // --- for callers ---
+
+    /// Accepts jobs, each on its own: one that is refused does not touch the others. Under a known
+    /// idempotency key the existing job is returned if the fingerprints are equal, and
+    /// [`StoreError::KeyReused`] otherwise.
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>>;
+
+    /// A job with its result and history. [`StoreError::Gone`] if it was deleted and is still
+    /// remembered.
+    async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError>;
+
+    /// Jobs that match, newest first.
+    async fn jobs(
+        &self,
+        tenant: &TenantId,
+        filter: &Filter,
+        page: &PageRequest,
+    ) -> Result<Page, StoreError>;
+
+    /// The job under an idempotency key.
+    async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError>;
+
+    /// A job's input.
+    async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError>;
+
+    /// A job's finished steps, in their order.
+    async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError>;
+
+    /// Cancels a pending or waiting job; asks the worker of a running one to stop, which makes its
+    /// phase `cancelling`. Asking again changes nothing, also once it has stopped.
+    async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError>;
+
+    /// Puts a failed or cancelled job back in line with its finished steps kept and as many further
+    /// attempts as it had at first.
+    async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError>;
+
+    /// Makes a new pending job `new_id` with the input of `id` and those of its finished steps that
+    /// come before `from_step` (all of them if none is named). [`StoreError::UnknownStep`] if the
+    /// job has no such step.
+    async fn fork(
+        &self,
+        tenant: &TenantId,
+        id: JobId,
+        new_id: JobId,
+        from_step: Option<&str>,
+    ) -> Result<Job, StoreError>;
+
+    /// Deletes a finished job with all that belongs to it. Its id is remembered as gone, its
+    /// idempotency key is free again.
+    async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError>;
+
+    /// The tenant's queues: all that have unfinished jobs or are paused, and their state.
+    async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError>;
+
+    /// Stops or restarts claims from one of the tenant's queues. Running jobs go on.
+    async fn pause_queue(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        paused: bool,
+    ) -> Result<(), StoreError>;
+
+    // --- for workers ---
+
+    /// Claims up to `want.limit` due jobs, rotating over tenants, each for `want.lease`. Charges
+    /// each an attempt, unless its last one was given back, and raises its epoch.
+    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError>;
+
+    /// Extends leases to `duration` from now.
+    async fn renew(
+        &self,
+        leases: Vec<LeaseRef>,
+        duration: std::time::Duration,
+    ) -> Result<Vec<Renewal>, StoreError>;
+
+    /// Records phases, each a transition, and the latest progress. Once a job was asked to stop its
+    /// phase is `cancelling` to the end.
+    async fn report(&self, reports: Vec<Report>) -> Vec<Result<(), StoreError>>;
+
+    /// Stores a step's output. The same again is fine; another output under a stored name is
+    /// [`StoreError::StepConflict`].
+    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError>;
+
+    /// Ends attempts. Saying it again, because the answer was lost, is fine.
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>>;
+
+    // --- for the house, over all tenants ---
+
+    /// Ends the attempts of up to `limit` jobs whose leases ran out. Returns them as they stand
+    /// now.
+    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError>;
+
+    /// Deletes up to `limit` finished jobs whose retention has ended, and forgets ids that have
+    /// been gone for long. Returns how many jobs were deleted.
+    async fn expire(&self, limit: usize) -> Result<usize, StoreError>;
+
+    /// The time that leases and retention go by.
+    fn now(&self) -> Timestamp;
+}
