@@ -1,0 +1,252 @@
+//! Keeps jobs in a SQLite file, or in memory.
+//!
+//! A file belongs to one process. One thread writes and two read, each with a connection of its own;
+//! callers on any runtime send them tasks and await the answers. See `writer` for how concurrent
+//! writes share a sync.
+
+mod aside;
+mod claim;
+mod columns;
+mod control;
+mod error;
+mod find;
+mod list;
+mod migrate;
+mod open;
+mod readers;
+mod row;
+mod settle;
+mod sql;
+mod submit;
+mod task;
+mod work;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+pub use open::{OpenError, inspect, version};
+
+use self::claim::Rotation;
+use self::error::Trouble;
+use self::readers::Readers;
+use self::task::Tx;
+use self::writer::Writer;
+use super::{
+    Checkpoint, Claim, Claimed, Filter, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal,
+    Report, Settled, Settlement, Store, StoreError, Submitted,
+};
+use crate::clock::Clock;
+use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
+
+/// A store in a SQLite file or in memory. Dropping it finishes what is queued and closes the file.
+// Fields are dropped in their order: the writer closes last, which empties the write-ahead log, and
+// only then the lock goes.
+pub struct SqliteStore {
+    /// None in memory, where the writer's connection is all there is.
+    readers: Option<Readers>,
+    writer: Writer,
+    clock: Clock,
+    rotation: Arc<Rotation>,
+    _lock: Option<File>,
+}
+
+impl SqliteStore {
+    /// Opens or creates the file. Whatever ran when it was last open is due at the next sweep:
+    /// nobody else can be running it.
+    pub fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let opened = open::open(path)?;
+        let io = |source| OpenError::Io { path: path.to_owned(), source };
+        Ok(Self {
+            writer: Writer::start(opened.writer, clock.clone(), Some(opened.marker)).map_err(io)?,
+            readers: Some(Readers::start(opened.readers, &clock).map_err(io)?),
+            clock,
+            rotation: Arc::default(),
+            _lock: Some(opened.lock),
+        })
+    }
+
+    /// A store that forgets everything when it is dropped.
+    pub fn memory(clock: Clock) -> Result<Self, OpenError> {
+        let conn = open::open_memory()?;
+        let io = |source| OpenError::Io { path: ":memory:".into(), source };
+        Ok(Self {
+            writer: Writer::start(conn, clock.clone(), None).map_err(io)?,
+            readers: None,
+            clock,
+            rotation: Arc::default(),
+            _lock: None,
+        })
+    }
+
+    async fn read<T, F>(&self, body: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&Tx<'_>) -> Result<T, Trouble> + Send + 'static,
+    {
+        match &self.readers {
+            Some(readers) => readers.call(body).await,
+            None => self.writer.call(body).await,
+        }
+    }
+
+    /// Writes items, each a task of its own: one that fails does not touch the others, and all that
+    /// are queued together share a commit.
+    async fn write_each<I, T>(
+        &self,
+        items: Vec<I>,
+        body: fn(&Tx<'_>, &I) -> Result<T, Trouble>,
+    ) -> Vec<Result<T, StoreError>>
+    where
+        I: Send + 'static,
+        T: Send + 'static,
+    {
+        let mut answers = Vec::with_capacity(items.len());
+        for item in items {
+            let (task, answer) = task::call(move |tx: &Tx<'_>| body(tx, &item));
+            answers.push(self.writer.send(task).await.map(|()| answer));
+        }
+        let mut results = Vec::with_capacity(answers.len());
+        for answer in answers {
+            results.push(match answer {
+                Ok(answer) => answer.await.unwrap_or_else(|_| Err(writer::gone())),
+                Err(error) => Err(error),
+            });
+        }
+        results
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+        self.write_each(jobs, submit::submit).await
+    }
+
+    async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |tx| find::record(tx, &tenant, id)).await
+    }
+
+    async fn jobs(
+        &self,
+        tenant: &TenantId,
+        filter: &Filter,
+        page: &PageRequest,
+    ) -> Result<Page, StoreError> {
+        let (tenant, filter, page) = (tenant.clone(), filter.clone(), *page);
+        self.read(move |tx| list::jobs(tx, &tenant, &filter, &page)).await
+    }
+
+    async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
+        let (tenant, key) = (tenant.clone(), key.to_owned());
+        self.read(move |tx| find::record_by_key(tx, &tenant, &key)).await
+    }
+
+    async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |tx| find::input(tx, &tenant, id)).await
+    }
+
+    async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |tx| find::steps(tx, &tenant, id)).await
+    }
+
+    async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
+        let tenant = tenant.clone();
+        self.writer.call(move |tx| control::cancel(tx, &tenant, id)).await
+    }
+
+    async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
+        let tenant = tenant.clone();
+        self.writer.call(move |tx| control::resume(tx, &tenant, id)).await
+    }
+
+    async fn fork(
+        &self,
+        tenant: &TenantId,
+        id: JobId,
+        new_id: JobId,
+        from_step: Option<&str>,
+    ) -> Result<Job, StoreError> {
+        let (tenant, from_step) = (tenant.clone(), from_step.map(str::to_owned));
+        self.writer
+            .call(move |tx| submit::fork(tx, &tenant, id, new_id, from_step.as_deref()))
+            .await
+    }
+
+    async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
+        let tenant = tenant.clone();
+        self.writer.call(move |tx| control::purge(tx, &tenant, id)).await
+    }
+
+    async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |tx| list::queues(tx, &tenant)).await
+    }
+
+    async fn pause_queue(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        paused: bool,
+    ) -> Result<(), StoreError> {
+        let (tenant, queue) = (tenant.clone(), queue.clone());
+        self.writer.call(move |tx| control::pause_queue(tx, &tenant, &queue, paused)).await
+    }
+
+    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+        let (want, rotation) = (want.clone(), Arc::clone(&self.rotation));
+        self.writer.call(move |tx| claim::claim(tx, &want, &rotation)).await
+    }
+
+    async fn renew(
+        &self,
+        leases: Vec<LeaseRef>,
+        duration: Duration,
+    ) -> Result<Vec<Renewal>, StoreError> {
+        self.writer.call(move |tx| work::renew(tx, &leases, duration)).await
+    }
+
+    async fn report(&self, reports: Vec<Report>) -> Vec<Result<(), StoreError>> {
+        self.write_each(reports, work::report).await
+    }
+
+    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError> {
+        self.writer.call(move |tx| work::checkpoint(tx, &checkpoint)).await
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+        self.write_each(settlements, settle::settle).await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+        self.writer.call(move |tx| settle::sweep(tx, limit)).await
+    }
+
+    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
+        let mut deleted = 0;
+        loop {
+            let left = limit - deleted;
+            match self.writer.call(move |tx| control::expire(tx, left)).await {
+                Ok((more, true)) if more < left => deleted += more,
+                Ok((more, _)) => return Ok(deleted + more),
+                Err(error) if deleted == 0 => return Err(error),
+                Err(_) => return Ok(deleted),
+            }
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}

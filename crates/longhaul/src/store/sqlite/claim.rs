@@ -1,0 +1,145 @@
+//! Claiming: who is next, over all tenants.
+//!
+//! One job per tenant and round, rotating: a tenant's 100,000 jobs do not delay another's one. Inside
+//! a tenant the least rank goes first, over all of its kinds. The cost is a few seeks per tenant visited
+//! and does not grow with what is pending, scheduled, paused or finished, nor with queues, nor with
+//! tenants that only have jobs of other kinds.
+
+mod line;
+mod tenants;
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::aside::or_set_aside;
+use super::columns::limit;
+use super::error::Trouble;
+use super::row::{PRIORITY_POINT_MS, Row};
+use super::task::Tx;
+use super::{find, sql};
+use crate::job::{Command, Name, Timestamp, Transition};
+use crate::store::{Claim, Claimed, Lease, StoreError};
+use line::TenantLine;
+use tenants::Tenants;
+
+/// Jobs whose time has come that a claim puts in line; the next claim takes the rest.
+const PROMOTED_MAX: usize = 1_000;
+
+/// The tenant that was served last. Only a hint for fairness: nothing is lost with it.
+#[derive(Debug, Default)]
+pub(super) struct Rotation(
+    /// A std mutex: only the writer's thread takes it.
+    Mutex<String>,
+);
+
+/// Claims what there is room for.
+pub(super) fn claim(tx: &Tx<'_>, want: &Claim, rotation: &Rotation) -> Result<Claimed, Trouble> {
+    let promoted_max = limit(PROMOTED_MAX.max(want.limit));
+    tx.run(sql::PROMOTE_DUE, [tx.now.as_millis(), promoted_max, PRIORITY_POINT_MS])?;
+    let mut last_served = rotation.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let picked = Picker::new(tx, want).pick(&mut last_served)?;
+    let mut leases = Vec::with_capacity(picked.len());
+    for seq in picked {
+        leases.extend(or_set_aside(tx, seq, take(tx, seq, want))?);
+    }
+    let next_due_at: Option<i64> = tx.one(sql::NEXT_DUE, [], |row| row.get(0))?.flatten();
+    Ok(Claimed { leases, next_due_at: next_due_at.map(Timestamp::from_millis) })
+}
+
+/// What is left to pick while a claim runs.
+struct Picker<'a> {
+    tx: &'a Tx<'a>,
+    /// How many more in all.
+    left: usize,
+    /// How many more of each kind.
+    room: HashMap<&'a str, usize>,
+}
+
+impl<'a> Picker<'a> {
+    fn new(tx: &'a Tx<'a>, want: &'a Claim) -> Self {
+        let room = want.kinds.iter().map(|kind| (kind.kind.as_str(), kind.room)).collect();
+        Self { tx, left: want.limit, room }
+    }
+
+    /// The jobs to take, in their order. Starts after the tenant that was served last.
+    fn pick(mut self, last_served: &mut String) -> rusqlite::Result<Vec<i64>> {
+        let mut picked = Vec::new();
+        let mut served = Vec::new();
+        // The first round finds the tenants on its way, and no more of them than it needs.
+        let mut tenants = Tenants::after(self.tx, last_served, self.room.keys().copied())?;
+        while self.has_room()
+            && let Some((tenant, kinds)) = tenants.next(&self.room)?
+        {
+            let mut line = TenantLine::new(tenant, kinds);
+            if let Some(seq) = self.pick_from(&mut line)? {
+                picked.push(seq);
+                last_served.clone_from(&line.tenant);
+                served.push(line);
+            }
+        }
+        while self.has_room() && !served.is_empty() {
+            let mut still_in_line = Vec::with_capacity(served.len());
+            for mut line in served {
+                if let Some(seq) = self.pick_from(&mut line)? {
+                    picked.push(seq);
+                    last_served.clone_from(&line.tenant);
+                    still_in_line.push(line);
+                }
+            }
+            served = still_in_line;
+        }
+        Ok(picked)
+    }
+
+    fn has_room(&self) -> bool {
+        self.left > 0 && self.room.values().any(|room| *room > 0)
+    }
+
+    /// The tenant's next job of a kind that has room.
+    fn pick_from(&mut self, line: &mut TenantLine<'a>) -> rusqlite::Result<Option<i64>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let Some((kind, seq)) = line.pop(self.tx, &self.room)? else { return Ok(None) };
+        if let Some(room) = self.room.get_mut(kind) {
+            *room = room.saturating_sub(1);
+        }
+        self.left -= 1;
+        Ok(Some(seq))
+    }
+}
+
+/// Gives the job to the replica that asks. Reads all of it before it writes.
+fn take(tx: &Tx<'_>, seq: i64, want: &Claim) -> Result<Lease, Trouble> {
+    let mut row = Row::load(tx, seq)?;
+    let Transition::Move(status) = row.job.status.on(Command::Claim) else {
+        let (status, command) = (row.job.status, Command::Claim);
+        return Err(StoreError::WrongStatus { status, command }.into());
+    };
+    // A first attempt has no steps to go on from, unless it was forked with some.
+    let may_have_steps = row.epoch > 0 || row.job.forked_from.is_some();
+    let input = find::input_of(tx, seq)?;
+    let steps = if may_have_steps { find::steps_of(tx, seq)? } else { Vec::new() };
+    let expires_at = tx.now.after(want.lease);
+    row.job.status = status;
+    row.job.phase = None;
+    if row.charge {
+        row.job.attempt += 1;
+        row.job.progress = None;
+    }
+    row.charge = true;
+    row.epoch += 1;
+    row.replica = Some(want.replica.clone());
+    row.lease_until = Some(expires_at);
+    row.job.started_at = row.job.started_at.or(Some(tx.now));
+    if row.job.code_version.is_none() {
+        row.job.code_version = code_version(want, &row.job.kind);
+    }
+    row.record(tx.now, None);
+    row.save(tx)?;
+    Ok(Lease { epoch: row.epoch, expires_at, input, steps, job: row.job })
+}
+
+fn code_version(want: &Claim, kind: &Name) -> Option<String> {
+    want.kinds.iter().find(|room| room.kind == *kind).and_then(|room| room.code_version.clone())
+}

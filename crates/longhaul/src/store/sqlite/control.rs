@@ -1,0 +1,132 @@
+//! What callers and the house do to jobs: cancel, resume, delete; and to queues.
+
+use std::time::Duration;
+
+use rusqlite::params;
+
+use super::columns::{limit, millis};
+use super::error::Trouble;
+use super::row::{PRIORITY_POINT_MS, Row};
+use super::task::Tx;
+use super::{find, sql};
+use crate::job::{Command, Job, JobId, Name, TenantId, Transition};
+use crate::store::StoreError;
+
+/// How long a deleted job is remembered as gone.
+const TOMBSTONES_KEPT: Duration = Duration::from_hours(30 * 24);
+/// Rows that one transaction deletes before it leaves the rest to the next: a job may have thousands
+/// of steps.
+const EXPIRED_ROWS_MAX: usize = 20_000;
+/// What a job's phase is from when it was asked to stop until it does.
+const CANCELLING: &str = "cancelling";
+
+/// Cancels a job, or asks its worker to stop.
+pub(super) fn cancel(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Job, Trouble> {
+    let mut row = find::row(tx, tenant, id)?;
+    match row.job.status.on(Command::Cancel) {
+        Transition::Move(status) => {
+            row.job.status = status;
+            row.job.phase = None;
+            row.finish(tx.now);
+        }
+        Transition::Keep => return Ok(row.job),
+        Transition::Ask if row.job.cancel_requested_at.is_some() => return Ok(row.job),
+        Transition::Ask => row.job.phase = Some(CANCELLING.to_owned()),
+        Transition::Refuse | Transition::Remove => return refuse(&row, Command::Cancel),
+    }
+    row.job.cancel_requested_at = Some(tx.now);
+    row.record(tx.now, None);
+    row.save(tx)?;
+    Ok(row.job)
+}
+
+/// Puts a job that ended badly back in line.
+pub(super) fn resume(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Job, Trouble> {
+    let mut row = find::row(tx, tenant, id)?;
+    let Transition::Move(status) = row.job.status.on(Command::Resume) else {
+        return refuse(&row, Command::Resume);
+    };
+    let further = row.attempts_allowed();
+    row.attempt_base = row.job.attempt;
+    row.charge = true;
+    row.job.max_attempts = row.job.attempt.saturating_add(further);
+    row.job.status = status;
+    row.job.phase = None;
+    row.job.run_at = tx.now;
+    row.job.error = None;
+    row.job.completed_at = None;
+    row.job.expires_at = None;
+    row.job.cancel_requested_at = None;
+    row.record(tx.now, None);
+    row.save(tx)?;
+    Ok(row.job)
+}
+
+/// Deletes a finished job.
+pub(super) fn purge(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<(), Trouble> {
+    let row = find::row(tx, tenant, id)?;
+    match row.job.status.on(Command::Purge) {
+        Transition::Remove => {
+            delete(tx, row.seq, tenant.as_str(), &id.to_string())?;
+            Ok(())
+        }
+        Transition::Move(_) | Transition::Ask | Transition::Keep | Transition::Refuse => {
+            refuse(&row, Command::Purge)
+        }
+    }
+}
+
+/// Deletes jobs whose retention has ended, and forgets ids that have been gone for long.
+/// How many jobs, and whether the rows of these were enough for one transaction.
+pub(super) fn expire(tx: &Tx<'_>, count: usize) -> Result<(usize, bool), Trouble> {
+    let expired = tx.all(sql::EXPIRED_JOBS, [tx.now.as_millis(), limit(count)], |row| {
+        Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
+    })?;
+    let (mut deleted, mut rows) = (0, 0);
+    for (seq, tenant, id) in expired {
+        if rows >= EXPIRED_ROWS_MAX {
+            break;
+        }
+        rows += delete(tx, seq, &tenant, &id)?;
+        deleted += 1;
+    }
+    let gone_before = tx.now.as_millis().saturating_sub(millis(TOMBSTONES_KEPT));
+    tx.run(sql::FORGET_TOMBSTONES, [gone_before, limit(count)])?;
+    Ok((deleted, rows >= EXPIRED_ROWS_MAX))
+}
+
+/// Deletes all of a job; how many rows that were.
+fn delete(tx: &Tx<'_>, seq: i64, tenant: &str, id: &str) -> rusqlite::Result<usize> {
+    let mut rows = 0;
+    for sql in [sql::DELETE_JOB, sql::DELETE_INPUT, sql::DELETE_RESULT, sql::DELETE_STEPS] {
+        rows += tx.run(sql, [seq])?;
+    }
+    tx.deleted.set(true);
+    tx.run(sql::INSERT_TOMBSTONE, params![tenant, id, tx.now.as_millis()])?;
+    Ok(rows)
+}
+
+/// Stops or restarts claims from a queue. One statement over all that is pending in it, which keeps
+/// the writer for a second with 100,000 jobs where nothing is optimised.
+pub(super) fn pause_queue(
+    tx: &Tx<'_>,
+    tenant: &TenantId,
+    queue: &Name,
+    paused: bool,
+) -> Result<(), Trouble> {
+    let queue = [tenant.as_str(), queue.as_str()];
+    if paused {
+        if tx.run(sql::PAUSE_QUEUE, queue)? > 0 {
+            tx.run(sql::PAUSE_JOBS, queue)?;
+        }
+    } else if tx.run(sql::RESUME_QUEUE, queue)? > 0 {
+        let [tenant, queue] = queue;
+        let params = params![tenant, queue, tx.now.as_millis(), PRIORITY_POINT_MS];
+        tx.run(sql::RESUME_JOBS, params)?;
+    }
+    Ok(())
+}
+
+fn refuse<T>(row: &Row, command: Command) -> Result<T, Trouble> {
+    Err(StoreError::WrongStatus { status: row.job.status, command }.into())
+}

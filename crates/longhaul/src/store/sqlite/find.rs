@@ -1,0 +1,79 @@
+//! Reading one job and what belongs to it.
+
+use rusqlite::params;
+
+use super::columns::{Columns, int};
+use super::error::Trouble;
+use super::row::Row;
+use super::sql;
+use super::task::Tx;
+use crate::job::{JobId, Json, Record, Step, TenantId};
+use crate::store::{LeaseRef, StoreError};
+
+/// The job's row; refuses one that is not there.
+pub(super) fn row(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Row, Trouble> {
+    let seq = seq(tx, tenant, id)?;
+    Ok(Row::load(tx, seq)?)
+}
+
+/// Where the job's row is; refuses one that is not there.
+fn seq(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<i64, Trouble> {
+    let id = id.to_string();
+    let key = [tenant.as_str(), id.as_str()];
+    if let Some(seq) = tx.one(sql::FIND_JOB, key, |row| row.get(0))? {
+        return Ok(seq);
+    }
+    let tombstone = tx.one(sql::FIND_TOMBSTONE, key, |_| Ok(()))?;
+    Err(tombstone.map_or(StoreError::NotFound, |()| StoreError::Gone).into())
+}
+
+/// The row of a job that this lease still holds.
+pub(super) fn held(tx: &Tx<'_>, lease: &LeaseRef) -> rusqlite::Result<Option<Row>> {
+    let key = params![lease.tenant.as_str(), lease.job.to_string(), int(lease.epoch)];
+    let seq = tx.one(sql::FIND_HELD, key, |row| row.get(0))?;
+    seq.map(|seq| Row::load(tx, seq)).transpose()
+}
+
+/// The row under an idempotency key.
+pub(super) fn by_key(tx: &Tx<'_>, tenant: &TenantId, key: &str) -> rusqlite::Result<Option<Row>> {
+    let seq = tx.one(sql::FIND_KEY, [tenant.as_str(), key], |row| row.get(0))?;
+    seq.map(|seq| Row::load(tx, seq)).transpose()
+}
+
+pub(super) fn record(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Record, Trouble> {
+    Ok(row(tx, tenant, id)?.into_record(tx)?)
+}
+
+pub(super) fn record_by_key(tx: &Tx<'_>, tenant: &TenantId, key: &str) -> Result<Record, Trouble> {
+    let row = by_key(tx, tenant, key)?.ok_or(StoreError::NotFound)?;
+    Ok(row.into_record(tx)?)
+}
+
+pub(super) fn input(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Json, Trouble> {
+    Ok(input_of(tx, seq(tx, tenant, id)?)?)
+}
+
+pub(super) fn steps(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, Trouble> {
+    Ok(steps_of(tx, seq(tx, tenant, id)?)?)
+}
+
+/// Every job has an input for as long as it is there.
+pub(super) fn input_of(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Json> {
+    tx.one(sql::INPUT, [seq], |row| Columns::of(row).json())?
+        .ok_or(rusqlite::Error::QueryReturnedNoRows)
+}
+
+pub(super) fn steps_of(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Vec<Step>> {
+    tx.all(sql::STEPS, [seq], |row| {
+        let mut columns = Columns::of(row);
+        Ok(Step {
+            name: columns.get()?,
+            position: columns.get()?,
+            output: columns.json()?,
+            alone: columns.get()?,
+            attempt: columns.get()?,
+            started_at: columns.at()?,
+            completed_at: columns.at()?,
+        })
+    })
+}

@@ -1,0 +1,98 @@
+//! Lists: jobs that match, and queues.
+
+use std::collections::BTreeSet;
+
+use rusqlite::params;
+
+use super::columns::{Columns, limit, to_json};
+use super::error::Trouble;
+use super::row::Row;
+use super::sql;
+use super::task::Tx;
+use crate::job::{Job, Name, Status, TenantId, Timestamp};
+use crate::store::{Filter, Page, PageRequest, QueueState};
+
+/// Greater than every id.
+const AFTER_ALL_IDS: &str = "~";
+
+/// Jobs that match, newest first.
+pub(super) fn jobs(
+    tx: &Tx<'_>,
+    tenant: &TenantId,
+    filter: &Filter,
+    page: &PageRequest,
+) -> Result<Page, Trouble> {
+    let statuses: BTreeSet<Status> = filter.statuses.iter().copied().collect();
+    let search = Search::new(tenant, filter, page)?;
+    let mut found = Vec::new();
+    if statuses.is_empty() {
+        found = search.all(tx)?;
+    }
+    for status in statuses {
+        found.extend(search.of(tx, status)?);
+    }
+    found.sort_unstable_by(|(_, one), (_, other)| other.cmp(one));
+    let more = found.len() > page.limit;
+    found.truncate(page.limit);
+    let load = |(seq, _)| Row::load(tx, seq).map(|row| row.job);
+    let jobs: Vec<Job> = found.into_iter().map(load).collect::<Result<_, _>>()?;
+    let next = jobs.last().map(|job| job.id).filter(|_| more);
+    Ok(Page { jobs, next })
+}
+
+/// The parts of a filter as parameters.
+struct Search<'a> {
+    tenant: &'a str,
+    before: String,
+    kind: Option<&'a str>,
+    queue: Option<&'a str>,
+    created_after: Option<i64>,
+    labels: Option<String>,
+    /// One more than asked for, to know whether there is more.
+    limit: i64,
+}
+
+impl<'a> Search<'a> {
+    fn new(tenant: &'a TenantId, filter: &'a Filter, page: &PageRequest) -> rusqlite::Result<Self> {
+        let labels = &filter.labels;
+        Ok(Self {
+            tenant: tenant.as_str(),
+            before: page.before.map_or_else(|| AFTER_ALL_IDS.to_owned(), |id| id.to_string()),
+            kind: filter.kind.as_ref().map(Name::as_str),
+            queue: filter.queue.as_ref().map(Name::as_str),
+            created_after: filter.created_after.map(Timestamp::as_millis),
+            labels: if labels.is_empty() { None } else { Some(to_json(labels)?) },
+            limit: limit(page.limit.saturating_add(1)),
+        })
+    }
+
+    /// Row and id of jobs with any status.
+    fn all(&self, tx: &Tx<'_>) -> rusqlite::Result<Vec<(i64, String)>> {
+        let Self { tenant, before, kind, queue, created_after, labels, limit } = self;
+        let params = params![tenant, before, kind, queue, created_after, labels, limit];
+        tx.all(sql::LIST_BY_ID, params, |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
+    /// Row and id of jobs with one status.
+    fn of(&self, tx: &Tx<'_>, status: Status) -> rusqlite::Result<Vec<(i64, String)>> {
+        let Self { tenant, before, kind, queue, created_after, labels, limit } = self;
+        let status = status.as_str();
+        let params = params![tenant, before, kind, queue, created_after, labels, limit, status];
+        tx.all(sql::LIST_BY_STATUS, params, |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+}
+
+/// The tenant's queues that have unfinished jobs or are paused.
+pub(super) fn queues(tx: &Tx<'_>, tenant: &TenantId) -> Result<Vec<QueueState>, Trouble> {
+    let queues = tx.all(sql::QUEUES, params![tenant.as_str(), tx.now.as_millis()], |row| {
+        let mut columns = Columns::of(row);
+        Ok(QueueState {
+            name: columns.text(|text| Name::new(text).ok())?,
+            paused: columns.get()?,
+            pending: columns.count()?,
+            running: columns.count()?,
+            oldest_due_at: columns.opt_at()?,
+        })
+    })?;
+    Ok(queues)
+}

@@ -1,0 +1,28 @@
+//! Brings a database to the shape that this program knows.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::open::OpenError;
+
+/// Forward only; a released one is never edited.
+const MIGRATIONS: [(u32, &str); 1] = [(1, include_str!("sql/migrations/0001_jobs.sql"))];
+
+/// The newest shape that this program knows.
+pub(super) const KNOWN: u32 = {
+    let [.., (number, _)] = MIGRATIONS;
+    number
+};
+
+/// Runs what is missing, all in one transaction.
+pub(super) fn migrate(conn: &mut Connection) -> Result<(), OpenError> {
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found: u32 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found > KNOWN {
+        return Err(OpenError::TooNew { found, known: KNOWN });
+    }
+    for (_, migration) in MIGRATIONS.iter().filter(|(number, _)| *number > found) {
+        tx.execute_batch(migration)?;
+    }
+    tx.pragma_update(None, "user_version", KNOWN)?;
+    Ok(tx.commit()?)
+}

@@ -1,0 +1,284 @@
+//! A job's row: how it is read, inserted and written back.
+//!
+//! A change is made to the row in memory, by the pure rules of [`crate::job`], and written back with
+//! its events in one statement.
+
+use rusqlite::params;
+
+use super::columns::{Columns, from_json, int, millis, to_json};
+use super::sql;
+use super::task::Tx;
+use crate::job::{
+    Event, Fingerprint, Job, JobError, Name, Record, Retention, Status, TenantId, Timestamp,
+};
+
+/// What a point of priority is worth in waiting.
+pub(super) const PRIORITY_POINT_MS: i64 = 60_000;
+
+/// A job and what the store alone knows of it.
+pub(super) struct Row {
+    pub(super) seq: i64,
+    pub(super) job: Job,
+    /// Attempts that were used up before the last resume.
+    pub(super) attempt_base: u32,
+    /// Whether the next claim counts as a further attempt.
+    pub(super) charge: bool,
+    pub(super) epoch: u64,
+    pub(super) replica: Option<String>,
+    /// When the lease ends. Stays when it ran out, goes when it was settled.
+    pub(super) lease_until: Option<Timestamp>,
+    pub(super) retention: Retention,
+    pub(super) fingerprint: Fingerprint,
+    /// Transitions that are not written yet.
+    events: Vec<Event>,
+    /// Version and epoch in the database, which a write must still find there.
+    read_as: (u64, u64),
+}
+
+/// Whether a claim may find a job, and when.
+struct Place {
+    rank: Option<i64>,
+    paused: bool,
+}
+
+impl Row {
+    /// A job that was never stored: its acceptance is its first transition.
+    pub(super) fn new(
+        mut job: Job,
+        retention: Retention,
+        fingerprint: Fingerprint,
+        now: Timestamp,
+    ) -> Self {
+        job.version = 0;
+        let mut row = Self {
+            seq: 0,
+            attempt_base: job.attempt,
+            charge: true,
+            epoch: 0,
+            replica: None,
+            lease_until: None,
+            retention,
+            fingerprint,
+            events: Vec::new(),
+            read_as: (0, 0),
+            job,
+        };
+        row.record(now, None);
+        row
+    }
+
+    /// Reads a job that was found in this transaction.
+    pub(super) fn load(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Self> {
+        tx.one(sql::JOB, [seq], |row| Self::read(&mut Columns::of(row)))?
+            .ok_or(rusqlite::Error::QueryReturnedNoRows)
+    }
+
+    /// Raises the version and records how the job stands now as a transition.
+    pub(super) fn record(&mut self, now: Timestamp, error: Option<JobError>) {
+        self.job.version += 1;
+        self.events.push(Event {
+            version: self.job.version,
+            at: now,
+            status: self.job.status,
+            attempt: self.job.attempt,
+            phase: self.job.phase.clone(),
+            replica: self.replica.clone(),
+            run_at: (self.job.status == Status::Pending).then_some(self.job.run_at),
+            error,
+        });
+    }
+
+    /// If the job has ended, notes when, and until when it is kept.
+    pub(super) fn finish(&mut self, now: Timestamp) {
+        if let Some(kept) = self.retention.of(self.job.status) {
+            self.job.completed_at = Some(now);
+            self.job.expires_at = Some(now.after(kept));
+        }
+    }
+
+    /// The attempts that the job was given at first, and is given again by a resume.
+    pub(super) fn attempts_allowed(&self) -> u32 {
+        self.job.max_attempts.saturating_sub(self.attempt_base)
+    }
+
+    /// Inserts the row and sets its `seq`. False, with nothing written, if its id or key is taken.
+    pub(super) fn insert(&mut self, tx: &Tx<'_>) -> rusqlite::Result<bool> {
+        let place = self.place(tx)?;
+        let job = &self.job;
+        let inserted = tx.run(
+            sql::INSERT_JOB,
+            params![
+                job.tenant.as_str(),
+                job.id.to_string(),
+                job.kind.as_str(),
+                job.queue.as_str(),
+                job.status.as_str(),
+                job.priority,
+                place.rank,
+                place.paused,
+                job.attempt,
+                job.max_attempts,
+                self.attempt_base,
+                int(self.epoch),
+                int(job.version),
+                to_json(&job.labels)?,
+                job.idempotency_key,
+                self.fingerprint.as_bytes(),
+                job.created_at.as_millis(),
+                job.run_at.as_millis(),
+                job.timeout.map(millis),
+                millis(self.retention.completed),
+                millis(self.retention.failed),
+                job.forked_from.map(|id| id.to_string()),
+                job.parent_id.map(|id| id.to_string()),
+                self.lines()?,
+            ],
+        )?;
+        self.seq = tx.conn.last_insert_rowid();
+        Ok(inserted == 1)
+    }
+
+    /// Writes the row and its new events back.
+    pub(super) fn save(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
+        let place = self.place(tx)?;
+        let job = &self.job;
+        let saved = tx.run(
+            sql::SAVE_JOB,
+            params![
+                self.seq,
+                int(self.read_as.0),
+                int(self.read_as.1),
+                job.status.as_str(),
+                job.phase,
+                place.rank,
+                job.attempt,
+                job.max_attempts,
+                self.attempt_base,
+                self.charge,
+                int(self.epoch),
+                self.replica,
+                self.lease_until.map(Timestamp::as_millis),
+                int(job.version),
+                job.progress.as_ref().map(to_json).transpose()?,
+                job.run_at.as_millis(),
+                job.started_at.map(Timestamp::as_millis),
+                job.completed_at.map(Timestamp::as_millis),
+                job.expires_at.map(Timestamp::as_millis),
+                job.cancel_requested_at.map(Timestamp::as_millis),
+                job.error.as_ref().map(to_json).transpose()?,
+                job.code_version,
+                self.lines()?,
+                place.paused,
+            ],
+        )?;
+        if saved != 1 {
+            return Err(rusqlite::Error::StatementChangedRows(saved));
+        }
+        self.events.clear();
+        self.read_as = (self.job.version, self.epoch);
+        Ok(())
+    }
+
+    /// Where the job stands. None has a rank that is not pending, not due or paused.
+    fn place(&self, tx: &Tx<'_>) -> rusqlite::Result<Place> {
+        let Job { tenant, queue, status, run_at, priority, .. } = &self.job;
+        if *status != Status::Pending {
+            return Ok(Place { rank: None, paused: false });
+        }
+        let is_paused = tx.one(sql::IS_PAUSED, [tenant.as_str(), queue.as_str()], |_| Ok(()))?;
+        let paused = is_paused.is_some();
+        let in_line = *run_at <= tx.now && !paused;
+        let head_start = i64::from(*priority) * PRIORITY_POINT_MS;
+        let rank = in_line.then(|| run_at.as_millis().saturating_sub(head_start));
+        Ok(Place { rank, paused })
+    }
+
+    /// The new events as they are stored: one a line.
+    fn lines(&self) -> rusqlite::Result<Option<String>> {
+        let lines: Vec<String> = self.events.iter().map(to_json).collect::<Result<_, _>>()?;
+        Ok((!lines.is_empty()).then(|| lines.join("\n")))
+    }
+
+    /// The record of a job that was just inserted.
+    pub(super) fn into_new_record(self) -> Record {
+        Record { job: self.job, result: None, history: self.events }
+    }
+
+    /// The job with its result and history.
+    pub(super) fn into_record(self, tx: &Tx<'_>) -> rusqlite::Result<Record> {
+        let history = tx.one(sql::HISTORY, [self.seq], |row| row.get::<_, String>(0))?;
+        let history = history.unwrap_or_default();
+        let history = read_history(&history, &self.job);
+        let result = match self.job.status {
+            Status::Completed => tx.one(sql::RESULT, [self.seq], |row| Columns::of(row).json())?,
+            Status::Pending
+            | Status::Running
+            | Status::Waiting
+            | Status::Failed
+            | Status::Cancelled => None,
+        };
+        Ok(Record { job: self.job, result, history })
+    }
+
+    /// In the order of `job.sql`.
+    fn read(columns: &mut Columns<'_>) -> rusqlite::Result<Self> {
+        let job = read_job(columns)?;
+        let seq = columns.get()?;
+        let attempt_base = columns.get()?;
+        let charge = columns.get()?;
+        let epoch = columns.count()?;
+        Ok(Self {
+            read_as: (job.version, epoch),
+            job,
+            seq,
+            attempt_base,
+            charge,
+            epoch,
+            replica: columns.get()?,
+            lease_until: columns.opt_at()?,
+            retention: Retention { completed: columns.duration()?, failed: columns.duration()? },
+            fingerprint: Fingerprint::from_bytes(columns.get()?),
+            events: Vec::new(),
+        })
+    }
+}
+
+/// An event that cannot be read is left out: it must not hide the job.
+fn read_history(lines: &str, job: &Job) -> Vec<Event> {
+    let events: Vec<Event> = lines.lines().filter_map(|line| from_json(line).ok()).collect();
+    let unreadable = lines.lines().count() - events.len();
+    if unreadable > 0 {
+        tracing::warn!(job.id = %job.id, tenant.id = %job.tenant, unreadable, "events of a job's history cannot be read");
+    }
+    events
+}
+
+/// Fields are read in the order in which they are written here.
+fn read_job(columns: &mut Columns<'_>) -> rusqlite::Result<Job> {
+    Ok(Job {
+        tenant: columns.text(|text| TenantId::new(text).ok())?,
+        id: columns.text(|text| text.parse().ok())?,
+        kind: columns.text(|text| Name::new(text).ok())?,
+        queue: columns.text(|text| Name::new(text).ok())?,
+        status: columns.text(Status::parse)?,
+        phase: columns.get()?,
+        priority: columns.get()?,
+        attempt: columns.get()?,
+        max_attempts: columns.get()?,
+        progress: columns.opt_json()?,
+        labels: columns.opt_json()?.unwrap_or_default(),
+        version: columns.count()?,
+        idempotency_key: columns.get()?,
+        created_at: columns.at()?,
+        run_at: columns.at()?,
+        started_at: columns.opt_at()?,
+        completed_at: columns.opt_at()?,
+        expires_at: columns.opt_at()?,
+        error: columns.opt_json()?,
+        cancel_requested_at: columns.opt_at()?,
+        timeout: columns.opt_duration()?,
+        code_version: columns.get()?,
+        forked_from: columns.opt_id()?,
+        parent_id: columns.opt_id()?,
+    })
+}

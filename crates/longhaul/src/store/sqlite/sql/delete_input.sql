@@ -1,0 +1,2 @@
+-- Nothing of a deleted job stays behind.
+DELETE FROM inputs WHERE seq = ?1

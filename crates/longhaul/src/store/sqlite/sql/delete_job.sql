@@ -1,0 +1,2 @@
+-- Frees the idempotency key too.
+DELETE FROM jobs WHERE seq = ?1

@@ -1,0 +1,2 @@
+-- Nothing of a deleted job stays behind.
+DELETE FROM results WHERE seq = ?1

@@ -1,0 +1,5 @@
+-- Finished jobs that are kept no longer.
+SELECT seq, tenant_id, id FROM jobs INDEXED BY jobs_expiring
+WHERE expires_at <= ?1
+ORDER BY expires_at
+LIMIT ?2

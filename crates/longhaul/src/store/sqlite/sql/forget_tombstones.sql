@@ -1,0 +1,7 @@
+-- Ids are not remembered for ever. A bounded part at a time, as with the jobs themselves.
+DELETE FROM tombstones WHERE (tenant_id, id) IN (
+    SELECT tenant_id, id FROM tombstones INDEXED BY tombstones_gone_at
+    WHERE gone_at <= ?1
+    ORDER BY gone_at
+    LIMIT ?2
+)

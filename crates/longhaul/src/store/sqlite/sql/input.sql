@@ -1,0 +1,2 @@
+-- Apart from the job's row, which every transition rewrites.
+SELECT input FROM inputs WHERE seq = ?1

@@ -1,0 +1,2 @@
+-- Apart from the job's row, which every transition rewrites.
+INSERT INTO inputs (seq, input) VALUES (?1, ?2)

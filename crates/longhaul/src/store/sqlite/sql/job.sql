@@ -1,0 +1,10 @@
+-- The one list of a job's columns, in the order in which `row.rs` reads them: first the job's, then
+-- the store's own. Every way to find a job ends here.
+SELECT
+    tenant_id, id, kind, queue, status, phase, priority, attempt, max_attempts, progress, labels,
+    version, idempotency_key, created_at, run_at, started_at, completed_at, expires_at, error,
+    cancel_requested_at, timeout_ms, code_version, forked_from, parent_id,
+    seq, attempt_base, charge, epoch, replica, lease_until, retention_completed_ms,
+    retention_failed_ms, fingerprint
+FROM jobs
+WHERE seq = ?1

@@ -1,0 +1,5 @@
+-- Jobs whose worker stopped renewing, the longest lost first.
+SELECT seq FROM jobs INDEXED BY jobs_leased
+WHERE status = 'running' AND lease_until <= ?1
+ORDER BY lease_until
+LIMIT ?2

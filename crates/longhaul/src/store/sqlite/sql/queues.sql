@@ -1,0 +1,26 @@
+-- Counts what is unfinished by the indexes that hold nothing else: finished jobs, however many, cost nothing.
+SELECT
+    queue, max(paused) AS paused, sum(pending) AS pending, sum(running) AS running,
+    min(due_at) AS oldest_due_at
+FROM (
+    SELECT
+        queue, 0 AS paused, count(*) AS pending, 0 AS running,
+        min(iif(run_at <= ?2, run_at, NULL)) AS due_at
+    FROM jobs INDEXED BY jobs_pending
+    WHERE status = 'pending' AND tenant_id = ?1
+    GROUP BY queue
+    UNION ALL
+    SELECT queue, 0, 0, count(*), NULL
+    FROM jobs INDEXED BY jobs_leased
+    WHERE status = 'running' AND tenant_id = ?1
+    GROUP BY queue
+    UNION ALL
+    SELECT queue, 0, 0, 0, NULL
+    FROM jobs INDEXED BY jobs_status
+    WHERE status = 'waiting' AND tenant_id = ?1
+    GROUP BY queue
+    UNION ALL
+    SELECT name, 1, 0, 0, NULL FROM paused_queues WHERE tenant_id = ?1
+)
+GROUP BY queue
+ORDER BY queue

@@ -1,0 +1,17 @@
+-- Writes a changed job back. Version and epoch in the WHERE: a row that is not the one that was read
+-- is never overwritten. A history of over 256 KiB keeps the whole lines of its newest 131,072
+-- characters, and if there is none, only what is new.
+UPDATE jobs SET
+    status = ?4, phase = ?5, rank = ?6, attempt = ?7, max_attempts = ?8, attempt_base = ?9,
+    charge = ?10, epoch = ?11, replica = ?12, lease_until = ?13, version = ?14, progress = ?15,
+    run_at = ?16, started_at = ?17, completed_at = ?18, expires_at = ?19,
+    cancel_requested_at = ?20, error = ?21, code_version = ?22, paused = ?24,
+    history = CASE
+        WHEN ?23 IS NULL THEN history
+        WHEN octet_length(history) <= 262144 THEN history || char(10) || ?23
+        WHEN instr(substr(history, -131072), char(10)) = 0 THEN ?23
+        ELSE substr(
+            substr(history, -131072), instr(substr(history, -131072), char(10)) + 1
+        ) || char(10) || ?23
+    END
+WHERE seq = ?1 AND version = ?2 AND epoch = ?3

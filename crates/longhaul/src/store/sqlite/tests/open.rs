@@ -1,0 +1,152 @@
+//! Opening files.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::{accept, claim, clock, new_job};
+use crate::job::{Status, TenantId};
+use crate::store::sqlite::error::Trouble;
+use crate::store::sqlite::{OpenError, SqliteStore};
+use crate::store::{Store, StoreError};
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn open_error(path: &std::path::Path) -> OpenError {
+    match SqliteStore::open(path, clock()) {
+        Ok(_) => panic!("should be refused"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn second_open_is_refused_until_the_first_is_closed() {
+    let folder = folder();
+    let path = folder.path().join("jobs.db");
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    let error = open_error(&path);
+    assert!(matches!(error, OpenError::Locked { .. }), "{error}");
+    assert!(error.to_string().contains("jobs.db.lock"), "{error}");
+    drop(store);
+    SqliteStore::open(&path, clock()).unwrap();
+}
+
+/// The lock was beside the link, the log beside the file: two processes could write to it.
+#[cfg(unix)]
+#[test]
+fn link_to_an_open_database_is_refused() {
+    let folder = folder();
+    let (path, link) = (folder.path().join("jobs.db"), folder.path().join("link.db"));
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let store = SqliteStore::open(&link, clock()).unwrap();
+    for other in [&path, &link] {
+        let error = open_error(other);
+        assert!(matches!(error, OpenError::Locked { .. }), "{error}");
+    }
+    drop(store);
+    SqliteStore::open(&path, clock()).unwrap();
+}
+
+#[test]
+fn file_that_is_no_database_is_refused_and_left_alone() {
+    let folder = folder();
+    let path = folder.path().join("jobs.db");
+    let garbage = "this is not a database ".repeat(500);
+    fs::write(&path, &garbage).unwrap();
+    let error = open_error(&path);
+    assert!(matches!(error, OpenError::Corrupt { .. }), "{error}");
+    assert!(error.to_string().contains("restore a backup"), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), garbage);
+}
+
+#[test]
+fn schema_of_a_newer_version_is_refused() {
+    let folder = folder();
+    let path = folder.path().join("jobs.db");
+    drop(SqliteStore::open(&path, clock()).unwrap());
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.pragma_update(None, "user_version", 1_000).unwrap();
+    drop(conn);
+    let error = open_error(&path);
+    assert!(matches!(error, OpenError::TooNew { found: 1_000, .. }), "{error}");
+}
+
+#[test]
+fn folder_that_is_not_there_is_named() {
+    let error = open_error(std::path::Path::new("/no/such/folder/jobs.db"));
+    assert!(matches!(error, OpenError::Io { .. }), "{error}");
+    assert!(error.to_string().contains("/no/such/folder/jobs.db"), "{error}");
+}
+
+#[tokio::test]
+async fn whatever_ran_at_the_last_close_is_due_at_the_next_sweep() {
+    let folder = folder();
+    let path = folder.path().join("jobs.db");
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    let id = accept(&store, new_job()).await;
+    assert_eq!(claim(&store, 1).await.leases.len(), 1);
+    assert!(store.sweep(10).await.unwrap().is_empty());
+    drop(store);
+
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    let swept = store.sweep(10).await.unwrap();
+    assert_eq!(swept.len(), 1);
+    assert_eq!((swept[0].id, swept[0].status, swept[0].attempt), (id, Status::Pending, 1));
+    let again = claim(&store, 1).await.leases.remove(0);
+    // The sweep raised the epoch once, the claim again.
+    assert_eq!((again.job.attempt, again.epoch), (2, 3));
+}
+
+#[tokio::test]
+async fn clean_close_empties_the_log_and_keeps_the_jobs() {
+    let folder = folder();
+    let path = folder.path().join("jobs.db");
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    let id = accept(&store, new_job()).await;
+    assert!(path.with_extension("db-wal").exists());
+    drop(store);
+    assert!(!path.with_extension("db-wal").exists());
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    assert_eq!(store.job(&TenantId::default(), id).await.unwrap().job.id, id);
+}
+
+/// Only a log that was left behind told of a crash, and a crash need not leave one.
+#[test]
+fn database_that_was_not_closed_well_is_checked() {
+    let folder = folder();
+    let path = folder.path().join("jobs.db");
+    drop(SqliteStore::open(&path, clock()).unwrap());
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    let root = "SELECT rootpage - 1 FROM sqlite_schema WHERE name = 'steps'";
+    let page: u16 = conn.query_row(root, [], |row| row.get(0)).unwrap();
+    drop(conn);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[usize::from(page) * 4_096..][..4_096].fill(0);
+    fs::write(&path, bytes).unwrap();
+    fs::write(path.with_extension("db.open"), "").unwrap();
+    for _ in 0..2 {
+        let error = open_error(&path);
+        assert!(matches!(error, OpenError::Corrupt { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn marker_of_an_open_database_goes_with_a_clean_close_only() {
+    let folder = folder();
+    let path = folder.path().join("jobs.db");
+    let marker = path.with_extension("db.open");
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    assert!(marker.exists());
+    drop(store);
+    assert!(!marker.exists());
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    let failure = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
+    let failed = store
+        .writer
+        .call(move |_| Err::<(), _>(Trouble::Sql(rusqlite::Error::SqliteFailure(failure, None))));
+    assert!(matches!(failed.await, Err(StoreError::Broken(_))));
+    drop(store);
+    assert!(marker.exists());
+}

@@ -1,0 +1,81 @@
+//! The statements against a migrated database.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::store::sqlite::{open, sql};
+
+fn statements() -> Vec<(PathBuf, String)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sqlite/sql");
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sql"))
+        .map(|path| (path.clone(), fs::read_to_string(path).unwrap()))
+        .collect()
+}
+
+fn plan(sql: &str) -> String {
+    let conn = open::open_memory().unwrap();
+    let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let mut rows = statement.raw_query();
+    let mut plan = String::new();
+    while let Some(row) = rows.next().unwrap() {
+        plan.push_str(&row.get::<_, String>(3).unwrap());
+        plan.push('\n');
+    }
+    plan
+}
+
+#[test]
+fn every_statement_prepares_and_opens_by_saying_why() {
+    let conn = open::open_memory().unwrap();
+    let statements = statements();
+    assert!(!statements.is_empty());
+    for (path, sql) in statements {
+        assert!(sql.starts_with("-- "), "{}", path.display());
+        if let Err(error) = conn.prepare(&sql) {
+            panic!("{}: {error}", path.display());
+        }
+    }
+}
+
+/// A seek that stops one column short walks a whole line: a claim then took 27 ms with 200,000 jobs
+/// in line.
+#[test]
+fn claims_seek_to_the_last_column_and_never_sort() {
+    for (sql, seek) in [
+        (sql::NEXT_TENANT, "jobs_in_line (kind=? AND tenant_id>?)"),
+        (sql::LINE_HEADS, "jobs_in_line (kind=? AND tenant_id=? AND rank>?)"),
+        (sql::PAUSE_JOBS, "jobs_pending (tenant_id=? AND queue=?)"),
+        (sql::RESUME_JOBS, "jobs_pending (tenant_id=? AND queue=?)"),
+        (sql::PROMOTE_DUE, "jobs_later (run_at<?)"),
+        (sql::LOST_LEASES, "jobs_leased (lease_until<?)"),
+        (sql::EXPIRED_JOBS, "jobs_expiring (expires_at<?)"),
+    ] {
+        let plan = plan(sql);
+        assert!(plan.contains(seek), "{seek} is not in:\n{plan}");
+        assert!(!plan.contains("TEMP B-TREE"), "{plan}");
+    }
+}
+
+#[test]
+fn no_statement_scans_the_jobs() {
+    for (path, sql) in statements() {
+        let plan = plan(&sql);
+        let scans = plan.lines().any(|line| {
+            line.contains("SCAN jobs")
+                && !line.contains("jobs_later")
+                && !line.contains("jobs_leased")
+        });
+        assert!(!scans, "{}:\n{plan}", path.display());
+    }
+}
+
+#[test]
+fn lists_come_in_order_without_sorting() {
+    for (sql, index) in [(sql::LIST_BY_ID, "jobs_id"), (sql::LIST_BY_STATUS, "jobs_status")] {
+        let plan = plan(sql);
+        assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{plan}");
+    }
+}
