@@ -1,0 +1,256 @@
+//! One suite for every store and every wrapper of one.
+//!
+//! A case is a function over the trait, named as the promise that it holds the store to. Where
+//! stores differ, the difference is something that a [`Bench`] declares, never a store's name.
+//!
+//! ```text
+//! fn file() -> Bench { … }
+//! longhaul::store_conformance!(sqlite_file, file());
+//! ```
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    reason = "failing loudly is what a case is for"
+)]
+
+mod bench;
+pub mod claiming;
+pub mod control;
+pub mod durability;
+pub mod history;
+pub mod leasing;
+pub mod listing;
+pub mod queues;
+pub mod retention;
+pub mod settling;
+pub mod steps;
+pub mod submitting;
+pub mod tenancy;
+
+pub use bench::{
+    Bench, LEASE, TICK, demo, done, failed, failed_for_good, json, name, settlement, tenant,
+};
+
+/// Makes a module of tests, one for each case, that run on the store of the given [`Bench`]. The
+/// expression is evaluated once for each case, in an async function.
+#[macro_export]
+macro_rules! store_conformance {
+    ($store:ident, $bench:expr) => {
+        $crate::store_conformance! { @cases $store, $bench,
+            submitting {
+                accepted_job_is_readable,
+                accepted_job_is_what_was_submitted,
+                input_is_kept_byte_for_byte,
+                same_key_and_input_give_the_same_job,
+                known_key_answers_with_the_job_as_it_stands_now,
+                key_reused_with_another_input_is_refused,
+                hundred_concurrent_submissions_of_a_key_make_one_job,
+                key_twice_in_one_batch_makes_one_job,
+                refused_submission_does_not_touch_the_others_of_its_batch,
+                empty_batches_are_fine,
+                two_tenants_may_use_the_same_key,
+                job_is_found_by_its_key,
+                key_is_free_after_purge,
+                key_is_free_after_retention,
+                delayed_job_is_not_claimed_before_it_is_due,
+                job_asked_for_in_the_past_is_due_at_once,
+                jobs_of_a_batch_keep_their_own_words,
+            }
+            claiming {
+                lease_holds_the_job_as_claimed,
+                claimed_job_is_not_claimed_again,
+                concurrent_claims_never_share_a_job,
+                jobs_are_claimed_by_due_time_then_by_id,
+                higher_priority_goes_first,
+                higher_priority_goes_first_among_jobs_that_were_put_off,
+                waiting_a_minute_outweighs_a_point_of_priority,
+                urgent_job_that_is_not_due_is_passed_over,
+                limit_is_respected,
+                room_of_each_kind_is_respected,
+                unknown_kinds_are_left_to_others,
+                tenant_with_one_job_is_in_the_first_claim_of_two,
+                tenants_take_turns_over_successive_claims,
+                claim_is_filled_by_one_tenant_if_no_other_has_work,
+                claim_tells_when_the_next_job_is_due,
+                epochs_rise_with_every_claim,
+                attempt_is_charged_at_claim,
+                attempt_that_was_given_back_is_not_charged_again,
+                code_version_is_that_of_the_first_claim,
+                started_at_is_the_start_of_the_first_attempt,
+            }
+            leasing {
+                renewed_lease_goes_on,
+                renewal_extends_from_now,
+                renewal_tells_of_a_cancel_request,
+                renewals_are_answered_one_by_one_in_order,
+                lease_on_an_unknown_job_is_lost,
+                lease_with_an_epoch_from_the_future_is_lost,
+                late_worker_cannot_renew,
+                late_worker_cannot_report,
+                late_worker_cannot_checkpoint,
+                late_worker_cannot_settle,
+                swept_worker_cannot_write,
+                late_worker_cannot_write_to_a_finished_job,
+                lost_lease_does_not_touch_the_others_of_its_batch,
+                sweep_puts_back_what_was_lost,
+                sweep_leaves_live_leases_alone,
+                job_that_kills_its_workers_fails_after_its_attempts,
+                sweep_cancels_what_was_asked_to_stop,
+                sweep_respects_its_limit,
+                sweep_serves_all_tenants,
+            }
+            settling {
+                completed_job_has_its_result,
+                null_is_a_result,
+                only_a_completed_job_has_a_result,
+                retryable_error_puts_the_job_back_in_line,
+                retryable_error_fails_the_job_once_its_attempts_are_used_up,
+                fatal_error_fails_the_job_at_once,
+                error_of_an_earlier_attempt_is_gone_once_completed,
+                released_job_is_due_at_once,
+                sleeping_job_goes_on_when_it_said,
+                handler_that_stops_ends_its_job_as_cancelled,
+                completion_wins_over_a_late_cancel,
+                job_asked_to_stop_never_goes_back_in_line,
+                settling_again_changes_nothing_and_is_fine,
+                settling_again_does_not_touch_the_next_attempt,
+                settled_attempt_cannot_write,
+                settlement_carries_its_last_words,
+                cancel_racing_completion_leaves_one_end,
+                batch_of_settlements_ends_each_attempt,
+            }
+            steps {
+                checkpoint_is_kept_as_it_was_given,
+                same_checkpoint_again_is_fine,
+                other_output_under_a_stored_name_is_refused,
+                steps_come_in_their_order,
+                later_attempts_see_what_earlier_ones_finished,
+                steps_are_readable_after_the_end,
+                steps_belong_to_their_job,
+                concurrent_checkpoints_are_all_kept,
+            }
+            control {
+                cancelled_job_is_not_claimed,
+                running_job_is_asked_to_stop,
+                asking_twice_to_stop_changes_nothing,
+                cancelling_a_cancelled_job_changes_nothing,
+                ended_job_cannot_be_cancelled,
+                resumed_job_is_due_at_once,
+                resume_forgets_the_request_to_stop,
+                resume_keeps_finished_steps,
+                resume_grants_as_many_attempts_as_at_first,
+                only_failed_and_cancelled_jobs_are_resumed,
+                fork_is_a_new_pending_job_with_the_same_input,
+                fork_shares_exactly_the_steps_before_the_fork_point,
+                fork_and_parent_go_their_own_ways,
+                fork_from_an_unknown_step_is_refused,
+                purged_job_is_gone_in_every_way,
+                only_ended_jobs_are_purged,
+            }
+            history {
+                every_transition_is_one_event,
+                events_tell_who_and_why,
+                watchers_see_every_transition_once_however_often_they_look,
+                each_phase_is_an_event,
+                phase_ends_with_its_attempt,
+                phase_is_cancelling_until_the_job_stops,
+                progress_raises_the_version_and_is_no_event,
+                reports_are_answered_one_by_one,
+                version_rises_with_every_change,
+                terminal_event_is_one_and_last,
+                fork_begins_its_own_history,
+            }
+            listing {
+                jobs_are_listed_newest_first,
+                pages_have_no_gap_and_no_repeat,
+                new_jobs_do_not_shift_the_pages,
+                filtered_pages_are_full,
+                list_by_status,
+                list_by_kind_and_queue,
+                list_by_labels,
+                list_by_time_of_acceptance,
+            }
+            queues {
+                queue_counts_what_waits_and_what_runs,
+                job_that_is_not_due_does_not_age_its_queue,
+                queues_are_counted_by_themselves,
+                paused_queue_is_not_claimed_from,
+                paused_queue_is_listed_while_empty,
+                pausing_twice_is_fine,
+                pausing_stops_one_tenant_only,
+                long_paused_queue_does_not_hide_what_is_behind_it,
+                resumed_queue_is_back_where_it_would_have_been,
+                job_that_becomes_due_in_a_paused_queue_stays_there,
+            }
+            retention {
+                finished_job_is_kept_for_its_own_retention,
+                job_cancelled_in_line_is_kept_too,
+                unfinished_job_never_expires,
+                resumed_job_does_not_expire,
+                fork_is_kept_as_long_as_its_parent_would_be,
+                expire_respects_its_limit,
+                unknown_job_is_not_found,
+                gone_job_is_forgotten_in_the_end,
+            }
+            tenancy {
+                other_tenants_see_not_found_whatever_they_ask,
+                other_tenants_see_nothing_in_lists,
+                page_may_start_at_a_foreign_id,
+                lease_under_another_tenant_is_lost,
+                claims_name_the_tenant_of_each_job,
+            }
+            durability {
+                everything_acknowledged_survives_reopening,
+                leases_survive_reopening,
+                decisions_survive_reopening,
+            }
+        }
+    };
+    (@cases $store:ident, $bench:expr, $($theme:ident { $($case:ident),* $(,)? })*) => {
+        mod $store {
+            $(mod $theme {
+                #[allow(unused_imports, reason = "the bench may be made from a full path")]
+                use super::super::*;
+
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let bench: $crate::store::conformance::Bench = $bench;
+                    $crate::store::conformance::$theme::$case(&bench).await;
+                })*
+            })*
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    /// A case that nobody lists would pass on every store.
+    #[test]
+    fn every_case_is_in_the_list() {
+        let list = include_str!("conformance.rs");
+        let themes = [
+            include_str!("conformance/claiming.rs"),
+            include_str!("conformance/control.rs"),
+            include_str!("conformance/durability.rs"),
+            include_str!("conformance/history.rs"),
+            include_str!("conformance/leasing.rs"),
+            include_str!("conformance/listing.rs"),
+            include_str!("conformance/queues.rs"),
+            include_str!("conformance/retention.rs"),
+            include_str!("conformance/settling.rs"),
+            include_str!("conformance/steps.rs"),
+            include_str!("conformance/submitting.rs"),
+            include_str!("conformance/tenancy.rs"),
+        ];
+        for line in themes.iter().flat_map(|theme| theme.lines()) {
+            if let Some(case) = line.strip_prefix("pub async fn ") {
+                let case = case.split('(').next().unwrap();
+                assert!(list.contains(&format!(" {case},\n")), "{case} is in no list");
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What watchers are owed: every transition once, in order, with versions that only rise.
+
+use super::bench::{Bench, done, failed, failed_for_good, settlement};
+use crate::job::{JobId, Outcome, Progress, Record, Status, TenantId};
+use crate::store::{Report, Settlement};
+
+/// The statuses and phases of a history, as `status` or `status/phase`.
+fn told(record: &Record) -> Vec<String> {
+    record
+        .history
+        .iter()
+        .map(|event| match &event.phase {
+            Some(phase) => format!("{}/{phase}", event.status),
+            None => event.status.to_string(),
+        })
+        .collect()
+}
+
+/// Asserts what holds of every history, whatever happened.
+fn assert_sound(record: &Record) {
+    let versions: Vec<u64> = record.history.iter().map(|event| event.version).collect();
+    assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "versions rise: {versions:?}");
+    assert!(record.history.iter().map(|event| event.at).is_sorted());
+    let last = record.history.last().expect("accepting a job is its first event");
+    assert_eq!((last.status, last.attempt), (record.job.status, record.job.attempt));
+    assert!(last.version <= record.job.version);
+}
+
+/// Follows a job the way a watcher does, from version to version.
+struct Watcher {
+    id: JobId,
+    version: u64,
+    seen: Vec<(u64, Status)>,
+}
+
+impl Watcher {
+    fn of(id: JobId) -> Self {
+        Self { id, version: 0, seen: Vec::new() }
+    }
+
+    async fn look(&mut self, bench: &Bench) {
+        let record = bench.record(self.id).await;
+        assert_sound(&record);
+        assert!(record.job.version >= self.version, "a version never goes back");
+        for owed in record.since(self.version) {
+            assert!(owed.job.version > self.version);
+            self.version = owed.job.version;
+            self.seen.push((owed.job.version, owed.job.status));
+        }
+        assert_eq!(self.version, record.job.version);
+        assert!(record.since(self.version).is_empty(), "nothing is owed twice");
+    }
+}
+
+/// A job's whole life, event by event.
+pub async fn every_transition_is_one_event(bench: &Bench) {
+    let (store, us) = (bench.store(), TenantId::default());
+    let first = bench.running().await;
+    let id = first.job.id;
+    bench.phase(&first, "loading").await.unwrap();
+    bench.lose(&first).await;
+    let second = bench.claim_one().await;
+    bench.settle(&second, failed()).await.unwrap();
+    let third = bench.claim_one().await;
+    bench.settle(&third, Outcome::Released).await.unwrap();
+    let third = bench.claim_one().await;
+    store.cancel(&us, id).await.unwrap();
+    bench.settle(&third, Outcome::Cancelled).await.unwrap();
+    store.resume(&us, id).await.unwrap();
+    let fourth = bench.claim_one().await;
+    bench.settle(&fourth, done()).await.unwrap();
+    let record = bench.record(id).await;
+    assert_sound(&record);
+    let statuses: Vec<_> = record.history.iter().map(|event| event.status.as_str()).collect();
+    assert_eq!(
+        statuses,
+        [
+            "pending",
+            "running",
+            "running",
+            "pending",
+            "running",
+            "pending",
+            "running",
+            "pending",
+            "running",
+            "running",
+            "cancelled",
+            "pending",
+            "running",
+            "completed"
+        ]
+    );
+    let attempts: Vec<_> = record.attempts().into_iter().map(|attempt| attempt.attempt).collect();
+    assert_eq!(attempts, [1, 2, 3, 3, 4]);
+}
+
+/// An attempt tells who ran it and what went wrong.
+pub async fn events_tell_who_and_why(bench: &Bench) {
+    let lost = bench.running().await;
+    bench.lose(&lost).await;
+    let lease = bench.claim_one().await;
+    bench.settle(&lease, failed_for_good()).await.unwrap();
+    let attempts = bench.record(lease.job.id).await.attempts();
+    let told: Vec<_> = attempts
+        .iter()
+        .map(|a| (a.replica.as_deref(), a.status, a.error.as_ref().map(|e| e.code.as_str())))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (Some("replica-1"), Some(Status::Pending), Some("worker-lost")),
+            (Some("replica-1"), Some(Status::Failed), Some("failed")),
+        ]
+    );
+}
+
+/// A watcher that looks after every change and one that looks once see the same.
+pub async fn watchers_see_every_transition_once_however_often_they_look(bench: &Bench) {
+    let (store, us) = (bench.store(), TenantId::default());
+    let id = bench.pending().await.id;
+    let mut eager = Watcher::of(id);
+    eager.look(bench).await;
+    let lease = bench.claim_one().await;
+    eager.look(bench).await;
+    bench.phase(&lease, "loading").await.unwrap();
+    eager.look(bench).await;
+    store.cancel(&us, id).await.unwrap();
+    eager.look(bench).await;
+    eager.look(bench).await;
+    bench.settle(&lease, failed()).await.unwrap();
+    eager.look(bench).await;
+    let mut late = Watcher::of(id);
+    late.look(bench).await;
+    assert_eq!(eager.seen, late.seen);
+    let statuses: Vec<_> = late.seen.iter().map(|(_, status)| status.as_str()).collect();
+    assert_eq!(statuses, ["pending", "running", "running", "running", "cancelled"]);
+}
+
+/// Phases are transitions, in the order in which the worker went through them.
+pub async fn each_phase_is_an_event(bench: &Bench) {
+    let lease = bench.running().await;
+    let phases = ["loading", "rendering"].map(str::to_owned).to_vec();
+    let report = Report { lease: lease.to_ref(), phases, progress: None };
+    bench.store().report(vec![report]).await.remove(0).unwrap();
+    let record = bench.record(lease.job.id).await;
+    assert_sound(&record);
+    assert_eq!(record.job.phase.as_deref(), Some("rendering"));
+    assert_eq!(told(&record), ["pending", "running", "running/loading", "running/rendering"]);
+}
+
+/// A handler's word is for while it runs: what comes after does not show it.
+pub async fn phase_ends_with_its_attempt(bench: &Bench) {
+    let lease = bench.running().await;
+    bench.phase(&lease, "loading").await.unwrap();
+    bench.settle(&lease, Outcome::Released).await.unwrap();
+    assert_eq!(bench.record(lease.job.id).await.job.phase, None);
+    assert_eq!(bench.claim_one().await.job.phase, None);
+}
+
+/// A job that was asked to stop says so until it does, whatever its handler is still doing.
+pub async fn phase_is_cancelling_until_the_job_stops(bench: &Bench) {
+    let lease = bench.running().await;
+    bench.store().cancel(&TenantId::default(), lease.job.id).await.unwrap();
+    bench.phase(&lease, "rendering").await.unwrap();
+    let record = bench.record(lease.job.id).await;
+    assert_eq!(record.job.phase.as_deref(), Some("cancelling"));
+    assert_eq!(told(&record), ["pending", "running", "running/cancelling"]);
+}
+
+/// Progress is the latest word: it raises the version and is no event.
+pub async fn progress_raises_the_version_and_is_no_event(bench: &Bench) {
+    let lease = bench.running().await;
+    let mut before = bench.record(lease.job.id).await;
+    for done in 1..=3 {
+        let progress = Some(Progress { done, total: Some(3), message: None });
+        let report =
+            Report { lease: lease.to_ref(), phases: Vec::new(), progress: progress.clone() };
+        bench.store().report(vec![report]).await.remove(0).unwrap();
+        let record = bench.record(lease.job.id).await;
+        assert_eq!(record.job.progress, progress);
+        assert_eq!(record.history, before.history);
+        assert!(record.job.version > before.job.version);
+        assert_eq!(record.since(before.job.version).len(), 1, "the latest word is owed");
+        before = record;
+    }
+}
+
+/// Reports of many jobs come in one call, each answered by itself.
+pub async fn reports_are_answered_one_by_one(bench: &Bench) {
+    let (late, current) = bench.superseded().await;
+    let other = bench.running().await;
+    let report = |lease: &crate::store::Lease| Report {
+        lease: lease.to_ref(),
+        phases: vec!["x".to_owned()],
+        progress: None,
+    };
+    let answers = bench.store().report(vec![report(&late), report(&current), report(&other)]).await;
+    assert_eq!(answers, [Err(crate::store::StoreError::LeaseLost), Ok(()), Ok(())]);
+}
+
+/// Nothing that anybody does takes a version back or leaves a change unnumbered.
+pub async fn version_rises_with_every_change(bench: &Bench) {
+    let (store, us) = (bench.store(), TenantId::default());
+    let id = bench.pending().await.id;
+    let mut versions = vec![bench.record(id).await.job.version];
+    let lease = bench.claim_one().await;
+    versions.push(lease.job.version);
+    bench.phase(&lease, "loading").await.unwrap();
+    versions.push(bench.record(id).await.job.version);
+    versions.push(bench.settle(&lease, failed()).await.unwrap().version);
+    let lease = bench.claim_one().await;
+    versions.push(lease.job.version);
+    versions.push(bench.lose(&lease).await.version);
+    let lease = bench.claim_one().await;
+    versions.push(lease.job.version);
+    versions.push(store.cancel(&us, id).await.unwrap().version);
+    versions.push(bench.settle(&lease, failed()).await.unwrap().version);
+    versions.push(store.resume(&us, id).await.unwrap().version);
+    versions.push(store.cancel(&us, id).await.unwrap().version);
+    assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "{versions:?}");
+    assert_sound(&bench.record(id).await);
+}
+
+/// There is one end, and it is the last event.
+pub async fn terminal_event_is_one_and_last(bench: &Bench) {
+    for outcome in [done(), failed_for_good(), Outcome::Cancelled] {
+        let lease = bench.running().await;
+        let last = Settlement { phases: vec!["x".to_owned()], ..settlement(&lease, outcome) };
+        bench.settle_as(last.clone()).await.unwrap();
+        bench.settle_as(last).await.unwrap();
+        let record = bench.record(lease.job.id).await;
+        assert_sound(&record);
+        let ends: Vec<_> = record.history.iter().filter(|e| e.status.is_terminal()).collect();
+        assert_eq!(ends.len(), 1);
+        assert_eq!(ends[0].version, record.history.last().unwrap().version);
+        assert_eq!(ends[0].version, record.job.version);
+    }
+}
+
+/// A fork has a history of its own.
+pub async fn fork_begins_its_own_history(bench: &Bench) {
+    let lease = bench.running().await;
+    let id = bench.id();
+    bench.store().fork(&TenantId::default(), lease.job.id, id, None).await.unwrap();
+    let record = bench.record(id).await;
+    assert_sound(&record);
+    assert_eq!(told(&record), ["pending"]);
+}

@@ -1,0 +1,166 @@
+//! Queues: what waits in them, and how they are stopped.
+
+use std::time::Duration;
+
+use super::bench::{Bench, done, failed, failed_for_good, name, tenant};
+use crate::job::{Name, TenantId};
+use crate::store::{NewJob, QueueState, Start};
+
+fn us() -> TenantId {
+    TenantId::default()
+}
+
+async fn queues(bench: &Bench) -> Vec<QueueState> {
+    let mut queues = bench.store().queues(&us()).await.unwrap();
+    queues.sort_by(|a, b| a.name.cmp(&b.name));
+    queues
+}
+
+/// The operator sees what waits, what runs, and since when.
+pub async fn queue_counts_what_waits_and_what_runs(bench: &Bench) {
+    assert!(queues(bench).await.is_empty());
+    let minute = Duration::from_mins(1);
+    let oldest = bench.running().await;
+    bench.pending().await;
+    let due_at = bench.now();
+    bench.accept(NewJob { start: Start::In(minute), ..bench.job() }).await;
+    bench.advance(minute / 2);
+    bench.pending().await;
+    let state = QueueState {
+        name: Name::default_queue(),
+        paused: false,
+        pending: 3,
+        running: 1,
+        oldest_due_at: Some(due_at),
+    };
+    assert_eq!(queues(bench).await, std::slice::from_ref(&state));
+    bench.settle(&oldest, done()).await.unwrap();
+    assert_eq!(queues(bench).await, [QueueState { running: 0, ..state }]);
+}
+
+/// A job that is put off is in line, but nobody waits for it.
+pub async fn job_that_is_not_due_does_not_age_its_queue(bench: &Bench) {
+    let hour = Duration::from_hours(1);
+    bench.accept(NewJob { start: Start::In(hour), ..bench.job() }).await;
+    let before = &queues(bench).await[0];
+    assert_eq!((before.pending, before.oldest_due_at), (1, None));
+    bench.advance(hour);
+    assert_eq!(queues(bench).await[0].oldest_due_at, Some(bench.now()));
+}
+
+/// Each queue is counted by itself, and finished jobs are not.
+pub async fn queues_are_counted_by_themselves(bench: &Bench) {
+    bench.ended(done()).await;
+    for queue in ["b", "a", "b"] {
+        bench.accept(NewJob { queue: name(queue), ..bench.job() }).await;
+    }
+    let counts: Vec<_> =
+        queues(bench).await.into_iter().map(|q| (q.name.to_string(), q.pending)).collect();
+    assert_eq!(counts, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+}
+
+/// Nothing starts from a paused queue; what runs goes on.
+pub async fn paused_queue_is_not_claimed_from(bench: &Bench) {
+    let (store, slow) = (bench.store(), name("slow"));
+    let running = bench.running_as(NewJob { queue: slow.clone(), ..bench.job() }).await;
+    store.pause_queue(&us(), &slow, true).await.unwrap();
+    let paused = bench.accept(NewJob { queue: slow.clone(), priority: 100, ..bench.job() }).await;
+    let free = bench.pending().await;
+    let claimed = bench.claim(10).await;
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(claimed[0].job.id, free.id);
+    bench.settle(&running, done()).await.unwrap();
+    store.pause_queue(&us(), &slow, false).await.unwrap();
+    assert_eq!(bench.claim_one().await.job.id, paused.id);
+}
+
+/// A paused queue is listed even when it is empty: somebody has to find the switch.
+pub async fn paused_queue_is_listed_while_empty(bench: &Bench) {
+    let slow = name("slow");
+    bench.store().pause_queue(&us(), &slow, true).await.unwrap();
+    let state = QueueState {
+        name: slow.clone(),
+        paused: true,
+        pending: 0,
+        running: 0,
+        oldest_due_at: None,
+    };
+    assert_eq!(queues(bench).await, [state]);
+    bench.store().pause_queue(&us(), &slow, false).await.unwrap();
+    assert!(queues(bench).await.is_empty());
+}
+
+/// Pausing twice is pausing.
+pub async fn pausing_twice_is_fine(bench: &Bench) {
+    let queue = Name::default_queue();
+    bench.pending().await;
+    for paused in [true, true, false, false] {
+        bench.store().pause_queue(&us(), &queue, paused).await.unwrap();
+        assert_eq!(queues(bench).await[0].paused, paused);
+    }
+    bench.claim_one().await;
+}
+
+/// A queue of the same name belongs to each tenant by itself.
+pub async fn pausing_stops_one_tenant_only(bench: &Bench) {
+    let other = tenant("other");
+    bench.store().pause_queue(&other, &Name::default_queue(), true).await.unwrap();
+    bench.accept(bench.job_of(&other)).await;
+    let ours = bench.pending().await;
+    let claimed = bench.claim(10).await;
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(claimed[0].job.id, ours.id);
+    assert!(!queues(bench).await.iter().any(|queue| queue.paused));
+}
+
+/// A paused flood does not stand in the way of what is behind it.
+pub async fn long_paused_queue_does_not_hide_what_is_behind_it(bench: &Bench) {
+    let slow = name("slow");
+    bench.store().pause_queue(&us(), &slow, true).await.unwrap();
+    let flood = (0..300).map(|_| NewJob { queue: slow.clone(), ..bench.job() }).collect();
+    bench.store().submit(flood).await;
+    bench.advance(Duration::from_secs(1));
+    let id = bench.pending().await.id;
+    assert_eq!(bench.claim_one().await.job.id, id);
+}
+
+/// Pausing costs a job neither its place nor its time: resumed, it is claimed where it would have been.
+pub async fn resumed_queue_is_back_where_it_would_have_been(bench: &Bench) {
+    let (store, slow, minute) = (bench.store(), name("slow"), Duration::from_mins(1));
+    let first = bench.accept(NewJob { queue: slow.clone(), ..bench.job() }).await;
+    bench.advance(Duration::from_secs(1));
+    let second = bench.pending().await;
+    bench.advance(Duration::from_secs(1));
+    store.pause_queue(&us(), &slow, true).await.unwrap();
+    let urgent = bench.accept(NewJob { queue: slow.clone(), priority: 10, ..bench.job() }).await;
+    let start = Start::In(minute);
+    let later = bench.accept(NewJob { queue: slow.clone(), start, ..bench.job() }).await;
+    store.pause_queue(&us(), &slow, false).await.unwrap();
+    let claimed: Vec<_> = bench.claim(10).await.iter().map(|lease| lease.job.id).collect();
+    assert_eq!(claimed, [urgent.id, first.id, second.id]);
+    bench.advance(minute);
+    assert_eq!(bench.claim_one().await.job.id, later.id);
+}
+
+/// However a job becomes due, it does not leave a paused queue.
+pub async fn job_that_becomes_due_in_a_paused_queue_stays_there(bench: &Bench) {
+    let (store, slow, hour) = (bench.store(), name("slow"), Duration::from_hours(1));
+    let in_slow = || NewJob { queue: slow.clone(), ..bench.job() };
+    let retried = bench.running_as(in_slow()).await;
+    let resumed = bench.running_as(in_slow()).await;
+    bench.settle(&resumed, failed_for_good()).await.unwrap();
+    let later = bench.accept(NewJob { start: Start::In(hour), ..in_slow() }).await;
+    store.pause_queue(&us(), &slow, true).await.unwrap();
+    bench.settle(&retried, failed()).await.unwrap();
+    store.resume(&us(), resumed.job.id).await.unwrap();
+    let fork = store.fork(&us(), resumed.job.id, bench.id(), None).await.unwrap();
+    bench.advance(hour * 2);
+    assert!(bench.claim(10).await.is_empty());
+    assert_eq!(queues(bench).await[0].pending, 4);
+    store.pause_queue(&us(), &slow, false).await.unwrap();
+    let mut claimed: Vec<_> = bench.claim(10).await.iter().map(|lease| lease.job.id).collect();
+    let mut expected = vec![retried.job.id, resumed.job.id, later.id, fork.id];
+    claimed.sort();
+    expected.sort();
+    assert_eq!(claimed, expected);
+}

@@ -1,0 +1,318 @@
+//! Stores with one bug each. A checker that has never caught one proves nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use longhaul::clock::Clock;
+use longhaul::job::{Job, JobId, Json, Name, Outcome, Record, Status, Step, TenantId, Timestamp};
+use longhaul::store::{
+    Checkpoint, Claim, Claimed, Filter, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal,
+    Report, Settled, Settlement, Store, StoreError, Submitted,
+};
+
+use crate::random::InMemory;
+use crate::random::model::Violation;
+use crate::random::sqlite::OnDisk;
+use crate::random::world::play;
+use crate::reference::Reference;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bug {
+    /// The control: what this wrapper does when it breaks nothing.
+    None,
+    AcknowledgedBeforeCommit,
+    KeyIgnored,
+    LateSettleAccepted,
+    EpochNotRaised,
+    StepOverwritten,
+    LostEvent,
+    StaleRead,
+    RetryNotCharged,
+    CancelledGoesBackInLine,
+    DeletedBeforeItsTime,
+    TenantIgnored,
+    ForkSharesEverything,
+    ClaimForgotten,
+}
+
+struct Broken {
+    inner: Reference,
+    clock: Clock,
+    bug: Bug,
+    /// A std mutex: held for a lookup, never across an await.
+    notes: Mutex<Notes>,
+}
+
+/// What the bugs need to know.
+#[derive(Default)]
+struct Notes {
+    calls: u64,
+    epochs: HashMap<JobId, u64>,
+    tenants: HashMap<JobId, TenantId>,
+    outputs: HashMap<(JobId, String), Json>,
+    read: HashMap<JobId, Record>,
+}
+
+impl Broken {
+    fn new(clock: Clock, bug: Bug) -> Self {
+        let inner = Reference::new(clock.clone());
+        Self { inner, clock, bug, notes: Mutex::default() }
+    }
+
+    fn is(&self, bug: Bug) -> bool {
+        self.bug == bug
+    }
+
+    /// True for one call in `n`.
+    fn every(&self, n: u64) -> bool {
+        let mut notes = self.notes.lock().unwrap();
+        notes.calls += 1;
+        notes.calls.is_multiple_of(n)
+    }
+
+    /// The lease as a store without fencing would take it.
+    fn unfenced(&self, lease: LeaseRef, bugs: &[Bug]) -> LeaseRef {
+        let notes = self.notes.lock().unwrap();
+        match notes.epochs.get(&lease.job) {
+            Some(epoch) if bugs.contains(&self.bug) => LeaseRef { epoch: *epoch, ..lease },
+            Some(_) | None => lease,
+        }
+    }
+
+    fn overwritten(&self, id: JobId, mut steps: Vec<Step>) -> Vec<Step> {
+        let notes = self.notes.lock().unwrap();
+        for step in &mut steps {
+            if let Some(output) = notes.outputs.get(&(id, step.name.clone())) {
+                step.output = output.clone();
+            }
+        }
+        steps
+    }
+}
+
+#[async_trait]
+impl Store for Broken {
+    async fn submit(&self, mut jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+        for job in &mut jobs {
+            self.notes.lock().unwrap().tenants.insert(job.id, job.tenant.clone());
+            if self.is(Bug::KeyIgnored) {
+                job.idempotency_key = None;
+            }
+        }
+        if self.is(Bug::AcknowledgedBeforeCommit) && self.every(10) {
+            return Reference::new(self.clock.clone()).submit(jobs).await;
+        }
+        self.inner.submit(jobs).await
+    }
+
+    async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError> {
+        let owner = self.notes.lock().unwrap().tenants.get(&id).cloned();
+        let tenant = owner.as_ref().filter(|_| self.is(Bug::TenantIgnored)).unwrap_or(tenant);
+        let mut record = self.inner.job(tenant, id).await?;
+        if self.is(Bug::LostEvent) {
+            record.history.retain(|event| event.version % 8 != 5);
+        }
+        let stale = self.is(Bug::StaleRead) && self.every(20);
+        let mut notes = self.notes.lock().unwrap();
+        let before = notes.read.insert(id, record.clone());
+        Ok(before.filter(|_| stale).unwrap_or(record))
+    }
+
+    async fn jobs(
+        &self,
+        tenant: &TenantId,
+        filter: &Filter,
+        page: &PageRequest,
+    ) -> Result<Page, StoreError> {
+        self.inner.jobs(tenant, filter, page).await
+    }
+
+    async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
+        self.inner.job_by_key(tenant, key).await
+    }
+
+    async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError> {
+        self.inner.input(tenant, id).await
+    }
+
+    async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError> {
+        Ok(self.overwritten(id, self.inner.steps(tenant, id).await?))
+    }
+
+    async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
+        self.inner.cancel(tenant, id).await
+    }
+
+    async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
+        self.inner.resume(tenant, id).await
+    }
+
+    async fn fork(
+        &self,
+        tenant: &TenantId,
+        id: JobId,
+        new_id: JobId,
+        from_step: Option<&str>,
+    ) -> Result<Job, StoreError> {
+        let from_step = from_step.filter(|_| !self.is(Bug::ForkSharesEverything));
+        self.inner.fork(tenant, id, new_id, from_step).await
+    }
+
+    async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
+        self.inner.purge(tenant, id).await
+    }
+
+    async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
+        self.inner.queues(tenant).await
+    }
+
+    async fn pause_queue(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        paused: bool,
+    ) -> Result<(), StoreError> {
+        self.inner.pause_queue(tenant, queue, paused).await
+    }
+
+    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+        let mut claimed = self.inner.claim(want).await?;
+        for lease in &mut claimed.leases {
+            lease.steps = self.overwritten(lease.job.id, std::mem::take(&mut lease.steps));
+            self.notes.lock().unwrap().epochs.insert(lease.job.id, lease.epoch);
+            if self.is(Bug::EpochNotRaised) {
+                lease.epoch = 1;
+            }
+        }
+        if self.is(Bug::ClaimForgotten) && self.every(10) {
+            claimed.leases.pop();
+        }
+        Ok(claimed)
+    }
+
+    async fn renew(
+        &self,
+        leases: Vec<LeaseRef>,
+        duration: Duration,
+    ) -> Result<Vec<Renewal>, StoreError> {
+        let unfenced = |lease| self.unfenced(lease, &[Bug::EpochNotRaised]);
+        self.inner.renew(leases.into_iter().map(unfenced).collect(), duration).await
+    }
+
+    async fn report(&self, mut reports: Vec<Report>) -> Vec<Result<(), StoreError>> {
+        for report in &mut reports {
+            report.lease = self.unfenced(report.lease.clone(), &[Bug::EpochNotRaised]);
+        }
+        self.inner.report(reports).await
+    }
+
+    async fn checkpoint(&self, mut checkpoint: Checkpoint) -> Result<(), StoreError> {
+        checkpoint.lease = self.unfenced(checkpoint.lease, &[Bug::EpochNotRaised]);
+        let step = (checkpoint.lease.job, checkpoint.name.clone());
+        let output = checkpoint.output.clone();
+        match self.inner.checkpoint(checkpoint).await {
+            Err(StoreError::StepConflict { .. }) if self.is(Bug::StepOverwritten) => {
+                self.notes.lock().unwrap().outputs.insert(step, output);
+                Ok(())
+            }
+            answer => answer,
+        }
+    }
+
+    async fn settle(&self, mut settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+        let (mut ended, now) = (Vec::new(), self.now());
+        for end in &mut settlements {
+            let bugs = [Bug::EpochNotRaised, Bug::LateSettleAccepted];
+            end.lease = self.unfenced(end.lease.clone(), &bugs);
+            if let Outcome::Failed { error, retry_in } = &end.outcome
+                && error.retryable
+                && self.is(Bug::RetryNotCharged)
+            {
+                end.outcome = Outcome::Sleep { until: now.after(*retry_in) };
+            }
+            ended.push((end.lease.tenant.clone(), end.lease.job));
+        }
+        let answers = self.inner.settle(settlements).await;
+        for ((tenant, id), answer) in ended.iter().zip(&answers) {
+            let status = answer.as_ref().map(|settled| settled.status);
+            if self.is(Bug::CancelledGoesBackInLine) && status == Ok(Status::Cancelled) {
+                self.inner.resume(tenant, *id).await.ok();
+            }
+            if self.is(Bug::DeletedBeforeItsTime) && status == Ok(Status::Completed) {
+                self.inner.purge(tenant, *id).await.ok();
+            }
+        }
+        answers
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+        self.inner.sweep(limit).await
+    }
+
+    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
+        self.inner.expire(limit).await
+    }
+
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+}
+
+/// What the checker says first against a store with this bug, in so many seeds.
+async fn verdict(bug: Bug, seeds: u64) -> Option<String> {
+    for seed in 0..seeds {
+        let store = move |clock| Arc::new(Broken::new(clock, bug)) as Arc<dyn Store>;
+        if let Err(Violation(why)) = play(seed, Box::new(InMemory(store))).await {
+            return Some(why);
+        }
+    }
+    None
+}
+
+/// Makes a test which says that the checker catches a bug and calls it by its invariant.
+macro_rules! caught {
+    ($($name:ident: $bug:ident as $($invariant:literal)|+;)*) => {
+        $(#[tokio::test]
+        async fn $name() {
+            let why = verdict(Bug::$bug, 20).await.expect("the checker should catch it");
+            let named = [$($invariant),+].iter().any(|invariant| why.starts_with(invariant));
+            assert!(named, "caught, but for another reason: {why}");
+        })*
+    };
+}
+
+caught! {
+    acknowledging_before_the_commit_is_caught: AcknowledgedBeforeCommit as "[1]" | "[2]";
+    ignoring_an_idempotency_key_is_caught: KeyIgnored as "[2]";
+    accepting_a_late_settlement_is_caught: LateSettleAccepted as "[3]" | "[5]";
+    not_raising_the_epoch_is_caught: EpochNotRaised as "[3]";
+    overwriting_a_step_is_caught: StepOverwritten as "[4]";
+    losing_an_event_is_caught: LostEvent as "[5]" | "[6]";
+    reading_a_stale_copy_is_caught: StaleRead as "[6]" | "[18]";
+    not_charging_a_retry_is_caught: RetryNotCharged as "[5]" | "[8]";
+    putting_a_cancelled_job_back_in_line_is_caught: CancelledGoesBackInLine as "[5]" | "[6]" | "[15]";
+    deleting_a_job_before_its_time_is_caught: DeletedBeforeItsTime as "[1]";
+    ignoring_the_tenant_is_caught: TenantIgnored as "[11]";
+    sharing_steps_after_the_fork_point_is_caught: ForkSharesEverything as "[16]";
+    forgetting_a_claim_is_caught: ClaimForgotten as "[19]";
+}
+
+/// A database that answers before its log is on the disk loses what it acknowledged.
+#[tokio::test]
+async fn losing_the_log_at_a_kill_is_caught() {
+    for seed in 0..20 {
+        if let Err(Violation(why)) = play(seed, Box::new(OnDisk::that_loses_its_log())).await {
+            assert!(why.starts_with("[1]") || why.starts_with("[18]"), "{why}");
+            return;
+        }
+    }
+    panic!("the checker should catch it");
+}
+
+/// The wrapper itself is above suspicion: it is the bugs that are caught.
+#[tokio::test]
+async fn wrapper_without_a_bug_is_not_accused() {
+    assert_eq!(verdict(Bug::None, 20).await, None);
+}

@@ -1,0 +1,67 @@
+//! Random plans, checked: many clients and replicas, faults, crashes and a clock that jumps.
+//!
+//! A violation names its seed. `LONGHAUL_SEED=n` plays that one again; `LONGHAUL_RUNS=n` plays more.
+
+mod callers;
+mod house;
+pub(crate) mod model;
+pub(crate) mod sqlite;
+mod workers;
+pub(crate) mod world;
+
+use std::sync::Arc;
+
+use longhaul::clock::Clock;
+use longhaul::store::Store;
+use longhaul::store::sqlite::SqliteStore;
+
+use crate::reference::Reference;
+use model::Violation;
+use world::{House, play};
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text:?}")))
+}
+
+/// Plays the seed that was asked for, or `runs` of them.
+async fn hold_promises(runs: u64, house: impl Fn() -> Box<dyn House>) {
+    let seeds = match number("LONGHAUL_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("LONGHAUL_RUNS").unwrap_or(runs),
+    };
+    for seed in seeds {
+        if let Err(Violation(why)) = play(seed, house()).await {
+            panic!("LONGHAUL_SEED={seed}: {why}");
+        }
+    }
+}
+
+/// A store that lives in memory and does not outlive its process.
+pub(crate) struct InMemory<F>(pub(crate) F);
+
+impl<F: FnMut(Clock) -> Arc<dyn Store> + Send> House for InMemory<F> {
+    fn open(&mut self, clock: &Clock) -> Arc<dyn Store> {
+        self.0(clock.clone())
+    }
+}
+
+#[tokio::test]
+async fn sqlite_holds_its_promises_on_disk() {
+    hold_promises(10, || Box::new(sqlite::OnDisk::new())).await;
+}
+
+#[tokio::test]
+async fn sqlite_holds_its_promises_in_memory() {
+    let open = |clock| Arc::new(SqliteStore::memory(clock).unwrap()) as Arc<dyn Store>;
+    hold_promises(20, || Box::new(InMemory(open))).await;
+}
+
+/// The model and the reference were written apart: that they agree says something of both.
+#[tokio::test]
+async fn reference_holds_its_promises() {
+    hold_promises(100, || {
+        Box::new(InMemory(|clock| Arc::new(Reference::new(clock)) as Arc<dyn Store>))
+    })
+    .await;
+}

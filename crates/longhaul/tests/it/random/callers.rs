@@ -1,0 +1,265 @@
+//! What clients do.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use longhaul::job::{Command, Fingerprint, JobId, Json, Name, Retention, Status, Transition};
+use longhaul::store::conformance::{demo, json};
+use longhaul::store::{Filter, NewJob, PageRequest, Start, Store, StoreError};
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+
+use super::model::{Cause, Checked, Tracked, Violation, ensure};
+use super::world::World;
+
+impl World {
+    fn some_new_job(&mut self) -> NewJob {
+        let tenant = self.some_tenant();
+        let random = &mut self.random;
+        let input: Json = json(&random.random_range(0..4).to_string());
+        let key = random.random_bool(0.6).then(|| format!("key-{}", random.random_range(0..6)));
+        let secs = Duration::from_secs;
+        let start = match random.random_range(0..5) {
+            0 => Start::In(Duration::from_millis(random.random_range(0..60_000))),
+            1 => Start::At(self.clock.now().after(secs(random.random_range(0..60)))),
+            _ => Start::Now,
+        };
+        let retention = Retention {
+            completed: secs(random.random_range(0..300)),
+            failed: secs(random.random_range(0..600)),
+        };
+        NewJob {
+            tenant,
+            id: self.new_id(),
+            kind: demo(),
+            queue: self.some_queue(),
+            priority: self.random.random_range(-2..=2),
+            fingerprint: Fingerprint::of(&demo(), &input, None).unwrap(),
+            input,
+            idempotency_key: key,
+            start,
+            max_attempts: self.random.random_range(1..4),
+            timeout: None,
+            labels: BTreeMap::new(),
+            retention,
+            parent_id: None,
+        }
+    }
+
+    pub(crate) async fn submit(&mut self) -> Checked {
+        let batch: Vec<NewJob> =
+            (0..self.random.random_range(1..4)).map(|_| self.some_new_job()).collect();
+        let answers = self.store().submit(batch.clone()).await;
+        ensure!(answers.len() == batch.len(), "{} answers", answers.len());
+        for (new, answer) in batch.into_iter().zip(answers) {
+            let known = new
+                .idempotency_key
+                .as_ref()
+                .and_then(|key| self.keys.get(&(new.tenant.clone(), key.clone())).copied());
+            let told = answer.as_ref().map(|s| (s.record.job.id, s.created));
+            self.log(&format!("submit {} {:?}: {told:?}", new.id, new.idempotency_key));
+            let same = known.is_some_and(|id| self.jobs[&id].fingerprint == new.fingerprint);
+            match (answer, known) {
+                (Ok(answer), None) => {
+                    ensure!(answer.created, "[2] {} is not new to its key", new.id);
+                    ensure!(answer.record.job.id == new.id, "[2] {} got another id", new.id);
+                    self.track(new).await?;
+                }
+                (Ok(answer), Some(id)) => {
+                    ensure!(!answer.created, "[2] a second job under {:?}", new.idempotency_key);
+                    ensure!(answer.record.job.id == id, "[2] the key names {id}");
+                    ensure!(same, "[2] {id} was given out for another fingerprint");
+                }
+                (Err(StoreError::KeyReused { existing }), known) => {
+                    ensure!(known == Some(existing), "[2] {existing} refused, {known:?} known");
+                    ensure!(!same, "[2] the same submission was refused");
+                }
+                (Err(StoreError::Unavailable(_)), _) => {
+                    // Whether it happened is unknown to the client; the checker looks.
+                    if self.truth().job(&new.tenant, new.id).await.is_ok() {
+                        ensure!(known.is_none(), "[2] a second job {}", new.id);
+                        self.track(new).await?;
+                    }
+                }
+                (Err(error), _) => return Err(Violation(format!("submit: {error}"))),
+            }
+        }
+        Ok(())
+    }
+
+    async fn track(&mut self, new: NewJob) -> Checked {
+        let id = new.id;
+        let record = self.truth().job(&new.tenant, id).await;
+        let record = record.map_err(|e| Violation(format!("[1] {id} was accepted: {e}")))?;
+        if let Some(key) = &new.idempotency_key {
+            let by_key = self.truth().job_by_key(&new.tenant, key).await;
+            let found = by_key.map(|record| record.job.id);
+            ensure!(found == Ok(id), "[2] {key} leads to {found:?} and not to {id}");
+            self.keys.insert((new.tenant.clone(), key.clone()), id);
+        }
+        let job =
+            Tracked::new(new.tenant, new.idempotency_key, new.fingerprint, new.input, record)?;
+        self.jobs.insert(id, job);
+        Ok(())
+    }
+
+    /// What a command by a caller should do, by the status machine alone.
+    fn check_command<T: std::fmt::Debug>(
+        &self,
+        id: JobId,
+        command: Command,
+        answer: &Result<T, StoreError>,
+    ) -> Checked {
+        let job = &self.jobs[&id];
+        let status = job.status();
+        // Asking again for what is already so changes nothing and is fine.
+        let again = command == Command::Cancel && status == Status::Cancelled;
+        let right = match answer {
+            Err(StoreError::Unavailable(_)) => true,
+            Err(StoreError::Gone | StoreError::NotFound) => job.gone,
+            Err(error) => {
+                !job.gone
+                    && status.on(command) == Transition::Refuse
+                    && *error == StoreError::WrongStatus { status, command }
+            }
+            Ok(_) => !job.gone && (again || status.on(command) != Transition::Refuse),
+        };
+        ensure!(right, "[5] {command} of {id}, which is {status}: {answer:?}");
+        Ok(())
+    }
+
+    pub(crate) async fn cancel(&mut self) -> Checked {
+        let Some(id) = self.some_job() else { return Ok(()) };
+        let tenant = self.jobs[&id].tenant.clone();
+        let job = &self.jobs[&id].record.job;
+        let asked_before = job.cancel_requested_at.is_some() || job.status == Status::Cancelled;
+        let answer = self.store().cancel(&tenant, id).await;
+        self.log(&format!("cancel {id}: {:?}", answer.as_ref().map(|job| job.status)));
+        self.check_command(id, Command::Cancel, &answer)?;
+        let news = self.look(id, Cause::Cancel).await?;
+        if let Ok(job) = answer {
+            ensure!(news.is_empty() == asked_before, "[6] cancel of {id} is told as {news:?}");
+            ensure!(job == self.jobs[&id].record.job, "cancel answers {job:?}");
+            ensure!(job.cancel_requested_at.is_some() || job.status.is_terminal(), "[15] {id}");
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn resume(&mut self) -> Checked {
+        let ended = self.some_job_that_is(&[Status::Failed, Status::Cancelled]);
+        let Some(id) = ended.or(self.some_job()) else { return Ok(()) };
+        let tenant = self.jobs[&id].tenant.clone();
+        let answer = self.store().resume(&tenant, id).await;
+        self.log(&format!("resume {id}: {:?}", answer.as_ref().map(|job| job.max_attempts)));
+        self.check_command(id, Command::Resume, &answer)?;
+        let news = self.look(id, Cause::Resume).await?;
+        ensure!(answer.is_err() || news.len() == 1, "[5] resume is {news:?}");
+        if !news.is_empty() {
+            let job = self.jobs.get_mut(&id).unwrap();
+            // An attempt that was given back before the job ended may go on or be a further one.
+            job.charge = job.charge.filter(|charge| *charge);
+            let left = job.record.job.max_attempts - job.record.job.attempt;
+            ensure!(left >= 1, "[8] {id} was resumed with no attempt left");
+            self.look_at_steps(id).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn fork(&mut self) -> Checked {
+        let Some(id) = self.some_job() else { return Ok(()) };
+        let tenant = self.jobs[&id].tenant.clone();
+        let names: Vec<String> = self.jobs[&id].steps.keys().cloned().collect();
+        let from = names.choose(&mut self.random).cloned();
+        let from = from.filter(|_| self.random.random_bool(0.7));
+        let new_id = self.new_id();
+        let answer = self.store().fork(&tenant, id, new_id, from.as_deref()).await;
+        self.log(&format!("fork {id} as {new_id} from {from:?}: {:?}", answer.as_ref().err()));
+        let parent = &self.jobs[&id];
+        ensure!(answer.is_err() || !parent.gone, "[1] fork of {id}, which is gone");
+        let Ok(record) = self.truth().job(&tenant, new_id).await else {
+            ensure!(answer.is_err(), "[1] fork {new_id} was acknowledged");
+            let expected = parent.gone || matches!(answer, Err(StoreError::Unavailable(_)));
+            ensure!(expected, "fork of {id}: {answer:?}");
+            return Ok(());
+        };
+        ensure!(record.job.forked_from == Some(id), "[16] {new_id}: {:?}", record.job.forked_from);
+        let (fingerprint, input) = (parent.fingerprint, parent.input.clone());
+        let mut fork = Tracked::new(tenant, None, fingerprint, input, record)?;
+        let end = from.map_or(u32::MAX, |name| parent.steps[&name].0);
+        let shared = parent.steps.iter().filter(|(_, (position, _))| *position < end);
+        fork.steps = shared.map(|(name, step)| (name.clone(), step.clone())).collect();
+        self.jobs.insert(new_id, fork);
+        self.look(id, Cause::Nothing).await?;
+        self.look_at_steps(new_id).await.map_err(|Violation(why)| Violation(format!("[16] {why}")))
+    }
+
+    pub(crate) async fn purge(&mut self) -> Checked {
+        let Some(id) = self.some_job() else { return Ok(()) };
+        self.purge_one(id).await
+    }
+
+    pub(crate) async fn purge_one(&mut self, id: JobId) -> Checked {
+        let tenant = self.jobs[&id].tenant.clone();
+        let answer = self.store().purge(&tenant, id).await;
+        self.log(&format!("purge {id}: {answer:?}"));
+        self.check_command(id, Command::Purge, &answer)?;
+        self.look(id, Cause::Purge).await?;
+        ensure!(answer.is_err() || self.jobs[&id].gone, "[12] {id} was purged and is there");
+        Ok(())
+    }
+
+    pub(crate) async fn pause(&mut self) -> Checked {
+        let (tenant, queue) = (self.some_tenant(), self.some_queue());
+        let pause = self.random.random_bool(0.4);
+        let answer = self.store().pause_queue(&tenant, &queue, pause).await;
+        self.log(&format!("pause {tenant}/{queue} {pause}: {answer:?}"));
+        let queues = self.truth().queues(&tenant).await.unwrap();
+        let paused = queues.iter().any(|state| state.name == queue && state.paused);
+        ensure!(answer.is_err() || paused == pause, "{queue} is paused: {paused}");
+        let queue: (_, Name) = (tenant, queue);
+        if paused {
+            self.paused.insert(queue);
+        } else {
+            self.paused.remove(&queue);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn ask_as_another_tenant(&mut self) -> Checked {
+        let Some(id) = self.some_job() else { return Ok(()) };
+        let other = self.some_tenant();
+        if other == self.jobs[&id].tenant {
+            return Ok(());
+        }
+        let new_id = self.new_id();
+        let truth = self.truth();
+        let answers = [
+            truth.job(&other, id).await.map(drop),
+            truth.input(&other, id).await.map(drop),
+            truth.steps(&other, id).await.map(drop),
+            truth.cancel(&other, id).await.map(drop),
+            truth.resume(&other, id).await.map(drop),
+            truth.fork(&other, id, new_id, None).await.map(drop),
+            truth.purge(&other, id).await,
+        ];
+        let silent = answers.iter().all(|answer| *answer == Err(StoreError::NotFound));
+        ensure!(silent, "[11] {other} learns of {id}: {answers:?}");
+        self.look(id, Cause::Nothing).await.map(drop)
+    }
+
+    /// Each tenant's list holds its own jobs, all of them, and nothing else.
+    pub(crate) async fn look_at_lists(&mut self) -> Checked {
+        let tenant = self.some_tenant();
+        let page = PageRequest { limit: 10_000, before: None };
+        let page = self.truth().jobs(&tenant, &Filter::default(), &page).await;
+        let page = page.map_err(|error| Violation(format!("list: {error}")))?;
+        let listed: Vec<JobId> = page.jobs.iter().map(|job| job.id).collect();
+        let ours = self.jobs.values().rev().filter(|job| job.tenant == tenant && !job.gone);
+        let ours: Vec<JobId> = ours.map(Tracked::id).collect();
+        ensure!(listed == ours, "[11] {tenant} lists {listed:?} and has {ours:?}");
+        for job in page.jobs {
+            ensure!(job == self.jobs[&job.id].record.job, "[6] the list shows {job:?}");
+        }
+        Ok(())
+    }
+}

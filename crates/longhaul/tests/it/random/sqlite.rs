@@ -1,0 +1,76 @@
+//! The SQLite store on a disk that outlives its processes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use longhaul::clock::Clock;
+use longhaul::store::Store;
+use longhaul::store::sqlite::SqliteStore;
+use tempfile::TempDir;
+
+use super::world::House;
+
+pub(crate) struct OnDisk {
+    /// The last one holds the database; those before it are what killed processes left.
+    folders: Vec<TempDir>,
+    /// What of a killed process is still there.
+    left: &'static [&'static str],
+}
+
+impl OnDisk {
+    pub(crate) fn new() -> Self {
+        Self { folders: vec![tempfile::tempdir().unwrap()], left: &["jobs.db", "jobs.db-wal"] }
+    }
+
+    /// A disk that said "synced" and did not: for the checker to catch.
+    pub(crate) fn that_loses_its_log() -> Self {
+        Self { left: &["jobs.db"], ..Self::new() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folders.last().unwrap().path().join("jobs.db")
+    }
+}
+
+impl House for OnDisk {
+    fn open(&mut self, clock: &Clock) -> Arc<dyn Store> {
+        Arc::new(SqliteStore::open(self.path(), clock.clone()).unwrap())
+    }
+
+    fn restart(&mut self, store: Arc<dyn Store>, clock: &Clock, kill: bool) -> Arc<dyn Store> {
+        if kill {
+            // What the disk holds at this moment is what a killed process leaves: nothing that
+            // closing the store in good order would still write.
+            let folder = tempfile::tempdir().unwrap();
+            for file in self.left {
+                let from = self.path().with_file_name(file);
+                if from.exists() {
+                    std::fs::copy(from, folder.path().join(file)).unwrap();
+                }
+            }
+            self.folders.push(folder);
+        }
+        drop(store);
+        self.open(clock)
+    }
+
+    fn find_orphans(&mut self) -> Result<(), String> {
+        let database = rusqlite::Connection::open(self.path()).unwrap();
+        let names = "SELECT name FROM sqlite_master WHERE type = 'table'";
+        let mut names = database.prepare(names).unwrap();
+        let names = names.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        // Ids of deleted jobs are kept on purpose, and so is what belongs to no job.
+        let kept = ["tombstones", "queues"];
+        for table in names.map(Result::unwrap) {
+            if kept.contains(&table.as_str()) || table.starts_with("sqlite_") {
+                continue;
+            }
+            let count = format!("SELECT count(*) FROM {table}");
+            let rows: i64 = database.query_row(&count, [], |row| row.get(0)).unwrap();
+            if rows > 0 {
+                return Err(format!("{rows} rows are left in {table}"));
+            }
+        }
+        Ok(())
+    }
+}

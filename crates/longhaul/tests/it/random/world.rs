@@ -1,0 +1,233 @@
+//! A house full of clients and replicas that do what a seed says, and a checker that watches.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::clock::Clock;
+use longhaul::job::{IdSource, JobId, Name, Status, TenantId, Timestamp};
+use longhaul::store::conformance::{Bench, LEASE, name, tenant};
+use longhaul::store::faulty::{FaultPlan, Faulty};
+use longhaul::store::{Lease, Store, StoreError};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+
+use super::model::{Cause, Checked, Tracked, Violation, ensure};
+
+/// Where a store comes from and what happens to it when its process ends.
+pub(crate) trait House: Send {
+    fn open(&mut self, clock: &Clock) -> Arc<dyn Store>;
+
+    /// Ends the store's process, in good order or by a kill at this very moment, and starts another.
+    fn restart(&mut self, store: Arc<dyn Store>, _clock: &Clock, _kill: bool) -> Arc<dyn Store> {
+        store
+    }
+
+    /// Looks for what no job owns, once every job is deleted and the store is closed.
+    fn find_orphans(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) random: StdRng,
+    pub(crate) clock: Clock,
+    pub(crate) store: Option<Faulty<dyn Store>>,
+    pub(crate) house: Box<dyn House>,
+    pub(crate) ids: IdSource,
+    pub(crate) jobs: BTreeMap<JobId, Tracked>,
+    /// The job that has each key, while it is kept.
+    pub(crate) keys: HashMap<(TenantId, String), JobId>,
+    pub(crate) paused: BTreeSet<(TenantId, Name)>,
+    /// Every lease that a worker got and did not forget, lost ones included.
+    pub(crate) leases: Vec<Lease>,
+    /// What was done, for whoever reads about a violation.
+    pub(crate) trace: Vec<String>,
+}
+
+const STEPS: usize = 250;
+
+/// Plays one seed to its end.
+pub(crate) async fn play(seed: u64, house: Box<dyn House>) -> Checked {
+    let mut world = World::new(seed, house);
+    let result = world.run(seed).await;
+    let last = world.trace.len().saturating_sub(25);
+    result.map_err(|Violation(why)| {
+        Violation(format!("{why}\n  after:\n    {}", world.trace[last..].join("\n    ")))
+    })
+}
+
+impl World {
+    fn new(seed: u64, mut house: Box<dyn House>) -> Self {
+        let clock = Bench::clock();
+        // A third of the runs are without faults, so that what they find is easy to read.
+        let per_mille = [0, 20, 60][usize::try_from(seed % 3).unwrap()];
+        let store = Faulty::new(house.open(&clock), FaultPlan::seeded(seed, per_mille));
+        Self {
+            random: StdRng::seed_from_u64(seed),
+            clock,
+            store: Some(store),
+            house,
+            ids: IdSource::default(),
+            jobs: BTreeMap::new(),
+            keys: HashMap::new(),
+            paused: BTreeSet::new(),
+            leases: Vec::new(),
+            trace: Vec::new(),
+        }
+    }
+
+    async fn run(&mut self, seed: u64) -> Checked {
+        for step in 0..STEPS {
+            self.act().await?;
+            if step % 25 == 0 {
+                self.look_at_all(Cause::Nothing).await?;
+                self.look_at_lists().await?;
+            }
+            if self.random.random_bool(0.01) {
+                self.restart(seed, step).await?;
+            }
+        }
+        self.heal_and_end().await
+    }
+
+    async fn act(&mut self) -> Checked {
+        match self.random.random_range(0..100) {
+            0..18 => self.submit().await,
+            18..36 => self.claim().await,
+            36..40 => self.renew().await,
+            40..50 => self.checkpoint().await,
+            50..56 => self.report().await,
+            56..70 => self.settle().await,
+            70..74 => self.cancel().await,
+            74..78 => self.resume().await,
+            78..80 => self.fork().await,
+            80..82 => self.purge().await,
+            82..84 => self.pause().await,
+            84..86 => self.ask_as_another_tenant().await,
+            86..89 => self.sweep().await,
+            89..90 => self.expire().await,
+            other => {
+                match other {
+                    90 => self.forget(),
+                    91..97 => self.pass(1, 2_000),
+                    97..99 => self.pass(10_000, 40_000),
+                    _ => self.pass(0, 400_000),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The store as its users meet it, faults included.
+    pub(crate) fn store(&self) -> &Faulty<dyn Store> {
+        self.store.as_ref().expect("the store is open")
+    }
+
+    /// The store as the checker sees it.
+    pub(crate) fn truth(&self) -> &dyn Store {
+        self.store().inner()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn log(&mut self, line: &str) {
+        let at = self.now().as_millis() % 10_000_000;
+        self.trace.push(format!("{at:>7} {line}"));
+    }
+
+    pub(crate) fn new_id(&mut self) -> JobId {
+        let random = u128::from(self.random.random::<u64>());
+        self.ids.next(self.now(), random)
+    }
+
+    pub(crate) fn some_tenant(&mut self) -> TenantId {
+        tenant(["acme", "bolt", "core"].choose(&mut self.random).unwrap())
+    }
+
+    pub(crate) fn some_queue(&mut self) -> Name {
+        name(["default", "slow"].choose(&mut self.random).unwrap())
+    }
+
+    /// A job, mostly one that is kept.
+    pub(crate) fn some_job(&mut self) -> Option<JobId> {
+        let any = self.random.random_bool(0.1);
+        let jobs: Vec<JobId> =
+            self.jobs.values().filter(|job| any || !job.gone).map(Tracked::id).collect();
+        jobs.choose(&mut self.random).copied()
+    }
+
+    /// A job with one of these statuses, if there is one.
+    pub(crate) fn some_job_that_is(&mut self, statuses: &[Status]) -> Option<JobId> {
+        let jobs = self.jobs.values();
+        let jobs = jobs.filter(|job| !job.gone && statuses.contains(&job.status()));
+        jobs.map(Tracked::id).collect::<Vec<_>>().choose(&mut self.random).copied()
+    }
+
+    fn pass(&mut self, from_ms: u64, to_ms: u64) {
+        let by = Duration::from_millis(self.random.random_range(from_ms..to_ms));
+        self.clock.advance(by);
+        self.log(&format!("{by:?} pass"));
+    }
+
+    /// Looks at one job after `cause`, and returns what happened to it.
+    pub(crate) async fn look(
+        &mut self,
+        id: JobId,
+        cause: Cause,
+    ) -> Checked<Vec<longhaul::job::Event>> {
+        let job = &self.jobs[&id];
+        let answer = self.truth().job(&job.tenant, id).await;
+        let now = self.now();
+        let Some(job) = self.jobs.get_mut(&id) else { return Ok(Vec::new()) };
+        match answer {
+            Ok(record) => {
+                ensure!(!job.gone, "[1] {id} came back");
+                job.observe(record, cause)
+            }
+            Err(error @ (StoreError::Gone | StoreError::NotFound)) => {
+                let ended = job.status().is_terminal();
+                let outlived = job.record.job.expires_at.is_some_and(|at| at <= now);
+                let deleted = job.gone
+                    || (cause == Cause::Purge && ended)
+                    || (cause == Cause::Expire && outlived);
+                ensure!(deleted, "[1] {id} was acknowledged and is {error} after {cause:?}");
+                job.gone = true;
+                if let Some(key) = &job.key {
+                    let key = (job.tenant.clone(), key.clone());
+                    if self.keys.get(&key) == Some(&id) {
+                        self.keys.remove(&key);
+                    }
+                }
+                Ok(Vec::new())
+            }
+            Err(error) => Err(Violation(format!("[1] {id} cannot be read: {error}"))),
+        }
+    }
+
+    pub(crate) async fn look_at_all(&mut self, cause: Cause) -> Checked {
+        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        for id in ids {
+            self.look(id, cause).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn look_at_steps(&mut self, id: JobId) -> Checked {
+        let job = &self.jobs[&id];
+        if job.gone {
+            return Ok(());
+        }
+        let steps = self.truth().steps(&job.tenant, id).await;
+        let steps = steps.map_err(|error| Violation(format!("[4] steps of {id}: {error}")))?;
+        self.jobs[&id].check_steps(&steps)
+    }
+
+    /// Lets the time of every lease run out.
+    pub(crate) fn outlast_leases(&mut self) {
+        self.clock.advance(LEASE + Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,332 @@
+//! The contract in the fewest words that we found: a map behind a mutex. The suite passes on it, so
+//! a case that fails elsewhere is about the store and not about the suite.
+
+mod state;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use longhaul::clock::Clock;
+use longhaul::job::{
+    Command, Job, JobId, Json, Name, Next, Record, Status, Step, TenantId, Timestamp,
+};
+use longhaul::store::{
+    Checkpoint, Claim, Claimed, Filter, Lease, LeaseRef, NewJob, Page, PageRequest, QueueState,
+    Renewal, Report, Settled, Settlement, Start, Store, StoreError, Submitted,
+};
+
+use state::{Row, State};
+
+const GONE_FOR: Duration = Duration::from_hours(24 * 366);
+
+pub(crate) struct Reference {
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+impl Reference {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+#[async_trait]
+impl Store for Reference {
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+        let mut state = self.state();
+        jobs.into_iter().map(|job| state.submit(job, self.now())).collect()
+    }
+
+    async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError> {
+        self.state().row(tenant, id).map(|row| row.record.clone())
+    }
+
+    async fn jobs(
+        &self,
+        tenant: &TenantId,
+        filter: &Filter,
+        page: &PageRequest,
+    ) -> Result<Page, StoreError> {
+        let state = self.state();
+        let mut matching = state.rows.values().rev().map(|row| &row.record.job).filter(|job| {
+            &job.tenant == tenant
+                && page.before.is_none_or(|before| job.id < before)
+                && (filter.statuses.is_empty() || filter.statuses.contains(&job.status))
+                && filter.kind.as_ref().is_none_or(|kind| &job.kind == kind)
+                && filter.queue.as_ref().is_none_or(|queue| &job.queue == queue)
+                && filter.created_after.is_none_or(|at| job.created_at >= at)
+                && filter.labels.iter().all(|(k, v)| job.labels.get(k) == Some(v))
+        });
+        let jobs: Vec<Job> = matching.by_ref().take(page.limit).cloned().collect();
+        let next = matching.next().and(jobs.last()).map(|job| job.id);
+        Ok(Page { jobs, next })
+    }
+
+    async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
+        let state = self.state();
+        state.by_key(tenant, key).map(|row| row.record.clone()).ok_or(StoreError::NotFound)
+    }
+
+    async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError> {
+        self.state().row(tenant, id).map(|row| row.input.clone())
+    }
+
+    async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError> {
+        self.state().row(tenant, id).map(|row| row.steps.clone())
+    }
+
+    async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        let row = state.row(tenant, id)?;
+        let status = row.record.job.status;
+        let asked = status == Status::Running && row.standing().cancel_requested;
+        if asked || status == Status::Cancelled {
+            return Ok(row.record.job.clone());
+        }
+        row.turn(Command::Cancel)?;
+        row.record.job.cancel_requested_at = Some(now);
+        if row.record.job.status == Status::Running {
+            row.record.job.phase = Some("cancelling".to_owned());
+        }
+        row.ended(now);
+        row.event(now, None);
+        Ok(row.record.job.clone())
+    }
+
+    async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        let row = state.row(tenant, id)?;
+        row.turn(Command::Resume)?;
+        let job = &mut row.record.job;
+        job.run_at = now;
+        job.max_attempts = job.attempt + row.attempts_at_first;
+        job.cancel_requested_at = None;
+        row.charge = true;
+        row.ended(now);
+        row.event(now, None);
+        Ok(row.record.job.clone())
+    }
+
+    async fn fork(
+        &self,
+        tenant: &TenantId,
+        id: JobId,
+        new_id: JobId,
+        from_step: Option<&str>,
+    ) -> Result<Job, StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        let parent = state.row(tenant, id)?.clone();
+        let shared = match from_step {
+            None => parent.steps.len(),
+            Some(name) => parent
+                .steps
+                .iter()
+                .position(|step| step.name == name)
+                .ok_or_else(|| StoreError::UnknownStep { name: name.to_owned() })?,
+        };
+        let Job { kind, queue, priority, labels, timeout, .. } = parent.record.job;
+        let new = NewJob {
+            tenant: tenant.clone(),
+            id: new_id,
+            kind,
+            queue,
+            priority,
+            input: parent.input,
+            fingerprint: parent.fingerprint,
+            idempotency_key: None,
+            start: Start::Now,
+            max_attempts: parent.attempts_at_first,
+            timeout,
+            labels,
+            retention: parent.retention,
+            parent_id: None,
+        };
+        state.submit(new, now)?;
+        let row = state.row(tenant, new_id)?;
+        row.steps = parent.steps[..shared].to_vec();
+        row.record.job.forked_from = Some(id);
+        Ok(row.record.job.clone())
+    }
+
+    async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.row(tenant, id)?.turn(Command::Purge)?;
+        state.remove(id, self.now());
+        Ok(())
+    }
+
+    async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
+        let (state, now) = (self.state(), self.now());
+        let empty = |name: &Name, paused| QueueState {
+            name: name.clone(),
+            paused,
+            pending: 0,
+            running: 0,
+            oldest_due_at: None,
+        };
+        let paused = state.paused.iter().filter(|(of, _)| of == tenant);
+        let mut queues: BTreeMap<Name, QueueState> =
+            paused.map(|(_, name)| (name.clone(), empty(name, true))).collect();
+        for job in state.rows.values().map(|row| &row.record.job) {
+            if &job.tenant != tenant || job.status.is_terminal() {
+                continue;
+            }
+            let queue = queues.entry(job.queue.clone()).or_insert_with(|| empty(&job.queue, false));
+            if job.status == Status::Running {
+                queue.running += 1;
+                continue;
+            }
+            queue.pending += 1;
+            if job.run_at <= now && queue.oldest_due_at.is_none_or(|oldest| job.run_at < oldest) {
+                queue.oldest_due_at = Some(job.run_at);
+            }
+        }
+        Ok(queues.into_values().collect())
+    }
+
+    async fn pause_queue(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        paused: bool,
+    ) -> Result<(), StoreError> {
+        let (mut state, queue) = (self.state(), (tenant.clone(), queue.clone()));
+        if paused {
+            state.paused.insert(queue);
+        } else {
+            state.paused.remove(&queue);
+        }
+        Ok(())
+    }
+
+    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        let mut rooms: HashMap<Name, usize> =
+            want.kinds.iter().map(|kind| (kind.kind.clone(), kind.room)).collect();
+        let mut leases = Vec::new();
+        while leases.len() < want.limit
+            && let Some(id) = state.pick(&rooms, now)
+        {
+            state.turn += 1;
+            let turn = state.turn;
+            let row = state.rows.get_mut(&id).expect("it was picked");
+            row.turn(Command::Claim)?;
+            row.epoch += 1;
+            row.replica = Some(want.replica.clone());
+            row.lease_ends_at = now.after(want.lease);
+            let job = &mut row.record.job;
+            job.attempt += u32::from(row.charge);
+            let kind = want.kinds.iter().find(|kind| kind.kind == job.kind);
+            if job.started_at.is_none() {
+                job.started_at = Some(now);
+                job.code_version = kind.and_then(|kind| kind.code_version.clone());
+            }
+            *rooms.get_mut(&job.kind).expect("there was room") -= 1;
+            row.event(now, None);
+            leases.push(Lease {
+                job: row.record.job.clone(),
+                epoch: row.epoch,
+                expires_at: row.lease_ends_at,
+                input: row.input.clone(),
+                steps: row.steps.clone(),
+            });
+            let tenant = row.record.job.tenant.clone();
+            state.served.insert(tenant, turn);
+        }
+        let later = state.rows.values().map(|row| &row.record.job).filter(|job| {
+            job.status == Status::Pending && job.run_at > now && rooms.contains_key(&job.kind)
+        });
+        Ok(Claimed { leases, next_due_at: later.map(|job| job.run_at).min() })
+    }
+
+    async fn renew(
+        &self,
+        leases: Vec<LeaseRef>,
+        duration: Duration,
+    ) -> Result<Vec<Renewal>, StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        let renew = |lease: LeaseRef| match state.held(&lease) {
+            Err(_) => Renewal::Lost,
+            Ok(row) => {
+                row.lease_ends_at = now.after(duration);
+                Renewal::Kept { cancel_requested: row.standing().cancel_requested }
+            }
+        };
+        Ok(leases.into_iter().map(renew).collect())
+    }
+
+    async fn report(&self, reports: Vec<Report>) -> Vec<Result<(), StoreError>> {
+        let (mut state, now) = (self.state(), self.now());
+        let report = |report: Report| {
+            state.held(&report.lease)?.words(report.phases, report.progress, now);
+            Ok(())
+        };
+        reports.into_iter().map(report).collect()
+    }
+
+    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        let row = state.held(&checkpoint.lease)?;
+        let Checkpoint { name, position, output, alone, started_at, .. } = checkpoint;
+        if let Some(stored) = row.steps.iter().find(|step| step.name == name) {
+            return if stored.output == output {
+                Ok(())
+            } else {
+                Err(StoreError::StepConflict { name })
+            };
+        }
+        let attempt = row.record.job.attempt;
+        row.steps.push(Step {
+            name,
+            position,
+            output,
+            alone,
+            attempt,
+            started_at,
+            completed_at: now,
+        });
+        row.steps.sort_by_key(|step| step.position);
+        Ok(())
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+        let mut state = self.state();
+        settlements.into_iter().map(|end| state.settle(end, self.now())).collect()
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        let lost = state
+            .rows
+            .values_mut()
+            .filter(|row| row.record.job.status == Status::Running && row.lease_ends_at <= now);
+        let sweep = |row: &mut Row| {
+            let replica = row.replica.clone().unwrap_or_default();
+            row.apply(Next::after_lost_lease(row.standing(), &replica, now), now);
+            row.record.job.clone()
+        };
+        Ok(lost.take(limit).map(sweep).collect())
+    }
+
+    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        state.gone.retain(|_, gone_at| now.since(*gone_at) < GONE_FOR);
+        let jobs = state.rows.values().map(|row| &row.record.job);
+        let ended = jobs.filter(|job| job.expires_at.is_some_and(|at| at <= now));
+        let ended: Vec<JobId> = ended.map(|job| job.id).take(limit).collect();
+        for id in &ended {
+            state.remove(*id, now);
+        }
+        Ok(ended.len())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}

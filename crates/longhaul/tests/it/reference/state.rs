@@ -1,0 +1,250 @@
+//! What the reference knows of each job, and the rules that more than one call follows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use longhaul::job::{
+    Command, Event, Fingerprint, Job, JobError, JobId, Json, Name, Next, Progress, Record,
+    Retention, Standing, Status, Step, TenantId, Timestamp, Transition,
+};
+use longhaul::store::{LeaseRef, NewJob, Settled, Settlement, StoreError, Submitted};
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) rows: BTreeMap<JobId, Row>,
+    pub(super) gone: HashMap<(TenantId, JobId), Timestamp>,
+    pub(super) paused: BTreeSet<(TenantId, Name)>,
+    /// Who was served how recently: the one served longest ago is next.
+    pub(super) served: HashMap<TenantId, u64>,
+    pub(super) turn: u64,
+}
+
+#[derive(Clone)]
+pub(super) struct Row {
+    pub(super) record: Record,
+    pub(super) input: Json,
+    pub(super) fingerprint: Fingerprint,
+    pub(super) steps: Vec<Step>,
+    pub(super) retention: Retention,
+    pub(super) attempts_at_first: u32,
+    /// Whether the next claim counts as a further attempt.
+    pub(super) charge: bool,
+    pub(super) epoch: u64,
+    pub(super) settled_epoch: u64,
+    pub(super) replica: Option<String>,
+    pub(super) lease_ends_at: Timestamp,
+}
+
+impl Row {
+    pub(super) fn event(&mut self, now: Timestamp, error: Option<JobError>) {
+        let job = &mut self.record.job;
+        job.version += 1;
+        self.record.history.push(Event {
+            version: job.version,
+            at: now,
+            status: job.status,
+            attempt: job.attempt,
+            phase: job.phase.clone(),
+            replica: self.replica.clone(),
+            run_at: (job.status == Status::Pending).then_some(job.run_at),
+            error,
+        });
+    }
+
+    pub(super) fn turn(&mut self, command: Command) -> Result<(), StoreError> {
+        let job = &mut self.record.job;
+        match job.status.on(command) {
+            Transition::Move(status) => job.status = status,
+            Transition::Ask | Transition::Keep | Transition::Remove => {}
+            Transition::Refuse => {
+                return Err(StoreError::WrongStatus { status: job.status, command });
+            }
+        }
+        job.phase = None;
+        Ok(())
+    }
+
+    pub(super) fn ended(&mut self, now: Timestamp) {
+        let job = &mut self.record.job;
+        job.completed_at = job.status.is_terminal().then_some(now);
+        job.expires_at = self.retention.of(job.status).map(|kept| now.after(kept));
+    }
+
+    pub(super) fn apply(&mut self, next: Next, now: Timestamp) {
+        self.turn(next.command()).expect("only running jobs are settled");
+        let job = &mut self.record.job;
+        let mut why = None;
+        match next {
+            Next::Complete(result) => {
+                job.error = None;
+                self.record.result = Some(result);
+            }
+            Next::Fail(error) => {
+                job.error = Some(error.clone());
+                why = Some(error);
+            }
+            Next::Stop => {}
+            Next::PutBack { run_at, error, charge } => {
+                job.run_at = run_at;
+                job.error = error.clone().or(job.error.take());
+                why = error;
+                self.charge = charge;
+            }
+        }
+        self.ended(now);
+        self.event(now, why);
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        let job = &self.record.job;
+        Standing {
+            attempt: job.attempt,
+            max_attempts: job.max_attempts,
+            cancel_requested: job.cancel_requested_at.is_some(),
+        }
+    }
+
+    pub(super) fn words(
+        &mut self,
+        phases: Vec<String>,
+        progress: Option<Progress>,
+        now: Timestamp,
+    ) {
+        let stops = self.standing().cancel_requested;
+        for phase in phases.into_iter().filter(|_| !stops) {
+            self.record.job.phase = Some(phase);
+            self.event(now, None);
+        }
+        if progress.is_some() {
+            self.record.job.progress = progress;
+            self.record.job.version += 1;
+        }
+    }
+
+    pub(super) fn rank(&self) -> (i64, Timestamp, JobId) {
+        let job = &self.record.job;
+        (job.run_at.as_millis() - i64::from(job.priority) * 60_000, job.run_at, job.id)
+    }
+}
+
+impl State {
+    pub(super) fn row(&mut self, tenant: &TenantId, id: JobId) -> Result<&mut Row, StoreError> {
+        match self.rows.get_mut(&id).filter(|row| &row.record.job.tenant == tenant) {
+            Some(row) => Ok(row),
+            None if self.gone.contains_key(&(tenant.clone(), id)) => Err(StoreError::Gone),
+            None => Err(StoreError::NotFound),
+        }
+    }
+
+    pub(super) fn held(&mut self, lease: &LeaseRef) -> Result<&mut Row, StoreError> {
+        let row = self.row(&lease.tenant, lease.job).map_err(|_| StoreError::LeaseLost)?;
+        if row.epoch == lease.epoch && row.record.job.status == Status::Running {
+            Ok(row)
+        } else {
+            Err(StoreError::LeaseLost)
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: JobId, now: Timestamp) {
+        if let Some(row) = self.rows.remove(&id) {
+            self.gone.insert((row.record.job.tenant, id), now);
+        }
+    }
+
+    pub(super) fn by_key(&self, tenant: &TenantId, key: &str) -> Option<&Row> {
+        self.rows.values().find(|row| {
+            &row.record.job.tenant == tenant
+                && row.record.job.idempotency_key.as_deref() == Some(key)
+        })
+    }
+
+    pub(super) fn submit(&mut self, new: NewJob, now: Timestamp) -> Result<Submitted, StoreError> {
+        let known = new.idempotency_key.as_deref().and_then(|key| self.by_key(&new.tenant, key));
+        if let Some(row) = known {
+            return if row.fingerprint == new.fingerprint {
+                Ok(Submitted { record: row.record.clone(), created: false })
+            } else {
+                Err(StoreError::KeyReused { existing: row.record.job.id })
+            };
+        }
+        let job = Job {
+            id: new.id,
+            tenant: new.tenant,
+            kind: new.kind,
+            queue: new.queue,
+            status: Status::Pending,
+            phase: None,
+            priority: new.priority,
+            attempt: 0,
+            max_attempts: new.max_attempts,
+            progress: None,
+            labels: new.labels,
+            version: 0,
+            idempotency_key: new.idempotency_key,
+            created_at: now,
+            run_at: new.start.run_at(now),
+            started_at: None,
+            completed_at: None,
+            expires_at: None,
+            error: None,
+            cancel_requested_at: None,
+            timeout: new.timeout,
+            code_version: None,
+            forked_from: None,
+            parent_id: new.parent_id,
+        };
+        let mut row = Row {
+            attempts_at_first: job.max_attempts,
+            record: Record { job, result: None, history: Vec::new() },
+            input: new.input,
+            fingerprint: new.fingerprint,
+            steps: Vec::new(),
+            retention: new.retention,
+            charge: true,
+            epoch: 0,
+            settled_epoch: 0,
+            replica: None,
+            lease_ends_at: now,
+        };
+        row.event(now, None);
+        let record = row.record.clone();
+        self.rows.insert(new.id, row);
+        Ok(Submitted { record, created: true })
+    }
+
+    /// The best job of the tenant that was served longest ago.
+    pub(super) fn pick(&self, rooms: &HashMap<Name, usize>, now: Timestamp) -> Option<JobId> {
+        let due = self.rows.values().filter(|row| {
+            let job = &row.record.job;
+            job.status == Status::Pending
+                && job.run_at <= now
+                && rooms.get(&job.kind).is_some_and(|room| *room > 0)
+                && !self.paused.contains(&(job.tenant.clone(), job.queue.clone()))
+        });
+        due.min_by_key(|row| {
+            (self.served.get(&row.record.job.tenant).copied().unwrap_or(0), row.rank())
+        })
+        .map(|row| row.record.job.id)
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        end: Settlement,
+        now: Timestamp,
+    ) -> Result<Settled, StoreError> {
+        let answer = |row: &Row| {
+            let Job { status, version, run_at, .. } = row.record.job;
+            Settled { status, version, run_at }
+        };
+        if let Ok(row) = self.row(&end.lease.tenant, end.lease.job)
+            && row.settled_epoch == end.lease.epoch
+            && row.epoch == end.lease.epoch
+        {
+            return Ok(answer(row));
+        }
+        let row = self.held(&end.lease)?;
+        row.words(end.phases, end.progress, now);
+        row.settled_epoch = end.lease.epoch;
+        row.apply(end.outcome.next(row.standing(), now), now);
+        Ok(answer(row))
+    }
+}

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Breaks one SQL statement at a time in a scratch copy and expects the conformance suite to notice.
+# A mutant that lives is a promise that no case holds the store to.
+#
+#   crates/longhaul/tests/mutants.sh [name…]
+set -euo pipefail
+
+root=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# name | file | sed expression. Parameters stay in use: SQLite refuses to bind one that is not there,
+# and a mutant that fails to run proves nothing.
+mutants=$(
+    cat <<'LIST'
+late-write-accepted|find_held.sql|s/epoch = ?3/epoch >= ?3/
+ended-write-accepted|find_held.sql|s/status = 'running'/status <> 'waiting'/
+late-step-accepted|insert_step.sql|s/epoch = ?3/epoch >= ?3/
+late-renewal-accepted|renew.sql|s/epoch = ?3/epoch >= ?3/
+renewal-hides-cancel|renew.sql|s/cancel_requested_at IS NOT NULL/0/
+live-lease-swept|lost_leases.sql|s/lease_until <= ?1/lease_until <= ?1 + 5000/
+lost-lease-kept|lost_leases.sql|s/lease_until <= ?1/lease_until <= ?1 - 5000/
+sweep-without-limit|lost_leases.sql|s/LIMIT ?2/LIMIT ?2 + 100/
+deleted-early|expired_jobs.sql|s/expires_at <= ?1/expires_at <= ?1 + 1000/
+deleted-late|expired_jobs.sql|s/expires_at <= ?1/expires_at <= ?1 - 1000/
+other-tenants-job|find_job.sql|s/tenant_id = ?1 AND/?1 <> '' AND/
+other-tenants-key|find_key.sql|s/tenant_id = ?1 AND/?1 <> '' AND/
+other-tenants-lease|find_held.sql|s/tenant_id = ?1 AND/?1 <> '' AND/
+fork-shares-too-much|fork_steps.sql|s/position < ?3/position <= ?3/
+fork-shares-nothing|fork_steps.sql|s/?3 IS NULL OR position/?3 IS NOT NULL AND position/
+steps-out-of-order|steps.sql|s/ORDER BY position, /ORDER BY /
+priority-ignored|promote_due.sql|s/priority \* ?3/0 * ?3/
+due-too-early|promote_due.sql|s/run_at <= ?1/run_at <= ?1 + 1000/
+pause-ignored|is_paused.sql|s/name = ?2/name = ?2 || '.'/
+pause-late|pause_jobs.sql|s/rank = NULL/rank = rank/
+resumed-in-no-line|resume_jobs.sql|s/paused = 0, rank/paused = 1, rank/
+resumed-too-early|resume_jobs.sql|s/run_at <= ?3/run_at <= ?3 + 1000000000/
+gone-never-forgotten|forget_tombstones.sql|s/gone_at <= ?1/gone_at <= ?1 * 0/
+list-by-labels-ignored|list_by_id.sql|s/has.value = want.value/1/
+list-without-order|list_by_id.sql|s/ORDER BY id DESC/ORDER BY id/
+LIST
+)
+
+wanted() {
+    [ $# -eq 1 ] && return 0
+    local name=$1
+    shift
+    for one in "$@"; do [ "$one" = "$name" ] && return 0; done
+    return 1
+}
+
+lived=0
+mkdir "$scratch/work"
+git -C "$root" ls-files -z | (cd "$root" && xargs -0 cp --parents -t "$scratch/work")
+cd "$scratch/work"
+# A target folder of its own: Cargo names what it builds by the path inside the workspace, so a
+# mutant that is built into a shared one would be run by whoever else tests there.
+export CARGO_TARGET_DIR=${MUTANTS_TARGET_DIR:-$root/target/mutants}
+sql=crates/longhaul/src/store/sqlite/sql
+
+suite() {
+    cargo test --quiet --package longhaul --features conformance --test it -- conformance::in_sqlite_memory
+}
+
+suite >"$scratch/log" 2>&1 || { cat "$scratch/log"; echo "the suite fails without a mutant" >&2; exit 1; }
+
+while IFS='|' read -r name file edit; do
+    wanted "$name" "$@" || continue
+    cp "$sql/$file" "$scratch/original"
+    # Comments name what statements do; only the statement is to change.
+    sed -i -e "/^--/! $edit" "$sql/$file"
+    if cmp -s "$sql/$file" "$scratch/original"; then
+        echo "STALE   $name: $edit changes nothing in $file"
+        lived=$((lived + 1))
+    elif suite >"$scratch/log" 2>&1; then
+        echo "LIVED   $name"
+        lived=$((lived + 1))
+    elif grep -q '^test result: FAILED' "$scratch/log"; then
+        echo "caught  $name by $(grep -c -E '^    conformance::' "$scratch/log") cases"
+    else
+        tail -20 "$scratch/log"
+        echo "BROKEN  $name does not run"
+        lived=$((lived + 1))
+    fi
+    cp "$scratch/original" "$sql/$file"
+done <<<"$mutants"
+
+[ "$lived" -eq 0 ] || { echo "$lived mutants were not caught" >&2; exit 1; }
