@@ -1,0 +1,241 @@
+//! `ctx.step`: work that is done once and remembered.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Ctx;
+use super::replay::Found;
+use crate::job::{JobError, Json, Retry, Timestamp, within};
+use crate::store::Checkpoint;
+
+/// A step in the making. Await it to run it, or to get what it returned in an earlier attempt.
+#[must_use = "a step does nothing until it is awaited"]
+pub struct StepCall<'a, F> {
+    ctx: &'a Ctx,
+    name: String,
+    body: F,
+    retry: Retry,
+    timeout: Option<Duration>,
+}
+
+impl Ctx {
+    /// Runs `body` and stores what it returns under `name`, unless an earlier attempt has: then
+    /// returns that and runs nothing.
+    ///
+    /// The body may run more than once (a crash before its checkpoint, a retry): make its effects
+    /// idempotent, for example by an idempotency key of `"{job id}/{step name}"`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use longhaul::{Ctx, JobError, Retry};
+    /// # async fn fetch(url: &str) -> std::io::Result<String> { Ok(url.to_owned()) }
+    /// async fn handler(ctx: Ctx, url: String) -> Result<usize, JobError> {
+    ///     let page = ctx
+    ///         .step("fetch", || fetch(&url))
+    ///         .retry(Retry::times(5))
+    ///         .timeout(Duration::from_secs(30))
+    ///         .await?;
+    ///     ctx.step("count", || async { Ok::<_, JobError>(page.len()) }).await
+    /// }
+    /// ```
+    pub fn step<'a, F>(&'a self, name: impl Into<String>, body: F) -> StepCall<'a, F>
+    where
+        F: 'a,
+    {
+        StepCall { ctx: self, name: name.into(), body, retry: Retry::NEVER, timeout: None }
+    }
+
+    /// Looks a step up, and remembers for good when the code does not fit the job.
+    pub(super) fn ask(&self, name: &str) -> Result<Found, JobError> {
+        let mut state = self.state();
+        let steps = state.replay.len().saturating_add(1);
+        let steps_max = self.0.shared.limits.steps_max;
+        let found = within("the number of steps", "steps_max", &steps, &steps_max)
+            .map_err(|error| JobError::new("limit", error, false))
+            .and_then(|()| state.replay.ask(name));
+        if let Err(error) = &found {
+            state.fault.get_or_insert_with(|| error.clone());
+        }
+        found
+    }
+
+    /// Stores a step's output, however long the store is away.
+    pub(super) async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), JobError> {
+        self.insist(|| self.0.shared.store.checkpoint(checkpoint.clone())).await
+    }
+
+    /// Waits out a stop of the replica, and refuses once the job was asked to stop.
+    async fn may_begin(&self) -> Result<(), JobError> {
+        if self.is_cancelled() {
+            return Err(cancelled());
+        }
+        if self.0.signals.stopping.is_cancelled() {
+            self.state().release = true;
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+}
+
+fn cancelled() -> JobError {
+    JobError::new("cancelled", "the job was asked to stop", false)
+}
+
+impl<F> StepCall<'_, F> {
+    /// Tries the body again inside this attempt when it returns a retryable error.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Drops the body after this long; counts as a retryable error.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    async fn run<Fut, T, E>(mut self) -> Result<T, JobError>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        T: Serialize + DeserializeOwned,
+        E: Into<JobError>,
+    {
+        let result = self.ask_or_run().await;
+        self.ctx.state().answered();
+        result
+    }
+
+    async fn ask_or_run<Fut, T, E>(&mut self) -> Result<T, JobError>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        T: Serialize + DeserializeOwned,
+        E: Into<JobError>,
+    {
+        let position = match self.ctx.ask(&self.name)? {
+            Found::Stored(output) => return stored(&self.name, &output),
+            Found::Fresh { position } => position,
+        };
+        self.ctx.may_begin().await?;
+        let flight = Flight::begin(self.ctx);
+        let (value, started_at) = self.tries().await?;
+        let output = Json::from_value(&value)?;
+        let bytes_max = self.ctx.0.shared.limits.step_bytes_max;
+        let bytes = output.as_str().len();
+        within("the output of a step in bytes", "step_bytes_max", &bytes, &bytes_max).map_err(
+            |error| JobError::new("limit", format!("step {:?}: {error}", self.name), false),
+        )?;
+        let (lease, name) = (self.ctx.0.lease.clone(), self.name.clone());
+        let alone = flight.alone();
+        let checkpoint = Checkpoint { lease, name, position, output, alone, started_at };
+        self.ctx.checkpoint(checkpoint).await?;
+        Ok(value)
+    }
+
+    async fn tries<Fut, T, E>(&mut self) -> Result<(T, Timestamp), JobError>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        E: Into<JobError>,
+    {
+        let clock = &self.ctx.0.shared.clock;
+        let mut attempt = 1;
+        loop {
+            let started_at = clock.now();
+            let error = match self.once().await {
+                Ok(value) => return Ok((value, started_at)),
+                Err(error) => error,
+            };
+            if !error.retryable || attempt >= self.retry.max_attempts {
+                return Err(error);
+            }
+            let pause = clock.sleep(self.retry.delay(attempt, rand::random()));
+            tokio::select! {
+                () = pause => attempt += 1,
+                () = self.ctx.cancelled() => return Err(cancelled()),
+            }
+        }
+    }
+
+    async fn once<Fut, T, E>(&mut self) -> Result<T, JobError>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        E: Into<JobError>,
+    {
+        let clock = &self.ctx.0.shared.clock;
+        let timeout = self.timeout;
+        let timed_out = async {
+            match timeout {
+                Some(timeout) => clock.sleep(timeout).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            result = (self.body)() => result.map_err(Into::into),
+            () = self.ctx.cancelled() => Err(cancelled()),
+            () = timed_out => {
+                let after = timeout.unwrap_or_default();
+                let message = format!("step {:?} took longer than {after:?}", self.name);
+                Err(JobError::new("timeout", message, true))
+            }
+        }
+    }
+}
+
+fn stored<T: DeserializeOwned>(name: &str, output: &Json) -> Result<T, JobError> {
+    output.to().map_err(|error| {
+        let message = format!("the stored output of step {name:?} does not fit this code: {error}");
+        JobError::new("code-changed", message, false)
+    })
+}
+
+/// A step body or a sleep that goes on. Knows whether anything else of the handler can have been
+/// going on beside it.
+pub(super) struct Flight<'a> {
+    ctx: &'a Ctx,
+    follows: bool,
+    begun: u64,
+}
+
+impl<'a> Flight<'a> {
+    pub(super) fn begin(ctx: &'a Ctx) -> Self {
+        let mut state = ctx.state();
+        let follows = state.in_flight == 0 && state.follows();
+        state.in_flight += 1;
+        state.begun += 1;
+        Self { ctx, follows, begun: state.begun }
+    }
+
+    /// Whether it follows directly from what was before it, and nothing has begun since.
+    pub(super) fn alone(&self) -> bool {
+        self.follows && self.ctx.state().begun == self.begun
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        self.ctx.state().in_flight -= 1;
+    }
+}
+
+impl<'a, F, Fut, T, E> IntoFuture for StepCall<'a, F>
+where
+    F: FnMut() -> Fut + Send + 'a,
+    Fut: Future<Output = Result<T, E>> + Send + 'a,
+    T: Serialize + DeserializeOwned + Send + Sync + 'a,
+    E: Into<JobError> + Send + 'a,
+{
+    type Output = Result<T, JobError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}

@@ -1,0 +1,129 @@
+//! The engine: what a program submits to, asks, watches and stops.
+
+mod builder;
+mod control;
+mod handle;
+mod hub;
+mod kind;
+mod pace;
+mod submission;
+mod watcher;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+pub use builder::{BuildError, EngineBuilder};
+pub use control::Bulk;
+pub use handle::{JobHandle, ResultError};
+pub use kind::{Handler, Kind};
+pub use submission::{Submission, SubmitError};
+pub use watcher::Watcher;
+
+use crate::clock::Clock;
+use crate::job::{IdSource, JobId, Limits, Name, Retention, TenantId};
+use crate::store::{Store, StoreError};
+use crate::worker::Workers;
+
+/// A running engine, bound to one tenant. Clones are cheap and share everything.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+    workers: Arc<Workers>,
+    tenant: TenantId,
+}
+
+/// What callers and workers of one process share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Clock,
+    pub(crate) replica: String,
+    pub(crate) kinds: HashMap<Name, Arc<Kind>>,
+    pub(crate) limits: Limits,
+    pub(crate) retention: Retention,
+    pub(crate) ids: IdSource,
+    /// Tells the claim loop that there may be something to claim, or room for it.
+    pub(crate) wake: Notify,
+    pub(crate) hub: hub::Hub,
+    pub(crate) pace: pace::Pace,
+    /// Cancelled once the store said that it is broken.
+    pub(crate) broken: CancellationToken,
+}
+
+impl Engine {
+    /// Starts describing an engine. See [`EngineBuilder`].
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::default()
+    }
+
+    /// The same engine for another tenant.
+    #[must_use]
+    pub fn for_tenant(&self, tenant: TenantId) -> Self {
+        Self { tenant, ..self.clone() }
+    }
+
+    /// The tenant that this handle acts for.
+    pub fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
+    /// The name under which this process holds leases.
+    pub fn replica(&self) -> &str {
+        &self.shared.replica
+    }
+
+    /// The bounds that submissions are held to.
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// The kinds that this engine knows, by name.
+    pub fn kinds(&self) -> Vec<Arc<Kind>> {
+        let mut kinds: Vec<_> = self.shared.kinds.values().cloned().collect();
+        kinds.sort_by(|one, other| one.name().cmp(other.name()));
+        kinds
+    }
+
+    /// Jobs that this process runs right now.
+    pub fn running(&self) -> usize {
+        self.workers.running()
+    }
+
+    /// Returns when the store can no longer promise anything: the process should end, so that
+    /// another one, or this one after its restart, reads what was really kept.
+    pub async fn broken(&self) {
+        self.shared.broken.cancelled().await;
+    }
+
+    /// Stops claiming and lets running jobs finish. What still runs after the grace period is
+    /// given back uncharged, so that another replica, or this one after its restart, goes on from
+    /// the last finished step. Returns when nothing runs any more.
+    pub async fn stop(&self) {
+        self.workers.stop().await;
+    }
+}
+
+impl Shared {
+    /// Tells the process when the store can no longer promise anything.
+    pub(crate) fn noted(&self, error: &StoreError) {
+        if matches!(error, StoreError::Broken(_)) {
+            self.broken.cancel();
+        }
+    }
+
+    /// A fresh job id.
+    pub(crate) fn new_id(&self) -> JobId {
+        self.ids.next(self.clock.now(), rand::random())
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("replica", &self.shared.replica)
+            .field("tenant", &self.tenant)
+            .finish_non_exhaustive()
+    }
+}

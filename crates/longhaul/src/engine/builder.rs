@@ -1,0 +1,237 @@
+//! Describing an engine and starting it.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::{Engine, Kind, Shared, hub::Hub, pace::Pace};
+use crate::clock::Clock;
+use crate::ctx::Ctx;
+use crate::job::{IdSource, JobError, Limits, NameError, Retention, TenantId};
+use crate::store::Store;
+use crate::store::sqlite::{OpenError, SqliteStore};
+use crate::worker::{WorkerSettings, Workers};
+
+/// Describes an engine. Everything has a default; without a store it keeps its jobs in memory.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use longhaul::{Ctx, Engine, JobError};
+///
+/// let engine = Engine::builder()
+///     .kind("greet", |_ctx: Ctx, name: String| async move { Ok::<_, JobError>(format!("Hello, {name}!")) })
+///     .start()
+///     .await?;
+/// let greeting: String = engine.submit("greet", &"Ada").await?.result().await?;
+/// assert_eq!(greeting, "Hello, Ada!");
+/// # engine.stop().await; Ok(()) }
+/// ```
+#[must_use = "an engine does nothing until it is started"]
+pub struct EngineBuilder {
+    place: Place,
+    clock: Clock,
+    replica: Option<String>,
+    tenant: TenantId,
+    limits: Limits,
+    retention: Retention,
+    kinds: Vec<Kind>,
+    settings: WorkerSettings,
+}
+
+enum Place {
+    Memory,
+    Sqlite(PathBuf),
+    Given(Arc<dyn Store>),
+}
+
+/// Why an engine could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The SQLite file could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A kind's name cannot be used.
+    #[error("a kind cannot have this name: {0}")]
+    Name(#[from] NameError),
+    /// Two kinds have one name.
+    #[error("there are two kinds {0:?}")]
+    KindTwice(String),
+    /// The lease times contradict each other.
+    #[error(
+        "a lease must last longer than two renewals: it lasts {lease:?} and is renewed every {renew:?}"
+    )]
+    LeaseTooShort {
+        /// How long a lease lasts.
+        lease: Duration,
+        /// How often it is renewed.
+        renew: Duration,
+    },
+    /// The thread that renews leases could not be started.
+    #[error("cannot start the thread that renews leases")]
+    Thread(#[source] std::io::Error),
+}
+
+impl Default for EngineBuilder {
+    fn default() -> Self {
+        Self {
+            place: Place::Memory,
+            clock: Clock::system(),
+            replica: None,
+            tenant: TenantId::default(),
+            limits: Limits::default(),
+            retention: Retention::default(),
+            kinds: Vec::new(),
+            settings: WorkerSettings::default(),
+        }
+    }
+}
+
+impl EngineBuilder {
+    /// Keeps jobs in this SQLite file, which is created if it is not there. It belongs to one
+    /// process at a time.
+    pub fn sqlite(mut self, path: impl Into<PathBuf>) -> Self {
+        self.place = Place::Sqlite(path.into());
+        self
+    }
+
+    /// Keeps jobs in memory: for tests and for trying things out. They are gone with the process.
+    pub fn memory(mut self) -> Self {
+        self.place = Place::Memory;
+        self
+    }
+
+    /// Keeps jobs in this store.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.place = Place::Given(store);
+        self
+    }
+
+    /// Adds a kind with default settings. For others, build a [`Kind`] and [`register`](Self::register) it.
+    pub fn kind<I, O, F, Fut>(self, name: &str, handler: F) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + 'static,
+        F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, JobError>> + Send + 'static,
+    {
+        self.register(Kind::new(name, handler))
+    }
+
+    /// Adds a kind.
+    pub fn register(mut self, kind: Kind) -> Self {
+        self.kinds.push(kind);
+        self
+    }
+
+    /// The tenant that the engine acts for unless told otherwise.
+    pub fn tenant(mut self, tenant: TenantId) -> Self {
+        self.tenant = tenant;
+        self
+    }
+
+    /// The name under which this process holds leases; random if nobody says.
+    pub fn replica(mut self, name: impl Into<String>) -> Self {
+        self.replica = Some(name.into());
+        self
+    }
+
+    /// At most so many jobs at once in this process. Zero: it submits and watches, and runs none.
+    pub fn concurrency(mut self, jobs: usize) -> Self {
+        self.settings.concurrency = jobs;
+        self
+    }
+
+    /// How long leases last and how often they are renewed: 15 s and 5 s if nobody says.
+    pub fn lease(mut self, lasts: Duration, renewed_every: Duration) -> Self {
+        self.settings.lease = lasts;
+        self.settings.renew = renewed_every;
+        self
+    }
+
+    /// How often the leases of dead workers are looked for: every 2 s if nobody says.
+    pub fn sweep_every(mut self, interval: Duration) -> Self {
+        self.settings.sweep = interval;
+        self
+    }
+
+    /// How long a cancelled job may take to stop by itself before its handler is dropped.
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.settings.cancel_grace = grace;
+        self
+    }
+
+    /// How long [`Engine::stop`] lets running jobs go on before it gives them back.
+    pub fn stop_grace(mut self, grace: Duration) -> Self {
+        self.settings.stop_grace = grace;
+        self
+    }
+
+    /// How long finished jobs are kept.
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// The bounds that submissions are held to.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Where the time comes from. A given store brings its own clock: hand both the same one.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Opens the store and starts working. Must be called inside a tokio runtime.
+    pub async fn start(self) -> Result<Engine, BuildError> {
+        let mut kinds = HashMap::new();
+        for kind in self.kinds {
+            let name = kind.checked_name()?;
+            if kinds.insert(name.clone(), Arc::new(kind)).is_some() {
+                return Err(BuildError::KindTwice(name.to_string()));
+            }
+        }
+        if self.settings.lease <= self.settings.renew * 2 {
+            let (lease, renew) = (self.settings.lease, self.settings.renew);
+            return Err(BuildError::LeaseTooShort { lease, renew });
+        }
+        let clock = self.clock.clone();
+        let store: Arc<dyn Store> = match self.place {
+            Place::Memory => Arc::new(SqliteStore::memory(clock)?),
+            Place::Sqlite(path) => {
+                // Opening may have to recover a write-ahead log: not on the runtime's own threads.
+                let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
+                Arc::new(opening.await.map_err(|error| BuildError::Thread(error.into()))??)
+            }
+            Place::Given(store) => store,
+        };
+        let shared = Arc::new(Shared {
+            store,
+            clock: self.clock,
+            replica: self.replica.unwrap_or_else(random_replica),
+            kinds,
+            limits: self.limits,
+            retention: self.retention,
+            ids: IdSource::default(),
+            wake: Notify::new(),
+            hub: Hub::default(),
+            pace: Pace::default(),
+            broken: CancellationToken::new(),
+        });
+        let workers = Workers::start(&shared, self.settings).map_err(BuildError::Thread)?;
+        Ok(Engine { shared, workers: Arc::new(workers), tenant: self.tenant })
+    }
+}
+
+fn random_replica() -> String {
+    format!("{}-{:08x}", std::process::id(), rand::random::<u32>())
+}

@@ -1,0 +1,196 @@
+//! What callers may ask about jobs and do to them.
+
+use std::time::Duration;
+
+use tokio::task::{JoinError, JoinSet};
+
+use super::Engine;
+use crate::job::{Command, Job, JobId, Json, Name, Record, Status, Step, Transition};
+use crate::store::{Filter, Page, PageRequest, QueueState, StoreError};
+
+/// How many jobs a bulk command handles between two looks at the list.
+const BULK_PAGE: usize = 500;
+
+impl Engine {
+    /// A job with its result and history.
+    pub async fn job(&self, id: JobId) -> Result<Record, StoreError> {
+        self.shared.store.job(&self.tenant, id).await
+    }
+
+    /// The job that was submitted under this idempotency key.
+    pub async fn job_by_key(&self, key: &str) -> Result<Record, StoreError> {
+        self.shared.store.job_by_key(&self.tenant, key).await
+    }
+
+    /// Jobs that match, newest first.
+    pub async fn jobs(&self, filter: &Filter, page: &PageRequest) -> Result<Page, StoreError> {
+        self.shared.store.jobs(&self.tenant, filter, page).await
+    }
+
+    /// A job's input.
+    pub async fn input(&self, id: JobId) -> Result<Json, StoreError> {
+        self.shared.store.input(&self.tenant, id).await
+    }
+
+    /// A job's finished steps, in their order.
+    pub async fn steps(&self, id: JobId) -> Result<Vec<Step>, StoreError> {
+        self.shared.store.steps(&self.tenant, id).await
+    }
+
+    /// Stops a job: at once if it waits; a running one is asked to, starts no further step, and is
+    /// dropped after the grace period.
+    pub async fn cancel(&self, id: JobId) -> Result<Job, StoreError> {
+        self.to_the_end(async move |engine| {
+            let job = engine.shared.store.cancel(&engine.tenant, id).await?;
+            if job.status == Status::Running {
+                engine.workers.cancel(id);
+            }
+            engine.shared.hub.changed(id, job.status);
+            Ok(job)
+        })
+        .await
+    }
+
+    /// Puts a failed or cancelled job back in line. Its finished steps are kept.
+    pub async fn resume(&self, id: JobId) -> Result<Job, StoreError> {
+        self.to_the_end(async move |engine| {
+            let job = engine.shared.store.resume(&engine.tenant, id).await?;
+            engine.shared.hub.changed(id, job.status);
+            engine.shared.wake.notify_one();
+            Ok(job)
+        })
+        .await
+    }
+
+    /// Does all of `work` even if the caller goes away in the middle, as a client that disconnects
+    /// does: what the store has changed, watchers and workers must hear of.
+    async fn to_the_end<T, F>(&self, work: impl FnOnce(Self) -> F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        let done = tokio::spawn(work(self.clone())).await;
+        done.unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))
+    }
+
+    /// Makes a new job with the same input and the finished steps before `from_step`, or all of
+    /// them if none is named.
+    pub async fn fork(&self, id: JobId, from_step: Option<&str>) -> Result<Job, StoreError> {
+        let new_id = self.shared.new_id();
+        let job = self.shared.store.fork(&self.tenant, id, new_id, from_step).await?;
+        self.shared.wake.notify_one();
+        Ok(job)
+    }
+
+    /// Deletes a finished job with all that belongs to it.
+    pub async fn purge(&self, id: JobId) -> Result<(), StoreError> {
+        // Only what has ended can be purged, and whoever watched it has been told.
+        self.shared.store.purge(&self.tenant, id).await
+    }
+
+    /// Cancels, resumes or purges every job that matches and allows it. Returns how many it was.
+    ///
+    /// Not one transaction: jobs that change meanwhile are judged by what they are when their
+    /// turn comes.
+    pub async fn for_all(&self, filter: &Filter, command: Bulk) -> Result<u64, StoreError> {
+        let mut done = 0;
+        let mut page = PageRequest { limit: BULK_PAGE, before: None };
+        loop {
+            let Page { jobs, next } = self.jobs(filter, &page).await?;
+            // Side by side, so that a page shares its syncs.
+            let mut answers = JoinSet::new();
+            for job in jobs.into_iter().filter(|job| command.changes(job.status)) {
+                let engine = self.clone();
+                answers.spawn(async move { engine.do_to(job.id, command).await });
+            }
+            while let Some(answer) = answers.join_next().await {
+                let lost = |error: JoinError| Err(StoreError::Unavailable(error.to_string()));
+                match answer.unwrap_or_else(lost) {
+                    Ok(()) => done += 1,
+                    Err(
+                        StoreError::WrongStatus { .. } | StoreError::NotFound | StoreError::Gone,
+                    ) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            match next {
+                Some(next) => page.before = Some(next),
+                None => return Ok(done),
+            }
+        }
+    }
+
+    async fn do_to(&self, id: JobId, command: Bulk) -> Result<(), StoreError> {
+        match command {
+            Bulk::Cancel => self.cancel(id).await.map(|_| ()),
+            Bulk::Resume => self.resume(id).await.map(|_| ()),
+            Bulk::Purge => self.purge(id).await,
+        }
+    }
+
+    /// The tenant's queues.
+    pub async fn queues(&self) -> Result<Vec<QueueState>, StoreError> {
+        self.shared.store.queues(&self.tenant).await
+    }
+
+    /// Stops claims from one of the tenant's queues. Running jobs go on.
+    pub async fn pause_queue(&self, queue: &Name) -> Result<(), StoreError> {
+        self.shared.store.pause_queue(&self.tenant, queue, true).await
+    }
+
+    /// Starts claims from a paused queue again.
+    pub async fn resume_queue(&self, queue: &Name) -> Result<(), StoreError> {
+        self.shared.store.pause_queue(&self.tenant, queue, false).await?;
+        self.shared.wake.notify_one();
+        Ok(())
+    }
+
+    /// When it is worth asking for an unfinished job again: from what its kind's recent jobs took
+    /// and how many wait before it, 1 to 30 s, 10 s if nothing is known.
+    pub fn retry_after(&self, job: &Job) -> Duration {
+        let kind = self.shared.kinds.get(&job.kind);
+        if let Some(fixed) = kind.and_then(|kind| kind.retry_after) {
+            return fixed;
+        }
+        let now = self.shared.clock.now();
+        if self.shared.pace.wants_count(&self.tenant, now) {
+            let engine = self.clone();
+            tokio::spawn(async move {
+                // Only an estimate: without a count it is made from the run times alone.
+                if let Ok(queues) = engine.queues().await {
+                    engine.shared.pace.counted(&engine.tenant, &queues, engine.shared.clock.now());
+                }
+            });
+        }
+        let here = self.workers.concurrency();
+        let side_by_side =
+            kind.and_then(|kind| kind.concurrency).map_or(here, |kind| kind.min(here));
+        self.shared.pace.retry_after(job, side_by_side, now)
+    }
+}
+
+/// What can be done to many jobs at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bulk {
+    /// [`Engine::cancel`]
+    Cancel,
+    /// [`Engine::resume`]
+    Resume,
+    /// [`Engine::purge`]
+    Purge,
+}
+
+impl Bulk {
+    /// Whether it would do anything to a job that stands here.
+    fn changes(self, status: Status) -> bool {
+        let command = match self {
+            Self::Cancel => Command::Cancel,
+            Self::Resume => Command::Resume,
+            Self::Purge => Command::Purge,
+        };
+        match status.on(command) {
+            Transition::Move(_) | Transition::Ask | Transition::Remove => true,
+            Transition::Keep | Transition::Refuse => false,
+        }
+    }
+}

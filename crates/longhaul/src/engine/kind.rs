@@ -1,0 +1,189 @@
+//! Kinds: a name, a handler, and how its jobs are run.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ctx::Ctx;
+use crate::job::{JobError, Json, Name, NameError, Retry};
+
+type Work = Pin<Box<dyn Future<Output = Result<Json, JobError>> + Send>>;
+
+/// A handler with its types erased.
+pub type Handler = Arc<dyn Fn(Ctx, Json) -> Work + Send + Sync>;
+
+/// How long an attempt may take when neither the kind nor the job says.
+const TIMEOUT: Duration = Duration::from_mins(30);
+
+/// Which handler runs a job, and how.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use longhaul::{Ctx, JobError, Kind, Retry};
+/// let kind = Kind::new("resize", |_ctx: Ctx, width: u32| async move { Ok::<_, JobError>(width / 2) })
+///     .concurrency(4)
+///     .timeout(Duration::from_mins(1))
+///     .retry(Retry::times(5));
+/// ```
+#[derive(Clone)]
+pub struct Kind {
+    name: Result<Name, NameError>,
+    handler: Option<Handler>,
+    pub(crate) queue: Option<Name>,
+    pub(crate) concurrency: Option<usize>,
+    pub(crate) timeout: Duration,
+    pub(crate) retry: Retry,
+    pub(crate) code_version: Option<String>,
+    pub(crate) retry_after: Option<Duration>,
+    description: String,
+}
+
+impl Kind {
+    /// A kind that `handler` runs in this process.
+    ///
+    /// Input that does not fit `I` fails the job at once, with the reason.
+    pub fn new<I, O, F, Fut>(name: &str, handler: F) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + 'static,
+        F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, JobError>> + Send + 'static,
+    {
+        let handler: Handler = Arc::new(move |ctx, input: Json| match input.to::<I>() {
+            Ok(input) => {
+                let work = handler(ctx, input);
+                Box::pin(async move { Ok(Json::from_value(&work.await?)?) })
+            }
+            Err(error) => Box::pin(async move {
+                let message = format!("the input does not fit this kind: {error}");
+                Err(JobError::new("bad-input", message, false))
+            }),
+        });
+        Self::with(name, Some(handler))
+    }
+
+    /// A kind that is run by other processes: this one accepts its jobs and never claims them.
+    pub fn elsewhere(name: &str) -> Self {
+        Self::with(name, None)
+    }
+
+    fn with(name: &str, handler: Option<Handler>) -> Self {
+        Self {
+            name: Name::new(name),
+            handler,
+            queue: None,
+            concurrency: None,
+            timeout: TIMEOUT,
+            retry: Retry::JOB,
+            code_version: None,
+            retry_after: None,
+            description: String::new(),
+        }
+    }
+
+    /// The queue of jobs whose submitter names none.
+    #[must_use]
+    pub fn queue(mut self, queue: Name) -> Self {
+        self.queue = Some(queue);
+        self
+    }
+
+    /// At most so many at once in this process; otherwise only the engine's own bound counts.
+    #[must_use]
+    pub fn concurrency(mut self, jobs: usize) -> Self {
+        self.concurrency = Some(jobs);
+        self
+    }
+
+    /// How long one attempt may take; 30 minutes if nobody says.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How often and how soon a failed attempt is tried again.
+    #[must_use]
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Names the version of the handler's code. A job remembers the one that first claimed it, and
+    /// says it when the code no longer fits.
+    #[must_use]
+    pub fn code_version(mut self, version: impl Into<String>) -> Self {
+        self.code_version = Some(version.into());
+        self
+    }
+
+    /// Replaces the estimate of when to ask again.
+    #[must_use]
+    pub fn retry_after(mut self, retry_after: Duration) -> Self {
+        self.retry_after = Some(retry_after);
+        self
+    }
+
+    /// One line for people who list the kinds.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.description = text.into();
+        self
+    }
+
+    /// Its name; a name that cannot be used is found out when the engine starts.
+    pub fn name(&self) -> &str {
+        match &self.name {
+            Ok(name) => name.as_str(),
+            Err(_) => "",
+        }
+    }
+
+    /// The queue of jobs whose submitter names none.
+    pub fn default_queue(&self) -> Name {
+        self.queue.clone().unwrap_or_else(Name::default_queue)
+    }
+
+    /// At most so many at once in this process, if it says.
+    pub fn max_concurrency(&self) -> Option<usize> {
+        self.concurrency
+    }
+
+    /// How long one attempt may take.
+    pub fn attempt_timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// How often and how soon a failed attempt is tried again.
+    pub fn retry_policy(&self) -> Retry {
+        self.retry
+    }
+
+    /// One line for people.
+    pub fn about(&self) -> &str {
+        &self.description
+    }
+
+    /// Whether this process runs it.
+    pub fn runs_here(&self) -> bool {
+        self.handler.is_some()
+    }
+
+    pub(crate) fn checked_name(&self) -> Result<Name, NameError> {
+        self.name.clone()
+    }
+
+    pub(crate) fn handler(&self) -> Option<&Handler> {
+        self.handler.as_ref()
+    }
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kind").field("name", &self.name()).finish_non_exhaustive()
+    }
+}

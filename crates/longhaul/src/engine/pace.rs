@@ -1,0 +1,97 @@
+//! How long jobs of a kind take lately: what `Retry-After` is estimated from.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::job::{Job, Name, Status, TenantId, Timestamp};
+use crate::store::QueueState;
+
+/// Weight of the newest run in the moving average.
+const NEWEST: f64 = 0.2;
+/// How old a count of waiting jobs may be.
+const COUNT_AGE_MAX: Duration = Duration::from_secs(2);
+/// What a caller is told when nothing is known.
+const UNKNOWN: Duration = Duration::from_secs(10);
+/// What a caller is told at least and at most.
+const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// Run times by kind, and counts of waiting jobs by tenant and queue.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// Std mutexes: held for a map access, never across an await.
+    seconds: Mutex<HashMap<Name, f64>>,
+    waiting: Mutex<HashMap<TenantId, Waiting>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    counted_at: Timestamp,
+    by_queue: HashMap<Name, u64>,
+}
+
+impl Pace {
+    /// Remembers that a job of `kind` ran this long.
+    pub(crate) fn ran(&self, kind: &Name, took: Duration) {
+        let took = took.as_secs_f64();
+        let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(average) = seconds.get_mut(kind) {
+            *average += (took - *average) * NEWEST;
+        } else {
+            seconds.insert(kind.clone(), took);
+        }
+    }
+
+    /// Whether the tenant's waiting jobs should be counted again. True for one caller at a time.
+    pub(crate) fn wants_count(&self, tenant: &TenantId, now: Timestamp) -> bool {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        match waiting.get_mut(tenant) {
+            Some(known) if now.since(known.counted_at) < COUNT_AGE_MAX => false,
+            Some(known) => {
+                known.counted_at = now;
+                true
+            }
+            None => {
+                let fresh = Waiting { counted_at: now, by_queue: HashMap::new() };
+                waiting.insert(tenant.clone(), fresh);
+                true
+            }
+        }
+    }
+
+    /// Remembers how many jobs wait in each of the tenant's queues.
+    pub(crate) fn counted(&self, tenant: &TenantId, queues: &[QueueState], now: Timestamp) {
+        let by_queue = queues.iter().map(|queue| (queue.name.clone(), queue.pending)).collect();
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.insert(tenant.clone(), Waiting { counted_at: now, by_queue });
+    }
+
+    /// When it is worth asking for `job` again; `side_by_side` jobs of its kind run at once.
+    pub(crate) fn retry_after(&self, job: &Job, side_by_side: usize, now: Timestamp) -> Duration {
+        let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(average) = seconds.get(&job.kind).copied() else {
+            return UNKNOWN;
+        };
+        drop(seconds);
+        let left = match job.status {
+            Status::Running => {
+                let ran = job.started_at.map_or(0.0, |at| now.since(at).as_secs_f64());
+                average - ran
+            }
+            Status::Pending | Status::Waiting => {
+                #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+                let rounds =
+                    self.waiting(&job.tenant, &job.queue) as f64 / side_by_side.max(1) as f64;
+                average * (1.0 + rounds) + job.run_at.since(now).as_secs_f64()
+            }
+            Status::Completed | Status::Failed | Status::Cancelled => 0.0,
+        };
+        let (least, most) = BOUNDS;
+        Duration::from_secs_f64(left.clamp(least.as_secs_f64(), most.as_secs_f64()).ceil())
+    }
+
+    fn waiting(&self, tenant: &TenantId, queue: &Name) -> u64 {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.get(tenant).and_then(|known| known.by_queue.get(queue)).copied().unwrap_or(0)
+    }
+}

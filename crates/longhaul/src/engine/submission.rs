@@ -1,0 +1,276 @@
+//! From what a caller asks for to a job that may be accepted.
+
+use std::collections::BTreeMap;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{Engine, JobHandle, Shared};
+use crate::job::{
+    Fingerprint, Json, JsonError, LimitError, Name, NameError, Retention, Timestamp, within,
+};
+use crate::store::{NewJob, Start, StoreError, Submitted};
+
+/// A submission in the making. Await it to submit.
+///
+/// ```no_run
+/// # async fn example(engine: longhaul::Engine) -> Result<(), Box<dyn std::error::Error>> {
+/// let job = engine.submit("ingest", &"report.pdf").key("report-42").priority(5).await?;
+/// println!("{} ({})", job.id(), if job.created() { "new" } else { "known" });
+/// # Ok(()) }
+/// ```
+#[must_use = "a submission does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct Submission {
+    engine: Engine,
+    kind: String,
+    input: Result<Json, JsonError>,
+    key: Option<String>,
+    queue: Option<String>,
+    priority: i32,
+    start: Start,
+    max_attempts: Option<u32>,
+    timeout: Option<Duration>,
+    labels: BTreeMap<String, String>,
+    retention_completed: Option<Duration>,
+    retention_failed: Option<Duration>,
+}
+
+/// Why a submission was not accepted. Nothing was written, and its key is not used up.
+#[derive(Debug, thiserror::Error)]
+pub enum SubmitError {
+    /// No such kind.
+    #[error("there is no kind {kind:?}; known: {}", known.join(", "))]
+    UnknownKind {
+        /// What was asked for.
+        kind: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The input is not JSON that we take.
+    #[error("the input: {0}")]
+    Input(#[from] JsonError),
+    /// The kind or queue cannot have this name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Something is over its limit.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// Something else is wrong with the request.
+    #[error("{0}")]
+    Invalid(String),
+    /// The store refused it, or could not take it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Engine {
+    /// Submits a job with this input. Await what it returns.
+    pub fn submit(&self, kind: &str, input: &(impl Serialize + ?Sized)) -> Submission {
+        Submission {
+            engine: self.clone(),
+            kind: kind.to_owned(),
+            input: Json::from_value(input),
+            key: None,
+            queue: None,
+            priority: 0,
+            start: Start::Now,
+            max_attempts: None,
+            timeout: None,
+            labels: BTreeMap::new(),
+            retention_completed: None,
+            retention_failed: None,
+        }
+    }
+
+    /// Submits many at once, in one transaction. Each is accepted or refused on its own; the
+    /// answers are in the order of the submissions.
+    pub async fn submit_all(
+        &self,
+        submissions: Vec<Submission>,
+    ) -> Vec<Result<JobHandle, SubmitError>> {
+        let mut new_jobs = Vec::new();
+        let refusals: Vec<Result<(), SubmitError>> = submissions
+            .into_iter()
+            .map(|submission| submission.check().map(|job| new_jobs.push(job)))
+            .collect();
+        let mut answers = self.shared.store.submit(new_jobs).await.into_iter();
+        self.shared.wake.notify_one();
+        let answer = |refusal: Result<(), SubmitError>| {
+            refusal?;
+            let answer = answers.next().unwrap_or_else(|| Err(no_answer()));
+            Ok(self.accepted(answer?))
+        };
+        refusals.into_iter().map(answer).collect()
+    }
+
+    fn accepted(&self, Submitted { record, created }: Submitted) -> JobHandle {
+        if created {
+            metrics::counter!("longhaul_jobs_submitted_total", "kind" => record.job.kind.to_string())
+                .increment(1);
+        }
+        JobHandle::new(self.clone(), record, created)
+    }
+}
+
+fn no_answer() -> StoreError {
+    StoreError::Broken("the store answered fewer submissions than it was given".to_owned())
+}
+
+impl Submission {
+    /// Submits at most once under this key: 1 to 255 visible ASCII characters.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Waits in this queue instead of the kind's own.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    /// Higher goes first; each point is worth a minute of waiting.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Is due this much later.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.start = Start::In(delay);
+        self
+    }
+
+    /// Is due at this time.
+    pub fn run_at(mut self, at: Timestamp) -> Self {
+        self.start = Start::At(at);
+        self
+    }
+
+    /// Attempts allowed, instead of the kind's own number.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
+        self
+    }
+
+    /// How long one attempt may take, instead of the kind's own timeout.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Adds a label.
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// How long the job is kept after completing, instead of the engine's own retention.
+    pub fn keep_completed(mut self, retention: Duration) -> Self {
+        self.retention_completed = Some(retention);
+        self
+    }
+
+    /// How long the job is kept after failing, instead of the engine's own retention.
+    pub fn keep_failed(mut self, retention: Duration) -> Self {
+        self.retention_failed = Some(retention);
+        self
+    }
+
+    async fn submit(self) -> Result<JobHandle, SubmitError> {
+        let engine = self.engine.clone();
+        let job = self.check()?;
+        let answer = engine.shared.store.submit(vec![job]).await.pop();
+        let submitted = answer.unwrap_or_else(|| Err(no_answer()))?;
+        if submitted.created {
+            engine.shared.wake.notify_one();
+        }
+        Ok(engine.accepted(submitted))
+    }
+
+    fn check(self) -> Result<NewJob, SubmitError> {
+        let shared = &*self.engine.shared;
+        let input = self.input?;
+        let kind_name = Name::new(&self.kind)?;
+        let Some(kind) = shared.kinds.get(&kind_name) else {
+            let known = self.engine.kinds().iter().map(|kind| kind.name().to_owned()).collect();
+            return Err(SubmitError::UnknownKind { kind: self.kind, known });
+        };
+        let retention = Retention {
+            completed: self.retention_completed.unwrap_or(shared.retention.completed),
+            failed: self.retention_failed.unwrap_or(shared.retention.failed),
+        };
+        let job = NewJob {
+            tenant: self.engine.tenant.clone(),
+            id: shared.new_id(),
+            queue: self.queue.map(Name::new).transpose()?.unwrap_or_else(|| kind.default_queue()),
+            priority: self.priority,
+            fingerprint: Fingerprint::of(&kind_name, &input, None)?,
+            kind: kind_name,
+            input,
+            idempotency_key: self.key,
+            start: self.start,
+            max_attempts: self.max_attempts.unwrap_or(kind.retry.max_attempts),
+            timeout: self.timeout,
+            labels: self.labels,
+            retention,
+            parent_id: None,
+        };
+        check_limits(&job, shared)?;
+        Ok(job)
+    }
+}
+
+fn check_limits(job: &NewJob, shared: &Shared) -> Result<(), SubmitError> {
+    let limits = &shared.limits;
+    let input_bytes = job.input.as_str().len();
+    within("the input in bytes", "input_bytes_max", &input_bytes, &limits.input_bytes_max)?;
+    let priority = i64::from(job.priority).abs();
+    within("the priority", "priority_max", &priority, &i64::from(limits.priority_max))?;
+    within("maxAttempts", "max_attempts_max", &job.max_attempts, &limits.max_attempts_max)?;
+    if job.max_attempts == 0 {
+        return Err(SubmitError::Invalid("maxAttempts must be at least 1".to_owned()));
+    }
+    if let Some(timeout) = job.timeout {
+        within("the timeout", "timeout_max", &timeout, &limits.timeout_max)?;
+        if timeout.is_zero() {
+            return Err(SubmitError::Invalid("the timeout must be longer than zero".to_owned()));
+        }
+    }
+    let now = shared.clock.now();
+    within("the delay", "delay_max", &job.start.run_at(now).since(now), &limits.delay_max)?;
+    let kept = job.retention.completed.max(job.retention.failed);
+    within("the retention", "retention_max", &kept, &limits.retention_max)?;
+    within("the number of labels", "labels_max", &job.labels.len(), &limits.labels_max)?;
+    for (name, value) in &job.labels {
+        let longest = name.chars().count().max(value.chars().count());
+        within("a label in characters", "label_chars_max", &longest, &limits.label_chars_max)?;
+        if name.is_empty() {
+            return Err(SubmitError::Invalid("a label needs a name".to_owned()));
+        }
+    }
+    if let Some(key) = &job.idempotency_key {
+        check_key(key, limits.idempotency_key_chars_max).map_err(SubmitError::Invalid)?;
+    }
+    Ok(())
+}
+
+fn check_key(key: &str, chars_max: usize) -> Result<(), String> {
+    let visible = key.bytes().all(|byte| byte.is_ascii_graphic());
+    if visible && (1..=chars_max).contains(&key.len()) {
+        return Ok(());
+    }
+    Err(format!("an idempotency key has 1 to {chars_max} visible ASCII characters"))
+}
+
+impl IntoFuture for Submission {
+    type Output = Result<JobHandle, SubmitError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.submit())
+    }
+}

@@ -1,0 +1,211 @@
+//! Claims jobs and runs them, keeps their leases, and looks after what others left behind.
+
+mod attempt;
+mod house;
+mod keeper;
+mod reports;
+mod slots;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub(crate) use reports::Reports;
+
+use crate::engine::Shared;
+use crate::job::{JobId, Retry};
+use crate::store::{Claim, Claimed};
+use attempt::Runner;
+use keeper::Keeper;
+use slots::Slots;
+
+/// The most that one claim takes: enough to fill a large replica in a few calls, small enough to
+/// leave the store to others in between.
+const CLAIM_BATCH_MAX: usize = 256;
+/// How often there is a look for work that nobody announced.
+const POLL: Duration = Duration::from_secs(1);
+/// How the looks get rarer while the store fails.
+const FAILING: Retry = Retry { max_attempts: u32::MAX, first: POLL, max: Duration::from_secs(30) };
+
+/// How long a stop waits for what should take a moment.
+const LAST_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How a replica works.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorkerSettings {
+    pub(crate) concurrency: usize,
+    pub(crate) lease: Duration,
+    pub(crate) renew: Duration,
+    pub(crate) sweep: Duration,
+    pub(crate) cancel_grace: Duration,
+    pub(crate) stop_grace: Duration,
+}
+
+impl Default for WorkerSettings {
+    fn default() -> Self {
+        Self {
+            concurrency: 4,
+            lease: Duration::from_secs(15),
+            renew: Duration::from_secs(5),
+            sweep: Duration::from_secs(2),
+            cancel_grace: Duration::from_secs(5),
+            stop_grace: Duration::from_secs(20),
+        }
+    }
+}
+
+/// The workers of one process. Stop with it.
+pub(crate) struct Workers {
+    shared: Arc<Shared>,
+    settings: WorkerSettings,
+    slots: Arc<Slots>,
+    keeper: Arc<Keeper>,
+    /// Claim nothing more, begin no further step.
+    stopping: CancellationToken,
+    /// Give back what still runs.
+    release: CancellationToken,
+    /// End everything else.
+    ended: CancellationToken,
+    claiming: TaskTracker,
+    attempts: TaskTracker,
+    loops: TaskTracker,
+}
+
+impl Workers {
+    pub(crate) fn start(shared: &Arc<Shared>, settings: WorkerSettings) -> io::Result<Self> {
+        let ended = CancellationToken::new();
+        let workers = Self {
+            shared: Arc::clone(shared),
+            settings,
+            slots: Arc::new(Slots::new(settings.concurrency, shared.kinds.values())),
+            keeper: Arc::new(Keeper::start(shared, settings, ended.clone())?),
+            stopping: CancellationToken::new(),
+            release: CancellationToken::new(),
+            ended: ended.clone(),
+            claiming: TaskTracker::new(),
+            attempts: TaskTracker::new(),
+            loops: TaskTracker::new(),
+        };
+        let reports = Reports::start(shared, &workers.loops, ended.clone());
+        house::start(shared, settings.sweep, &workers.loops, &ended);
+        if settings.concurrency > 0 && shared.kinds.values().any(|kind| kind.runs_here()) {
+            let runner = Runner {
+                shared: Arc::clone(shared),
+                settings,
+                reports,
+                keeper: Arc::clone(&workers.keeper),
+                slots: Arc::clone(&workers.slots),
+                stopping: workers.stopping.clone(),
+                release: workers.release.clone(),
+            };
+            workers.claiming.spawn(claim_loop(Arc::new(runner), workers.attempts.clone()));
+        }
+        for tasks in [&workers.claiming, &workers.attempts, &workers.loops] {
+            tasks.close();
+        }
+        Ok(workers)
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.attempts.len()
+    }
+
+    pub(crate) fn concurrency(&self) -> usize {
+        self.settings.concurrency
+    }
+
+    /// Tells the attempt of this job, if it runs here, at once what its lease would tell it at the
+    /// next renewal.
+    pub(crate) fn cancel(&self, id: JobId) {
+        self.keeper.cancel(id);
+    }
+
+    /// Waits for what should take a moment, and not for ever: the leases of what is left run out.
+    async fn patiently(&self, wait: impl Future<Output = ()>, or_else: &str) {
+        tokio::select! {
+            () = wait => {}
+            () = self.shared.clock.sleep(LAST_PATIENCE) => tracing::error!("stopping: {or_else}"),
+        }
+    }
+
+    pub(crate) async fn stop(&self) {
+        self.stopping.cancel();
+        // A claim that is under way may still bring leases: they are given back at once.
+        self.patiently(self.claiming.wait(), "the store does not answer a claim").await;
+        let grace = self.shared.clock.sleep(self.settings.stop_grace);
+        tokio::select! {
+            () = self.attempts.wait() => {}
+            () = grace => {
+                self.release.cancel();
+                self.patiently(self.attempts.wait(), "handlers do not let go of their threads").await;
+            }
+        }
+        self.ended.cancel();
+        self.loops.wait().await;
+        self.keeper.ended().await;
+    }
+}
+
+impl Drop for Workers {
+    /// An engine that is dropped without a stop gives its jobs back as soon as it can.
+    fn drop(&mut self) {
+        self.stopping.cancel();
+        self.release.cancel();
+        self.ended.cancel();
+    }
+}
+
+async fn claim_loop(runner: Arc<Runner>, attempts: TaskTracker) {
+    let shared = &runner.shared;
+    let mut failures = 0;
+    while !runner.stopping.is_cancelled() {
+        let free = runner.slots.free();
+        let limit = free.total.min(CLAIM_BATCH_MAX);
+        let mut next_due_at = None;
+        let mut more = false;
+        if limit > 0 && !free.kinds.is_empty() {
+            let want = Claim {
+                replica: shared.replica.clone(),
+                limit,
+                lease: runner.settings.lease,
+                kinds: free.kinds,
+            };
+            // Counted from before the claim was sent: the store's lease ends no earlier.
+            let sent_at = shared.clock.now();
+            runner.keeper.claiming();
+            match shared.store.claim(&want).await {
+                Ok(Claimed { leases, next_due_at: due }) => {
+                    failures = 0;
+                    more = leases.len() == limit;
+                    next_due_at = due;
+                    for lease in leases {
+                        let slot = runner.slots.take(&lease.job.kind);
+                        attempts.spawn(Arc::clone(&runner).run(lease, sent_at, slot));
+                    }
+                }
+                Err(error) => {
+                    failures += 1;
+                    shared.noted(&error);
+                    tracing::warn!(%error, failures, "cannot claim jobs");
+                }
+            }
+            runner.keeper.handed_out();
+        }
+        if more {
+            continue;
+        }
+        let now = shared.clock.now();
+        let pause = if failures == 0 { POLL } else { FAILING.delay(failures, 1.0) };
+        let look_at = next_due_at.map_or(now.after(pause), |due| due.min(now.after(pause)));
+        tokio::select! {
+            biased;
+            () = runner.stopping.cancelled() => return,
+            // While the store fails, no announcement makes it better.
+            () = shared.wake.notified(), if failures == 0 => {}
+            () = shared.clock.sleep_until(look_at) => {}
+        }
+    }
+}

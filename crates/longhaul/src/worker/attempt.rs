@@ -1,0 +1,234 @@
+//! Runs one attempt of one job, from its lease to its settlement.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::keeper::Keeper;
+use super::slots::{Slot, Slots};
+use super::{Reports, WorkerSettings};
+use crate::ctx::{Ctx, Signals};
+use crate::engine::{Kind, Shared};
+use crate::job::{Job, JobError, Json, Outcome, Retry, Status, Timestamp, within};
+use crate::store::{Lease, LeaseRef, Settled, Settlement, StoreError};
+
+/// How soon a settlement is tried again while the store is not available. Bounded by the lease.
+const SETTLE_RETRY: Retry =
+    Retry { max_attempts: u32::MAX, first: Duration::from_millis(50), max: Duration::from_secs(2) };
+/// How long a lease is still renewed after the handler should have been dropped.
+const GIVE_UP: Duration = Duration::from_secs(30);
+
+/// What all attempts of a replica share.
+pub(super) struct Runner {
+    pub(super) shared: Arc<Shared>,
+    pub(super) settings: WorkerSettings,
+    pub(super) reports: Arc<Reports>,
+    pub(super) keeper: Arc<Keeper>,
+    pub(super) slots: Arc<Slots>,
+    pub(super) stopping: CancellationToken,
+    pub(super) release: CancellationToken,
+}
+
+impl Runner {
+    /// Runs the attempt that `lease` grants. The claim was sent at `sent_at`. The lease is kept from
+    /// this call on, whenever the future is first polled.
+    pub(super) fn run(
+        self: Arc<Self>,
+        lease: Lease,
+        sent_at: Timestamp,
+        slot: Slot,
+    ) -> impl Future<Output = ()> + Send {
+        let kind = self.shared.kinds.get(&lease.job.kind).cloned();
+        let timeout =
+            lease.job.timeout.or(kind.as_ref().map(|kind| kind.timeout)).unwrap_or_default();
+        let signals = Signals { stopping: self.stopping.clone(), ..Signals::default() };
+        if lease.job.cancel_requested_at.is_some() {
+            signals.cancel.cancel();
+        }
+        let kept = self.keeper.keep(
+            lease.to_ref(),
+            signals.clone(),
+            sent_at.after(self.settings.lease),
+            sent_at.after(timeout).after(GIVE_UP),
+        );
+        async move {
+            let (job, lease_ref) = (lease.job.clone(), lease.to_ref());
+            self.shared.hub.changed(job.id, job.status);
+            let outcome = match kind {
+                Some(kind) if !self.stopping.is_cancelled() => {
+                    self.work(&kind, lease, &signals, timeout).await
+                }
+                // Stopping; or a kind that does not run here, which is never claimed.
+                Some(_) | None => Some(Outcome::Released),
+            };
+            if let Some(outcome) = outcome {
+                self.settle(&job, lease_ref, outcome, &signals, sent_at).await;
+            }
+            drop(kept);
+            drop(slot);
+            self.shared.wake.notify_one();
+        }
+    }
+
+    /// Lets the handler work until it returns or something ends the attempt. `None`: the lease is
+    /// lost, and there is nothing left to say.
+    async fn work(
+        &self,
+        kind: &Kind,
+        lease: Lease,
+        signals: &Signals,
+        timeout: Duration,
+    ) -> Option<Outcome> {
+        let clock = &self.shared.clock;
+        let input = lease.input.clone();
+        let code_version = kind.code_version.as_deref();
+        let attempt = lease.job.attempt;
+        let ctx = Ctx::new(
+            Arc::clone(&self.shared),
+            Arc::clone(&self.reports),
+            lease,
+            code_version,
+            signals.clone(),
+        );
+        let handler = kind.handler()?;
+        let work = run_handler(&ctx, || handler(ctx.clone(), input));
+        let grace_over = async {
+            signals.cancel.cancelled().await;
+            clock.sleep(self.settings.cancel_grace).await;
+        };
+        tokio::select! {
+            biased;
+            () = signals.lost.cancelled() => None,
+            ended = work => Some(match ended {
+                Ended::Suspended(outcome) => outcome,
+                Ended::Returned(result) => {
+                    match result.and_then(|result| self.checked(&ctx, result)) {
+                        Ok(result) => Outcome::Completed(result),
+                        Err(error) => failed(error, kind, attempt),
+                    }
+                }
+            }),
+            () = self.release.cancelled() => Some(Outcome::Released),
+            () = grace_over => Some(Outcome::Cancelled),
+            () = clock.sleep(timeout) => {
+                let message = format!("the attempt took longer than {timeout:?}");
+                Some(failed(JobError::new("timeout", message, true), kind, attempt))
+            }
+        }
+    }
+
+    /// What the handler believes to be a result, if it may be one.
+    fn checked(&self, ctx: &Ctx, result: Json) -> Result<Json, JobError> {
+        if let Some(fault) = ctx.fault() {
+            return Err(fault);
+        }
+        let bytes_max = self.shared.limits.result_bytes_max;
+        let bytes = result.as_str().len();
+        within("the result in bytes", "result_bytes_max", &bytes, &bytes_max)
+            .map_err(|error| JobError::new("limit", error, false))?;
+        Ok(result)
+    }
+
+    /// Tells the store how the attempt ended, until it knows or the lease is lost.
+    async fn settle(
+        &self,
+        job: &Job,
+        lease: LeaseRef,
+        outcome: Outcome,
+        signals: &Signals,
+        began_at: Timestamp,
+    ) {
+        let progress = self.reports.take(&lease);
+        let settlement = Settlement { lease, outcome, phases: Vec::new(), progress };
+        for attempt in 1.. {
+            let answer = self.shared.store.settle(vec![settlement.clone()]).await.pop();
+            match answer {
+                Some(Ok(settled)) => return self.settled(job, settled, began_at),
+                Some(Err(StoreError::LeaseLost)) | None => {
+                    tracing::warn!(job.id = %job.id, "the lease was lost before the attempt ended");
+                    return;
+                }
+                Some(Err(error)) if error.is_transient() => {
+                    tracing::warn!(%error, job.id = %job.id, "cannot settle yet");
+                    tokio::select! {
+                        () = signals.lost.cancelled() => return,
+                        () = tokio::time::sleep(SETTLE_RETRY.delay(attempt, rand::random())) => {}
+                    }
+                }
+                Some(Err(error)) => {
+                    self.shared.noted(&error);
+                    tracing::error!(%error, job.id = %job.id, "cannot settle");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn settled(&self, job: &Job, settled: Settled, began_at: Timestamp) {
+        let took = self.shared.clock.now().since(began_at);
+        tracing::debug!(
+            job.id = %job.id, job.kind = %job.kind, tenant.id = %job.tenant,
+            job.status = %settled.status, job.attempt = job.attempt,
+            "attempt ended",
+        );
+        let (kind, status) = (job.kind.to_string(), settled.status.as_str());
+        metrics::counter!("longhaul_attempts_ended_total", "kind" => kind.clone(), "status" => status)
+            .increment(1);
+        metrics::histogram!("longhaul_attempt_seconds", "kind" => kind).record(took.as_secs_f64());
+        if settled.status == Status::Completed {
+            self.shared.pace.ran(&job.kind, took);
+        }
+        self.shared.hub.changed(job.id, settled.status);
+    }
+}
+
+fn failed(error: JobError, kind: &Kind, attempt: u32) -> Outcome {
+    let retry_in = kind.retry.delay(attempt, rand::random());
+    Outcome::Failed { error: error.bounded(), retry_in }
+}
+
+/// How a handler's run ended.
+enum Ended {
+    /// It returned.
+    Returned(Result<Json, JobError>),
+    /// All that is left of it waits, and it goes on in a later run.
+    Suspended(Outcome),
+}
+
+/// Runs a handler until it returns or sleeps. Its panic becomes an error of its job.
+async fn run_handler<Fut>(ctx: &Ctx, start: impl FnOnce() -> Fut) -> Ended
+where
+    Fut: Future<Output = Result<Json, JobError>>,
+{
+    let work = match catch_unwind(AssertUnwindSafe(start)) {
+        Ok(work) => work,
+        Err(panic) => return Ended::Returned(Err(panicked(&*panic))),
+    };
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        ctx.polled();
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+            Ok(Poll::Ready(result)) => Poll::Ready(Ended::Returned(result)),
+            Ok(Poll::Pending) => {
+                ctx.suspension().map(Ended::Suspended).map_or(Poll::Pending, Poll::Ready)
+            }
+            Err(panic) => Poll::Ready(Ended::Returned(Err(panicked(&*panic)))),
+        }
+    })
+    .await
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> JobError {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    JobError::new("panic", format!("the handler panicked: {text}"), true)
+}

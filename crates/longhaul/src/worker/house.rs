@@ -1,0 +1,82 @@
+//! What every replica does for all: ends dead workers' attempts, deletes what has expired.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::engine::Shared;
+use crate::job::Status;
+use crate::store::StoreError;
+
+/// How many jobs one look handles; the next look follows at once while there are as many.
+const BATCH: usize = 500;
+/// How often expired jobs are looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(5);
+
+pub(super) fn start(
+    shared: &Arc<Shared>,
+    sweep_every: Duration,
+    tasks: &TaskTracker,
+    ended: &CancellationToken,
+) {
+    let sweeping = sweep_loop(Arc::clone(shared), sweep_every);
+    let expiring = expire_loop(Arc::clone(shared));
+    let ended = ended.clone();
+    tasks.spawn(async move {
+        tokio::select! {
+            () = sweeping => {}
+            () = expiring => {}
+            () = ended.cancelled() => {}
+        }
+    });
+}
+
+async fn sweep_loop(shared: Arc<Shared>, every: Duration) {
+    loop {
+        let more = match shared.store.sweep(BATCH).await {
+            Ok(jobs) => {
+                for job in &jobs {
+                    tracing::warn!(
+                        job.id = %job.id, job.kind = %job.kind, tenant.id = %job.tenant,
+                        job.status = %job.status, job.attempt = job.attempt,
+                        "a worker lost this job",
+                    );
+                    shared.hub.changed(job.id, job.status);
+                }
+                if jobs.iter().any(|job| job.status == Status::Pending) {
+                    shared.wake.notify_one();
+                }
+                jobs.len() == BATCH
+            }
+            Err(error @ StoreError::Broken(_)) => {
+                tracing::error!(%error, "this process cannot go on");
+                shared.noted(&error);
+                return std::future::pending().await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot sweep");
+                false
+            }
+        };
+        if !more {
+            shared.clock.sleep(every).await;
+        }
+    }
+}
+
+async fn expire_loop(shared: Arc<Shared>) {
+    loop {
+        let more = match shared.store.expire(BATCH).await {
+            Ok(deleted) => deleted == BATCH,
+            Err(error) => {
+                tracing::warn!(%error, "cannot delete expired jobs");
+                false
+            }
+        };
+        if !more {
+            shared.clock.sleep(EXPIRE_EVERY).await;
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The engine as its users meet it, on a store in memory and with a clock that the test owns.
+
+mod cancelling;
+mod failing;
+mod running;
+mod steps;
+mod stopping;
+mod submitting;
+mod watching;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use longhaul::job::Record;
+use longhaul::{
+    Clock, Ctx, Engine, EngineBuilder, JobError, JobHandle, JobId, Kind, Retry, Status, Timestamp,
+};
+use tokio::sync::Semaphore;
+
+/// Some instant; nothing depends on which.
+const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+/// A builder on a store in memory with a clock that stands still.
+fn still() -> (EngineBuilder, Clock) {
+    let clock = Clock::manual(START);
+    (Engine::builder().memory().clock(clock.clone()), clock)
+}
+
+/// Tries again at once.
+fn at_once(max_attempts: u32) -> Retry {
+    Retry::times(max_attempts).first(Duration::ZERO)
+}
+
+/// Counts calls from anywhere.
+#[derive(Clone, Default)]
+struct Counter(Arc<AtomicUsize>);
+
+impl Counter {
+    fn up(&self) -> usize {
+        self.0.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Something that happened a number of times, and that a test can wait for.
+#[derive(Clone)]
+struct Signal(Arc<Semaphore>);
+
+impl Signal {
+    fn new() -> Self {
+        Self(Arc::new(Semaphore::new(0)))
+    }
+
+    fn send(&self) {
+        self.0.add_permits(1);
+    }
+
+    async fn wait(&self) {
+        self.0.acquire().await.unwrap().forget();
+    }
+}
+
+/// A kind that says when it began and returns "done" when it is let go.
+fn gated(name: &str, began: &Signal, go: &Signal) -> Kind {
+    let (began, go) = (began.clone(), go.clone());
+    Kind::new(name, move |_ctx: Ctx, (): ()| {
+        let (began, go) = (began.clone(), go.clone());
+        async move {
+            began.send();
+            go.wait().await;
+            Ok::<_, JobError>("done")
+        }
+    })
+}
+
+/// A kind that returns the text that it is given.
+fn echo() -> Kind {
+    Kind::new("echo", |_ctx: Ctx, text: String| async move { Ok::<_, JobError>(text) })
+}
+
+/// Waits until the job has ended.
+async fn ended(engine: &Engine, id: JobId) -> Record {
+    let mut watcher = engine.watch(id, None);
+    let mut last = None;
+    while let Some(record) = watcher.next().await {
+        last = Some(record.unwrap());
+    }
+    last.unwrap()
+}
+
+/// Waits until the job has this status.
+async fn until(job: &JobHandle, status: Status) {
+    let mut watcher = job.watch();
+    while let Some(record) = watcher.next().await {
+        if record.unwrap().job.status == status {
+            return;
+        }
+    }
+    panic!("the job ended without ever being {status}");
+}

@@ -1,0 +1,96 @@
+use std::time::Duration;
+
+use longhaul::{Ctx, JobError, ResultError, Status};
+
+use super::{Counter, Signal, gated, still};
+
+#[tokio::test]
+async fn cancelled_job_starts_no_further_step() {
+    let began = Signal::new();
+    let second = Counter::default();
+    let (builder, _) = still();
+    let engine = builder
+        .kind("long", {
+            let (began, second) = (began.clone(), second.clone());
+            move |ctx: Ctx, (): ()| {
+                let (began, second) = (began.clone(), second.clone());
+                async move {
+                    let first = ctx
+                        .step("first", || {
+                            began.send();
+                            std::future::pending::<Result<(), JobError>>()
+                        })
+                        .await;
+                    assert_eq!(first.unwrap_err().code, "cancelled");
+                    // A handler that goes on regardless gets nothing further done.
+                    ctx.step("second", || async { Ok::<_, JobError>(second.up()) }).await
+                }
+            }
+        })
+        .start()
+        .await
+        .unwrap();
+    let job = engine.submit("long", &()).await.unwrap();
+    began.wait().await;
+    let asked = job.cancel().await.unwrap();
+    assert_eq!((asked.status, asked.phase.as_deref()), (Status::Running, Some("cancelling")));
+    assert!(matches!(job.result::<usize>().await, Err(ResultError::Cancelled)));
+    assert_eq!(second.get(), 0);
+    assert_eq!(job.cancel().await.unwrap(), job.record().await.unwrap().job);
+}
+
+#[tokio::test]
+async fn handler_that_does_not_listen_is_dropped_after_the_grace() {
+    let began = Signal::new();
+    let (builder, clock) = still();
+    let engine = builder
+        .cancel_grace(Duration::from_secs(3))
+        .kind("deaf", {
+            let began = began.clone();
+            move |ctx: Ctx, (): ()| {
+                let began = began.clone();
+                async move {
+                    began.send();
+                    ctx.cancelled().await;
+                    began.send();
+                    std::future::pending::<Result<(), JobError>>().await
+                }
+            }
+        })
+        .start()
+        .await
+        .unwrap();
+    let job = engine.submit("deaf", &()).await.unwrap();
+    began.wait().await;
+    job.cancel().await.unwrap();
+    began.wait().await;
+    clock.advance(Duration::from_secs(3));
+    assert!(matches!(job.result::<()>().await, Err(ResultError::Cancelled)));
+}
+
+#[tokio::test]
+async fn result_that_is_there_wins_over_a_late_cancel() {
+    let (began, go) = (Signal::new(), Signal::new());
+    let (builder, _) = still();
+    let engine = builder.register(gated("almost", &began, &go)).start().await.unwrap();
+    let job = engine.submit("almost", &()).await.unwrap();
+    began.wait().await;
+    job.cancel().await.unwrap();
+    go.send();
+    assert_eq!(job.result::<String>().await.unwrap(), "done");
+}
+
+#[tokio::test]
+async fn waiting_job_is_cancelled_at_once_and_can_be_resumed() {
+    let (builder, _) = still();
+    let engine = builder
+        .kind("later", |_ctx: Ctx, (): ()| async { Ok::<_, JobError>("ran") })
+        .start()
+        .await
+        .unwrap();
+    let job = engine.submit("later", &()).delay(Duration::from_mins(1)).await.unwrap();
+    assert_eq!(job.cancel().await.unwrap().status, Status::Cancelled);
+    assert!(matches!(job.result::<()>().await, Err(ResultError::Cancelled)));
+    engine.resume(job.id()).await.unwrap();
+    assert_eq!(job.result::<String>().await.unwrap(), "ran");
+}

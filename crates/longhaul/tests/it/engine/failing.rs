@@ -1,0 +1,217 @@
+//! The engine on a store that fails: before a commit, after it, or for a while altogether.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::store::Store;
+use longhaul::store::faulty::{FaultPlan, Faulty};
+use longhaul::store::sqlite::SqliteStore;
+use longhaul::{Clock, Ctx, Engine, JobError, JobHandle, JobId, Kind, Status, TenantId};
+
+use super::{Counter, START, Signal, at_once, echo};
+
+/// Tells when it is dropped.
+struct OnDrop(Signal);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.send();
+    }
+}
+
+fn store(clock: &Clock) -> Arc<dyn Store> {
+    Arc::new(SqliteStore::memory(clock.clone()).unwrap())
+}
+
+#[tokio::test]
+async fn attempt_whose_lease_cannot_be_renewed_is_dropped_and_the_job_runs_elsewhere() {
+    let clock = Clock::manual(START);
+    let store = store(&clock);
+    let line = Arc::new(Faulty::new(Arc::clone(&store), FaultPlan::none()));
+    let (began, dropped) = (Signal::new(), Signal::new());
+    let cut_off = Engine::builder()
+        .clock(clock.clone())
+        .store(Arc::clone(&line) as Arc<dyn Store>)
+        .replica("cut-off")
+        .kind("work", {
+            let (began, dropped) = (began.clone(), dropped.clone());
+            move |_ctx: Ctx, (): ()| {
+                let (began, guard) = (began.clone(), OnDrop(dropped.clone()));
+                async move {
+                    began.send();
+                    std::future::pending::<()>().await;
+                    drop(guard);
+                    Ok::<_, JobError>("cut-off")
+                }
+            }
+        })
+        .start()
+        .await
+        .unwrap();
+    let id = cut_off.submit("work", &()).await.unwrap().id();
+    began.wait().await;
+
+    // From now on every call of this replica fails, half of them after their commit.
+    line.follow(FaultPlan::seeded(7, 500));
+    let other = Engine::builder()
+        .clock(clock.clone())
+        .store(Arc::clone(&store))
+        .replica("other")
+        .kind("work", |ctx: Ctx, (): ()| async move { Ok::<_, JobError>(ctx.attempt()) })
+        .start()
+        .await
+        .unwrap();
+    let ended = tokio::spawn(async move {
+        let mut watcher = other.watch(id, None);
+        let mut last = None;
+        while let Some(record) = watcher.next().await {
+            last = Some(record.unwrap());
+        }
+        last.unwrap()
+    });
+    while !ended.is_finished() {
+        tick(&clock, &*store, id).await;
+    }
+    dropped.wait().await;
+    let record = ended.await.unwrap();
+    assert_eq!(record.job.status, Status::Completed);
+    // The replica that is cut off may claim it once more without hearing of it.
+    let attempts = record.attempts();
+    assert_eq!(attempts.first().unwrap().replica.as_deref(), Some("cut-off"));
+    assert_eq!(attempts.last().unwrap().replica.as_deref(), Some("other"));
+    assert_eq!(record.result.unwrap().to::<u32>().unwrap(), attempts.last().unwrap().attempt);
+}
+
+/// Moves the time a little, at a pace that the store can keep up with: its one thread does what was
+/// asked before this, so that no lease ends only because the test is in a hurry.
+async fn tick(clock: &Clock, store: &dyn Store, id: JobId) {
+    store.job(&TenantId::default(), id).await.unwrap();
+    clock.advance(Duration::from_millis(100));
+}
+
+/// Submits until it is known to be accepted: the key makes that one job.
+async fn submit(engine: &Engine, key: String) -> JobHandle {
+    loop {
+        if let Ok(job) = engine.submit("count", &()).key(&key).await {
+            return job;
+        }
+    }
+}
+
+#[tokio::test]
+async fn store_that_fails_at_random_loses_no_job_and_repeats_no_finished_step() {
+    for seed in 0..5 {
+        let clock = Clock::manual(START);
+        let faulty = Arc::new(Faulty::new(store(&clock), FaultPlan::seeded(seed, 100)));
+        let bodies = Counter::default();
+        let kind = Kind::new("count", {
+            let bodies = bodies.clone();
+            move |ctx: Ctx, (): ()| {
+                let bodies = bodies.clone();
+                async move {
+                    for name in ["one", "two", "three"] {
+                        let finished = ctx.finished_steps().iter().any(|step| step.name == name);
+                        let body = || async {
+                            assert!(!finished, "{name} runs again");
+                            Ok::<_, JobError>(bodies.up())
+                        };
+                        ctx.step(name, body).await?;
+                    }
+                    Ok::<_, JobError>("counted")
+                }
+            }
+        });
+        let engine = Engine::builder()
+            .clock(clock.clone())
+            .store(Arc::clone(&faulty) as Arc<dyn Store>)
+            .register(kind.retry(at_once(50)))
+            .start()
+            .await
+            .unwrap();
+        let mut jobs = Vec::new();
+        for number in 0..20 {
+            jobs.push(submit(&engine, format!("job-{number}")).await);
+        }
+        // Claims whose answers got lost leave leases that nobody works on: they must run out.
+        let all_ended = async {
+            for job in &jobs {
+                while job.ended().await.is_err() {}
+            }
+        };
+        let time = async {
+            loop {
+                tick(&clock, faulty.inner(), jobs[0].id()).await;
+                // What runs goes on by itself; only what nobody works on needs the time.
+                while engine.running() > 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        };
+        tokio::select! {
+            () = all_ended => {}
+            () = time => {}
+        }
+        faulty.follow(FaultPlan::none());
+        for job in &jobs {
+            assert_eq!(job.result::<String>().await.unwrap(), "counted", "seed {seed}");
+            assert_eq!(engine.steps(job.id()).await.unwrap().len(), 3, "seed {seed}");
+        }
+        assert!(bodies.get() >= 60, "seed {seed}");
+    }
+}
+
+/// As after a pause of the whole process: the sweep comes before the renewal, and the same replica
+/// claims the job again.
+#[tokio::test]
+async fn attempt_that_slept_through_its_lease_is_dropped_when_its_successor_begins() {
+    let clock = Clock::manual(START);
+    let (began, dropped) = (Signal::new(), Signal::new());
+    let engine = Engine::builder()
+        .clock(clock.clone())
+        // Renewals are so rare that only the successor can end the first attempt.
+        .lease(Duration::from_secs(61), Duration::from_secs(30))
+        .kind("work", {
+            let (began, dropped) = (began.clone(), dropped.clone());
+            move |ctx: Ctx, (): ()| {
+                let (began, guard) = (began.clone(), OnDrop(dropped.clone()));
+                async move {
+                    began.send();
+                    if ctx.attempt() == 1 {
+                        std::future::pending::<()>().await;
+                    }
+                    drop(guard);
+                    Ok::<_, JobError>(ctx.attempt())
+                }
+            }
+        })
+        .start()
+        .await
+        .unwrap();
+    let job = engine.submit("work", &()).await.unwrap();
+    began.wait().await;
+    clock.advance(Duration::from_mins(5));
+    assert_eq!(job.result::<u32>().await.unwrap(), 2);
+    dropped.wait().await;
+    dropped.wait().await;
+}
+
+#[tokio::test]
+async fn cancel_whose_caller_goes_away_is_still_told_to_watchers() {
+    let clock = Clock::manual(START);
+    let engine = Engine::builder().clock(clock.clone()).register(echo()).start().await.unwrap();
+    for _ in 0..50 {
+        let job = engine.submit("echo", "x").delay(Duration::from_hours(1)).await.unwrap();
+        let ended = tokio::spawn({
+            let job = job.clone();
+            async move { job.ended().await.unwrap().job.status }
+        });
+        tokio::task::yield_now().await;
+        {
+            // Polled once, so that the store has been asked, and dropped.
+            let mut cancel = std::pin::pin!(engine.cancel(job.id()));
+            let waker = std::task::Waker::noop();
+            let _pending = cancel.as_mut().poll(&mut std::task::Context::from_waker(waker));
+        }
+        assert_eq!(ended.await.unwrap(), Status::Cancelled);
+    }
+}

@@ -1,0 +1,120 @@
+use longhaul::store::StoreError;
+use longhaul::{Ctx, Engine, JobError, SubmitError};
+use serde::{Deserialize, Serialize};
+
+use super::{Counter, echo, still};
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    title: String,
+    pages: u32,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Summary {
+    headline: String,
+}
+
+#[tokio::test]
+async fn typed_input_comes_back_as_typed_result() {
+    let (builder, _) = still();
+    let engine = builder
+        .kind("summarize", |_ctx: Ctx, doc: Document| async move {
+            Ok::<_, JobError>(Summary { headline: format!("{}, {} pages", doc.title, doc.pages) })
+        })
+        .start()
+        .await
+        .unwrap();
+    let document = Document { title: "Moby-Dick".into(), pages: 635 };
+    let job = engine.submit("summarize", &document).await.unwrap();
+    let summary: Summary = job.result().await.unwrap();
+    assert_eq!(summary, Summary { headline: "Moby-Dick, 635 pages".into() });
+}
+
+#[tokio::test]
+async fn hundred_submissions_of_one_key_run_once() {
+    let runs = Counter::default();
+    let (builder, _) = still();
+    let engine = builder
+        .kind("count", {
+            let runs = runs.clone();
+            move |_ctx: Ctx, (): ()| {
+                runs.up();
+                async { Ok::<_, JobError>(()) }
+            }
+        })
+        .start()
+        .await
+        .unwrap();
+    let submit =
+        |engine: Engine| async move { engine.submit("count", &()).key("once").await.unwrap() };
+    let submissions: Vec<_> = (0..100).map(|_| tokio::spawn(submit(engine.clone()))).collect();
+    let mut jobs = Vec::new();
+    for submission in submissions {
+        jobs.push(submission.await.unwrap());
+    }
+    assert_eq!(jobs.iter().filter(|job| job.created()).count(), 1);
+    for job in &jobs {
+        assert_eq!(job.id(), jobs[0].id());
+        job.result::<()>().await.unwrap();
+    }
+    assert_eq!(runs.get(), 1);
+}
+
+#[tokio::test]
+async fn key_reused_with_another_input_is_refused() {
+    let (builder, _) = still();
+    let engine = builder.register(echo()).start().await.unwrap();
+    let first = engine.submit("echo", "a").key("k").await.unwrap();
+    let refused = engine.submit("echo", "b").key("k").await.unwrap_err();
+    let SubmitError::Store(StoreError::KeyReused { existing }) = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(existing, first.id());
+}
+
+#[tokio::test]
+async fn unknown_kind_names_the_known_ones() {
+    let (builder, _) = still();
+    let engine = builder
+        .kind("resize", |_ctx: Ctx, (): ()| async { Ok::<_, JobError>(()) })
+        .start()
+        .await
+        .unwrap();
+    let error = engine.submit("resizes", &()).await.unwrap_err();
+    assert_eq!(error.to_string(), r#"there is no kind "resizes"; known: resize"#);
+}
+
+#[tokio::test]
+async fn submission_over_a_limit_is_refused_and_uses_no_key_up() {
+    let (builder, _) = still();
+    let engine = builder.register(echo()).start().await.unwrap();
+    let large = "x".repeat(engine.limits().input_bytes_max);
+    let error = engine.submit("echo", &large).key("k").await.unwrap_err();
+    assert!(
+        matches!(&error, SubmitError::Limit(limit) if limit.name == "input_bytes_max"),
+        "{error}"
+    );
+    assert!(engine.submit("echo", "x").key("k").await.unwrap().created());
+    for bad_key in ["", "two words", "schlüssel", &"k".repeat(256)] {
+        let error = engine.submit("echo", "x").key(bad_key).await.unwrap_err();
+        assert!(matches!(error, SubmitError::Invalid(_)), "{bad_key}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn batch_accepts_and_refuses_each_on_its_own() {
+    let (builder, _) = still();
+    let engine = builder.register(echo()).start().await.unwrap();
+    let batch = vec![
+        engine.submit("echo", "a").key("k"),
+        engine.submit("nothing", "b"),
+        engine.submit("echo", "c").key("k"),
+        engine.submit("echo", "d"),
+    ];
+    let answers = engine.submit_all(batch).await;
+    assert!(answers[0].as_ref().unwrap().created());
+    assert!(matches!(answers[1], Err(SubmitError::UnknownKind { .. })));
+    assert!(matches!(answers[2], Err(SubmitError::Store(StoreError::KeyReused { .. }))));
+    assert_eq!(answers[3].as_ref().unwrap().result::<String>().await.unwrap(), "d");
+}

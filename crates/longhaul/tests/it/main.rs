@@ -1,0 +1,16 @@
+//! The engine and its stores from outside, in one test binary.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on stops"
+)]
+
+mod broken;
+mod conformance;
+mod engine;
+mod examples;
+mod random;
+mod reference;
