@@ -1,0 +1,143 @@
+//! The client over HTTP.
+
+mod call;
+mod error;
+mod events;
+mod jobs;
+mod queues;
+mod retry;
+mod sse;
+mod submit;
+#[cfg(test)]
+mod testing;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::header::HeaderValue;
+use reqwest::{Url, redirect};
+
+pub use error::ClientError;
+pub use events::{Events, Update};
+pub use jobs::ListRequest;
+pub use submit::SubmitOptions;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A client of one Longhaul server. Cheap to clone; clones share their connections.
+///
+/// Calls that change nothing when repeated are tried a few times before
+/// [`ClientError::Unreachable`]; see [`Client::submit`] for the one where that takes a key.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    server: Url,
+    /// The address without a password, for people.
+    shown: String,
+    api_key: Option<HeaderValue>,
+}
+
+impl Client {
+    /// A client of the server at `server`, such as `http://127.0.0.1:8080`. Nothing is sent yet.
+    pub fn new(server: &str, api_key: Option<String>) -> Result<Self, ClientError> {
+        let server = parse_server(server)?;
+        let api_key = api_key.map(|key| bearer(&key)).transpose()?;
+        // Whoever embeds us may have installed a provider already, and theirs is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let mut builder = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            // A redirected POST turns into a GET; say where it points instead of following.
+            .redirect(redirect::Policy::none())
+            .user_agent(concat!("longhaul-client/", env!("CARGO_PKG_VERSION")));
+        if server.scheme() == "http" {
+            // Plain HTTP must work where there are no root certificates, as in bare containers.
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder.build().map_err(|error| {
+            ClientError::Invalid(format!("cannot set up HTTPS: {}", error::with_sources(&error)))
+        })?;
+        let shown = without_password(server.as_str().trim_end_matches('/')).into_owned();
+        Ok(Self { http, server, shown, api_key })
+    }
+
+    /// The server's address, without the password if it has one.
+    pub fn server(&self) -> &str {
+        &self.shown
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("server", &self.server()).finish_non_exhaustive()
+    }
+}
+
+/// An address as it may be shown: `http://user:password@host` as `http://host`. It need not be
+/// right, since what is wrong is shown too.
+pub fn without_password(address: &str) -> Cow<'_, str> {
+    let begin = address.find("://").map_or(0, |at| at + "://".len());
+    match address.rfind('@') {
+        Some(end) if end >= begin => {
+            let (scheme, host) = (address.get(..begin), address.get(end + 1..));
+            Cow::Owned([scheme, host].into_iter().flatten().collect())
+        }
+        Some(_) | None => Cow::Borrowed(address),
+    }
+}
+
+fn parse_server(text: &str) -> Result<Url, ClientError> {
+    let refuse = || {
+        let text = without_password(text);
+        ClientError::Invalid(format!(
+            "{text:?} is not a server's address: write it like http://127.0.0.1:8080"
+        ))
+    };
+    let url = Url::parse(text).map_err(|_| refuse())?;
+    let plain = url.query().is_none() && url.fragment().is_none() && url.has_host();
+    match url.scheme() {
+        "http" | "https" if plain => Ok(url),
+        _ => Err(refuse()),
+    }
+}
+
+fn bearer(key: &str) -> Result<HeaderValue, ClientError> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", key.trim())).map_err(|_| {
+        ClientError::Invalid("the API key has characters that no key has".to_owned())
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_scheme_is_refused_with_an_example() {
+        for text in ["localhost:8080", "127.0.0.1:8080", "", "ftp://host", "http://h/?q"] {
+            let error = Client::new(text, None).unwrap_err();
+            assert!(matches!(&error, ClientError::Invalid(_)), "{text}: {error}");
+        }
+        let error = Client::new("localhost:8080", None).unwrap_err();
+        insta::assert_snapshot!(error, @r#""localhost:8080" is not a server's address: write it like http://127.0.0.1:8080"#);
+    }
+
+    #[test]
+    fn passwords_in_addresses_are_not_shown() {
+        for text in ["ftp://me:hush@h", "me:hush@h:1", "http://me:hu@sh@h/?q", "http://me:hush@"] {
+            let error = Client::new(text, None).unwrap_err().to_string();
+            assert!(!error.contains("hu") && !error.contains("me:"), "{error}");
+        }
+        let client = Client::new("http://me:hush@h:1/base/", None).unwrap();
+        assert_eq!(client.server(), "http://h:1/base");
+        assert_eq!(client.url(&["v1"]).unwrap().as_str(), "http://me:hush@h:1/base/v1");
+        assert!(!format!("{client:?}").contains("hush"));
+    }
+
+    #[test]
+    fn debug_output_keeps_the_key_secret() {
+        let client = Client::new("http://h:1", Some("lh_secret".to_owned())).unwrap();
+        assert_eq!(format!("{client:?}"), r#"Client { server: "http://h:1", .. }"#);
+    }
+}

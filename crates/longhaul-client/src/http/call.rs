@@ -1,0 +1,233 @@
+//! One call: address, send, try again where that is safe, read the answer.
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, LOCATION};
+use reqwest::{Method, Response, StatusCode, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::error::root_cause;
+use super::retry::{Backoff, chance};
+use super::{Client, ClientError};
+use crate::wire::{Problem, RawJson};
+
+/// Tries in all of a call that may be repeated.
+const TRIES_MAX: u32 = 3;
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+/// How long an answer may take beyond what the server was asked to hold it.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Whether a call may be sent again when its answer did not come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// Twice is the same as once.
+    Safe,
+    /// The first may have worked, and a second would do it again.
+    Never,
+}
+
+/// A call that has not been sent yet.
+pub(super) struct Call {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Option<RawJson>,
+    pub(super) repeat: Repeat,
+    /// How long the server may hold the answer.
+    pub(super) hold: Duration,
+}
+
+impl Call {
+    pub(super) fn get(url: Url) -> Self {
+        Self::new(Method::GET, url, Repeat::Safe)
+    }
+
+    pub(super) fn new(method: Method, url: Url, repeat: Repeat) -> Self {
+        Self { method, url, headers: HeaderMap::new(), body: None, repeat, hold: Duration::ZERO }
+    }
+
+    pub(super) fn body(mut self, body: &impl Serialize) -> Result<Self, ClientError> {
+        let text = RawJson::from_value(body).map_err(|error| {
+            ClientError::Invalid(format!("the request cannot be written as JSON: {error}"))
+        })?;
+        self.body = Some(text);
+        Ok(self)
+    }
+}
+
+impl Client {
+    /// The address of a path, each segment escaped.
+    pub(super) fn url(&self, segments: &[&str]) -> Result<Url, ClientError> {
+        // The URL standard resolves dots away, which would call another route.
+        if let Some(odd) = segments.iter().find(|s| matches!(**s, "" | "." | "..")) {
+            return Err(ClientError::Invalid(format!("{odd:?} is no id or name")));
+        }
+        let mut url = self.server.clone();
+        url.path_segments_mut()
+            .map_err(|()| ClientError::Invalid(format!("{} has no paths", self.server())))?
+            .pop_if_empty()
+            .extend(segments);
+        Ok(url)
+    }
+
+    /// Sends a call and reads its answer as JSON.
+    pub(super) async fn json<T: DeserializeOwned>(&self, call: Call) -> Result<T, ClientError> {
+        let mut backoff = Backoff::new(FIRST_RETRY, RETRY_MAX);
+        let mut tries = 1;
+        loop {
+            let outcome = match self.send(&call).await {
+                Ok(response) => self.read(response).await,
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Err(ClientError::Unreachable { .. })
+                    if call.repeat == Repeat::Safe && tries < TRIES_MAX => {}
+                Err(error) => return Err(error),
+                Ok(body) => return self.parse(&body),
+            }
+            tries += 1;
+            tokio::time::sleep(backoff.next(chance())).await;
+        }
+    }
+
+    /// Sends a call whose answer says nothing beyond that it was done.
+    pub(super) async fn done(&self, call: Call) -> Result<(), ClientError> {
+        let response = self.send(&call).await?;
+        self.read(response).await.map(drop)
+    }
+
+    async fn send(&self, call: &Call) -> Result<Response, ClientError> {
+        let mut request = self
+            .request(call.method.clone(), call.url.clone())
+            .headers(call.headers.clone())
+            .header(ACCEPT, "application/json")
+            .timeout(call.hold.saturating_add(ANSWER_TIMEOUT));
+        if let Some(body) = &call.body {
+            request = request.json(body);
+        }
+        request.send().await.map_err(|error| self.unreachable(&error))
+    }
+
+    pub(super) fn request(&self, method: Method, url: Url) -> reqwest::RequestBuilder {
+        let request = self.http.request(method, url);
+        match &self.api_key {
+            Some(key) => request.header(AUTHORIZATION, key.clone()),
+            None => request,
+        }
+    }
+
+    async fn read(&self, response: Response) -> Result<Vec<u8>, ClientError> {
+        let response = self.accepted(response).await?;
+        let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        Ok(body.into())
+    }
+
+    /// Passes a 2xx on; anything else is the error that it means.
+    pub(super) async fn accepted(&self, response: Response) -> Result<Response, ClientError> {
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        if status.is_redirection() {
+            let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+            let target = target.unwrap_or("an unnamed place").to_owned();
+            return Err(self.surprised(status, format!("it redirects to {target}")));
+        }
+        let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        Err(match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) => ClientError::Refused(Box::new(problem)),
+            Err(_) => self.surprised(status, format!("{status} without a problem document")),
+        })
+    }
+
+    fn surprised(&self, status: StatusCode, reason: String) -> ClientError {
+        let server = self.server().to_owned();
+        ClientError::Protocol { server, status: Some(status.as_u16()), reason }
+    }
+
+    pub(super) fn unreachable(&self, error: &reqwest::Error) -> ClientError {
+        ClientError::Unreachable { server: self.server().to_owned(), reason: root_cause(error) }
+    }
+
+    pub(super) fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ClientError> {
+        serde_json::from_slice(body).map_err(|error| ClientError::Protocol {
+            server: self.server().to_owned(),
+            status: None,
+            reason: error.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SubmitOptions;
+    use super::super::testing::{Server, job, json, problem};
+    use super::*;
+    use crate::wire::{Status, SubmitRequest};
+
+    #[tokio::test]
+    async fn a_read_is_tried_again_when_no_answer_came() {
+        let server = Server::start(vec![String::new(), json("200 OK", &job(1, "running"))]).await;
+        let job = server.client().job("01KA", None).await.unwrap();
+        assert_eq!(job.status, Status::Running);
+        let requests = server.requests();
+        assert_eq!(requests.len(), 2);
+        assert!(requests[0].contains("authorization: Bearer lh_key\r\n"), "{}", requests[0]);
+    }
+
+    #[tokio::test]
+    async fn a_submission_is_sent_again_only_under_a_key() {
+        let accepted = json("202 Accepted", &job(1, "pending"));
+        let request = SubmitRequest::new("demo", &()).unwrap();
+
+        let server = Server::start(vec![String::new(), accepted.clone()]).await;
+        let refused = server.client().submit(&request, &SubmitOptions::default()).await;
+        assert!(matches!(refused, Err(ClientError::Unreachable { .. })), "{refused:?}");
+        assert_eq!(server.requests().len(), 1);
+
+        let server = Server::start(vec![String::new(), accepted]).await;
+        let wait = Some(Duration::from_millis(1500));
+        let keyed = SubmitOptions { idempotency_key: Some("k".to_owned()), wait };
+        server.client().submit(&request, &keyed).await.unwrap();
+        for sent in server.requests() {
+            assert!(sent.contains("idempotency-key: k\r\n"), "{sent}");
+            assert!(sent.contains("prefer: wait=2\r\n"), "{sent}");
+            assert!(sent.ends_with(r#"{"kind":"demo","input":null}"#), "{sent}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_carries_the_servers_problem_and_is_not_repeated() {
+        let server = Server::start(vec![problem(404, "job-not-found")]).await;
+        let error = server.client().job("01KA", None).await.unwrap_err();
+        insta::assert_snapshot!(error, @"d (404 job-not-found)");
+        assert_eq!(server.requests().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_answer_of_something_else_is_told_apart() {
+        for (answer, reason) in [
+            (json("502 Bad Gateway", "<html>"), "502 Bad Gateway without a problem document"),
+            (json("200 OK", "[]"), "invalid length 0, expected struct Job"),
+            (
+                "HTTP/1.1 301 Moved\r\nlocation: https://x/\r\n\r\n".to_owned(),
+                "it redirects to https://x/",
+            ),
+        ] {
+            let server = Server::start(vec![answer]).await;
+            let error = server.client().job("01KA", None).await.unwrap_err();
+            assert!(matches!(&error, ClientError::Protocol { .. }), "{error}");
+            assert!(error.to_string().contains(reason), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_there_names_the_address() {
+        let client = Client::new("http://127.0.0.1:1", None).unwrap();
+        let error = client.kinds().await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("cannot reach http://127.0.0.1:1: Connection refused"), "{text}");
+    }
+}

@@ -1,0 +1,25 @@
+//! The shapes that travel between a Longhaul server and whoever calls it.
+//!
+//! JSON keys are camelCase and instants are RFC 3339 in UTC with milliseconds. Requests refuse
+//! unknown fields, so that a misspelt option is an error and not ignored; answers accept them, so
+//! that an older client can talk to a newer server.
+
+mod bulk;
+mod job;
+mod json;
+mod problem;
+mod status;
+mod submit;
+mod trail;
+mod work;
+
+pub use bulk::{BulkRequest, BulkResult, JobFilter};
+pub use job::{Artifact, Job, JobError, JobList, JobSummary, Progress};
+pub use json::{Instant, RawJson};
+pub use problem::Problem;
+pub use status::{Status, UnknownStatus};
+pub use submit::{
+    BatchAnswer, BatchJob, BatchRequest, BatchResponse, RetentionRequest, SubmitRequest,
+};
+pub use trail::{Attempt, AttemptList, ForkRequest, Step, StepList};
+pub use work::{Kind, KindList, Queue, QueueList};

@@ -1,0 +1,61 @@
+//! Where jobs wait and what can run them: queues and kinds.
+
+use serde::{Deserialize, Serialize};
+
+use super::Instant;
+use crate::duration::DurationText;
+
+/// A queue of the caller's tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Queue {
+    /// Its name.
+    pub name: String,
+    /// Whether its jobs are held back.
+    pub paused: bool,
+    /// Jobs in line, due or not.
+    pub pending: u64,
+    /// Jobs that a worker runs.
+    pub running: u64,
+    /// When the job that has been due longest was due; null when none is.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub oldest_due_at: Option<Instant>,
+}
+
+/// The tenant's queues that have unfinished jobs or are paused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct QueueList {
+    /// The queues.
+    pub queues: Vec<Queue>,
+}
+
+/// A kind of job that this server knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Kind {
+    /// Its name.
+    pub name: String,
+    /// The queue of jobs that name none.
+    pub queue: String,
+    /// Attempts of jobs that name no number.
+    pub max_attempts: u32,
+    /// How long one attempt may take unless the job says; null for no limit.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub timeout: Option<DurationText>,
+    /// Jobs at once per replica; null where only the replica's own limit counts.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub concurrency: Option<u32>,
+}
+
+/// The kinds that this server knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct KindList {
+    /// The kinds, by name.
+    pub kinds: Vec<Kind>,
+}
