@@ -1,0 +1,134 @@
+//! One attempt: from the job's input to its result.
+
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use longhaul::job::Json;
+use longhaul::{Ctx, JobError};
+use tokio::process::Command;
+use tokio::sync::Mutex;
+
+use super::folder::Folder;
+use super::group::Group;
+use super::listener::Listener;
+use super::{PipelineStep, Program, Setup, stdin, verdict};
+
+/// Runs the kind's programs for one attempt.
+pub(super) async fn run(setup: Arc<Setup>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
+    let attempt = Attempt::begin(&setup, &ctx, &input).await?;
+    let result = match &setup.program {
+        Program::Single { argv } => attempt.single(argv).await,
+        Program::Pipeline { steps } => attempt.pipeline(steps).await,
+    };
+    attempt.end().await;
+    result
+}
+
+struct Attempt<'a> {
+    setup: &'a Setup,
+    ctx: &'a Ctx,
+    input: &'a Json,
+    /// The program that runs now. Here and not in the future that runs it: the engine drops that
+    /// one when a step is cancelled or takes too long, and the program is to end gently then.
+    /// When the attempt itself is dropped, this kills it. Declared before the folder, so that
+    /// it also does so before the folder goes.
+    running: Mutex<Option<Group>>,
+    folder: Folder,
+    /// Whether the program that ran last told its own progress.
+    told_progress: AtomicBool,
+}
+
+impl<'a> Attempt<'a> {
+    async fn begin(setup: &'a Setup, ctx: &'a Ctx, input: &'a Json) -> Result<Self, JobError> {
+        let folder = Folder::create(&setup.work_root, ctx.id(), ctx.attempt()).await?;
+        let (running, told_progress) = (Mutex::new(None), AtomicBool::new(false));
+        Ok(Self { setup, ctx, input, running, folder, told_progress })
+    }
+
+    /// The program is no step: its output is the result, and storing it twice gains nothing.
+    async fn single(&self, argv: &[String]) -> Result<Json, JobError> {
+        let asked_to_stop = || JobError::fatal("the job was asked to stop").with_code("cancelled");
+        if self.ctx.is_cancelled() {
+            return Err(asked_to_stop());
+        }
+        tokio::select! {
+            biased;
+            result = self.execute(argv, &[]) => result,
+            () = self.ctx.cancelled() => Err(asked_to_stop()),
+        }
+    }
+
+    async fn pipeline(&self, steps: &[PipelineStep]) -> Result<Json, JobError> {
+        let total = steps.len() as u64;
+        let mut outputs: Vec<(&str, Json)> = Vec::with_capacity(steps.len());
+        for (done, step) in (1..).zip(steps) {
+            let output = self.step(step, &outputs).await?;
+            outputs.push((&step.name, output));
+            if !self.told_progress.swap(false, Ordering::Relaxed) {
+                self.ctx.progress_with(done, total, step.name.as_str());
+            }
+        }
+        Ok(outputs.pop().map_or_else(Json::null, |(_, output)| output))
+    }
+
+    async fn step(
+        &self,
+        PipelineStep { name, argv, timeout }: &PipelineStep,
+        outputs: &[(&str, Json)],
+    ) -> Result<Json, JobError> {
+        let body = || async move {
+            self.execute(argv, outputs).await.map_err(|mut error| {
+                error.message.insert_str(0, &format!("step {name:?}: "));
+                error
+            })
+        };
+        let call = self.ctx.step(name, body);
+        match timeout {
+            Some(timeout) => call.timeout(*timeout).await,
+            None => call.await,
+        }
+    }
+
+    /// Runs one program to its end.
+    async fn execute(&self, argv: &[String], outputs: &[(&str, Json)]) -> Result<Json, JobError> {
+        let program = argv.first().map_or("", String::as_str);
+        let stdin = stdin::text(self.input, outputs, self.ctx.job())?;
+        let mut running = self.running.lock().await;
+        let group = Group::spawn(self.command(program, argv.get(1..).unwrap_or_default()))
+            .map_err(|error| verdict::not_started(program, &error))?;
+        let mut listener = Listener::new(self.ctx);
+        let ended = running
+            .insert(group)
+            .converse(&stdin, self.setup.stdout_bytes_max, &mut listener)
+            .await
+            // It may still run: the end of the attempt stops it.
+            .map_err(|fault| verdict::broken_off(program, &fault))?;
+        *running = None;
+        self.told_progress.store(listener.told_progress(), Ordering::Relaxed);
+        verdict::of(program, ended, listener.tail())
+    }
+
+    fn command(&self, program: &str, args: &[String]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("TMPDIR", self.folder.path())
+            .envs(self.setup.env.iter().map(|(name, value)| (name, value)))
+            .env("LONGHAUL_JOB_ID", self.ctx.id().to_string())
+            .env("LONGHAUL_ATTEMPT", self.ctx.attempt().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    async fn end(self) {
+        if let Some(group) = self.running.into_inner() {
+            group.stop(self.setup.stop_grace).await;
+        }
+        self.folder.delete().await;
+    }
+}

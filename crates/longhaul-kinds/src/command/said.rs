@@ -1,0 +1,188 @@
+//! What the lines on a program's stderr mean. Pure.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+/// What is beyond it is cut off a line.
+const LINE_BYTES_MAX: usize = 1_024;
+const TAIL_LINES_MAX: usize = 20;
+const TAIL_BYTES_MAX: usize = 4_096;
+const PHASE_CHARS_MAX: usize = 64;
+
+/// A line, understood.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// `::progress 3/10 text`, with or without total and text.
+    Progress { done: u64, total: Option<u64>, message: Option<String> },
+    /// `::phase text`.
+    Phase(String),
+    /// Anything else.
+    Log,
+}
+
+impl Said {
+    pub(super) fn parse(line: &str) -> Self {
+        let said = match line.split_once(' ') {
+            Some(("::progress", rest)) => progress(rest.trim()),
+            Some(("::phase", rest)) => phase(rest.trim()),
+            _ => None,
+        };
+        said.unwrap_or(Self::Log)
+    }
+}
+
+fn progress(text: &str) -> Option<Said> {
+    let (count, message) = text.split_once(' ').unwrap_or((text, ""));
+    let (done, total) = match count.split_once('/') {
+        Some((done, total)) => (done, Some(total.parse().ok()?)),
+        None => (count, None),
+    };
+    let message = Some(message.trim().to_owned()).filter(|message| !message.is_empty());
+    Some(Said::Progress { done: done.parse().ok()?, total, message })
+}
+
+fn phase(text: &str) -> Option<Said> {
+    let phase: String = text.chars().take(PHASE_CHARS_MAX).collect();
+    Some(Said::Phase(phase)).filter(|_| !text.is_empty())
+}
+
+/// Cuts a stream of bytes into lines of bounded length.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    /// The lines that end in these bytes.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let room = LINE_BYTES_MAX.saturating_sub(self.begun.len());
+            let (text, ends) = match piece.split_last() {
+                Some((b'\n', text)) => (text, true),
+                _ => (piece, false),
+            };
+            self.begun.extend(text.iter().take(room));
+            if ends {
+                lines.push(self.take());
+            }
+        }
+        lines
+    }
+
+    /// A last line that nothing ended.
+    pub(super) fn rest(&mut self) -> Option<String> {
+        if self.begun.is_empty() { None } else { Some(self.take()) }
+    }
+
+    fn take(&mut self) -> String {
+        let line = String::from_utf8_lossy(&self.begun).trim_end().to_owned();
+        self.begun.clear();
+        line
+    }
+}
+
+/// The last lines of a log, bounded in number and length.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    lines: VecDeque<String>,
+    bytes: usize,
+}
+
+impl Tail {
+    pub(super) fn push(&mut self, line: String) {
+        self.bytes += line.len();
+        self.lines.push_back(line);
+        while self.lines.len() > TAIL_LINES_MAX || self.bytes > TAIL_BYTES_MAX {
+            let Some(first) = self.lines.pop_front() else { break };
+            self.bytes -= first.len();
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+}
+
+impl fmt::Display for Tail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, line) in self.lines.iter().enumerate() {
+            let separator = if place == 0 { "" } else { "\n" };
+            write!(f, "{separator}{line}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(done: u64, total: Option<u64>, message: Option<&str>) -> Said {
+        Said::Progress { done, total, message: message.map(str::to_owned) }
+    }
+
+    #[test]
+    fn progress_comes_with_or_without_total_and_text() {
+        assert_eq!(Said::parse("::progress 3"), progress(3, None, None));
+        assert_eq!(Said::parse("::progress 3/10"), progress(3, Some(10), None));
+        assert_eq!(Said::parse("::progress 3 some"), progress(3, None, Some("some")));
+        assert_eq!(Said::parse("::progress 3/10 a b"), progress(3, Some(10), Some("a b")));
+    }
+
+    #[test]
+    fn phase_is_named_in_up_to_64_characters() {
+        assert_eq!(Said::parse("::phase loading"), Said::Phase("loading".into()));
+        let long = format!("::phase {}", "ä".repeat(100));
+        assert_eq!(Said::parse(&long), Said::Phase("ä".repeat(64)));
+    }
+
+    #[test]
+    fn everything_else_is_log() {
+        for line in [
+            "",
+            "hello",
+            "::progress",
+            "::progress ",
+            "::progress x",
+            "::progress 3/x",
+            "::progress -1",
+            "::phase",
+            "::phase ",
+            "::progressive 3",
+            " ::progress 3",
+        ] {
+            assert_eq!(Said::parse(line), Said::Log, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn lines_are_the_same_however_the_bytes_arrive() {
+        let text = "one\r\ntwo\n\nthree ä".as_bytes();
+        for size in 1..=text.len() {
+            let mut lines = Lines::default();
+            let mut heard: Vec<_> = text.chunks(size).flat_map(|bytes| lines.feed(bytes)).collect();
+            heard.extend(lines.rest());
+            assert_eq!(heard, ["one", "two", "", "three ä"], "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn line_without_end_is_cut() {
+        let mut lines = Lines::default();
+        for _ in 0..10 {
+            assert!(lines.feed(&[b'x'; 1_000]).is_empty());
+        }
+        assert_eq!(lines.feed(b"\nnext\n"), ["x".repeat(LINE_BYTES_MAX), "next".into()]);
+    }
+
+    #[test]
+    fn tail_keeps_the_last_lines_within_its_bounds() {
+        let mut tail = Tail::default();
+        (1..=30).for_each(|n| tail.push(n.to_string()));
+        assert_eq!(tail.to_string().lines().count(), TAIL_LINES_MAX);
+        assert!(tail.to_string().ends_with("29\n30"));
+        (1..=30).for_each(|_| tail.push("x".repeat(LINE_BYTES_MAX)));
+        assert_eq!(tail.lines.len(), 4);
+    }
+}

@@ -1,0 +1,23 @@
+//! The kinds that come with Longhaul.
+//!
+//! - [`demo()`]: does nothing but what its input says: steps, sleep, failure, result.
+//! - [`command`]: runs a program, or a durable pipeline of programs.
+//!
+//! Each is a plain [`longhaul::Kind`]; register it with an engine:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use longhaul::Engine;
+//! use longhaul_kinds::demo;
+//! use serde_json::{Value, json};
+//!
+//! let engine = Engine::builder().memory().register(demo()).start().await?;
+//! let job = engine.submit("demo", &json!({"steps": 3, "result": "done"})).await?;
+//! assert_eq!(job.result::<Value>().await?, "done");
+//! # engine.stop().await; Ok(()) }
+//! ```
+
+pub mod command;
+mod demo;
+
+pub use demo::demo;

@@ -1,0 +1,80 @@
+//! The kind `demo`.
+
+use crate::workshop::{result, running, start};
+use longhaul::job::{Json, Progress, Record};
+use longhaul::{JobError, Status};
+use longhaul_kinds::demo;
+use serde_json::{Value, json};
+
+async fn run(input: &Json) -> Record {
+    let engine = start(demo()).await;
+    engine.submit("demo", input).await.unwrap().ended().await.unwrap()
+}
+
+async fn run_value(input: Value) -> Record {
+    run(&Json::from_value(&input).unwrap()).await
+}
+
+#[tokio::test]
+async fn input_is_returned_as_it_was_given() {
+    let input = Json::from_text(r#"{ "steps": 2,  "sleep":"1ms" }"#).unwrap();
+    assert_eq!(run(&input).await.result, Some(input));
+}
+
+#[tokio::test]
+async fn nothing_at_all_is_one_step() {
+    for nothing in [json!({}), json!(null)] {
+        let record = run_value(nothing.clone()).await;
+        assert_eq!(result(&record), nothing);
+        assert_eq!(record.job.progress.unwrap().done, 1);
+    }
+}
+
+#[tokio::test]
+async fn result_is_returned_even_if_it_is_null() {
+    for wanted in [json!(null), json!({"deep": [1, 2]}), json!(false)] {
+        assert_eq!(result(&run_value(json!({"result": wanted})).await), wanted);
+    }
+}
+
+#[tokio::test]
+async fn each_step_is_stored_and_reported() {
+    let engine = start(demo()).await;
+    let job = engine.submit("demo", &json!({"steps": 3})).await.unwrap();
+    let record = job.ended().await.unwrap();
+    let message = Some("step 3 of 3".to_owned());
+    assert_eq!(record.job.progress, Some(Progress { done: 3, total: Some(3), message }));
+    let steps = engine.steps(job.id()).await.unwrap();
+    let names: Vec<_> = steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["step-1", "step-2", "step-3"]);
+}
+
+#[tokio::test]
+async fn wanted_failure_is_retryable() {
+    let record = run_value(json!({"fail": "on purpose"})).await;
+    let JobError { message, retryable, attempt, .. } = record.job.error.unwrap();
+    assert_eq!((message.as_str(), retryable, attempt), ("on purpose", true, 3));
+}
+
+#[tokio::test]
+async fn input_that_makes_no_sense_fails_at_once_and_says_why() {
+    for (input, why) in [
+        (json!({"stepps": 3}), "stepps"),
+        (json!({"sleep": "soon"}), "soon"),
+        (json!({"steps": -1}), "-1"),
+        (json!("hello"), "hello"),
+    ] {
+        let error = run_value(input).await.job.error.unwrap();
+        assert_eq!((error.code.as_str(), error.attempt), ("bad-input", 1), "{error}");
+        assert!(error.message.contains(why), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn sleeping_demo_can_be_cancelled() {
+    let engine = start(demo()).await;
+    let job = engine.submit("demo", &json!({"sleep": "1h"})).await.unwrap();
+    running(&job).await;
+    job.cancel().await.unwrap();
+    assert_eq!(job.ended().await.unwrap().job.status, Status::Cancelled);
+}
