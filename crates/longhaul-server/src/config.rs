@@ -1,0 +1,213 @@
+//! The configuration: a documented default file, a file, the environment and flags, checked once
+//! at the start and handed down as real types. Nothing else reads the environment.
+
+mod check;
+mod error;
+mod kinds;
+mod layers;
+mod sources;
+mod units;
+mod value;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use longhaul::job::{Name, Retention};
+
+use crate::listen::ConnLimits;
+use layers::Layers;
+use value::{Entry, Value};
+
+pub use error::{ConfigError, ConfigErrors, Origin};
+pub use kinds::{Kind, Run, StepCommand};
+pub use sources::{Flags, Sources};
+
+/// What the server runs by. `config.default.toml` says what each means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// A loopback address: others need keys.
+    pub listen: SocketAddr,
+    /// The folder for everything that is kept.
+    pub data: PathBuf,
+    /// Where jobs are kept.
+    pub database: Database,
+    /// This process's name.
+    pub replica: Name,
+    /// Whether a submission needs an Idempotency-Key.
+    pub require_idempotency_key: bool,
+    /// The longest that a call may wait for its job.
+    pub sync_wait_max: Duration,
+    /// What is logged and how.
+    pub log: Log,
+    /// How long finished jobs are kept.
+    pub retention: Retention,
+    /// How jobs are held and found again.
+    pub lease: Lease,
+    /// How jobs are run.
+    pub worker: Worker,
+    /// What one request may take.
+    pub limits: Limits,
+    /// What one connection may take.
+    pub http: Http,
+    /// The declared kinds; `demo` is not among them.
+    pub kinds: BTreeMap<Name, Kind>,
+}
+
+/// Where jobs are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Database {
+    /// A file.
+    Sqlite(PathBuf),
+    /// Nowhere: gone with the process.
+    Memory,
+}
+
+/// What is logged and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// For people or for machines.
+    pub format: LogFormat,
+    /// A level, or what `LONGHAUL_LOG` says, which [`crate::logs`] understands.
+    pub filter: String,
+}
+
+/// For people or for machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Pretty on a terminal, else JSON.
+    Auto,
+    /// For people.
+    Pretty,
+    /// One object a line.
+    Json,
+}
+
+/// How jobs are held and found again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// How long a silent worker keeps a job.
+    pub duration: Duration,
+    /// How often a lease is renewed; less than half of the duration.
+    pub renew: Duration,
+    /// How often the store is looked through for what is due.
+    pub sweep: Duration,
+}
+
+/// How jobs are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Worker {
+    /// Jobs at once, per kind that does not say otherwise.
+    pub concurrency: u32,
+    /// For jobs and answers to finish at the stop.
+    pub stop_grace: Duration,
+    /// For a cancelled program to end by itself.
+    pub cancel_grace: Duration,
+}
+
+/// What one request may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// What a job may take.
+    pub job: longhaul::job::Limits,
+    /// Jobs in one batch.
+    pub batch_jobs_max: usize,
+    /// Bytes of a batch's body.
+    pub batch_bytes_max: usize,
+    /// Jobs in one page of a list.
+    pub list_limit_max: usize,
+    /// Bytes of a request's head.
+    pub header_bytes_max: usize,
+    /// Fields in a request's head.
+    pub headers_max: usize,
+}
+
+/// What one connection may take; [`ConnLimits`] says what each means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the same fields as ConnLimits has")]
+pub struct Http {
+    pub header_timeout: Duration,
+    pub body_timeout: Duration,
+    pub body_bytes_per_s_min: u64,
+    pub write_timeout: Duration,
+    pub connections_max: usize,
+}
+
+impl Config {
+    /// Reads and checks all layers. The second part tells where each value came from.
+    pub fn load(sources: &Sources) -> Result<(Self, Vec<Setting>), ConfigErrors> {
+        let layers = Layers::of(sources);
+        let settings = settings(&layers);
+        match check::check(layers, &sources.replica) {
+            (Some(config), check) if check.errors.is_empty() => Ok((config, settings)),
+            (_, mut check) => {
+                // In the order in which somebody goes through them.
+                check.errors.sort_by(|a, b| a.origin.cmp(&b.origin));
+                Err(ConfigErrors(check.errors))
+            }
+        }
+    }
+
+    /// What [`crate::listen::serve`] needs of it.
+    pub fn conn_limits(&self) -> ConnLimits {
+        ConnLimits {
+            header_timeout: self.http.header_timeout,
+            body_timeout: self.http.body_timeout,
+            body_bytes_per_s_min: self.http.body_bytes_per_s_min,
+            write_timeout: self.http.write_timeout,
+            stop_grace: self.worker.stop_grace,
+            connections_max: self.http.connections_max,
+            header_bytes_max: self.limits.header_bytes_max,
+            headers_max: self.limits.headers_max,
+        }
+    }
+}
+
+/// One value as it was given, for `longhaul doctor`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Dotted: `lease.duration`.
+    pub key: String,
+    /// As text, without passwords; of programs only the name, as arguments may be secrets.
+    pub value: String,
+    /// Where it was given.
+    pub origin: Origin,
+}
+
+fn settings(layers: &Layers) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    for (key, entry) in &layers.settings {
+        let over = layers.log_filter.as_ref().filter(|_| key == "log.level");
+        list_settings(key, over.unwrap_or(entry), &mut settings);
+    }
+    for (name, entry) in &layers.kinds {
+        list_settings(&format!("kinds.{name}"), entry, &mut settings);
+    }
+    settings
+}
+
+fn list_settings(key: &str, entry: &Entry, settings: &mut Vec<Setting>) {
+    let value = match &entry.value {
+        Value::Table(table) => {
+            for (name, inner) in table {
+                list_settings(&format!("{key}.{name}"), inner, settings);
+            }
+            return;
+        }
+        Value::List(items) => match items.as_slice() {
+            [first, rest @ ..] if !rest.is_empty() => {
+                format!("{} and {} more", first.value, rest.len())
+            }
+            [only] => only.value.to_string(),
+            _ => "empty".to_owned(),
+        },
+        Value::Text(_) | Value::Whole(_) | Value::Switch(_) | Value::Other(_) => {
+            entry.value.to_string()
+        }
+    };
+    settings.push(Setting { key: key.to_owned(), value, origin: entry.origin.clone() });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! From given values to a [`Config`], collecting everything that is wrong.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use longhaul::job::{Limits as JobLimits, Name, Retention};
+
+use super::error::{ConfigError, Origin};
+use super::layers::Layers;
+use super::value::{Entry, Table};
+use super::{Config, Database, Http, Lease, Limits, Log, LogFormat, Worker, kinds};
+
+/// The least that a timeout may be.
+pub(super) const MOMENT: Duration = Duration::from_millis(1);
+const DAY: Duration = Duration::from_hours(24);
+const MIB: u64 = 1 << 20;
+
+/// The values and the list of what is wrong with them. A reader returns `None` after it has put
+/// its error on the list, so that the others still get their turn.
+pub(super) struct Check {
+    settings: Table,
+    pub(super) read: BTreeSet<&'static str>,
+    pub(super) errors: Vec<ConfigError>,
+}
+
+impl Check {
+    pub(super) fn take<T>(&mut self, result: Result<T, ConfigError>) -> Option<T> {
+        result.map_err(|error| self.errors.push(error)).ok()
+    }
+
+    pub(super) fn error(&mut self, origin: &Origin, message: String) {
+        self.errors.push(ConfigError::new(origin, message));
+    }
+
+    fn read<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&Entry, &str) -> Result<T, ConfigError>,
+    ) -> Option<T> {
+        self.read.insert(key);
+        // Always there: a key that the default file lacks is caught by a test.
+        let result = read(self.settings.get(key)?, key);
+        self.take(result)
+    }
+
+    fn duration(&mut self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
+        self.read(key, |entry, key| entry.duration(key, range))
+    }
+
+    fn bytes(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+        self.read(key, |entry, key| entry.bytes(key, range))
+    }
+
+    fn size(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<usize> {
+        self.bytes(key, range).and_then(|bytes| usize::try_from(bytes).ok())
+    }
+
+    fn count(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<usize> {
+        self.read(key, |entry, key| entry.count(key, range)).and_then(|n| usize::try_from(n).ok())
+    }
+}
+
+/// The whole configuration, or everything that is wrong with it.
+pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
+    let Layers { settings, kinds: tables, log_filter, errors } = layers;
+    let mut check = Check { settings, read: BTreeSet::new(), errors };
+    let c = &mut check;
+    // Every section gets its turn before the first `?`.
+    let listen = c.read("listen", listen);
+    let keys = c.read("auth.require_keys", no_keys);
+    let data = c.read("data", |entry, key| non_empty(entry, key).map(PathBuf::from));
+    let database = c.read("database", database);
+    let replica = c.read("replica", |entry, key| replica_name(entry, key, replica));
+    let role = c.read("role", only_all);
+    let require_idempotency_key = c.read("require_idempotency_key", Entry::switch);
+    let sync_wait_max = c.duration("sync_wait_max", Duration::ZERO..=DAY);
+    let (log, retention, lease) = (log(c, log_filter.as_ref()), retention(c), lease(c));
+    let (worker, limits, http) = (worker(c), limits(c), http(c));
+    let kinds = kinds::kinds(c, &tables, worker.map_or(1, |worker| worker.concurrency));
+    let config = || {
+        let ((), ()) = (keys?, role?);
+        let data = data?;
+        Some(Config {
+            listen: listen?,
+            database: database?.unwrap_or_else(|| Database::Sqlite(data.join("longhaul.db"))),
+            data,
+            replica: replica?,
+            require_idempotency_key: require_idempotency_key?,
+            sync_wait_max: sync_wait_max?,
+            log: log?,
+            retention: retention?,
+            lease: lease?,
+            worker: worker?,
+            limits: limits?,
+            http: http?,
+            kinds,
+        })
+    };
+    (config(), check)
+}
+
+fn non_empty<'a>(entry: &'a Entry, key: &str) -> Result<&'a str, ConfigError> {
+    let text = entry.text(key)?;
+    if text.is_empty() { Err(entry.wrong(key, "a path")) } else { Ok(text) }
+}
+
+fn listen(entry: &Entry, key: &str) -> Result<SocketAddr, ConfigError> {
+    let address = entry.text(key)?.parse::<SocketAddr>();
+    let address = address
+        .map_err(|_| entry.wrong(key, "an IP address and a port, such as \"127.0.0.1:8080\""))?;
+    if address.ip().to_canonical().is_loopback() {
+        return Ok(address);
+    }
+    let why = "others could reach this address and run jobs without a key, and keys are not built \
+               yet; listen on 127.0.0.1 or [::1], behind a proxy that lets in whom you trust";
+    Err(entry.refused(key, why))
+}
+
+fn no_keys(entry: &Entry, key: &str) -> Result<(), ConfigError> {
+    if entry.switch(key)? { Err(entry.refused(key, "keys are not built yet")) } else { Ok(()) }
+}
+
+/// `None` is the file in the data folder.
+fn database(entry: &Entry, key: &str) -> Result<Option<Database>, ConfigError> {
+    const EXPECTED: &str = "\"\" (a file in the data folder), \"sqlite:PATH\" or \"memory\"";
+    match entry.text(key)? {
+        "" => Ok(None),
+        "memory" => Ok(Some(Database::Memory)),
+        url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            Err(entry.refused(key, "Postgres is not built yet"))
+        }
+        text => match text.strip_prefix("sqlite:") {
+            Some(path) if !path.is_empty() => Ok(Some(Database::Sqlite(path.into()))),
+            Some(_) | None => Err(entry.wrong(key, EXPECTED)),
+        },
+    }
+}
+
+fn replica_name(entry: &Entry, key: &str, fallback: &str) -> Result<Name, ConfigError> {
+    let text = match entry.text(key)? {
+        "" => fallback,
+        given => given,
+    };
+    Name::new(text).map_err(|error| entry.refused(key, error))
+}
+
+fn only_all(entry: &Entry, key: &str) -> Result<(), ConfigError> {
+    match entry.text(key)? {
+        "all" => Ok(()),
+        "api" | "worker" => Err(entry.refused(key, "it needs Postgres, which is not built yet")),
+        _ => Err(entry.wrong(key, "\"all\"")),
+    }
+}
+
+fn log(check: &mut Check, filter: Option<&Entry>) -> Option<Log> {
+    let format = check.read("log.format", |entry, key| match entry.text(key)? {
+        "auto" => Ok(LogFormat::Auto),
+        "pretty" => Ok(LogFormat::Pretty),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(entry.wrong(key, "\"auto\", \"pretty\" or \"json\"")),
+    });
+    let level = check.read("log.level", |entry, key| match entry.text(key)? {
+        level @ ("error" | "warn" | "info" | "debug" | "trace") => Ok(level.to_owned()),
+        _ => Err(entry.wrong(key, "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"")),
+    });
+    let filter = filter.map(|entry| {
+        let text = entry.text(super::layers::LOG_VARIABLE)?;
+        crate::logs::check_filter(text)
+            .map_err(|error| ConfigError::new(&entry.origin, error.to_string()))?;
+        Ok(text.to_owned())
+    });
+    let filter = match filter {
+        Some(filter) => check.take(filter),
+        None => level,
+    };
+    Some(Log { format: format?, filter: filter? })
+}
+
+fn retention(check: &mut Check) -> Option<Retention> {
+    let range = Duration::ZERO..=JobLimits::default().retention_max;
+    let completed = check.duration("retention.completed", range.clone());
+    let failed = check.duration("retention.failed", range);
+    Some(Retention { completed: completed?, failed: failed? })
+}
+
+fn lease(check: &mut Check) -> Option<Lease> {
+    let range = Duration::from_millis(10)..=DAY;
+    let duration = check.duration("lease.duration", range.clone());
+    let renew = check.duration("lease.renew", range.clone());
+    let sweep = check.duration("lease.sweep", range);
+    let lease = Lease { duration: duration?, renew: renew?, sweep: sweep? };
+    check.read("lease.renew", |entry, key| {
+        let why = "it must be less than half of lease.duration, or one lost renewal costs the job";
+        let is_soon = lease.renew * 2 < lease.duration;
+        is_soon.then_some(lease).ok_or_else(|| entry.refused(key, why))
+    })
+}
+
+fn worker(check: &mut Check) -> Option<Worker> {
+    let concurrency = check.read("worker.concurrency", |entry, key| entry.count(key, 1..=10_000));
+    let stop_grace = check.duration("worker.stop_grace", Duration::ZERO..=DAY);
+    let cancel_grace = check.duration("worker.cancel_grace", Duration::ZERO..=DAY);
+    Some(Worker { concurrency: concurrency?, stop_grace: stop_grace?, cancel_grace: cancel_grace? })
+}
+
+fn limits(check: &mut Check) -> Option<Limits> {
+    let input = check.size("limits.input_bytes_max", 1..=64 * MIB);
+    let result = check.size("limits.result_bytes_max", 1..=64 * MIB);
+    let step = check.size("limits.step_bytes_max", 1..=64 * MIB);
+    let batch_jobs_max = check.count("limits.batch_jobs_max", 1..=10_000);
+    let batch_bytes_max = check.size("limits.batch_bytes_max", 1..=1024 * MIB);
+    let list_limit_max = check.count("limits.list_limit_max", 1..=10_000);
+    // hyper cannot do with less than 8 KiB.
+    let header_bytes_max = check.size("limits.header_bytes_max", 8 << 10..=MIB);
+    let headers_max = check.count("limits.headers_max", 1..=10_000);
+    Some(Limits {
+        job: JobLimits {
+            input_bytes_max: input?,
+            result_bytes_max: result?,
+            step_bytes_max: step?,
+            ..JobLimits::default()
+        },
+        batch_jobs_max: batch_jobs_max?,
+        batch_bytes_max: batch_bytes_max?,
+        list_limit_max: list_limit_max?,
+        header_bytes_max: header_bytes_max?,
+        headers_max: headers_max?,
+    })
+}
+
+fn http(check: &mut Check) -> Option<Http> {
+    let header_timeout = check.duration("http.header_timeout", MOMENT..=DAY);
+    let body_timeout = check.duration("http.body_timeout", MOMENT..=DAY);
+    let body_bytes_per_s_min = check.bytes("http.body_bytes_per_s_min", 1..=1024 * MIB);
+    let write_timeout = check.duration("http.write_timeout", MOMENT..=DAY);
+    let connections_max = check.count("http.connections_max", 1..=1_000_000);
+    Some(Http {
+        header_timeout: header_timeout?,
+        body_timeout: body_timeout?,
+        body_bytes_per_s_min: body_bytes_per_s_min?,
+        write_timeout: write_timeout?,
+        connections_max: connections_max?,
+    })
+}

@@ -1,0 +1,219 @@
+//! The default file under the user's file under the environment under the flags.
+//!
+//! The default file is also the list of known keys and of their types. Values stay as they were
+//! given, with their origins, rather than in a serde struct: that stops at the first error and
+//! forgets the line.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::error::{ConfigError, Origin, hint, nearest};
+use super::value::{Entry, Table, Value, lines_of, parse};
+use super::{Flags, Sources};
+
+/// The documented defaults.
+pub(super) const DEFAULT: &str = include_str!("../../config.default.toml");
+
+/// Of the environment's `LONGHAUL_…`, what is not the server's configuration: `LONGHAUL_LOG` is
+/// read apart, the others belong to clients and to the programs that jobs run.
+const OTHERS: [&str; 7] = [
+    "LONGHAUL_SERVER",
+    "LONGHAUL_API_KEY",
+    "LONGHAUL_JOB_ID",
+    "LONGHAUL_ATTEMPT",
+    "LONGHAUL_PAYLOAD",
+    "LONGHAUL_ARTIFACTS",
+    LOG_VARIABLE,
+];
+
+/// Overrides `log.level`.
+pub(super) const LOG_VARIABLE: &str = "LONGHAUL_LOG";
+
+/// Keys and sections that the design has and this version has not.
+const NOT_BUILT: [&str; 8] = [
+    "blobs",
+    "chat",
+    "egress",
+    "limits.payload_bytes_max",
+    "limits.pending_per_tenant_max",
+    "proxy",
+    "retention.payload",
+    "webhooks",
+];
+
+/// All settings by dotted key, the kinds apart, and what was wrong on the way.
+pub(super) struct Layers {
+    pub(super) settings: Table,
+    pub(super) kinds: Table,
+    pub(super) log_filter: Option<Entry>,
+    pub(super) errors: Vec<ConfigError>,
+}
+
+impl Layers {
+    /// All layers, one over the other.
+    pub(super) fn of(sources: &Sources) -> Self {
+        let mut layers = Self::defaults();
+        layers.add_file(sources);
+        layers.add_env(&sources.env);
+        layers.add_flags(&sources.flags);
+        layers
+    }
+
+    /// The default file.
+    pub(super) fn defaults() -> Self {
+        let (root, errors) = match parse(DEFAULT, &|_| Origin::Default) {
+            Ok(root) => (root, Vec::new()),
+            Err(errors) => (Table::new(), errors),
+        };
+        let settings = flatten(root).collect();
+        Self { settings, kinds: Table::new(), log_filter: None, errors }
+    }
+
+    fn add_file(&mut self, sources: &Sources) {
+        let path: Arc<Path> = match &sources.file {
+            Some(named) => named.as_path().into(),
+            None => sources.folder.join("longhaul.toml").into(),
+        };
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound && sources.file.is_none() => return,
+            Err(error) => {
+                let message = format!("cannot read {}: {error}", path.display());
+                self.errors.push(ConfigError::new(&Origin::Flag("--config"), message));
+                return;
+            }
+        };
+        match parse(&text, &lines_of(&path, &text)) {
+            Ok(root) => self.add_document(root),
+            Err(mut errors) => self.errors.append(&mut errors),
+        }
+    }
+
+    fn add_document(&mut self, mut root: Table) {
+        if let Some(kinds) = root.remove("kinds") {
+            match kinds.table("kinds") {
+                Ok(kinds) => self.kinds.clone_from(kinds),
+                Err(error) => self.errors.push(error),
+            }
+        }
+        // A wrong section is one mistake, however many keys it has.
+        root.retain(|name, entry| {
+            let wrong = matches!(entry.value, Value::Table(_)) && !self.is_section(name);
+            if wrong {
+                self.errors.push(self.unknown(name, &entry.origin));
+            }
+            !wrong
+        });
+        for (key, entry) in flatten(root) {
+            self.set(&key, entry);
+        }
+    }
+
+    fn add_env(&mut self, variables: &[(OsString, OsString)]) {
+        for (name, value) in variables {
+            let Some(name) = name.to_str().filter(|name| name.starts_with("LONGHAUL_")) else {
+                continue;
+            };
+            let origin = Origin::Env(name.to_owned());
+            let Some(text) = value.to_str() else {
+                self.errors.push(ConfigError::new(&origin, "the value is not UTF-8"));
+                continue;
+            };
+            let key = self.settings.keys().find(|key| variable(key) == name).cloned();
+            match key {
+                Some(key) => self.set_text(&key, text, origin),
+                None if name == LOG_VARIABLE => {
+                    self.log_filter = Some(Entry { value: Value::Text(text.to_owned()), origin });
+                }
+                None if OTHERS.contains(&name) => {}
+                None => {
+                    let known: Vec<String> =
+                        self.settings.keys().map(|key| variable(key)).collect();
+                    let near = nearest(name, known.iter().map(String::as_str));
+                    let message = format!("unknown environment variable{}", hint(near));
+                    self.errors.push(ConfigError::new(&origin, message));
+                }
+            }
+        }
+    }
+
+    fn add_flags(&mut self, flags: &Flags) {
+        let given = [
+            ("--listen", "listen", &flags.listen),
+            ("--data", "data", &flags.data),
+            ("--database", "database", &flags.database),
+            ("--role", "role", &flags.role),
+            ("--replica", "replica", &flags.replica),
+        ];
+        for (flag, key, value) in given {
+            if let Some(text) = value {
+                self.set_text(key, text, Origin::Flag(flag));
+            }
+        }
+        if flags.blobs.is_some() {
+            let message = "storage for payloads is not built yet";
+            self.errors.push(ConfigError::new(&Origin::Flag("--blobs"), message));
+        }
+    }
+
+    /// Text takes the type that the default has.
+    fn set_text(&mut self, key: &str, text: &str, origin: Origin) {
+        let text_value = || Value::Text(text.to_owned());
+        let value = match self.settings.get(key).map(|entry| &entry.value) {
+            Some(Value::Whole(_)) => text.parse().map_or_else(|_| text_value(), Value::Whole),
+            Some(Value::Switch(_)) => text.parse().map_or_else(|_| text_value(), Value::Switch),
+            Some(Value::Text(_) | Value::List(_) | Value::Table(_) | Value::Other(_)) | None => {
+                text_value()
+            }
+        };
+        self.set(key, Entry { value, origin });
+    }
+
+    fn set(&mut self, key: &str, entry: Entry) {
+        match self.settings.get_mut(key) {
+            Some(known) => *known = entry,
+            None => self.errors.push(self.unknown(key, &entry.origin)),
+        }
+    }
+
+    fn is_section(&self, name: &str) -> bool {
+        self.settings
+            .keys()
+            .any(|key| key.split_once('.').is_some_and(|(section, _)| section == name))
+    }
+
+    fn unknown(&self, given: &str, origin: &Origin) -> ConfigError {
+        if NOT_BUILT.contains(&given) {
+            return ConfigError::new(origin, format!("`{given}` is not built yet"));
+        }
+        let sections =
+            self.settings.keys().filter_map(|key| key.split_once('.')).map(|(name, _)| name);
+        let known = self.settings.keys().map(String::as_str).chain(sections).chain(["kinds"]);
+        // The right key in the wrong section is as common as a slip.
+        let elsewhere = || {
+            let last = given.rsplit('.').next()?;
+            self.settings.keys().find(|key| key.rsplit('.').next() == Some(last))
+        };
+        let near = nearest(given, known).or_else(|| elsewhere().map(String::as_str));
+        ConfigError::new(origin, format!("unknown key `{given}`{}", hint(near)))
+    }
+}
+
+/// The environment's name for a key.
+pub(super) fn variable(key: &str) -> String {
+    format!("LONGHAUL_{}", key.replace('.', "_").to_uppercase())
+}
+
+/// `[section] key` as `section.key`; no setting is deeper.
+fn flatten(root: Table) -> impl Iterator<Item = (String, Entry)> {
+    root.into_iter().flat_map(|(name, entry)| match entry.value {
+        Value::Table(section) => {
+            section.into_iter().map(|(key, entry)| (format!("{name}.{key}"), entry)).collect()
+        }
+        Value::Text(_) | Value::Whole(_) | Value::Switch(_) | Value::List(_) | Value::Other(_) => {
+            vec![(name, entry)]
+        }
+    })
+}

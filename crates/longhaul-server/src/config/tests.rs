@@ -1,0 +1,291 @@
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use longhaul::job::{Limits as JobLimits, Retry};
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A folder for `longhaul.toml`, and what the process would bring besides.
+struct Given {
+    folder: tempfile::TempDir,
+    sources: Sources,
+}
+
+impl Given {
+    fn nothing() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let sources = Sources {
+            folder: folder.path().into(),
+            replica: "host-1".into(),
+            ..Sources::default()
+        };
+        Self { folder, sources }
+    }
+
+    fn file(text: &str) -> Self {
+        let given = Self::nothing();
+        std::fs::write(given.folder.path().join("longhaul.toml"), text).unwrap();
+        given
+    }
+
+    fn env(mut self, name: &str, value: &str) -> Self {
+        self.sources.env.push((name.into(), value.into()));
+        self
+    }
+
+    fn flags(mut self, flags: Flags) -> Self {
+        self.sources.flags = flags;
+        self
+    }
+
+    fn config(&self) -> Config {
+        Config::load(&self.sources).unwrap().0
+    }
+
+    /// The errors, with the folder's random name taken out.
+    fn errors(&self) -> String {
+        let text = Config::load(&self.sources).unwrap_err().to_string();
+        text.replace(&format!("{}/", self.folder.path().display()), "")
+    }
+}
+
+#[test]
+fn without_any_configuration_the_documented_defaults_hold() {
+    let expected = Config {
+        listen: "127.0.0.1:8080".parse().unwrap(),
+        data: "./longhaul-data".into(),
+        database: Database::Sqlite("./longhaul-data/longhaul.db".into()),
+        replica: Name::new("host-1").unwrap(),
+        require_idempotency_key: false,
+        sync_wait_max: 60 * SECOND,
+        log: Log { format: LogFormat::Auto, filter: "info".into() },
+        retention: Retention::default(),
+        lease: Lease { duration: 15 * SECOND, renew: 5 * SECOND, sweep: 2 * SECOND },
+        worker: Worker { concurrency: 4, stop_grace: 20 * SECOND, cancel_grace: 5 * SECOND },
+        limits: Limits {
+            job: JobLimits::default(),
+            batch_jobs_max: 1000,
+            batch_bytes_max: 32 << 20,
+            list_limit_max: 1000,
+            header_bytes_max: 32 << 10,
+            headers_max: 100,
+        },
+        http: Http {
+            header_timeout: 10 * SECOND,
+            body_timeout: 30 * SECOND,
+            body_bytes_per_s_min: 16 << 10,
+            write_timeout: 30 * SECOND,
+            connections_max: 16_384,
+        },
+        kinds: BTreeMap::new(),
+    };
+    assert_eq!(Given::nothing().config(), expected);
+}
+
+#[test]
+fn every_documented_key_is_read_and_every_key_read_is_documented() {
+    let layers = Layers::defaults();
+    let documented: BTreeSet<String> = layers.settings.keys().cloned().collect();
+    let (_, check) = check::check(layers, "host-1");
+    assert_eq!(check.read.iter().map(ToString::to_string).collect::<BTreeSet<_>>(), documented);
+}
+
+#[test]
+fn every_key_is_documented_by_a_comment() {
+    let lines: Vec<&str> = layers::DEFAULT.lines().collect();
+    for pair in lines.windows(2) {
+        let is_key = pair[1].starts_with(|c: char| c.is_ascii_lowercase());
+        assert!(!is_key || pair[0].starts_with('#'), "{} needs a comment", pair[1]);
+    }
+}
+
+#[test]
+fn no_two_keys_share_an_environment_variable() {
+    let keys = Layers::defaults().settings;
+    let names: BTreeSet<String> = keys.keys().map(|key| layers::variable(key)).collect();
+    assert_eq!(names.len(), keys.len());
+    assert!(names.contains("LONGHAUL_LEASE_DURATION") && names.contains("LONGHAUL_LISTEN"));
+}
+
+#[test]
+fn file_overrides_default_environment_overrides_file_flag_overrides_all() {
+    let port = |given: &Given| given.config().listen.port();
+    let given = Given::file("listen = '127.0.0.1:1'");
+    assert_eq!(port(&given), 1);
+    let given = given.env("LONGHAUL_LISTEN", "127.0.0.1:2");
+    assert_eq!(port(&given), 2);
+    let listen = Some("127.0.0.1:3".into());
+    assert_eq!(port(&given.flags(Flags { listen, ..Flags::default() })), 3);
+}
+
+#[test]
+fn environment_sets_every_type() {
+    let config = Given::nothing()
+        .env("LONGHAUL_LEASE_DURATION", "1m")
+        .env("LONGHAUL_REQUIRE_IDEMPOTENCY_KEY", "true")
+        .env("LONGHAUL_WORKER_CONCURRENCY", "9")
+        .env("LONGHAUL_LIMITS_INPUT_BYTES_MAX", "500KiB")
+        .config();
+    assert_eq!(config.lease.duration, 60 * SECOND);
+    assert!(config.require_idempotency_key);
+    assert_eq!(config.worker.concurrency, 9);
+    assert_eq!(config.limits.job.input_bytes_max, 500 << 10);
+}
+
+#[test]
+fn variables_of_clients_and_handlers_are_not_ours_to_refuse() {
+    let given = Given::nothing()
+        .env("LONGHAUL_SERVER", "http://x")
+        .env("LONGHAUL_API_KEY", "lh_x")
+        .env("LONGHAUL_JOB_ID", "x")
+        .env("LONGHAUL_LOG", "info,hyper=warn")
+        .env("PATH", "/bin");
+    assert_eq!(given.config().log.filter, "info,hyper=warn");
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_with_their_places() {
+    let given = Given::file(
+        "listen = 'localhost'\n\
+         require_idempotency_key = 'yes'\n\
+         concurrency = 5\n\
+         [lease]\n\
+         durration = '15s'\n\
+         renew = 'soon'\n\
+         sweep = 2\n\
+         [leese]\n\
+         duration = '1s'\n\
+         [worker]\n\
+         concurrency = 0\n\
+         [limits]\n\
+         input_bytes_max = '1 MB'\n\
+         [webhooks]\n\
+         first_retry = '5s'\n",
+    )
+    .env("LONGHAUL_LEASE_DURATON", "15s")
+    .env("LONGHAUL_HTTP_BODY_TIMEOUT", "0s")
+    .env("LONGHAUL_LOG", "longhaul=loud")
+    .flags(Flags {
+        role: Some("api".into()),
+        blobs: Some("s3://x".into()),
+        ..Flags::default()
+    });
+    insta::assert_snapshot!(given.errors());
+}
+
+#[test]
+fn broken_toml_is_told_with_its_line() {
+    insta::assert_snapshot!(Given::file("listen = '127.0.0.1:1'\n[lease\nx = ").errors());
+}
+
+#[test]
+fn named_file_must_exist() {
+    let mut given = Given::nothing();
+    given.sources.file = Some(given.folder.path().join("other.toml"));
+    assert!(given.errors().starts_with("the configuration is wrong: --config: cannot read other"));
+}
+
+#[test]
+fn only_loopback_is_listened_on() {
+    for good in ["127.0.0.1:0", "127.8.8.8:80", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
+        Given::nothing().env("LONGHAUL_LISTEN", good).config();
+    }
+    for bad in ["0.0.0.0:80", "[::]:80", "192.168.1.1:80", "[::ffff:10.0.0.1]:80"] {
+        let errors = Given::nothing().env("LONGHAUL_LISTEN", bad).errors();
+        assert!(errors.contains("keys are not built yet"), "{errors}");
+    }
+}
+
+#[test]
+fn database_is_a_file_or_memory() {
+    let database = |text: &str| Given::nothing().env("LONGHAUL_DATABASE", text).config().database;
+    assert_eq!(database("memory"), Database::Memory);
+    assert_eq!(database("sqlite:/x/y.db"), Database::Sqlite(Path::new("/x/y.db").into()));
+}
+
+#[test]
+fn passwords_are_never_printed() {
+    let given = Given::nothing().env("LONGHAUL_DATABASE", "postgres://me:p@ss@db/jobs");
+    let errors = given.errors();
+    assert!(
+        errors.contains("postgres://***@db/jobs") && errors.contains("not built yet"),
+        "{errors}"
+    );
+    let settings = settings(&Layers::of(&given.sources));
+    assert!(!format!("{settings:?}").contains("p@ss"));
+}
+
+#[test]
+fn leases_are_renewed_twice_before_they_end() {
+    let given = Given::nothing().env("LONGHAUL_LEASE_RENEW", "7s500ms");
+    assert!(given.errors().contains("less than half of lease.duration"));
+    Given::nothing().env("LONGHAUL_LEASE_RENEW", "7s499ms").config();
+}
+
+#[test]
+fn keys_are_refused_while_they_are_not_built() {
+    let errors = Given::nothing().env("LONGHAUL_AUTH_REQUIRE_KEYS", "true").errors();
+    assert!(errors.contains("keys are not built yet"), "{errors}");
+}
+
+#[test]
+fn kinds_of_the_contract_are_read() {
+    let kinds = Given::file(
+        r#"
+        [kinds.resize]
+        command = ["./resize", "--fast"]
+        timeout = "30m"
+        concurrency = 2
+        max_attempts = 5
+
+        [kinds.pipeline]
+        steps = [ { name = "extract", command = ["./extract"] }, { name = "index", command = ["./index"] } ]
+        "#,
+    )
+    .config()
+    .kinds;
+    let resize = &kinds[&Name::new("resize").unwrap()];
+    assert_eq!(resize.run, Run::Command(vec!["./resize".into(), "--fast".into()]));
+    assert_eq!(resize.timeout, Some(1800 * SECOND));
+    assert_eq!((resize.concurrency, resize.retry), (2, Retry::times(5)));
+    let pipeline = &kinds[&Name::new("pipeline").unwrap()];
+    let step = |name: &str| StepCommand {
+        name: Name::new(name).unwrap(),
+        command: vec![format!("./{name}")],
+    };
+    assert_eq!(pipeline.run, Run::Steps(vec![step("extract"), step("index")]));
+    assert_eq!((pipeline.concurrency, pipeline.retry), (4, Retry::JOB));
+    assert_eq!(pipeline.queue, Name::default_queue());
+}
+
+#[test]
+fn mistakes_in_kinds_are_told_at_once() {
+    let given = Given::file(
+        "[kinds.'no name']\ncommand = ['x']\n\
+         [kinds.demo]\ncommand = ['x']\n\
+         [kinds.neither]\ntimeout = '5s'\n\
+         [kinds.both]\ncommand = ['x']\nsteps = []\n\
+         [kinds.report]\nhttp = { url = 'http://x' }\n\
+         [kinds.remote]\nremote = true\n\
+         [kinds.slip]\ncomand = ['x']\ncommand = 'x'\n\
+         [kinds.twice]\nsteps = [{ name = 'a', command = ['x'] }, { name = 'a', command = ['x'] }]\n\
+         [kinds.half]\nsteps = [{ name = 'a' }]\n\
+         [kinds.waits]\ncommand = ['x']\nretry_first = '2m'\nretry_max = '1m'\n",
+    );
+    insta::assert_snapshot!(given.errors());
+}
+
+#[test]
+fn doctor_can_tell_where_each_value_came_from() {
+    let given = Given::file(
+        "[lease]\nduration = '20s'\n[kinds.resize]\ncommand = ['./resize', '--token=secret']\n",
+    )
+    .env("LONGHAUL_WORKER_CONCURRENCY", "9")
+    .flags(Flags { replica: Some("a".into()), ..Flags::default() });
+    let (_, settings) = Config::load(&given.sources).unwrap();
+    let line = |s: &Setting| format!("{} = {} ({})\n", s.key, s.value, s.origin);
+    let text: String = settings.iter().map(line).collect();
+    insta::assert_snapshot!(text.replace(&format!("{}/", given.folder.path().display()), ""));
+}
