@@ -1,0 +1,142 @@
+//! One connection from its first byte to its last.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::header::{CONNECTION, HOST};
+use axum::http::{HeaderValue, Request, Response, Version};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use super::ConnLimits;
+use super::body::PromptBody;
+use super::wire::Wire;
+use crate::problem::{Code, Problem};
+use crate::request_id::RequestId;
+
+/// What hyper buffers of an answer before it waits for the peer to read.
+const BUFFER_BYTES_MIN: usize = 64 * 1024;
+
+/// How long a closed connection is still read. A socket closed with unread bytes is reset, and
+/// the reset can overtake the answer that says why.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Serves one connection to its end; nobody hears of its errors, they are the peer's.
+pub(super) async fn run(
+    socket: TcpStream,
+    peer: SocketAddr,
+    app: Router,
+    limits: ConnLimits,
+    stop: CancellationToken,
+) {
+    // Without it, small answers wait for the peer's delayed acknowledgement.
+    if let Err(error) = socket.set_nodelay(true) {
+        tracing::debug!(%error, "cannot set TCP_NODELAY");
+    }
+    match drive(socket, peer, app, limits, &stop).await {
+        Ok(wire) => close(wire, &stop).await,
+        Err(error) => tracing::debug!(%error, %peer, "connection ended"),
+    }
+}
+
+/// Runs HTTP on the socket and gives it back, with everything written.
+async fn drive(
+    socket: TcpStream,
+    peer: SocketAddr,
+    app: Router,
+    limits: ConnLimits,
+    stop: &CancellationToken,
+) -> io::Result<Wire> {
+    let io = TokioIo::new(Wire::new(socket, limits.write_timeout));
+    // Boxed, because hyper gives the socket back only if it may move the future.
+    let service = service_fn(move |request| Box::pin(answer(app.clone(), request, peer, limits)));
+    let mut http = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_headers(limits.headers_max)
+        .max_header_size(limits.header_bytes_max)
+        .max_buf_size(limits.header_bytes_max.max(BUFFER_BYTES_MIN))
+        .serve_connection(io, service);
+
+    let mut stopping = false;
+    let ended = loop {
+        tokio::select! {
+            ended = poll_fn(|cx| http.poll_without_shutdown(cx)) => break ended,
+            () = stop.cancelled(), if !stopping => stopping = true,
+        }
+        Pin::new(&mut http).graceful_shutdown();
+    };
+    let mut wire = http.into_parts().io.into_inner();
+    match ended {
+        Ok(()) => wire.release().await?,
+        Err(error) if error.is_parse() => wire.release_refusal().await?,
+        Err(error) => {
+            tracing::debug!(%error, %peer, "connection ended");
+            wire.release().await?;
+        }
+    }
+    Ok(wire)
+}
+
+/// Sends our end, and waits a moment for theirs.
+async fn close(mut wire: Wire, stop: &CancellationToken) {
+    if wire.shutdown().await.is_err() {
+        return;
+    }
+    // Small: it is part of every connection's task.
+    let mut sink = [0; 512];
+    let drain = async { while matches!(wire.read(&mut sink).await, Ok(1..)) {} };
+    stop.run_until_cancelled(tokio::time::timeout(LINGER, drain)).await;
+}
+
+/// Hands a request to the application, with a body that does not wait for ever.
+async fn answer(
+    app: Router,
+    request: Request<Incoming>,
+    peer: SocketAddr,
+    limits: ConnLimits,
+) -> Result<Response<Body>, Infallible> {
+    if !names_its_host(&request) {
+        let problem = Problem::new(Code::BadRequest, "HTTP/1.1 needs exactly one Host header");
+        return Ok(problem.respond(&RequestId::of(request.headers())));
+    }
+    let (mut parts, body) = request.into_parts();
+    parts.extensions.insert(ConnectInfo(peer));
+    let body = PromptBody::new(body, limits.body_timeout, limits.body_bytes_per_s_min);
+    let late = body.late();
+    let response = app.oneshot(Request::from_parts(parts, Body::new(body))).await?;
+    Ok(if late.is_set() && !response.status().is_success() {
+        timed_out(&response)
+    } else {
+        response
+    })
+}
+
+/// RFC 9112 3.2: whoever stands between us and a peer may go by another host than we would.
+fn names_its_host(request: &Request<Incoming>) -> bool {
+    let hosts = request.headers().get_all(HOST).iter().count();
+    hosts == 1 || (hosts == 0 && request.version() < Version::HTTP_11)
+}
+
+/// The handler saw a broken body and answered as it saw fit; the reason is ours to tell.
+fn timed_out(response: &Response<Body>) -> Response<Body> {
+    let id = RequestId::of(response.headers());
+    let problem = Problem::new(Code::RequestTimeout, "the body did not arrive in time");
+    let mut answer = problem.respond(&id);
+    // What is left of the body would be taken for the next request.
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
+}

@@ -1,0 +1,173 @@
+//! The socket under hyper: cuts off peers that stop reading, and gives hyper's own refusals a body.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use crate::problem::{Code, Problem};
+use crate::request_id::RequestId;
+
+/// hyper's refusals are about a hundred bytes: a status line, three fields and no body.
+const REFUSAL_BYTES_MAX: usize = 256;
+
+/// A socket that errs when the peer takes nothing for `write_timeout`.
+///
+/// hyper answers what it cannot parse by itself, with an empty body and no hook to change it. A
+/// write that looks like such a refusal is therefore held back until either hyper reads or writes
+/// again, which it never does after a refusal, and then it goes out as it is; or the connection
+/// ends by a parse error, and then it was hyper's and a problem goes out in its place.
+pub(super) struct Wire {
+    socket: TcpStream,
+    write_timeout: Duration,
+    stall: Option<Pin<Box<Sleep>>>,
+    held: Vec<u8>,
+}
+
+impl Wire {
+    pub(super) fn new(socket: TcpStream, write_timeout: Duration) -> Self {
+        Self { socket, write_timeout, stall: None, held: Vec::new() }
+    }
+
+    /// Writes what was held back, as it is.
+    pub(super) async fn release(&mut self) -> io::Result<()> {
+        let held = std::mem::take(&mut self.held);
+        self.write_all(&held).await
+    }
+
+    /// Writes a problem in place of hyper's refusal.
+    pub(super) async fn release_refusal(&mut self) -> io::Result<()> {
+        let Some(code) = refused_with(&self.held) else { return self.release().await };
+        self.held.clear();
+        let problem = Problem::new(code, "the request's head cannot be read");
+        let answer = answer(&problem, &RequestId::fresh());
+        // Never held again: it has a body.
+        self.write_all(&answer).await
+    }
+
+    /// Starts, keeps or ends the clock on a peer that does not read.
+    fn clocked<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        progress: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if progress.is_ready() {
+            self.stall = None;
+            return progress;
+        }
+        let timeout = self.write_timeout;
+        let stall = self.stall.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        stall.as_mut().poll(cx).map(|()| Err(ErrorKind::TimedOut.into()))
+    }
+
+    fn poll_held(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.held.is_empty() {
+            let progress = Pin::new(&mut self.socket).poll_write(cx, &self.held);
+            match self.clocked(cx, progress) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(written)) => drop(self.held.drain(..written)),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Poll::Ready(Err(error)) = self.poll_held(cx) {
+            return Poll::Ready(Err(error));
+        }
+        Pin::new(&mut self.socket).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        std::task::ready!(self.poll_held(cx))?;
+        let mut filled = bufs.iter().filter(|buf| !buf.is_empty());
+        if let (Some(only), None) = (filled.next(), filled.next())
+            && refused_with(only).is_some()
+        {
+            self.held.extend_from_slice(only);
+            return Poll::Ready(Ok(only.len()));
+        }
+        let progress = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
+        self.clocked(cx, progress)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    /// What is held stays held: hyper flushes after each answer.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        std::task::ready!(self.poll_held(cx))?;
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}
+
+/// The code for a whole answer that could be one of hyper's refusals.
+fn refused_with(bytes: &[u8]) -> Option<Code> {
+    if bytes.len() > REFUSAL_BYTES_MAX {
+        return None;
+    }
+    let head = std::str::from_utf8(bytes).ok()?.strip_suffix("\r\n\r\n")?;
+    let (status, fields) = head.strip_prefix("HTTP/1.")?.split_once("\r\n")?;
+    if !fields.split("\r\n").any(|field| field == "content-length: 0") {
+        return None;
+    }
+    match status.split(' ').nth(1)?.parse::<StatusCode>().ok()? {
+        StatusCode::BAD_REQUEST => Some(Code::BadRequest),
+        StatusCode::URI_TOO_LONG => Some(Code::UriTooLong),
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Some(Code::HeadersTooLarge),
+        _ => None,
+    }
+}
+
+/// A whole answer that ends its connection, for where there is no HTTP machinery to write it.
+pub(super) fn answer(problem: &Problem, id: &RequestId) -> Vec<u8> {
+    let body = problem.to_json(id.as_str());
+    let mut answer = format!(
+        "HTTP/1.1 {}\r\ncontent-type: application/problem+json\r\nx-request-id: {id}\r\n\
+         content-length: {}\r\nconnection: close\r\n",
+        problem.status(),
+        body.len()
+    )
+    .into_bytes();
+    for (name, value) in problem.headers() {
+        answer.extend_from_slice(name.as_str().as_bytes());
+        answer.extend_from_slice(b": ");
+        answer.extend_from_slice(value.as_bytes());
+        answer.extend_from_slice(b"\r\n");
+    }
+    answer.extend_from_slice(b"\r\n");
+    answer.extend_from_slice(&body);
+    answer
+}
