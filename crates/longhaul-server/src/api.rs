@@ -1,0 +1,121 @@
+//! The HTTP API: from the wire to the engine and back.
+//!
+//! Each module has the handlers of one part of the contract, with their description in `OpenAPI`
+//! beside them; `openapi` makes one document of it, so that what is published is what is served.
+
+mod answer;
+mod body;
+mod caller;
+mod docs;
+mod health;
+mod html;
+mod jobs;
+mod kinds;
+pub mod metrics;
+mod openapi;
+mod overview;
+mod params;
+mod queues;
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::middleware;
+use axum::routing::get;
+use longhaul::{Clock, Engine};
+use tokio_util::sync::CancellationToken;
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::problem;
+use metrics::Metrics;
+
+/// What every handler may use.
+#[derive(Debug, Clone)]
+pub struct AppState {
+    /// Where jobs go and come from. Handlers reach it through `Caller` only.
+    pub engine: Engine,
+    /// What the configuration says about answering.
+    pub settings: Settings,
+    /// What held requests and keep-alives wait on.
+    pub clock: Clock,
+    /// Cancelled when the server stops: held requests are answered and event streams end.
+    pub stop: CancellationToken,
+    /// What `/metrics` shows.
+    pub metrics: Metrics,
+}
+
+/// What the configuration says about answering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Refuse submissions without an `Idempotency-Key`.
+    pub require_idempotency_key: bool,
+    /// For how long a request is held at most.
+    pub sync_wait_max: Duration,
+    /// How often a silent event stream says that it is alive.
+    pub keep_alive: Duration,
+    /// After how long a cut event stream is to be opened again.
+    pub reconnect: Duration,
+    /// Jobs in one page of a list.
+    pub list_limit_max: usize,
+    /// Jobs in one batch.
+    pub batch_jobs_max: usize,
+    /// Bytes of a batch's body.
+    pub batch_bytes_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            require_idempotency_key: false,
+            sync_wait_max: Duration::from_mins(1),
+            keep_alive: Duration::from_secs(15),
+            reconnect: Duration::from_secs(2),
+            list_limit_max: 1_000,
+            batch_jobs_max: 1_000,
+            batch_bytes_max: 32 * 1024 * 1024,
+        }
+    }
+}
+
+impl AppState {
+    /// The state for an engine, with default settings.
+    pub fn new(engine: Engine) -> Self {
+        Self {
+            engine,
+            settings: Settings::default(),
+            clock: Clock::system(),
+            stop: CancellationToken::new(),
+            metrics: Metrics::installed(),
+        }
+    }
+}
+
+/// Everything that the server answers, ready to be served or driven in process.
+pub fn router(state: AppState) -> Router {
+    let (described, document) = described().split_for_parts();
+    let router = described
+        .merge(openapi::router(&document))
+        .merge(docs::router(&document))
+        .route("/", get(overview::overview))
+        .route("/style.css", get(html::style))
+        .layer(middleware::from_fn(metrics::measure))
+        .with_state(state);
+    problem::dress(router)
+}
+
+/// The `OpenAPI` 3.1 document of what [`router`] serves.
+pub fn openapi_document() -> utoipa::openapi::OpenApi {
+    described().into_openapi()
+}
+
+fn described() -> OpenApiRouter<AppState> {
+    let mut routes = OpenApiRouter::with_openapi(openapi::Document::openapi())
+        .merge(jobs::router())
+        .merge(kinds::router())
+        .merge(queues::router())
+        .merge(health::router())
+        .merge(metrics::router());
+    openapi::complete(routes.get_openapi_mut());
+    routes
+}

@@ -1,0 +1,81 @@
+//! Whether the server lives and whether it can take work.
+
+use axum::Json;
+use axum::extract::State;
+use longhaul::store::StoreError;
+use longhaul::{JobId, Timestamp};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::AppState;
+use super::openapi::Unready;
+use crate::problem::{Code, Problem};
+
+/// How the server is.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Health {
+    /// `ok`; everything else is an error.
+    status: &'static str,
+    /// The server's version.
+    version: &'static str,
+    /// The name under which this process holds leases.
+    replica: String,
+    /// Jobs that this process runs right now.
+    running: u64,
+}
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(livez)).routes(routes!(readyz)).routes(routes!(healthz))
+}
+
+/// Whether the process lives: restart it if this does not answer.
+#[utoipa::path(
+    get, path = "/livez", operation_id = "getLiveness", tag = "operations",
+    responses((status = 200, description = "It lives.", body = String, content_type = "text/plain")),
+)]
+async fn livez() -> &'static str {
+    "ok"
+}
+
+/// Whether the server can take work: send it none while this is an error.
+#[utoipa::path(
+    get, path = "/readyz", operation_id = "getReadiness", tag = "operations",
+    responses((status = 200, description = "It can.", body = String, content_type = "text/plain"), Unready),
+)]
+async fn readyz(State(state): State<AppState>) -> Result<&'static str, Problem> {
+    ready(&state).await?;
+    Ok("ok")
+}
+
+/// How the server is, in more words.
+#[utoipa::path(
+    get, path = "/healthz", operation_id = "getHealth", tag = "operations",
+    responses((status = 200, description = "It is well.", body = Health), Unready),
+)]
+async fn healthz(State(state): State<AppState>) -> Result<Json<Health>, Problem> {
+    ready(&state).await?;
+    Ok(Json(Health {
+        status: "ok",
+        version: env!("CARGO_PKG_VERSION"),
+        replica: state.engine.replica().to_owned(),
+        running: state.engine.running() as u64,
+    }))
+}
+
+/// The store must answer the cheapest question there is: for a job that cannot exist.
+async fn ready(state: &AppState) -> Result<(), Problem> {
+    if state.stop.is_cancelled() {
+        return Err(Problem::new(Code::Unavailable, "the server is stopping"));
+    }
+    let nobody = JobId::from_parts(Timestamp::from_millis(0), 0);
+    match state.engine.job(nobody).await {
+        Ok(_) | Err(StoreError::NotFound | StoreError::Gone) => Ok(()),
+        Err(error) => {
+            let detail = "the store does not answer; the server's log has the reason";
+            Err(Problem::new(Code::Unavailable, detail).because(error))
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Jobs over HTTP.
+
+mod batch;
+mod bulk;
+mod control;
+mod events;
+mod get;
+mod idempotency;
+mod list;
+mod prefer;
+mod submit;
+mod trail;
+
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::AppState;
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(submit::submit_job, list::list_jobs))
+        .routes(routes!(submit::submit_input))
+        .routes(routes!(batch::submit_batch))
+        .routes(routes!(get::get_job, control::purge_job))
+        .routes(routes!(get::get_job_input))
+        .routes(routes!(get::get_job_result))
+        .routes(routes!(trail::list_job_steps))
+        .routes(routes!(trail::list_job_attempts))
+        .routes(routes!(events::watch_job))
+        .routes(routes!(control::cancel_job))
+        .routes(routes!(control::resume_job))
+        .routes(routes!(control::fork_job))
+        .routes(routes!(bulk::cancel_jobs))
+        .routes(routes!(bulk::resume_jobs))
+        .routes(routes!(bulk::purge_jobs))
+}

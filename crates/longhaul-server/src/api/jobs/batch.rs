@@ -1,0 +1,106 @@
+//! Submitting many jobs at once.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::{Extension, Json};
+use longhaul::{Engine, Submission};
+use longhaul_client::wire::{self, BatchAnswer, BatchJob, BatchRequest, BatchResponse};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::idempotency::{self, IDEMPOTENCY_KEY};
+use super::submit::submission;
+use crate::api::caller::Caller;
+use crate::api::openapi::BatchProblems;
+use crate::api::{AppState, answer, body};
+use crate::problem::{Code, Problem};
+use crate::request_id::RequestId;
+
+/// A [`BatchRequest`] whose jobs are not read yet: one that cannot be read is refused alone.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unread {
+    jobs: Vec<Box<RawValue>>,
+}
+
+/// Submit up to 1,000 jobs.
+///
+/// Each is accepted or refused on its own. The answer has as many entries, in the same order: the
+/// job, or the problem.
+#[utoipa::path(
+    post, path = "/v1/jobs/batch", operation_id = "submitBatch", tag = "jobs",
+    request_body = BatchRequest,
+    responses(
+        (status = 200, description = "For each job: the job, or why it was refused.", body = Vec<BatchAnswer>),
+        BatchProblems,
+    ),
+)]
+pub(super) async fn submit_batch(
+    State(state): State<AppState>,
+    Extension(request_id): Extension<RequestId>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<BatchResponse>, Problem> {
+    if headers.contains_key(IDEMPOTENCY_KEY) {
+        let detail = "one key cannot stand for many jobs: give each its own idempotencyKey";
+        return Err(Problem::new(Code::IdempotencyKeyInvalid, detail));
+    }
+    let text = body::json_text(&headers, body, state.settings.batch_bytes_max).await?;
+    let Unread { jobs } = body::outer_object(&text)?;
+    let (given, jobs_max) = (jobs.len(), state.settings.batch_jobs_max);
+    if given > jobs_max {
+        let detail = format!("a batch has at most {jobs_max} jobs (batch_jobs_max), not {given}");
+        return Err(Problem::new(Code::Validation, detail));
+    }
+    let required = state.settings.require_idempotency_key;
+    let read = jobs.iter().map(|job| read(&caller.engine, job, required)).collect();
+    let answers = submit_all(&caller.engine, read).await.into_iter();
+    Ok(Json(answers.map(|answer| shown(answer, &request_id)).collect()))
+}
+
+fn read(engine: &Engine, job: &RawValue, key_required: bool) -> Result<Submission, Problem> {
+    let (key, request) = body::object::<BatchJob>(job.get())?.into_parts();
+    submission(engine, request, idempotency::checked(key, key_required)?)
+}
+
+async fn submit_all(
+    engine: &Engine,
+    read: Vec<Result<Submission, Problem>>,
+) -> Vec<Result<wire::Job, Problem>> {
+    let (mut submissions, mut refused) = (Vec::new(), Vec::new());
+    for submission in read {
+        match submission {
+            Ok(submission) => {
+                submissions.push(submission);
+                refused.push(None);
+            }
+            Err(problem) => refused.push(Some(problem)),
+        }
+    }
+    let mut answers = engine.submit_all(submissions).await.into_iter();
+    let answered = refused.into_iter().map(|refused| match refused {
+        Some(problem) => Err(problem),
+        None => match answers.next() {
+            Some(Ok(handle)) => answer::job(engine, handle.submitted()),
+            Some(Err(error)) => Err(error.into()),
+            None => Err(Problem::internal("a submission of a batch was not answered")),
+        },
+    });
+    answered.collect()
+}
+
+fn shown(answer: Result<wire::Job, Problem>, request_id: &RequestId) -> BatchAnswer {
+    match answer {
+        Ok(job) => BatchAnswer::Job(Box::new(job)),
+        Err(problem) => BatchAnswer::Problem(Box::new(wire::Problem {
+            r#type: problem.code().type_uri().to_owned(),
+            title: problem.code().title().to_owned(),
+            status: problem.status().as_u16(),
+            detail: problem.detail().to_owned(),
+            code: problem.code().as_str().to_owned(),
+            request_id: request_id.to_string(),
+        })),
+    }
+}

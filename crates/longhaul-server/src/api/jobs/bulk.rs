@@ -1,0 +1,87 @@
+//! Changing every job that matches.
+
+use axum::Json;
+use axum::body::Body;
+use axum::http::HeaderMap;
+use longhaul::job::Name;
+use longhaul::store::Filter;
+use longhaul::{Bulk, Timestamp};
+use longhaul_client::wire::{BulkRequest, BulkResult, JobFilter};
+
+use crate::api::caller::Caller;
+use crate::api::openapi::BulkProblems;
+use crate::api::{answer, body};
+use crate::problem::{Code, Problem};
+
+/// Cancel all jobs that match and have not ended.
+#[utoipa::path(
+    post, path = "/v1/jobs/cancel", operation_id = "cancelJobs", tag = "jobs",
+    request_body = BulkRequest,
+    responses((status = 200, description = "How many were cancelled or asked to stop.", body = BulkResult), BulkProblems),
+)]
+pub(super) async fn cancel_jobs(
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<BulkResult>, Problem> {
+    for_all(&caller, &headers, body, Bulk::Cancel).await
+}
+
+/// Put all failed and cancelled jobs that match back in line.
+#[utoipa::path(
+    post, path = "/v1/jobs/resume", operation_id = "resumeJobs", tag = "jobs",
+    request_body = BulkRequest,
+    responses((status = 200, description = "How many were put back in line.", body = BulkResult), BulkProblems),
+)]
+pub(super) async fn resume_jobs(
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<BulkResult>, Problem> {
+    for_all(&caller, &headers, body, Bulk::Resume).await
+}
+
+/// Delete all finished jobs that match.
+#[utoipa::path(
+    post, path = "/v1/jobs/purge", operation_id = "purgeJobs", tag = "jobs",
+    request_body = BulkRequest,
+    responses((status = 200, description = "How many were deleted.", body = BulkResult), BulkProblems),
+)]
+pub(super) async fn purge_jobs(
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<BulkResult>, Problem> {
+    for_all(&caller, &headers, body, Bulk::Purge).await
+}
+
+async fn for_all(
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Body,
+    command: Bulk,
+) -> Result<Json<BulkResult>, Problem> {
+    let text = body::json_text(headers, body, body::SMALL_BYTES_MAX).await?;
+    let BulkRequest { filter } = body::object(&text)?;
+    let count = caller.engine.for_all(&asked(filter)?, command).await?;
+    Ok(Json(BulkResult { count }))
+}
+
+fn asked(filter: JobFilter) -> Result<Filter, Problem> {
+    let name = |text: Option<String>| text.map(Name::new).transpose().map_err(invalid);
+    let created_after = filter.created_after.map(|at| {
+        let reason = format!("createdAfter {:?} is not an RFC 3339 instant", at.0);
+        Timestamp::parse(at.as_str()).ok_or_else(|| invalid(reason))
+    });
+    Ok(Filter {
+        statuses: filter.status.into_iter().map(answer::asked_status).collect(),
+        kind: name(filter.kind)?,
+        queue: name(filter.queue)?,
+        labels: filter.labels,
+        created_after: created_after.transpose()?,
+    })
+}
+
+fn invalid(reason: impl std::fmt::Display) -> Problem {
+    Problem::new(Code::Validation, reason.to_string())
+}

@@ -1,0 +1,81 @@
+//! Changing one job.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use longhaul_client::wire::ForkRequest;
+
+use crate::api::caller::Caller;
+use crate::api::openapi::{Accepted, ChangeProblems, ForkProblems, PathOfJob};
+use crate::api::params::JobPath;
+use crate::api::{answer, body};
+use crate::problem::Problem;
+
+/// Cancel a job.
+///
+/// One that waits is cancelled at once (200). A running one is asked to stop, starts no further
+/// step, and is stopped hard if it takes too long (202).
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{id}/cancel",
+    operation_id = "cancelJob",
+    tag = "jobs",
+    params(PathOfJob),
+    responses(Accepted, ChangeProblems)
+)]
+pub(super) async fn cancel_job(caller: Caller, JobPath(id): JobPath) -> Result<Response, Problem> {
+    let job = caller.engine.cancel(id).await?;
+    Ok(answer::accepted(&answer::without_result(&caller.engine, &job)))
+}
+
+/// Put a failed or cancelled job back in line.
+///
+/// It goes on after its last finished step, with as many further attempts as it had at first.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{id}/resume",
+    operation_id = "resumeJob",
+    tag = "jobs",
+    params(PathOfJob),
+    responses(Accepted, ChangeProblems)
+)]
+pub(super) async fn resume_job(caller: Caller, JobPath(id): JobPath) -> Result<Response, Problem> {
+    let job = caller.engine.resume(id).await?;
+    Ok(answer::accepted(&answer::without_result(&caller.engine, &job)))
+}
+
+/// Make a new job from an old one.
+///
+/// It has the same input and those finished steps that come before `fromStep`.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/fork", operation_id = "forkJob", tag = "jobs",
+    params(PathOfJob),
+    request_body = Option<ForkRequest>,
+    responses(Accepted, ForkProblems),
+)]
+pub(super) async fn fork_job(
+    caller: Caller,
+    JobPath(id): JobPath,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let ForkRequest { from_step } = match body::optional_json_text(&headers, body).await? {
+        Some(text) => body::object(&text)?,
+        None => ForkRequest::default(),
+    };
+    let job = caller.engine.fork(id, from_step.as_deref()).await?;
+    Ok(answer::accepted(&answer::without_result(&caller.engine, &job)))
+}
+
+/// Delete a finished job with all that belongs to it.
+///
+/// Its id is remembered as gone for a while, and its idempotency key is free again.
+#[utoipa::path(
+    delete, path = "/v1/jobs/{id}", operation_id = "purgeJob", tag = "jobs",
+    params(PathOfJob),
+    responses((status = 204, description = "It is deleted."), ChangeProblems),
+)]
+pub(super) async fn purge_job(caller: Caller, JobPath(id): JobPath) -> Result<StatusCode, Problem> {
+    caller.engine.purge(id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,194 @@
+//! Reading one job: as it stands, its input and its result.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header::{ETAG, IF_NONE_MATCH, RETRY_AFTER};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use longhaul::job::Record;
+use longhaul::store::StoreError;
+use longhaul::{Engine, Status};
+
+use crate::api::caller::Caller;
+use crate::api::openapi::{
+    JobAskedProblems, JobProblems, JobStated, JobUnchanged, PathOfJob, ResultProblems,
+};
+use crate::api::params::{JobPath, Pairs, seconds};
+use crate::api::{AppState, answer};
+use crate::problem::{Code, Problem};
+
+/// Read a job.
+///
+/// With `If-None-Match` the answer is 304 while the version is the same. With `wait` it is held
+/// back until the version changes or the time is up.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}", operation_id = "getJob", tag = "jobs",
+    params(
+        PathOfJob,
+        ("wait" = Option<i64>, Query, minimum = 0, description = "Hold the answer for at most so many seconds, until the version changes."),
+        ("If-None-Match" = Option<String>, Header, description = "Versions that the caller has, as entity tags."),
+    ),
+    responses(JobStated, JobUnchanged, JobAskedProblems),
+)]
+pub(super) async fn get_job(
+    State(state): State<AppState>,
+    caller: Caller,
+    JobPath(id): JobPath,
+    query: Pairs,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let wait = query.only("wait")?.map(|text| seconds("wait", &text)).transpose()?;
+    let known = Known::of(&headers);
+    let found = caller.engine.job(id).await?;
+    let before = found.job.version;
+    let holds = wait.is_some_and(|wait| !wait.is_zero())
+        && !found.job.status.is_terminal()
+        && (known.is_none() || known.includes(before));
+    let record = match wait {
+        Some(wait) if holds => held(&state, &caller.engine, found, wait).await?,
+        Some(_) | None => found,
+    };
+    let changed = record.job.version != before;
+    if known.includes(record.job.version) && !(known.is_any() && changed) {
+        return Ok(unchanged(&caller.engine, &record));
+    }
+    Ok(answer::stated(&answer::job(&caller.engine, &record)?))
+}
+
+/// The job once it has another version, or as it is when the time is up or the server stops.
+async fn held(
+    state: &AppState,
+    engine: &Engine,
+    found: Record,
+    wait: Duration,
+) -> Result<Record, StoreError> {
+    let mut watcher = engine.watch(found.job.id, Some(found.job.version));
+    tokio::select! {
+        // What the watcher yields may be an older transition by now.
+        _ = watcher.next() => engine.job(found.job.id).await,
+        () = state.clock.sleep(wait.min(state.settings.sync_wait_max)) => Ok(found),
+        () = state.stop.cancelled() => Ok(found),
+    }
+}
+
+fn unchanged(engine: &Engine, record: &Record) -> Response {
+    let mut response = StatusCode::NOT_MODIFIED.into_response();
+    response.headers_mut().insert(ETAG, answer::etag(record.job.version));
+    if !record.job.status.is_terminal() {
+        let seconds = answer::whole(engine.retry_after(&record.job));
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// What `If-None-Match` says, compared weakly as it must be (RFC 9110).
+#[derive(Debug, PartialEq, Eq)]
+enum Known {
+    Nothing,
+    Any,
+    Versions(Vec<u64>),
+}
+
+impl Known {
+    fn of(headers: &HeaderMap) -> Self {
+        let mut values = headers.get_all(IF_NONE_MATCH).iter().peekable();
+        if values.peek().is_none() {
+            return Self::Nothing;
+        }
+        let texts: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
+        let tags = || texts.iter().flat_map(|text| text.split(',')).map(str::trim);
+        if tags().any(|tag| tag == "*") {
+            return Self::Any;
+        }
+        Self::Versions(tags().filter_map(version).collect())
+    }
+
+    fn is_none(&self) -> bool {
+        *self == Self::Nothing
+    }
+
+    fn is_any(&self) -> bool {
+        *self == Self::Any
+    }
+
+    fn includes(&self, version: u64) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Any => true,
+            Self::Versions(versions) => versions.contains(&version),
+        }
+    }
+}
+
+/// The version in an entity tag; tags that are not ours match nothing.
+fn version(tag: &str) -> Option<u64> {
+    let opaque = tag.strip_prefix("W/").unwrap_or(tag);
+    let digits = opaque.strip_prefix('"')?.strip_suffix('"')?;
+    digits.parse().ok().filter(|version: &u64| version.to_string() == digits)
+}
+
+/// Read a job's input, as it was submitted.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}/input", operation_id = "getJobInput", tag = "jobs",
+    params(PathOfJob),
+    responses((status = 200, description = "The input.", body = serde_json::Value), JobProblems),
+)]
+pub(super) async fn get_job_input(
+    caller: Caller,
+    JobPath(id): JobPath,
+) -> Result<Response, Problem> {
+    Ok(answer::verbatim(&caller.engine.input(id).await?))
+}
+
+/// Read a completed job's result, and nothing else.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}/result", operation_id = "getJobResult", tag = "jobs",
+    params(PathOfJob),
+    responses((status = 200, description = "The result.", body = serde_json::Value), ResultProblems),
+)]
+pub(super) async fn get_job_result(
+    caller: Caller,
+    JobPath(id): JobPath,
+) -> Result<Response, Problem> {
+    let record = caller.engine.job(id).await?;
+    match &record.result {
+        Some(result) => Ok(answer::verbatim(result)),
+        None => Err(no_result(&caller.engine, &record)),
+    }
+}
+
+fn no_result(engine: &Engine, record: &Record) -> Problem {
+    let job = &record.job;
+    let reason = match (job.status, &job.error) {
+        (Status::Failed, Some(error)) => format!("the job failed ({}): {error}", error.code),
+        (status, _) => format!("the job is {status}: it has no result"),
+    };
+    let problem = Problem::new(Code::WrongStatus, reason);
+    if job.status.is_terminal() {
+        return problem;
+    }
+    problem.retry_after(engine.retry_after(job))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    fn known(values: &[&'static str]) -> Known {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(IF_NONE_MATCH, HeaderValue::from_static(value));
+        }
+        Known::of(&headers)
+    }
+
+    #[test]
+    fn entity_tags_are_compared_weakly_and_in_lists() {
+        assert_eq!(known(&[]), Known::Nothing);
+        assert_eq!(known(&["*"]), Known::Any);
+        assert_eq!(known(&[r#""3", W/"4""#, r#""5""#]), Known::Versions(vec![3, 4, 5]));
+        assert_eq!(known(&[r#"3, "+3", "x", """#]), Known::Versions(vec![]));
+    }
+}

@@ -1,0 +1,36 @@
+//! What can be run.
+
+use axum::Json;
+use longhaul_client::DurationText;
+use longhaul_client::wire::{Kind, KindList};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::AppState;
+use super::caller::Caller;
+use super::openapi::ReadProblems;
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list_kinds))
+}
+
+/// List the kinds of jobs that this server knows.
+#[utoipa::path(
+    get, path = "/v1/kinds", operation_id = "listKinds", tag = "kinds",
+    responses((status = 200, description = "The kinds, by name.", body = KindList), ReadProblems),
+)]
+async fn list_kinds(caller: Caller) -> Json<KindList> {
+    let kinds = caller.engine.kinds();
+    Json(KindList { kinds: kinds.iter().map(|kind| shown(kind)).collect() })
+}
+
+fn shown(kind: &longhaul::Kind) -> Kind {
+    let concurrency = kind.max_concurrency().map(|jobs| u32::try_from(jobs).unwrap_or(u32::MAX));
+    Kind {
+        name: kind.name().to_owned(),
+        queue: kind.default_queue().to_string(),
+        max_attempts: kind.retry_policy().max_attempts,
+        timeout: Some(DurationText(kind.attempt_timeout())),
+        concurrency,
+    }
+}

@@ -1,0 +1,104 @@
+//! What stands in the path and in the query, read so that every mistake is a problem with a hint.
+
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::request::Parts;
+use longhaul::JobId;
+use longhaul::job::Name;
+use longhaul::store::StoreError;
+
+use crate::problem::{Code, Problem};
+
+/// The job's id in the path. What is not an id answers exactly as an unknown one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JobPath(pub(super) JobId);
+
+impl<S: Send + Sync> FromRequestParts<S> for JobPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let id = Path::<String>::from_request_parts(parts, state).await.ok();
+        id.and_then(|Path(text)| text.parse().ok()).map(Self).ok_or(StoreError::NotFound.into())
+    }
+}
+
+/// The name of a queue in the path.
+#[derive(Debug, Clone)]
+pub(super) struct NamePath(pub(super) Name);
+
+impl<S: Send + Sync> FromRequestParts<S> for NamePath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path(text) = Path::<String>::from_request_parts(parts, state).await.map_err(bad)?;
+        Name::new(text).map(Self).map_err(bad)
+    }
+}
+
+/// The query as pairs, in order. Each handler says which names it knows.
+#[derive(Debug, Default)]
+pub(super) struct Pairs(pub(super) Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Pairs {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Query(pairs) = Query::from_request_parts(parts, state).await.map_err(bad)?;
+        Ok(Self(pairs))
+    }
+}
+
+impl Pairs {
+    /// The only parameter that there may be, at most once.
+    pub(super) fn only(self, known: &str) -> Result<Option<String>, Problem> {
+        let mut found = None;
+        for (name, value) in self.0 {
+            if name != known {
+                return Err(unknown(&name, &[known]));
+            }
+            if found.replace(value).is_some() {
+                return Err(twice(known));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A malformed parameter.
+pub(super) fn bad(reason: impl std::fmt::Display) -> Problem {
+    Problem::new(Code::BadRequest, reason.to_string())
+}
+
+/// A parameter that may be given once was given twice.
+pub(super) fn twice(name: &str) -> Problem {
+    bad(format_args!("the parameter {name:?} is given twice"))
+}
+
+/// A parameter that the operation does not have. Ignoring a misspelt filter would answer with
+/// what nobody asked for.
+pub(super) fn unknown(name: &str, known: &[&str]) -> Problem {
+    bad(format_args!("there is no parameter {name:?}{}", hint(name, known)))
+}
+
+/// Names the nearest known word if one is near, and all of them.
+pub(super) fn hint(word: &str, known: &[&str]) -> String {
+    const NEAR: f64 = 0.85;
+    let nearest = known
+        .iter()
+        .map(|known| (strsim::jaro_winkler(&word.to_lowercase(), &known.to_lowercase()), known))
+        .max_by(|(one, _), (other, _)| one.total_cmp(other));
+    let guess = match nearest {
+        Some((likeness, known)) if likeness >= NEAR => format!("; did you mean {known:?}?"),
+        Some(_) => ".".to_owned(),
+        None => return String::new(),
+    };
+    format!("{guess} Known: {}", known.join(", "))
+}
+
+/// Whole seconds to hold a request.
+pub(super) fn seconds(name: &str, text: &str) -> Result<std::time::Duration, Problem> {
+    // What a JSON integer can hold: the document calls it int64.
+    let seconds = text.parse::<i64>().ok().and_then(|seconds| u64::try_from(seconds).ok());
+    seconds
+        .map(std::time::Duration::from_secs)
+        .ok_or_else(|| bad(format_args!("{name} must be whole seconds, not {text:?}")))
+}

@@ -1,0 +1,72 @@
+//! Where jobs wait.
+
+use axum::Json;
+use longhaul::Engine;
+use longhaul::job::Name;
+use longhaul::store::QueueState;
+use longhaul_client::wire::{Queue, QueueList};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::caller::Caller;
+use super::openapi::{QueueProblems, ReadProblems};
+use super::params::NamePath;
+use super::{AppState, answer};
+use crate::problem::Problem;
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list_queues))
+        .routes(routes!(pause_queue))
+        .routes(routes!(resume_queue))
+}
+
+/// List the queues that have unfinished jobs or are paused.
+#[utoipa::path(
+    get, path = "/v1/queues", operation_id = "listQueues", tag = "queues",
+    responses((status = 200, description = "The queues.", body = QueueList), ReadProblems),
+)]
+async fn list_queues(caller: Caller) -> Result<Json<QueueList>, Problem> {
+    let queues = caller.engine.queues().await?;
+    Ok(Json(QueueList { queues: queues.iter().map(shown).collect() }))
+}
+
+/// Hold back a queue's jobs. Running ones go on.
+#[utoipa::path(
+    post, path = "/v1/queues/{name}/pause", operation_id = "pauseQueue", tag = "queues",
+    params(("name" = String, Path, description = "The queue.")),
+    responses((status = 200, description = "The queue.", body = Queue), QueueProblems),
+)]
+async fn pause_queue(caller: Caller, NamePath(name): NamePath) -> Result<Json<Queue>, Problem> {
+    caller.engine.pause_queue(&name).await?;
+    queue(&caller.engine, name).await
+}
+
+/// Let a paused queue's jobs go on.
+#[utoipa::path(
+    post, path = "/v1/queues/{name}/resume", operation_id = "resumeQueue", tag = "queues",
+    params(("name" = String, Path, description = "The queue.")),
+    responses((status = 200, description = "The queue.", body = Queue), QueueProblems),
+)]
+async fn resume_queue(caller: Caller, NamePath(name): NamePath) -> Result<Json<Queue>, Problem> {
+    caller.engine.resume_queue(&name).await?;
+    queue(&caller.engine, name).await
+}
+
+/// A queue that is not listed has no jobs and is not paused.
+async fn queue(engine: &Engine, name: Name) -> Result<Json<Queue>, Problem> {
+    let queues = engine.queues().await?;
+    let found = queues.into_iter().find(|queue| queue.name == name);
+    let empty = || QueueState { name, paused: false, pending: 0, running: 0, oldest_due_at: None };
+    Ok(Json(shown(&found.unwrap_or_else(empty))))
+}
+
+fn shown(queue: &QueueState) -> Queue {
+    Queue {
+        name: queue.name.to_string(),
+        paused: queue.paused,
+        pending: queue.pending,
+        running: queue.running,
+        oldest_due_at: queue.oldest_due_at.map(answer::instant),
+    }
+}
