@@ -1,0 +1,74 @@
+//! Who listens where the server would, if anybody.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// For connecting, asking and being answered.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Who listens there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// Nobody.
+    Nobody,
+    /// A server that says that it is ready.
+    Ready,
+    /// A server that answers `/readyz` with this status.
+    Unready(u16),
+    /// Somebody who does not speak our language.
+    Stranger,
+}
+
+impl Peer {
+    /// Asks whoever listens at `address` whether it is ready.
+    pub(super) async fn at(address: SocketAddr) -> Self {
+        // Any port is nobody's port.
+        if address.port() == 0 {
+            return Self::Nobody;
+        }
+        let asked = tokio::time::timeout(PATIENCE, async {
+            let mut socket = TcpStream::connect(address).await.ok()?;
+            Some(ask(&mut socket, address).await)
+        });
+        match asked.await {
+            Ok(None) => Self::Nobody,
+            Ok(Some(Ok(head))) => judge(&head),
+            Ok(Some(Err(_))) | Err(_) => Self::Stranger,
+        }
+    }
+}
+
+async fn ask(socket: &mut TcpStream, address: SocketAddr) -> std::io::Result<String> {
+    let request = format!("GET /readyz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    socket.take(4096).read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).to_lowercase())
+}
+
+/// Ours has a request id on every answer.
+fn judge(answer: &str) -> Peer {
+    let status = answer.strip_prefix("http/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
+    match status {
+        Some(200) if answer.contains("\r\nx-request-id:") => Peer::Ready,
+        Some(status) if answer.contains("\r\nx-request-id:") => Peer::Unready(status),
+        Some(_) | None => Peer::Stranger,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_server_of_ours_is_ready() {
+        let ours = "http/1.1 200 ok\r\nx-request-id: 1\r\n\r\nok";
+        assert_eq!(judge(ours), Peer::Ready);
+        assert_eq!(judge(&ours.replace("200", "503")), Peer::Unready(503));
+        assert_eq!(judge("http/1.1 200 ok\r\n\r\n"), Peer::Stranger);
+        assert_eq!(judge("ssh-2.0"), Peer::Stranger);
+    }
+}

@@ -1,0 +1,77 @@
+//! The programs that kinds run: whether they are there and may be run.
+
+use std::path::{Path, PathBuf};
+
+use longhaul_server::config::{Config, Run};
+use rustix::fs::{Access, access};
+
+use super::finding::Finding;
+
+const CHECK: &str = "program";
+
+/// One finding for each program of each kind.
+pub(super) fn all(config: &Config) -> Vec<Finding> {
+    // As the program will inherit it, and where it will be looked for.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let mut findings = Vec::new();
+    for (kind, declared) in &config.kinds {
+        let commands: Vec<&Vec<String>> = match &declared.run {
+            Run::Command(argv) => vec![argv],
+            Run::Steps(steps) => steps.iter().map(|step| &step.command).collect(),
+        };
+        for program in commands.into_iter().filter_map(|argv| argv.first()) {
+            findings.push(one(kind.as_str(), program, &folders));
+        }
+    }
+    findings
+}
+
+fn one(kind: &str, program: &str, folders: &[PathBuf]) -> Finding {
+    if program.contains('/') {
+        return match runnable(Path::new(program)) {
+            Ok(()) => Finding::good(CHECK, format!("{program} of the kind {kind}")),
+            Err(reason) => Finding::bad(
+                CHECK,
+                format!("{program} of the kind {kind}: {reason}"),
+                "its jobs would fail; the path is relative to where the server is started",
+            ),
+        };
+    }
+    match folders.iter().map(|folder| folder.join(program)).find(|path| runnable(path).is_ok()) {
+        Some(found) => Finding::good(CHECK, format!("{} of the kind {kind}", found.display())),
+        None => Finding::bad(
+            CHECK,
+            format!("{program} of the kind {kind} is not in PATH"),
+            "its jobs would fail: install it, or write its path",
+        ),
+    }
+}
+
+fn runnable(program: &Path) -> Result<(), String> {
+    match std::fs::metadata(program) {
+        Ok(found) if !found.is_file() => Err("it is not a file".to_owned()),
+        Ok(_) => access(program, Access::EXEC_OK).map_err(|_| "it is not executable".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Verdict;
+    use super::*;
+
+    #[test]
+    fn programs_are_found_by_path_and_in_path() {
+        let folders = [PathBuf::from("/bin")];
+        for (program, verdict) in [
+            ("sh", Verdict::Good),
+            ("/bin/sh", Verdict::Good),
+            ("no-such-program", Verdict::Bad),
+            ("/etc/passwd", Verdict::Bad),
+            ("/etc", Verdict::Bad),
+        ] {
+            assert_eq!(one("k", program, &folders).verdict, verdict, "{program}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The Longhaul server and command line.
+
+pub mod api;
+pub mod bench;
+pub mod config;
+pub mod listen;
+pub mod logs;
+pub mod problem;
+pub mod request_id;
+pub mod server;

@@ -1,0 +1,204 @@
+//! A whole server from a configuration: engine, kinds, API and listener, from start to stop.
+
+mod kinds;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::store::sqlite::SqliteStore;
+use longhaul::{BuildError, Clock, Engine};
+use longhaul_kinds::command::{CommandError, clear_work_root};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::metrics::Metrics;
+use crate::api::{AppState, Settings, router};
+use crate::config::{Config, Database};
+use crate::listen::{self, ConnLimits, raise_open_files};
+
+/// How often recorded metrics are put away, whether or not somebody reads them.
+const METRICS_UPKEEP: Duration = Duration::from_secs(5);
+/// A cancelled program is stopped by its kind; the engine drops the handler only well after that.
+const CANCEL_MARGIN: Duration = Duration::from_secs(5);
+/// Where programs run, inside of the data folder.
+const WORK: &str = "work";
+
+/// A server that has all it needs: its jobs run, and callers are answered once it [`run`](Self::run)s.
+#[derive(Debug)]
+pub struct Server {
+    state: AppState,
+    listener: TcpListener,
+    address: SocketAddr,
+    limits: ConnLimits,
+}
+
+/// Why a server could not start, by what the operator can do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Look at the folder and its permissions.
+    #[error("cannot use the data folder {}: {source}", path.display())]
+    Data {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Stop what listens there, or take another address.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Put the kind's declaration right.
+    #[error("the kind {kind:?} cannot be run: {source}")]
+    Kind {
+        /// Its name.
+        kind: String,
+        /// What is wrong with it.
+        source: CommandError,
+    },
+    /// What the engine says.
+    #[error(transparent)]
+    Engine(#[from] BuildError),
+}
+
+/// How a server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked to.
+    Stopped,
+    /// Its store is broken: start it again, or restore a backup.
+    Broken,
+}
+
+impl Server {
+    /// Makes the data folder, takes the port, opens the store and starts running jobs.
+    ///
+    /// The port comes first: whoever starts a second server by mistake finds out before it touches
+    /// the data of the first.
+    pub async fn start(config: &Config) -> Result<Self, StartError> {
+        let address = config.listen;
+        let taken = |source| StartError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(taken)?;
+        let address = listener.local_addr().map_err(taken)?;
+        let unusable = |source| StartError::Data { path: config.data.clone(), source };
+        create_private(&config.data).map_err(unusable)?;
+        let metrics = Metrics::installed();
+        let clock = Clock::system();
+        let store = store(&config.database, &clock).await?;
+        if store.is_some() {
+            // The store's lock says that nobody else's programs are at work there, and ours have
+            // not begun. In memory there is no lock to say so.
+            clear_work_root(&config.data.join(WORK)).map_err(unusable)?;
+        }
+        let state = AppState {
+            engine: engine(config, store, clock.clone()).await?,
+            settings: settings(config),
+            clock,
+            stop: CancellationToken::new(),
+            metrics,
+        };
+        let limits = config.conn_limits().within(raise_open_files());
+        Ok(Self { state, listener, address, limits })
+    }
+
+    /// Where it listens: the port that was picked if none was named.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers callers until `stop`, then finishes or gives back what runs.
+    ///
+    /// Held requests and event streams end at once, jobs and other answers have the configured
+    /// grace, both at the same time.
+    pub async fn run(self, stop: CancellationToken) -> Ended {
+        let Self { state, listener, limits, .. } = self;
+        let (engine, stopping) = (state.engine.clone(), state.stop.clone());
+        let serving = listen::serve(listener, router(state.clone()), limits, stopping.clone());
+        let serving = tokio::spawn(serving);
+        let upkeep = tokio::spawn(keep_up(state.metrics, stopping.clone()));
+        let ended = tokio::select! {
+            () = stop.cancelled() => Ended::Stopped,
+            () = engine.broken() => Ended::Broken,
+        };
+        stopping.cancel();
+        if ended == Ended::Stopped {
+            tracing::info!(jobs = engine.running(), "stopping");
+            let (served, ()) = tokio::join!(serving, engine.stop());
+            if let Err(error) = served {
+                tracing::error!(%error, "the listener failed");
+            }
+        }
+        upkeep.abort();
+        ended
+    }
+}
+
+async fn keep_up(metrics: Metrics, stop: CancellationToken) {
+    while stop.run_until_cancelled(tokio::time::sleep(METRICS_UPKEEP)).await.is_some() {
+        metrics.upkeep();
+    }
+}
+
+/// Opens the file; nothing for memory, which the engine has by itself.
+async fn store(database: &Database, clock: &Clock) -> Result<Option<SqliteStore>, StartError> {
+    let (path, clock) = match database {
+        Database::Memory => return Ok(None),
+        Database::Sqlite(path) => (path.clone(), clock.clone()),
+    };
+    // Opening may have to recover a write-ahead log: not on the runtime's own threads.
+    let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
+    let opened = opening.await.map_err(|error| BuildError::Thread(error.into()))?;
+    Ok(Some(opened.map_err(BuildError::Open)?))
+}
+
+async fn engine(
+    config: &Config,
+    store: Option<SqliteStore>,
+    clock: Clock,
+) -> Result<Engine, StartError> {
+    let work_root = config.data.join(WORK);
+    let mut builder = Engine::builder()
+        .clock(clock)
+        .replica(config.replica.as_str())
+        .lease(config.lease.duration, config.lease.renew)
+        .sweep_every(config.lease.sweep)
+        .stop_grace(config.worker.stop_grace)
+        .cancel_grace(config.worker.cancel_grace + CANCEL_MARGIN)
+        .retention(config.retention)
+        .limits(config.limits.job)
+        .concurrency(kinds::concurrency(config))
+        .register(kinds::demo(config));
+    for (name, kind) in &config.kinds {
+        let kind = kinds::declared(name, kind, config, &work_root)
+            .map_err(|source| StartError::Kind { kind: name.to_string(), source })?;
+        builder = builder.register(kind);
+    }
+    let builder = match store {
+        Some(store) => builder.store(Arc::new(store)),
+        None => builder.memory(),
+    };
+    Ok(builder.start().await?)
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings {
+        require_idempotency_key: config.require_idempotency_key,
+        sync_wait_max: config.sync_wait_max,
+        list_limit_max: config.limits.list_limit_max,
+        batch_jobs_max: config.limits.batch_jobs_max,
+        batch_bytes_max: config.limits.batch_bytes_max,
+        ..Settings::default()
+    }
+}
+
+/// For the owner alone: it holds what jobs are about. A folder that is there stays as it is.
+fn create_private(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
