@@ -1,0 +1,155 @@
+"""What is held against what, and how much of it is enough. Every goal has its number and reason here.
+
+A goal is a ratio of two things measured in the same pass, because times on their own say more about
+the machine than about Longhaul. Each is about a third below what was seen when it was set, so that a
+miss is a change of the program and not of the weather. Raise them when Longhaul becomes faster.
+"""
+
+import statistics
+from typing import NamedTuple
+
+# Name of a measurement -> its value in each pass.
+Measured = dict[str, list[float]]
+
+
+class Comparison(NamedTuple):
+    scenario: str
+    ours: str  # name of a measurement, as is `theirs`
+    theirs: str
+    beside: str  # what `theirs` is, in words
+    unit: str = "/s"  # of both: "/s", more is better; or "ms", less is better
+    times: float = 1  # what ours is held against is this many of theirs
+    goal: float | None = None  # the ratio to reach, or for "ms" not to exceed
+    slack: float = 0  # taken off ours before the goal is judged, in its unit
+    reason: str = ""  # why this goal
+
+
+COMPARISONS = [
+    Comparison(
+        "submit, 1 caller", "longhaul submit 1", "raw insert 1", "plain SQLite, one row a commit",
+    ),
+    Comparison(
+        "submit, {concurrency} callers", "longhaul submit", "raw insert 100",
+        "plain SQLite, 100 rows a commit", goal=0.30,
+        reason="20,000 durable submits a second from 256 callers is what we want, on a machine where "
+        "plain SQLite inserts 70,000 rows or more. A submit writes two rows and three indexes where "
+        "plain SQLite writes one of each; without shared commits it would be a thirtieth.",
+    ),
+    Comparison(
+        "submit in batches of 1,000", "longhaul bulk", "raw insert 100",
+        "plain SQLite, 100 rows a commit",
+    ),
+    Comparison(
+        "drain, {concurrency} at once", "longhaul drain", "raw drain 100",
+        "plain SQLite, claim and complete by 100", goal=0.12,
+        reason="Claim and outcome each rewrite a whole job with its history and two or three of its "
+        "indexes, in fair turns over tenants, and run it in between. An eighth of two bare updates "
+        "means that both go by the batch; a commit for each would be a fiftieth.",
+    ),
+    Comparison(
+        "three steps, {concurrency} callers", "longhaul steps", "raw insert 100",
+        "plain SQLite, 100 rows a commit", goal=0.14,
+        reason="10,000 checkpoints a second is what we want, on a machine where plain SQLite inserts "
+        "70,000 rows or more. Three of them also pay for the submit, claim and outcome of their job, "
+        "so that half of what is written is no checkpoint.",
+    ),
+    Comparison(
+        "idle pickup, p50", "longhaul pickup", "raw fdatasync", "two fdatasyncs, p50",
+        unit="ms", times=2, goal=3, slack=1,
+        reason="Two commits lie between the submit call and the handler: the submit and the claim. "
+        "Thrice the disk's own time for them, and 1 ms for threads to wake up, excludes any polling; "
+        "at 0.3 ms for an fdatasync it is the 3 ms that we want.",
+    ),
+    Comparison(
+        "drain with {history} finished", "longhaul drain history", "longhaul drain empty",
+        "the same on an empty file", goal=0.70,
+        reason="What is finished must not slow down what is pending: a claim looks at due jobs only. "
+        "The rest is B-trees one level deeper and pages that left the cache.",
+    ),
+    Comparison(
+        "submit, {peer_callers} callers", "longhaul submit peer", "dbos submit", "DBOS on SQLite",
+    ),
+    Comparison(
+        "drain, {concurrency} at once", "longhaul drain", "dbos drain", "DBOS on SQLite", goal=20,
+        reason="The nearest peer that also embeds SQLite and keeps every job. It commits several times "
+        "for each; we commit for hundreds at once, which is worth more than the language.",
+    ),
+    Comparison(
+        "three steps, {peer_callers} callers", "longhaul steps peer", "dbos steps", "DBOS on SQLite",
+    ),
+]  # fmt: skip
+
+
+class Outcome(NamedTuple):
+    comparison: Comparison
+    ours: float
+    theirs: float
+    ratios: list[float]
+    met: bool | None  # None where there is no goal
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.ratios)
+
+
+def judge(measured: Measured) -> list[Outcome]:
+    """Compares what was measured. The ratio is the median over the passes of the ratio inside each."""
+    outcomes = []
+    for comparison in COMPARISONS:
+        if comparison.ours not in measured or comparison.theirs not in measured:
+            continue
+        ours = measured[comparison.ours]
+        theirs = [value * comparison.times for value in measured[comparison.theirs]]
+        ratios = [our / their for our, their in zip(ours, theirs, strict=True)]
+        met = None
+        if comparison.goal is not None:
+            judged = statistics.median(
+                (our - comparison.slack) / their for our, their in zip(ours, theirs, strict=True)
+            )
+            less = comparison.unit == "ms"
+            met = judged <= comparison.goal if less else judged >= comparison.goal
+        outcomes.append(
+            Outcome(comparison, statistics.median(ours), statistics.median(theirs), ratios, met)
+        )
+    return outcomes
+
+
+def table(outcomes: list[Outcome], words: dict[str, object], verdicts: bool) -> str:
+    """The outcomes in Markdown; `words` fills the braces in the scenarios' names."""
+    rows = [("scenario", "Longhaul", "beside it", "", "ratio", "goal")]
+    rows.append(("---", "---:", "---", "---:", "---:", "---"))
+    for outcome in outcomes:
+        comparison = outcome.comparison
+        rows.append((
+            comparison.scenario.format(**words),
+            quantity(outcome.ours, comparison.unit),
+            comparison.beside,
+            quantity(outcome.theirs, comparison.unit),
+            ratio(outcome.ratios),
+            goal(outcome, verdicts),
+        ))  # fmt: skip
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def quantity(value: float, unit: str) -> str:
+    return f"{value:.2f} ms" if unit == "ms" else f"{value:,.0f}{unit}"
+
+
+def ratio(ratios: list[float]) -> str:
+    digits = 0 if statistics.median(ratios) >= 10 else 2
+    text = f"{statistics.median(ratios):.{digits}f}"
+    if len(ratios) > 1:
+        text += f" ({min(ratios):.{digits}f}–{max(ratios):.{digits}f})"
+    return text
+
+
+def goal(outcome: Outcome, verdict: bool) -> str:
+    comparison = outcome.comparison
+    if comparison.goal is None:
+        return "–"
+    sign = "≤" if comparison.unit == "ms" else "≥"
+    slack = f" + {comparison.slack:g} ms" if comparison.slack else ""
+    said = f"{sign} {comparison.goal:g}{slack}"
+    if verdict:
+        said += " ✓" if outcome.met else " ✗ missed"
+    return said

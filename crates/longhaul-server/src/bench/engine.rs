@@ -1,0 +1,214 @@
+//! The scenarios on an engine in this process.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use longhaul::store::Store;
+use longhaul::store::sqlite::SqliteStore;
+use longhaul::{Clock, Ctx, Engine, JobError, Kind};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use super::measure::{Turns, Watch, callers};
+use super::{Plan, Report, Scenario};
+
+/// Jobs per batch where batches are meant.
+pub(super) const BATCH: usize = 1_000;
+/// Pause between two jobs of the latency scenario.
+pub(super) const LATENCY_EVERY: Duration = Duration::from_millis(20);
+
+/// Where the engine keeps its jobs.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// A SQLite file.
+    Sqlite(PathBuf),
+    /// Memory.
+    Memory,
+}
+
+/// What every job of the load generator carries: when it was submitted, by this process's own
+/// clock, and filler.
+#[derive(Serialize, Deserialize)]
+struct Load {
+    submitted_ns: u64,
+    filler: String,
+}
+
+struct Bench<'a> {
+    plan: &'a Plan,
+    store: Arc<dyn Store>,
+    began: Instant,
+}
+
+pub(super) async fn run(plan: &Plan, place: &Place) -> anyhow::Result<Report> {
+    let store: Arc<dyn Store> = match place {
+        Place::Sqlite(path) => Arc::new(SqliteStore::open(path, Clock::system())?),
+        Place::Memory => Arc::new(SqliteStore::memory(Clock::system())?),
+    };
+    let bench = Bench { plan, store, began: Instant::now() };
+    if plan.history > 0 {
+        bench.drain(plan.history, "history").await?;
+    }
+    match plan.scenario {
+        Scenario::Submit => bench.submit().await,
+        Scenario::Bulk => bench.bulk().await,
+        Scenario::Drain => {
+            let (took, watch) = bench.drain(plan.jobs, "drain").await?;
+            Ok(Report::new(plan, took, &watch))
+        }
+        Scenario::Latency => bench.latency().await,
+        Scenario::Steps => bench.steps().await,
+    }
+}
+
+impl Bench<'_> {
+    async fn submit(&self) -> anyhow::Result<Report> {
+        let engine = self.submitter().await?;
+        let watch = Watch::new(self.plan, "submit", self.plan.jobs);
+        let (began, filler) = (self.began, self.filler());
+        let timer = Instant::now();
+        let turns = Turns::new(self.plan.jobs, self.plan.rate);
+        callers(self.plan.concurrency, turns, &watch, move |_| {
+            let (engine, load) = (engine.clone(), load(began, &filler));
+            async move { engine.submit("noop", &load).await.map(drop).context("submit") }
+        })
+        .await?;
+        watch.done();
+        Ok(Report::new(self.plan, timer.elapsed(), &watch))
+    }
+
+    async fn bulk(&self) -> anyhow::Result<Report> {
+        let engine = self.submitter().await?;
+        let watch = Watch::new(self.plan, "bulk", self.plan.jobs);
+        let timer = Instant::now();
+        self.submit_all(&engine, self.plan.jobs, Some(&watch)).await?;
+        watch.done();
+        Ok(Report::new(self.plan, timer.elapsed(), &watch))
+    }
+
+    /// Submits `jobs`, then runs them all. The time is from the first claim to the last one
+    /// settled; the watch holds how long each waited from the first claim on.
+    async fn drain(&self, jobs: usize, label: &'static str) -> anyhow::Result<(Duration, Watch)> {
+        let submitter = self.submitter().await?;
+        self.submit_all(&submitter, jobs, None).await?;
+        submitter.stop().await;
+        let watch = Watch::new(self.plan, label, jobs);
+        let timer = Instant::now();
+        let (ran, mut all_ran) = mpsc::unbounded_channel();
+        let engine = self
+            .worker(Kind::new("noop", {
+                let watch = watch.clone();
+                move |_ctx: Ctx, _load: Load| {
+                    watch.took(timer.elapsed(), 1);
+                    // Nobody listens any more only when the scenario has failed.
+                    ran.send(()).ok();
+                    async { Ok::<_, JobError>(()) }
+                }
+            }))
+            .await?;
+        for _ in 0..jobs {
+            all_ran.recv().await.context("the workers stopped")?;
+        }
+        // Nothing is left to claim: what runs is being settled, and stopping waits for that.
+        engine.stop().await;
+        let took = timer.elapsed();
+        watch.done();
+        Ok((took, watch))
+    }
+
+    async fn latency(&self) -> anyhow::Result<Report> {
+        let (picked_up, mut pickups) = mpsc::unbounded_channel();
+        let began = self.began;
+        let engine = self
+            .worker(Kind::new("noop", move |_ctx: Ctx, load: Load| {
+                picked_up
+                    .send(began.elapsed().saturating_sub(Duration::from_nanos(load.submitted_ns)))
+                    .ok();
+                async { Ok::<_, JobError>(()) }
+            }))
+            .await?;
+        let watch = Watch::new(self.plan, "latency", self.plan.jobs);
+        let filler = self.filler();
+        let mut timer = tokio::time::interval(LATENCY_EVERY);
+        let start = Instant::now();
+        for _ in 0..self.plan.jobs {
+            timer.tick().await;
+            engine.submit("noop", &load(began, &filler)).await?;
+            watch.took(pickups.recv().await.context("the workers stopped")?, 1);
+        }
+        watch.done();
+        let took = start.elapsed();
+        engine.stop().await;
+        Ok(Report::new(self.plan, took, &watch))
+    }
+
+    async fn steps(&self) -> anyhow::Result<Report> {
+        let engine = self
+            .worker(Kind::new("noop", |ctx: Ctx, _load: Load| async move {
+                for name in ["one", "two", "three"] {
+                    ctx.step(name, || async { Ok::<_, JobError>(()) }).await?;
+                }
+                Ok::<_, JobError>(())
+            }))
+            .await?;
+        let watch = Watch::new(self.plan, "steps", self.plan.jobs);
+        let (began, filler) = (self.began, self.filler());
+        let timer = Instant::now();
+        let turns = Turns::new(self.plan.jobs, self.plan.rate);
+        let submitter = engine.clone();
+        callers(self.plan.concurrency, turns, &watch, move |_| {
+            let (engine, load) = (submitter.clone(), load(began, &filler));
+            async move { Ok(engine.submit("noop", &load).await?.result::<()>().await?) }
+        })
+        .await?;
+        let took = timer.elapsed();
+        watch.done();
+        engine.stop().await;
+        Ok(Report::new(self.plan, took, &watch))
+    }
+
+    async fn submit_all(
+        &self,
+        engine: &Engine,
+        jobs: usize,
+        watch: Option<&Watch>,
+    ) -> anyhow::Result<()> {
+        let filler = self.filler();
+        let mut left = jobs;
+        while left > 0 {
+            let size = left.min(BATCH);
+            let timer = Instant::now();
+            let batch =
+                (0..size).map(|_| engine.submit("noop", &load(self.began, &filler))).collect();
+            for answer in engine.submit_all(batch).await {
+                answer?;
+            }
+            if let Some(watch) = watch {
+                watch.took(timer.elapsed(), size);
+            }
+            left -= size;
+        }
+        Ok(())
+    }
+
+    async fn submitter(&self) -> anyhow::Result<Engine> {
+        let builder = Engine::builder().store(Arc::clone(&self.store)).concurrency(0);
+        Ok(builder.register(Kind::elsewhere("noop")).start().await?)
+    }
+
+    async fn worker(&self, kind: Kind) -> anyhow::Result<Engine> {
+        let builder = Engine::builder().store(Arc::clone(&self.store));
+        Ok(builder.concurrency(self.plan.concurrency).register(kind).start().await?)
+    }
+
+    fn filler(&self) -> String {
+        "x".repeat(self.plan.input_bytes)
+    }
+}
+
+fn load(began: Instant, filler: &str) -> Load {
+    let submitted_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Load { submitted_ns, filler: filler.to_owned() }
+}

@@ -1,0 +1,134 @@
+//! Callers side by side, and how long their calls took.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::Plan;
+
+/// Collects how long things took. Clones share what they collect.
+#[derive(Debug, Clone)]
+pub(super) struct Watch {
+    took: Arc<Mutex<Vec<Duration>>>,
+    bar: ProgressBar,
+}
+
+impl Watch {
+    /// A watch whose progress bar counts to `total` of what `label` names.
+    pub(super) fn new(plan: &Plan, label: &'static str, total: usize) -> Self {
+        let bar =
+            if plan.progress { ProgressBar::new(total as u64) } else { ProgressBar::hidden() };
+        let template = "{msg:<10} [{bar:40}] {human_pos}/{human_len}  {per_sec}  {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_message(label);
+        Self { took: Arc::default(), bar }
+    }
+
+    /// One thing took this long, and counts for `jobs` jobs.
+    pub(super) fn took(&self, duration: Duration, jobs: usize) {
+        self.took.lock().unwrap_or_else(PoisonError::into_inner).push(duration);
+        self.bar.inc(jobs as u64);
+    }
+
+    /// Takes the progress bar away.
+    pub(super) fn done(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// The median and the 99th percentile in milliseconds.
+    pub(super) fn p50_p99_ms(&self) -> (f64, f64) {
+        let mut took = self.took.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        took.sort_unstable();
+        let at = |percent: usize| {
+            let place = (took.len() * percent).div_ceil(100).saturating_sub(1);
+            took.get(place).map_or(0.0, |duration| duration.as_secs_f64() * 1_000.0)
+        };
+        (at(50), at(99))
+    }
+}
+
+/// Hands out 0, 1, 2, … to callers, and at a rate if there is one.
+#[derive(Debug, Clone)]
+pub(super) struct Turns {
+    next: Arc<AtomicUsize>,
+    total: usize,
+    every: Option<Duration>,
+    began: Instant,
+}
+
+impl Turns {
+    pub(super) fn new(total: usize, rate: Option<f64>) -> Self {
+        let every = rate.map(|rate| Duration::from_secs_f64(1.0 / rate));
+        Self { next: Arc::default(), total, every, began: Instant::now() }
+    }
+
+    /// The next number, once its time has come, and that time: a call that could not start in time
+    /// because the others hang counts from when it should have.
+    pub(super) async fn next(&self) -> Option<(usize, Instant)> {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        if turn >= self.total {
+            return None;
+        }
+        let Some(every) = self.every else { return Some((turn, Instant::now())) };
+        let due = self.began + every.mul_f64(f64::from(u32::try_from(turn).unwrap_or(u32::MAX)));
+        tokio::time::sleep_until(due.into()).await;
+        Some((turn, due))
+    }
+}
+
+/// Lets `concurrency` callers take turns at `call` until there are none left.
+pub(super) async fn callers<F, Fut>(
+    concurrency: usize,
+    turns: Turns,
+    watch: &Watch,
+    call: F,
+) -> anyhow::Result<()>
+where
+    F: Fn(usize) -> Fut + Clone + Send + 'static,
+    Fut: Future<Output = anyhow::Result<()>> + Send,
+{
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..concurrency {
+        let (turns, watch, call) = (turns.clone(), watch.clone(), call.clone());
+        tasks.spawn(async move {
+            while let Some((turn, due)) = turns.next().await {
+                call(turn).await?;
+                watch.took(due.elapsed(), 1);
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_measured() {
+        let plan = super::super::Plan {
+            scenario: super::super::Scenario::Submit,
+            jobs: 100,
+            concurrency: 1,
+            input_bytes: 0,
+            history: 0,
+            rate: None,
+            progress: false,
+        };
+        let watch = Watch::new(&plan, "x", 100);
+        assert_eq!(watch.p50_p99_ms(), (0.0, 0.0));
+        for ms in (1..=100).rev() {
+            watch.took(Duration::from_millis(ms), 1);
+        }
+        assert_eq!(watch.p50_p99_ms(), (50.0, 99.0));
+    }
+}

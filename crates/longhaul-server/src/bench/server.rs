@@ -1,0 +1,130 @@
+//! The scenarios against a server, with its `demo` kind.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use longhaul_client::wire::{BatchAnswer, BatchJob, BatchRequest, Status, SubmitRequest};
+use longhaul_client::{Client, SubmitOptions};
+use serde_json::{Value, json};
+
+use super::engine::{BATCH, LATENCY_EVERY};
+use super::measure::{Turns, Watch, callers};
+use super::{Plan, Report, Scenario};
+
+/// How long a call may be held until its job has ended.
+const WAIT: Duration = Duration::from_mins(1);
+/// The queue that the load goes through, so that it does not mix with anybody's own.
+const QUEUE: &str = "bench";
+
+struct Bench<'a> {
+    plan: &'a Plan,
+    client: Client,
+}
+
+pub(super) async fn run(plan: &Plan, url: &str, api_key: Option<String>) -> anyhow::Result<Report> {
+    anyhow::ensure!(plan.history == 0, "--history works on an engine in this process only");
+    let bench = Bench { plan, client: Client::new(url, api_key)? };
+    match plan.scenario {
+        Scenario::Submit => bench.each("submit", plan.rate, &json!({}), None).await,
+        Scenario::Steps => bench.each("steps", plan.rate, &json!({"steps": 3}), Some(WAIT)).await,
+        Scenario::Latency => {
+            let rate = Some(1.0 / LATENCY_EVERY.as_secs_f64());
+            bench.each("latency", rate, &json!({}), Some(WAIT)).await
+        }
+        Scenario::Bulk => bench.bulk().await,
+        Scenario::Drain => bench.drain().await,
+    }
+}
+
+impl Bench<'_> {
+    /// One call per job, held until the job has ended if there is a `wait`.
+    async fn each(
+        &self,
+        label: &'static str,
+        rate: Option<f64>,
+        input: &Value,
+        wait: Option<Duration>,
+    ) -> anyhow::Result<Report> {
+        let request = self.request(input)?;
+        let watch = Watch::new(self.plan, label, self.plan.jobs);
+        let timer = Instant::now();
+        let turns = Turns::new(self.plan.jobs, rate);
+        let client = self.client.clone();
+        callers(self.plan.concurrency, turns, &watch, move |_| {
+            let (client, request) = (client.clone(), request.clone());
+            async move {
+                let options = SubmitOptions { wait, ..SubmitOptions::default() };
+                let job = client.submit(&request, &options).await?;
+                anyhow::ensure!(
+                    wait.is_none() || job.status == Status::Completed,
+                    "job {} is {}",
+                    job.job_id,
+                    job.status
+                );
+                Ok(())
+            }
+        })
+        .await?;
+        watch.done();
+        Ok(Report::new(self.plan, timer.elapsed(), &watch))
+    }
+
+    async fn bulk(&self) -> anyhow::Result<Report> {
+        let watch = Watch::new(self.plan, "bulk", self.plan.jobs);
+        let timer = Instant::now();
+        self.submit_all(&watch).await?;
+        watch.done();
+        Ok(Report::new(self.plan, timer.elapsed(), &watch))
+    }
+
+    /// Submits while the queue is paused, then waits until it is empty.
+    async fn drain(&self) -> anyhow::Result<Report> {
+        self.client.pause_queue(QUEUE).await?;
+        self.submit_all(&Watch::new(self.plan, "submit", self.plan.jobs)).await?;
+        self.client.resume_queue(QUEUE).await?;
+        let watch = Watch::new(self.plan, "drain", self.plan.jobs);
+        let timer = Instant::now();
+        let mut left = u64::try_from(self.plan.jobs)?;
+        while left > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let queues = self.client.queues().await?;
+            let queue = queues.iter().find(|queue| queue.name == QUEUE);
+            let now_left = queue.map_or(0, |queue| queue.pending + queue.running).min(left);
+            for _ in now_left..left {
+                watch.took(timer.elapsed(), 1);
+            }
+            left = now_left;
+        }
+        watch.done();
+        Ok(Report::new(self.plan, timer.elapsed(), &watch))
+    }
+
+    async fn submit_all(&self, watch: &Watch) -> anyhow::Result<()> {
+        let request = self.request(&json!({}))?;
+        let mut left = self.plan.jobs;
+        while left > 0 {
+            let size = left.min(BATCH);
+            let timer = Instant::now();
+            let jobs = (0..size).map(|_| BatchJob::new(None, request.clone())).collect();
+            let answer = self.client.submit_batch(&BatchRequest { jobs }).await?;
+            for item in answer {
+                if let BatchAnswer::Problem(problem) = item {
+                    anyhow::bail!("a job was refused: {}", problem.detail);
+                }
+            }
+            watch.took(timer.elapsed(), size);
+            left -= size;
+        }
+        Ok(())
+    }
+
+    fn request(&self, input: &Value) -> anyhow::Result<SubmitRequest> {
+        let mut input = input.clone();
+        if let Some(fields) = input.as_object_mut() {
+            fields.insert("result".to_owned(), "x".repeat(self.plan.input_bytes).into());
+        }
+        let mut request = SubmitRequest::new("demo", &input).context("the input")?;
+        request.queue = Some(QUEUE.to_owned());
+        Ok(request)
+    }
+}
