@@ -1,0 +1,16 @@
+//! `longhaul kinds`.
+
+use longhaul_client::Client;
+use longhaul_client::wire::KindList;
+
+use super::{CliError, Exit, Ui, table};
+
+pub(crate) async fn run(client: &Client, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+    let kinds = client.kinds().await?;
+    if ui.json {
+        ui.value(&KindList { kinds })?;
+    } else {
+        ui.line(&table::kinds(&kinds, ui.out_style))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,136 @@
+//! `longhaul submit`.
+
+use clap::Args;
+use longhaul::job::Timestamp;
+use longhaul_client::wire::{Instant, Job, RawJson, Status, SubmitRequest};
+use longhaul_client::{DurationText, SubmitOptions};
+use ulid::Ulid;
+
+use super::follow::{Ended, View, follow, interrupted};
+use super::{CliError, Exit, Global, Ui, input, line};
+
+/// A label as it is given: `name=value`.
+pub(crate) type Label = (String, String);
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    /// Which kind of job; `longhaul kinds` lists them
+    kind: String,
+    /// What goes in: JSON, @FILE, or - for stdin [default: {}]
+    #[arg(value_name = "INPUT_JSON | @FILE | -", allow_hyphen_values = true)]
+    input: Option<String>,
+    /// Accept the job once under this key, however often it is submitted
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// Wait for the job to end and print its result
+    #[arg(long)]
+    wait: bool,
+    /// A label to find it by; may be given more than once
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
+    labels: Vec<Label>,
+    /// The queue it waits in
+    #[arg(long)]
+    queue: Option<String>,
+    /// Higher goes first
+    #[arg(long, allow_negative_numbers = true)]
+    priority: Option<i32>,
+    /// Start it so much later, like 5m
+    #[arg(long, value_name = "DURATION", conflicts_with = "run_at")]
+    delay: Option<DurationText>,
+    /// Start it then, like 2026-11-15T08:00:00Z
+    #[arg(long, value_name = "INSTANT", value_parser = parse_instant)]
+    run_at: Option<Instant>,
+    /// How often to try
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// How long one attempt may take, like 30m
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<DurationText>,
+}
+
+pub(crate) async fn run(
+    args: SubmitArgs,
+    global: &Global,
+    ui: &mut Ui<'_>,
+) -> Result<Exit, CliError> {
+    let client = global.client()?;
+    let input = input::read(args.input.as_deref())?;
+    // Always a key, so that a lost answer can be asked for again without running the job twice.
+    let key = args.key.clone().unwrap_or_else(random_key);
+    let wait = args.wait;
+    let options = SubmitOptions { idempotency_key: Some(key), wait: None };
+    let job = client.submit(&request(args, input), &options).await?;
+    if !wait {
+        return accepted(&job, global, ui);
+    }
+    let id = job.job_id.clone();
+    match follow(job, &client, &View::of_waiting(ui), ui).await? {
+        Ended::Job(job) => ended(&job, global, ui),
+        Ended::Interrupted => Ok(interrupted(&id, global, ui)),
+    }
+}
+
+fn request(args: SubmitArgs, input: RawJson) -> SubmitRequest {
+    SubmitRequest {
+        kind: args.kind,
+        input,
+        queue: args.queue,
+        priority: args.priority,
+        run_at: args.run_at,
+        delay: args.delay,
+        max_attempts: args.max_attempts,
+        timeout: args.timeout,
+        labels: args.labels.into_iter().collect(),
+        retention: None,
+    }
+}
+
+/// The id alone on stdout, so that `id=$(longhaul submit …)` works.
+fn accepted(job: &Job, global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+    if ui.json {
+        ui.value(job)?;
+        return Ok(Exit::Done);
+    }
+    ui.line(&job.job_id)?;
+    if ui.live {
+        let watch = global.hint("watch", &job.job_id);
+        ui.say(&ui.err_style.dim(&format!("{} is {} · {watch}", job.kind, job.status)));
+    }
+    Ok(Exit::Done)
+}
+
+/// The last word on a job that was waited for, and its result.
+pub(crate) fn ended(job: &Job, global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+    if ui.json {
+        ui.value(job)?;
+        return Ok(Exit::of(job.status));
+    }
+    ui.say(&line::ending(job, ui.err_style));
+    match job.status {
+        Status::Completed => ui.document(&job.result.clone().unwrap_or_default())?,
+        Status::Failed | Status::Cancelled => {
+            let resume = global.hint("resume", &job.job_id);
+            ui.say(&ui.err_style.dim(&format!("  go on from its last finished step: {resume}")));
+        }
+        Status::Pending | Status::Running | Status::Waiting => {}
+    }
+    Ok(Exit::of(job.status))
+}
+
+fn random_key() -> String {
+    Ulid::from_parts(0, rand::random()).to_string()
+}
+
+/// Reads `name=value`.
+pub(crate) fn parse_label(text: &str) -> Result<Label, String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("a label is NAME=VALUE".to_owned()),
+    }
+}
+
+fn parse_instant(text: &str) -> Result<Instant, String> {
+    let at = Timestamp::parse(text);
+    at.map(|at| at.to_string().into())
+        .ok_or_else(|| "an instant is RFC 3339, like 2026-11-15T08:00:00Z".to_owned())
+}

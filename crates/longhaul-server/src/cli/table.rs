@@ -1,0 +1,189 @@
+//! Tables without borders.
+
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use longhaul::job::Timestamp;
+use longhaul_client::wire::{JobSummary, Kind, Queue, Status, Step};
+
+use super::card::labels;
+use super::style::{Paint, Style, colour_of, printable, sign};
+use super::time::{age_of, between, span};
+
+const OUTPUT_CHARS_MAX: usize = 60;
+
+/// Jobs, one a row.
+pub(crate) fn jobs(jobs: &[JobSummary], now: Timestamp, style: Style) -> String {
+    let header = ["JOB", "KIND", "STATUS", "ATTEMPT", "PROGRESS", "AGE", "LABELS"];
+    let rows = jobs.iter().map(|job| {
+        vec![
+            Cell::new(&job.job_id),
+            Cell::new(printable(&job.kind)),
+            status_cell(job.status, job.phase.as_deref()),
+            Cell::new(format!("{}/{}", job.attempt, job.max_attempts)),
+            Cell::new(progress_text(job)),
+            Cell::new(age_of(now, &job.created_at)).set_alignment(CellAlignment::Right),
+            Cell::new(labels(&job.labels)),
+        ]
+    });
+    layout(&header, rows, style)
+}
+
+/// Queues, one a row.
+pub(crate) fn queues(queues: &[Queue], now: Timestamp, style: Style) -> String {
+    let rows = queues.iter().map(|queue| {
+        let state = if queue.paused {
+            Cell::new("paused").fg(Color::Yellow)
+        } else {
+            Cell::new("open").fg(Color::Green)
+        };
+        let oldest = queue.oldest_due_at.as_ref().map(|at| age_of(now, at));
+        vec![
+            Cell::new(printable(&queue.name)),
+            state,
+            number(queue.pending),
+            number(queue.running),
+            Cell::new(oldest.unwrap_or_default()).set_alignment(CellAlignment::Right),
+        ]
+    });
+    layout(&["QUEUE", "STATE", "PENDING", "RUNNING", "OLDEST DUE"], rows, style)
+}
+
+/// Kinds, one a row.
+pub(crate) fn kinds(kinds: &[Kind], style: Style) -> String {
+    let rows = kinds.iter().map(|kind| {
+        vec![
+            Cell::new(printable(&kind.name)),
+            Cell::new(printable(&kind.queue)),
+            number(kind.max_attempts),
+            Cell::new(
+                kind.timeout.map_or_else(|| "none".to_owned(), |timeout| timeout.to_string()),
+            ),
+            Cell::new(kind.concurrency.map_or_else(|| "any".to_owned(), |count| count.to_string()))
+                .set_alignment(CellAlignment::Right),
+        ]
+    });
+    layout(&["KIND", "QUEUE", "ATTEMPTS", "TIMEOUT", "AT ONCE"], rows, style)
+}
+
+/// A job's finished steps, one a row.
+pub(crate) fn steps(steps: &[Step], style: Style) -> String {
+    let rows = steps.iter().map(|step| {
+        let took = between(&step.started_at, &step.completed_at).map(span);
+        let output = printable(step.output.as_str()).into_owned();
+        let shown = match output.char_indices().nth(OUTPUT_CHARS_MAX) {
+            Some((cut, _)) => format!("{}…", output.get(..cut).unwrap_or_default()),
+            None => output,
+        };
+        vec![
+            Cell::new(printable(&step.name)),
+            number(step.attempt),
+            Cell::new(took.unwrap_or_default()).set_alignment(CellAlignment::Right),
+            Cell::new(shown),
+        ]
+    });
+    layout(&["STEP", "ATTEMPT", "TOOK", "OUTPUT"], rows, style)
+}
+
+fn layout(header: &[&str], rows: impl Iterator<Item = Vec<Cell>>, style: Style) -> String {
+    let mut table = Table::new();
+    // Never wrapped: a row that is cut in two is of no use to `grep`.
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    // Whether to colour was decided once, for all output; comfy-table would look for itself.
+    if style.colour {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    table.set_header(header.iter().map(|title| Cell::new(title).add_attribute(Attribute::Dim)));
+    table.add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
+}
+
+fn number(count: impl std::fmt::Display) -> Cell {
+    Cell::new(count).set_alignment(CellAlignment::Right)
+}
+
+fn status_cell(status: Status, phase: Option<&str>) -> Cell {
+    let phase = phase.map(|phase| format!(" · {}", printable(phase))).unwrap_or_default();
+    let colour = match colour_of(status) {
+        Paint::Red => Color::Red,
+        Paint::Green => Color::Green,
+        Paint::Yellow => Color::Yellow,
+        Paint::Blue => Color::Blue,
+        Paint::Cyan => Color::Cyan,
+        Paint::Bold | Paint::Dim => Color::Reset,
+    };
+    Cell::new(format!("{} {status}{phase}", sign(status))).fg(colour)
+}
+
+fn progress_text(job: &JobSummary) -> String {
+    match &job.progress {
+        None => String::new(),
+        Some(progress) => match progress.total {
+            Some(total) => format!("{}/{total}", progress.done),
+            None => progress.done.to_string(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::testing::{completed, failed, now, running, step};
+
+    #[test]
+    fn jobs_are_listed_without_borders() {
+        let listed = [running(), completed(), failed()].map(JobSummary::from);
+        insta::assert_snapshot!(jobs(&listed, now(), Style::PLAIN), @"
+        JOB                         KIND   STATUS               ATTEMPT  PROGRESS  AGE  LABELS
+        01KA3V8J5T0000000000000000  graph  ● running · parsing  1/3      120/400    9s  env=prod team=search
+        01KA3V8J5T0000000000000000  graph  ✓ completed          1/3                 9s  env=prod team=search
+        01KA3V8J5T0000000000000000  graph  ✗ failed             3/3                 9s  env=prod team=search
+        ");
+    }
+
+    #[test]
+    fn queues_show_whether_they_are_paused() {
+        let queue = |name: &str, paused| Queue {
+            name: name.to_owned(),
+            paused,
+            pending: 120,
+            running: 4,
+            oldest_due_at: Some("2026-11-15T07:59:30.000Z".into()),
+        };
+        let listed = [queue("default", false), queue("slow", true)];
+        insta::assert_snapshot!(queues(&listed, now(), Style::PLAIN), @"
+        QUEUE    STATE   PENDING  RUNNING  OLDEST DUE
+        default  open        120        4         39s
+        slow     paused      120        4         39s
+        ");
+    }
+
+    #[test]
+    fn kinds_show_their_defaults() {
+        let kind = Kind {
+            name: "demo".to_owned(),
+            queue: "default".to_owned(),
+            max_attempts: 3,
+            timeout: "1h".parse().ok(),
+            concurrency: None,
+        };
+        insta::assert_snapshot!(kinds(&[kind], Style::PLAIN), @"
+        KIND  QUEUE    ATTEMPTS  TIMEOUT  AT ONCE
+        demo  default         3  1h           any
+        ");
+    }
+
+    #[test]
+    fn steps_show_what_they_returned_in_part() {
+        let listed =
+            [step("extract", r#"{"pages":3}"#), step("index", &format!("[{}0]", "1,".repeat(50)))];
+        insta::assert_snapshot!(steps(&listed, Style::PLAIN), @r#"
+        STEP     ATTEMPT  TOOK  OUTPUT
+        extract        1  1.5s  {"pages":3}
+        index          1  1.5s  [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1…
+        "#);
+    }
+}

@@ -1,0 +1,319 @@
+//! Whole commands against a server that answers from a table: what is printed where, and the exit
+//! code.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use clap::CommandFactory as _;
+use clap::Parser as _;
+use longhaul_client::wire::{Job, JobList, JobSummary};
+
+use super::testing::{
+    Captured, completed, failed, pending, run_against, run_against_nobody, running,
+};
+use super::{Cli, Exit};
+
+type Route = (&'static str, StatusCode, &'static str, String);
+
+/// A server that knows these answers and writes down what it was asked.
+struct Fake {
+    address: String,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+type Shared = (Arc<Vec<Route>>, Arc<Mutex<Vec<String>>>);
+
+impl Fake {
+    async fn start(routes: Vec<Route>) -> Self {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let state: Shared = (Arc::new(routes), Arc::clone(&asked));
+        let app = Router::new().fallback(answer).with_state(state);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        Self { address, asked }
+    }
+
+    async fn run(&self, args: &[&str]) -> Captured {
+        run_against(&self.address, args).await
+    }
+
+    fn asked(&self) -> String {
+        self.asked.lock().unwrap().join("\n")
+    }
+}
+
+async fn answer(
+    State((routes, asked)): State<Shared>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let call = format!("{method} {uri}");
+    let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok()).unwrap_or("-");
+    let body = String::from_utf8_lossy(&body);
+    asked.lock().unwrap().push(format!("{call} key={key} {body}").trim_end().to_owned());
+    match routes.iter().find(|(route, ..)| *route == call) {
+        Some((_, status, content_type, body)) => {
+            (*status, [(header::CONTENT_TYPE, *content_type)], body.clone()).into_response()
+        }
+        None => (StatusCode::IM_A_TEAPOT, call).into_response(),
+    }
+}
+
+fn json(call: &'static str, value: &impl serde::Serialize) -> Route {
+    (call, StatusCode::OK, "application/json", serde_json::to_string(value).unwrap())
+}
+
+fn refusal(call: &'static str, status: StatusCode, code: &str, detail: &str) -> Route {
+    let body = serde_json::json!({
+        "type": "about:blank", "title": "", "status": status.as_u16(), "detail": detail,
+        "code": code, "requestId": "r1",
+    });
+    (call, status, "application/problem+json", body.to_string())
+}
+
+fn events(jobs: &[Job]) -> Route {
+    let frame = |job: &Job| {
+        format!(
+            "event: job\nid: {}\ndata: {}\n\n",
+            job.version,
+            serde_json::to_string(job).unwrap()
+        )
+    };
+    let body = jobs.iter().map(frame).collect();
+    (EVENTS, StatusCode::OK, "text/event-stream", body)
+}
+
+const ID: &str = "01KA3V8J5T0000000000000000";
+const SUBMIT: &str = "POST /v1/jobs";
+const GET: &str = "GET /v1/jobs/01KA3V8J5T0000000000000000";
+const EVENTS: &str = "GET /v1/jobs/01KA3V8J5T0000000000000000/events";
+
+#[test]
+fn the_arguments_do_not_contradict_each_other() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn global_flags_stand_before_or_after_the_command() {
+    for args in
+        [["longhaul", "--server", "http://h", "list"], ["longhaul", "list", "--server", "http://h"]]
+    {
+        let cli = Cli::try_parse_from(args).unwrap();
+        assert_eq!(cli.global.server.as_deref(), Some("http://h"));
+    }
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    for args in [
+        &["longhaul", "get"][..],
+        &["longhaul", "submit", "demo", "--delay", "soon"],
+        &["longhaul", "submit", "demo", "--delay", "1s", "--run-at", "2026-11-15T08:00:00Z"],
+        &["longhaul", "list", "--status", "done"],
+        &["longhaul", "submit", "demo", "--label", "x"],
+    ] {
+        let error = Cli::try_parse_from(args).unwrap_err();
+        assert_eq!(error.exit_code(), i32::from(Exit::Usage.code()), "{args:?}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_there_exits_with_3_and_says_what_to_do() {
+    let Captured { exit, out, err } = run_against_nobody(&["kinds"]).await;
+    assert_eq!((exit, out.as_str()), (Exit::Server, ""));
+    insta::assert_snapshot!(err, @"
+    error: cannot reach http://127.0.0.1:1: Connection refused
+     hint: is `longhaul serve` running? --server or LONGHAUL_SERVER names another address
+    ");
+}
+
+#[tokio::test]
+async fn errors_are_json_when_asked_for() {
+    let Captured { exit, err, .. } = run_against_nobody(&["kinds", "--json"]).await;
+    assert_eq!(exit, Exit::Server);
+    insta::assert_snapshot!(err, @r#"{"error":{"code":"unreachable","hint":"is `longhaul serve` running? --server or LONGHAUL_SERVER names another address","message":"cannot reach http://127.0.0.1:1: Connection refused","problem":null}}"#);
+}
+
+#[tokio::test]
+async fn broken_input_never_reaches_the_server() {
+    let Captured { exit, err, .. } = run_against_nobody(&["submit", "demo", "{steps: 3}"]).await;
+    assert_eq!(exit, Exit::Usage);
+    insta::assert_snapshot!(err, @r#"
+    error: the input is not valid JSON: key must be a string at line 1 column 2
+      {steps: 3}
+       ^
+     hint: quote JSON for the shell, like '{"steps": 3}'
+    "#);
+}
+
+#[tokio::test]
+async fn submit_prints_the_id_alone_and_sends_what_was_said() {
+    let server = Fake::start(vec![json(SUBMIT, &pending())]).await;
+    let args = ["submit", "graph", r#"{"z":1,"a":2}"#, "--key", "k", "--label", "a=b"];
+    let Captured { exit, out, err } = server.run(&args).await;
+    assert_eq!((exit, out.trim(), err.as_str()), (Exit::Done, ID, ""));
+    insta::assert_snapshot!(server.asked(), @r#"POST /v1/jobs key=k {"kind":"graph","input":{"z":1,"a":2},"labels":{"a":"b"}}"#);
+}
+
+#[tokio::test]
+async fn submit_without_a_key_makes_one() {
+    let server = Fake::start(vec![json(SUBMIT, &pending())]).await;
+    server.run(&["submit", "graph"]).await;
+    server.run(&["submit", "graph"]).await;
+    let asked = server.asked();
+    let keys: Vec<_> = asked.split("key=").skip(1).map(|rest| &rest[..26]).collect();
+    assert_ne!(keys[0], keys[1], "{asked}");
+}
+
+#[tokio::test]
+async fn waiting_tells_each_change_and_prints_the_result() {
+    let changes = events(&[running(), completed()]);
+    let server = Fake::start(vec![json(SUBMIT, &pending()), changes]).await;
+    let Captured { exit, out, err } = server.run(&["submit", "graph", "--wait"]).await;
+    assert_eq!(exit, Exit::Done);
+    insta::assert_snapshot!(out, @r#"
+    {
+      "nodes": 42,
+      "languages": [
+        "rust"
+      ]
+    }
+    "#);
+    insta::assert_snapshot!(err, @"
+    08:00:09Z  ○ pending
+    08:00:09Z  ● running    attempt 1/3  parsing  120/400  src/lib.rs
+    ✓ graph 01KA3V8J5T0000000000000000 completed in 4.2s
+    ");
+}
+
+#[tokio::test]
+async fn waiting_for_a_job_that_fails_exits_with_1() {
+    let server = Fake::start(vec![json(SUBMIT, &pending()), events(&[failed()])]).await;
+    let Captured { exit, out, err } = server.run(&["submit", "graph", "--wait"]).await;
+    assert_eq!((exit.code(), out.as_str()), (1, ""));
+    let err = err.replace(&server.address, "SERVER");
+    insta::assert_snapshot!(err, @"
+    08:00:09Z  ○ pending
+    ✗ graph 01KA3V8J5T0000000000000000 failed in 4.2s · attempt 3 of 3
+      the worker stopped renewing its lease (worker-lost)
+      go on from its last finished step: longhaul resume 01KA3V8J5T0000000000000000 --server SERVER
+    ");
+}
+
+#[tokio::test]
+async fn waiting_with_json_prints_the_final_job_and_nothing_else() {
+    let server = Fake::start(vec![json(SUBMIT, &pending()), events(&[running(), failed()])]).await;
+    let Captured { exit, out, err } = server.run(&["submit", "graph", "--wait", "--json"]).await;
+    assert_eq!((exit, err.as_str()), (Exit::JobFailed, ""));
+    assert_eq!(serde_json::from_str::<Job>(&out).unwrap(), failed());
+}
+
+#[tokio::test]
+async fn watch_prints_a_line_for_each_change() {
+    let server = Fake::start(vec![json(GET, &pending()), events(&[running(), failed()])]).await;
+    let Captured { exit, out, err } = server.run(&["watch", ID]).await;
+    assert_eq!((exit, err.as_str()), (Exit::JobFailed, ""));
+    insta::assert_snapshot!(out, @"
+    08:00:09Z  ○ pending
+    08:00:09Z  ● running    attempt 1/3  parsing  120/400  src/lib.rs
+    08:00:09Z  ✗ failed     in 4.2s  the worker stopped renewing its lease
+    ");
+
+    let Captured { out, .. } = server.run(&["watch", ID, "--json"]).await;
+    let versions: Vec<_> =
+        out.lines().map(|line| serde_json::from_str::<Job>(line).unwrap().version).collect();
+    assert_eq!(versions, [1, 4, 7]);
+}
+
+#[tokio::test]
+async fn result_prints_the_result_alone() {
+    let server = Fake::start(vec![json(GET, &completed())]).await;
+    let Captured { exit, out, err } = server.run(&["result", ID, "--json"]).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""));
+    assert_eq!(out, "{\"nodes\":42,\"languages\":[\"rust\"]}\n");
+}
+
+#[tokio::test]
+async fn result_of_a_job_that_goes_on_is_an_error_that_offers_to_wait() {
+    let server = Fake::start(vec![json(GET, &running())]).await;
+    let Captured { exit, out, err } = server.run(&["result", ID]).await;
+    assert_eq!((exit, out.as_str()), (Exit::Server, ""));
+    insta::assert_snapshot!(err, @"
+    error: job 01KA3V8J5T0000000000000000 is running, not finished yet
+     hint: `longhaul result 01KA3V8J5T0000000000000000 --wait` waits for it
+    ");
+}
+
+#[tokio::test]
+async fn one_refused_job_does_not_keep_the_others_from_being_cancelled() {
+    let cancelling = Job { phase: Some("cancelling".to_owned()), ..running() };
+    let server = Fake::start(vec![
+        refusal(
+            "POST /v1/jobs/X/cancel",
+            StatusCode::NOT_FOUND,
+            "job-not-found",
+            "There is no job X.",
+        ),
+        json("POST /v1/jobs/01KA3V8J5T0000000000000000/cancel", &cancelling),
+    ])
+    .await;
+    let Captured { exit, out, err } = server.run(&["cancel", "X", ID]).await;
+    assert_eq!(exit, Exit::Server);
+    insta::assert_snapshot!(out, @"01KA3V8J5T0000000000000000  ● running · cancelling");
+    insta::assert_snapshot!(err, @"
+    error: There is no job X. (404 job-not-found)
+     hint: `longhaul list` shows the jobs that there are
+    ");
+}
+
+#[tokio::test]
+async fn list_passes_its_filters_on() {
+    let list = JobList { jobs: vec![JobSummary::from(running())], next_cursor: Some("c".into()) };
+    let call = "GET /v1/jobs?status=running%2Cfailed&limit=20&label.team=search";
+    let server = Fake::start(vec![json(call, &list)]).await;
+    let args = ["list", "--status", "running,failed", "--label", "team=search"];
+    let Captured { exit, out, err } = server.run(&args).await;
+    assert_eq!(exit, Exit::Done, "{err}");
+    insta::assert_snapshot!(out, @"
+    JOB                         KIND   STATUS               ATTEMPT  PROGRESS  AGE  LABELS
+    01KA3V8J5T0000000000000000  graph  ● running · parsing  1/3      120/400    9s  env=prod team=search
+    ");
+    insta::assert_snapshot!(err, @"there are more: --cursor c");
+}
+
+#[tokio::test]
+async fn completions_name_every_command() {
+    let Captured { exit, out, .. } = run_against_nobody(&["completions", "bash"]).await;
+    assert_eq!(exit, Exit::Done);
+    for command in Cli::command().get_subcommands() {
+        assert!(out.contains(command.get_name()), "{}", command.get_name());
+    }
+}
+
+#[tokio::test]
+async fn benchmark_of_nothing_is_a_usage_error() {
+    for flag in ["--jobs", "--concurrency"] {
+        let Captured { exit, err, .. } = run_against_nobody(&["bench", "submit", flag, "0"]).await;
+        assert_eq!((exit, err.contains("above zero")), (super::Exit::Usage, true), "{err}");
+    }
+}
+
+/// `serve` waited for ever for a handler that never yields.
+#[test]
+fn work_that_never_ends_does_not_keep_the_process() {
+    let (_held, forever) = std::sync::mpsc::channel::<()>();
+    let ended = super::block_on(async move {
+        tokio::spawn(async move { forever.recv() });
+        tokio::task::spawn_blocking(std::thread::park);
+        tokio::task::yield_now().await;
+        Ok(7)
+    });
+    assert_eq!(ended.unwrap(), 7);
+}
