@@ -1,0 +1,9 @@
+mod health;
+mod jobs;
+mod kinds;
+mod metrics;
+mod openapi;
+mod outage;
+mod pages;
+mod problems;
+mod queues;

@@ -1,0 +1,24 @@
+use axum::http::StatusCode;
+
+use crate::support::Server;
+
+#[tokio::test]
+async fn working_server_lives_and_is_ready() {
+    let server = Server::start().await;
+    for path in ["/livez", "/readyz", "/healthz"] {
+        assert_eq!(server.get(path).send().await.status, StatusCode::OK, "{path}");
+    }
+    let health = server.get("/healthz").send().await.json();
+    assert_eq!((&health["status"], &health["replica"]), (&"ok".into(), &"test".into()));
+}
+
+#[tokio::test]
+async fn stopping_server_lives_and_is_not_ready() {
+    let server = Server::start().await;
+    server.state.stop.cancel();
+    assert_eq!(server.get("/livez").send().await.status, StatusCode::OK);
+    for path in ["/readyz", "/healthz"] {
+        let answer = server.get(path).send().await;
+        assert_eq!(answer.problem(), (503, "unavailable".to_owned()), "{path}");
+    }
+}

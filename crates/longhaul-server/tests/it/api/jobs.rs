@@ -1,0 +1,10 @@
+mod batch;
+mod bulk;
+mod control;
+mod events;
+mod get;
+mod idempotency;
+mod list;
+mod prefer;
+mod submit;
+mod trail;

@@ -1,0 +1,83 @@
+use axum::http::StatusCode;
+use serde_json::json;
+
+use crate::support::{Server, tidy};
+
+#[tokio::test]
+async fn each_job_of_a_batch_is_accepted_or_refused_on_its_own() {
+    let server = Server::start().await;
+    let body = json!({"jobs": [
+        {"kind": "gated", "input": 1, "idempotencyKey": "a"},
+        {"kind": "nothing", "input": 1},
+        {"kind": "gated", "input": 1, "idempotencyKey": "a"},
+        {"kind": "gated", "input": 2, "idempotencyKey": "a"},
+        {"kind": "gated", "input": 1, "idempotencyKey": "two words"},
+        {"kind": "gated"},
+        7,
+    ]});
+    let answer = server.post("/v1/jobs/batch").json(body).send().await;
+    assert_eq!(answer.status, StatusCode::OK);
+    let answers = answer.json();
+    let codes: Vec<&str> = answers
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|answer| answer["code"].as_str().unwrap_or("accepted"))
+        .collect();
+    assert_eq!(
+        codes,
+        [
+            "accepted",
+            "unknown-kind",
+            "accepted",
+            "idempotency-key-reused",
+            "idempotency-key-invalid",
+            "validation",
+            "invalid-json",
+        ]
+    );
+    assert_eq!(answers[0]["jobId"], answers[2]["jobId"]);
+    insta::assert_json_snapshot!(tidy(answers[1].clone()), @r#"
+    {
+      "code": "unknown-kind",
+      "detail": "there is no kind \"nothing\"; known: echo, fails, gated, steps",
+      "requestId": "[id]",
+      "status": 422,
+      "title": "There is no such kind",
+      "type": "/problems/unknown-kind"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn batch_over_its_limit_is_refused_whole() {
+    let server = Server::start().await;
+    let jobs = vec![json!({"kind": "echo", "input": 1}); 1001];
+    let answer = server.post("/v1/jobs/batch").json(json!({"jobs": jobs})).send().await;
+    assert_eq!(answer.problem(), (422, "validation".to_owned()));
+    let list = server.get("/v1/jobs").send().await.json();
+    assert_eq!(list["jobs"], json!([]));
+}
+
+#[tokio::test]
+async fn thousand_jobs_are_one_batch() {
+    let server = Server::start().await;
+    let jobs = vec![json!({"kind": "echo", "input": 1, "delay": "1h"}); 1000];
+    let answer = server.post("/v1/jobs/batch").json(json!({"jobs": jobs})).send().await;
+    assert_eq!(answer.json().as_array().unwrap().len(), 1000);
+}
+
+#[tokio::test]
+async fn empty_batch_is_an_empty_list() {
+    let server = Server::start().await;
+    let answer = server.post("/v1/jobs/batch").json(json!({"jobs": []})).send().await;
+    assert_eq!((answer.status, answer.json()), (StatusCode::OK, json!([])));
+}
+
+#[tokio::test]
+async fn one_key_cannot_stand_for_many_jobs() {
+    let server = Server::start().await;
+    let ask = server.post("/v1/jobs/batch").header("idempotency-key", "k");
+    let answer = ask.json(json!({"jobs": []})).send().await;
+    assert_eq!(answer.problem(), (400, "idempotency-key-invalid".to_owned()));
+}

@@ -1,0 +1,285 @@
+use axum::body::Body;
+use axum::http::StatusCode;
+use serde_json::json;
+
+use crate::support::{Server, tidy, url};
+
+#[tokio::test]
+async fn submission_is_accepted_with_where_and_when_to_ask() {
+    let server = Server::start().await;
+    let answer =
+        server.post("/v1/jobs").json(json!({"kind": "gated", "input": {"n": 1}})).send().await;
+    assert_eq!(answer.status, StatusCode::ACCEPTED);
+    let job = answer.json();
+    assert_eq!(answer.header("location"), Some(url(&job)));
+    assert_eq!(answer.header("retry-after"), Some("10"));
+    assert_eq!(answer.header("etag"), Some("\"1\""));
+    assert!(answer.header("x-request-id").is_some());
+    insta::assert_json_snapshot!(tidy(job), @r#"
+    {
+      "artifacts": [],
+      "attempt": 0,
+      "completedAt": null,
+      "createdAt": "[time]",
+      "error": null,
+      "eventsUrl": "/v1/jobs/[id]/events",
+      "expiresAt": null,
+      "forkedFrom": null,
+      "idempotencyKey": null,
+      "jobId": "[id]",
+      "kind": "gated",
+      "labels": {},
+      "maxAttempts": 3,
+      "parentId": null,
+      "phase": null,
+      "priority": 0,
+      "progress": null,
+      "queue": "default",
+      "result": null,
+      "retryAfter": 10,
+      "runAt": "[time]",
+      "startedAt": null,
+      "status": "pending",
+      "statusUrl": "/v1/jobs/[id]",
+      "version": 1
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn everything_that_a_submission_may_say_is_kept() {
+    let server = Server::start().await;
+    let answer = server
+        .post("/v1/jobs")
+        .header("idempotency-key", "all")
+        .json(json!({
+            "kind": "echo", "input": {}, "queue": "slow", "priority": -3, "delay": "1h",
+            "maxAttempts": 7, "timeout": "5m", "labels": {"team": "blue"},
+            "retention": {"completed": "2d", "failed": "30d"},
+        }))
+        .send()
+        .await;
+    let job = answer.json();
+    assert_eq!(job["queue"], "slow");
+    assert_eq!(job["priority"], -3);
+    assert_eq!(job["maxAttempts"], 7);
+    assert_eq!(job["labels"], json!({"team": "blue"}));
+    assert_eq!(job["idempotencyKey"], "all");
+    assert!(job["runAt"].as_str() > job["createdAt"].as_str());
+}
+
+#[tokio::test]
+async fn run_at_takes_any_offset_and_is_shown_in_utc() {
+    let server = Server::start().await;
+    let at = "2099-01-01T02:00:00+02:00";
+    let body = json!({"kind": "echo", "input": {}, "runAt": at});
+    let answer = server.post("/v1/jobs").json(body).send().await;
+    assert_eq!(answer.problem(), (422, "validation".to_owned()), "beyond delay_max");
+    let soon = longhaul::Clock::system().now().after(std::time::Duration::from_hours(24));
+    let body = json!({"kind": "echo", "input": {}, "runAt": soon.to_string()});
+    let job = server.post("/v1/jobs").json(body).send().await.json();
+    assert_eq!(job["runAt"], soon.to_string());
+}
+
+#[tokio::test]
+async fn body_of_a_kinds_own_route_is_the_input() {
+    let server = Server::start().await;
+    for input in ["{\"big\":123456789012345678901234567890}", "[1, 2]", "\"text\"", "null"] {
+        let answer = server.post("/v1/kinds/echo/jobs").text(input).send().await;
+        assert_eq!(answer.status, StatusCode::ACCEPTED);
+        let job = answer.json();
+        let stored = server.get(&format!("{}/input", url(&job))).send().await;
+        assert_eq!(stored.text(), input);
+        assert_eq!(stored.header("content-type"), Some("application/json"));
+    }
+}
+
+#[tokio::test]
+async fn input_and_result_keep_their_bytes() {
+    let server = Server::start().await;
+    let body = r#"{"kind":"echo","input":{"z":1,  "a":123456789012345678901234567890.10}}"#;
+    let job = server.post("/v1/jobs").text(body).send().await.json();
+    server.until(&job, |job| job["status"] == "completed").await;
+    for part in ["input", "result"] {
+        let stored = server.get(&format!("{}/{part}", url(&job))).send().await;
+        assert_eq!(stored.text(), r#"{"z":1,  "a":123456789012345678901234567890.10}"#);
+    }
+}
+
+#[tokio::test]
+async fn unknown_kind_is_refused_with_the_known_ones() {
+    let server = Server::start().await;
+    let answer = server.post("/v1/jobs").json(json!({"kind": "ehco", "input": {}})).send().await;
+    assert_eq!(answer.problem(), (422, "unknown-kind".to_owned()));
+    insta::assert_snapshot!(answer.detail(), @r#"there is no kind "ehco"; known: echo, fails, gated, steps"#);
+    let answer = server.post("/v1/kinds/ehco/jobs").text("{}").send().await;
+    assert_eq!(answer.problem(), (422, "unknown-kind".to_owned()));
+}
+
+#[tokio::test]
+async fn what_cannot_be_accepted_is_refused_with_a_reason() {
+    let server = Server::start().await;
+    let deep = format!(r#"{{"kind":"echo","input":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+    let cases = [
+        r#"{"kind":"echo","input":{},"maxAttemps":3}"#,
+        r#"{"kind":"echo","input":{},"runAt":"2026-01-01T00:00:00Z","delay":"5s"}"#,
+        r#"{"kind":"echo","input":{},"runAt":"tomorrow"}"#,
+        r#"{"kind":"echo","input":{},"delay":"soon"}"#,
+        r#"{"kind":"echo","input":{},"timeout":"0s"}"#,
+        r#"{"kind":"echo","input":{},"maxAttempts":0}"#,
+        r#"{"kind":"echo","input":{},"priority":101}"#,
+        r#"{"kind":"echo","input":{},"queue":"a/b"}"#,
+        r#"{"kind":"echo","input":{"a":1,"a":2}}"#,
+        r#"{"kind":"echo"}"#,
+        r#"["echo",{}]"#,
+        r#"{"kind":"echo","#,
+        "",
+        &deep,
+    ];
+    let mut refusals = Vec::new();
+    for case in cases {
+        let answer = server.post("/v1/jobs").text(case.to_owned()).send().await;
+        let (status, code) = answer.problem();
+        refusals.push(format!("{status} {code}: {}", answer.detail()));
+    }
+    insta::assert_snapshot!(refusals.join("\n"), @r#"
+    422 validation: there is no field "maxAttemps"; did you mean "maxAttempts"? Known: kind, input, queue, priority, runAt, delay, maxAttempts, timeout, labels, retention
+    422 validation: give runAt or delay, not both
+    422 validation: runAt "tomorrow" is not an RFC 3339 instant
+    422 validation: "soon" is not a duration: whole numbers with units are, like "15s" or "1h30m" at line 1 column 41
+    422 validation: the timeout must be longer than zero
+    422 validation: maxAttempts must be at least 1
+    422 validation: the priority is over the limit: 101, at most 100 (priority_max)
+    422 validation: "a/b" is not a name: use a letter or digit, then up to 63 letters, digits, '.', '_' or '-'
+    400 invalid-json: an object in the body has the key "a" twice
+    422 validation: missing field `input` at line 1 column 15
+    400 invalid-json: the body must be a JSON object
+    400 invalid-json: EOF while parsing a value at line 1 column 15
+    400 invalid-json: the body must be a JSON object
+    400 invalid-json: the input: nested deeper than 128 levels
+    "#);
+    assert_eq!(server.runs(), 0);
+}
+
+#[tokio::test]
+async fn other_content_types_are_415() {
+    let server = Server::start().await;
+    for path in ["/v1/jobs", "/v1/kinds/echo/jobs", "/v1/jobs/batch", "/v1/jobs/cancel"] {
+        for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
+            let answer = server.post(path).header("content-type", kind).bare("{}").send().await;
+            assert_eq!(
+                answer.problem(),
+                (415, "unsupported-media-type".to_owned()),
+                "{path} {kind}"
+            );
+        }
+        let answer = server.post(path).bare("{}").send().await;
+        assert_eq!(answer.problem(), (415, "unsupported-media-type".to_owned()), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn input_over_its_limit_is_413() {
+    let server = Server::start().await;
+    let limit = server.state.engine.limits().input_bytes_max;
+    for bytes in [limit + 1, limit + 1024 * 1024] {
+        let input = format!("\"{}\"", "x".repeat(bytes - 2));
+        let answer = server.post("/v1/kinds/echo/jobs").text(input).send().await;
+        assert_eq!(answer.problem(), (413, "payload-too-large".to_owned()));
+    }
+    let input = format!("\"{}\"", "x".repeat(limit - 2));
+    let answer = server.post("/v1/kinds/echo/jobs").text(input).send().await;
+    assert_eq!(answer.status, StatusCode::ACCEPTED);
+}
+
+#[tokio::test]
+async fn body_that_is_not_utf8_is_400() {
+    let server = Server::start().await;
+    let answer = server.post("/v1/jobs").text(&b"{\"kind\":\"\xff\"}"[..]).send().await;
+    assert_eq!(answer.problem(), (400, "invalid-json".to_owned()));
+    assert_eq!(answer.detail(), "the body is not UTF-8 at byte 9");
+}
+
+#[tokio::test]
+async fn run_that_fails_is_not_an_http_error() {
+    let server = Server::start().await;
+    let body = json!({"kind": "fails", "input": {}});
+    let answer = server.post("/v1/jobs?mode=sync").json(body).send().await;
+    assert_eq!(answer.status, StatusCode::OK);
+    let job = answer.json();
+    assert_eq!(answer.header("retry-after"), None);
+    assert_eq!((&job["status"], &job["retryAfter"]), (&json!("failed"), &json!(null)));
+    insta::assert_json_snapshot!(job["error"], @r#"
+    {
+      "attempt": 1,
+      "code": "cheese",
+      "message": "the disk is made of cheese",
+      "retryable": false
+    }
+    "#);
+}
+
+/// A body that fails the test when it is read.
+fn unread() -> Body {
+    let touched = async { panic!("the body was read") as Result<&str, std::io::Error> };
+    Body::from_stream(futures_util::stream::once(touched))
+}
+
+#[tokio::test]
+async fn body_that_says_it_is_too_large_is_refused_unread() {
+    let server = Server::start().await;
+    for path in ["/v1/jobs", "/v1/jobs/batch", "/v1/jobs/purge"] {
+        let ask = server.post(path).header("content-length", "99999999999").text(unread());
+        assert_eq!(ask.send().await.problem(), (413, "payload-too-large".to_owned()), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn compressed_body_is_refused_unread() {
+    let server = Server::start().await;
+    let ask = server.post("/v1/jobs").header("content-encoding", "gzip").text(unread());
+    assert_eq!(ask.send().await.problem(), (415, "unsupported-media-type".to_owned()));
+    let plain = server.post("/v1/jobs").header("content-encoding", "identity");
+    let answer = plain.json(json!({"kind": "echo", "input": 1})).send().await;
+    assert_eq!(answer.status, StatusCode::ACCEPTED);
+}
+
+#[tokio::test]
+async fn key_that_stands_twice_is_refused_at_any_depth() {
+    let server = Server::start().await;
+    let fork = format!("{}/fork", url(&server.run("echo", json!(1)).await));
+    for (path, body) in [
+        ("/v1/jobs", r#"{"kind":"echo","input":1,"labels":{"twin":"1","twin":"2"}}"#),
+        ("/v1/jobs", r#"{"kind":"echo","input":[{"twin":1e400,"twin":2}]}"#),
+        ("/v1/jobs", r#"{"kind":"echo","input":1,"twin":1,"twin":2}"#),
+        ("/v1/kinds/echo/jobs", r#"{"twin":1,"twin":2}"#),
+        ("/v1/jobs/cancel", r#"{"filter":{"twin":"failed","twin":"pending"}}"#),
+        (fork.as_str(), r#"{"twin":1,"twin":2}"#),
+    ] {
+        let answer = server.post(path).text(body).send().await;
+        assert_eq!(answer.problem(), (400, "invalid-json".to_owned()), "{body}");
+        assert!(answer.detail().contains("\"twin\" twice"), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn key_that_stands_twice_refuses_only_its_part_of_a_batch() {
+    let server = Server::start().await;
+    let body =
+        r#"{"jobs":[{"kind":"echo","input":{"a":1,"a":2}},{"kind":"echo","input":{"a":1}}]}"#;
+    let answers = server.post("/v1/jobs/batch").text(body).send().await.json();
+    assert_eq!(answers[0]["code"], "invalid-json", "{answers}");
+    assert_eq!(answers[1]["kind"], "echo", "{answers}");
+    let outer = server.post("/v1/jobs/batch").text(r#"{"jobs":[],"jobs":[]}"#).send().await;
+    assert_eq!(outer.problem(), (400, "invalid-json".to_owned()));
+}
+
+#[tokio::test]
+async fn null_is_as_good_as_left_out() {
+    let server = Server::start().await;
+    let body = json!({"kind": "echo", "input": 1, "labels": null, "queue": null, "delay": null});
+    let answer = server.post("/v1/jobs").json(body.clone()).send().await;
+    assert_eq!(answer.json()["labels"], json!({}), "{answer:?}");
+    let batch = server.post("/v1/jobs/batch").json(json!({"jobs": [body]})).send().await;
+    assert_eq!(batch.json()[0]["labels"], json!({}), "{batch:?}");
+}

@@ -1,0 +1,19 @@
+use crate::support::Server;
+
+#[tokio::test]
+async fn kinds_are_listed_by_name() {
+    let server = Server::start().await;
+    let kinds = server.get("/v1/kinds").send().await.json();
+    insta::assert_json_snapshot!(kinds["kinds"][0], @r#"
+    {
+      "concurrency": null,
+      "maxAttempts": 3,
+      "name": "echo",
+      "queue": "default",
+      "timeout": "30m"
+    }
+    "#);
+    let names =
+        kinds["kinds"].as_array().unwrap().iter().map(|kind| kind["name"].as_str().unwrap());
+    assert_eq!(names.collect::<Vec<_>>(), ["echo", "fails", "gated", "steps"]);
+}

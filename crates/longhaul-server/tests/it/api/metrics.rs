@@ -1,0 +1,39 @@
+use axum::http::Method;
+use serde_json::json;
+
+use crate::support::Server;
+
+#[tokio::test]
+async fn requests_and_queues_are_measured_by_route() {
+    let server = Server::start().await;
+    let body = json!({"kind": "gated", "input": 1, "queue": "metered", "delay": "1h"});
+    let job = server.post("/v1/jobs").json(body).send().await.json();
+    server.get(job["statusUrl"].as_str().unwrap()).send().await;
+    server.get("/nowhere").send().await;
+    let answer = server.get("/metrics").send().await;
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let text = answer.text();
+    for line in [
+        r#"longhaul_http_request_seconds_count{method="POST",route="/v1/jobs",status="202"}"#,
+        r#"longhaul_http_request_seconds_bucket{method="GET",route="/v1/jobs/{id}",status="200",le="0.001"}"#,
+        r#"longhaul_http_request_seconds_count{method="GET",route="none",status="404"}"#,
+        r#"longhaul_queue_jobs{queue="metered",status="pending"} 1"#,
+        r#"longhaul_queue_paused{queue="metered"} 0"#,
+        "longhaul_jobs_running ",
+    ] {
+        assert!(text.contains(line), "{line} is missing in\n{text}");
+    }
+    assert!(!text.contains(job["jobId"].as_str().unwrap()), "ids make a series per job");
+}
+
+#[tokio::test]
+async fn methods_that_nobody_knows_share_a_series() {
+    let server = Server::start().await;
+    for word in ["BREW", "X-1"] {
+        server.ask(Method::from_bytes(word.as_bytes()).unwrap(), "/healthz").send().await;
+    }
+    let answer = server.get("/metrics").send().await;
+    let text = answer.text();
+    assert!(text.contains(r#"method="other""#), "{text}");
+    assert!(!text.contains("BREW") && !text.contains("X-1"), "{text}");
+}

@@ -1,0 +1,97 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use longhaul::job::Json;
+use longhaul::store::faulty::{Fault, FaultPlan, Faulty};
+use longhaul::store::sqlite::SqliteStore;
+use longhaul::{Clock, Ctx, Engine, JobError};
+use serde_json::json;
+
+use crate::support::Server;
+
+type Store = Arc<Faulty<SqliteStore>>;
+
+/// A server that runs no jobs, and a hold on what its store does.
+async fn start() -> (Server, Store) {
+    let clock = Clock::system();
+    let inner = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
+    let store = Arc::new(Faulty::new(inner, FaultPlan::none()));
+    let engine = Engine::builder()
+        .clock(clock)
+        .store(Arc::clone(&store) as _)
+        .concurrency(0)
+        .sweep_every(Duration::from_hours(1))
+        .kind("echo", |_: Ctx, input: Json| async { Ok::<_, JobError>(input) })
+        .start()
+        .await
+        .unwrap();
+    (Server::with(|state| state.engine = engine).await, store)
+}
+
+fn everything_fails() -> FaultPlan {
+    FaultPlan::seeded(0, 1_000)
+}
+
+#[tokio::test]
+async fn store_out_of_reach_is_503_with_when_to_try_again() {
+    let (server, store) = start().await;
+    let job = server.submit("echo", json!(1)).await;
+    let url = job["statusUrl"].as_str().unwrap();
+    store.follow(everything_fails());
+    for ask in [
+        server.post("/v1/jobs").json(json!({"kind": "echo", "input": 1})),
+        server.get(url),
+        server.get(&format!("{url}/events")),
+        server.get("/v1/jobs"),
+        server.post(&format!("{url}/cancel")),
+        server.get("/v1/queues"),
+        server.get("/"),
+    ] {
+        let answer = ask.send().await;
+        assert_eq!(answer.problem(), (503, "unavailable".to_owned()));
+        assert_eq!(answer.header("retry-after"), Some("1"));
+    }
+    store.follow(FaultPlan::none());
+    assert_eq!(server.get(url).send().await.status, StatusCode::OK, "it heals by itself");
+}
+
+#[tokio::test]
+async fn server_without_its_store_lives_and_shows_metrics_and_is_not_ready() {
+    let (server, store) = start().await;
+    store.follow(everything_fails());
+    assert_eq!(server.get("/livez").send().await.status, StatusCode::OK);
+    assert_eq!(server.get("/metrics").send().await.status, StatusCode::OK);
+    for path in ["/readyz", "/healthz"] {
+        let answer = server.get(path).send().await;
+        assert_eq!(answer.problem(), (503, "unavailable".to_owned()), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn submission_whose_answer_was_lost_is_repeated_without_a_second_job() {
+    let (server, store) = start().await;
+    let body = json!({"kind": "echo", "input": 1});
+    let submit =
+        || server.post("/v1/jobs").header("idempotency-key", "k").json(body.clone()).send();
+    // The engine's own calls may take the fault instead: until ours did.
+    loop {
+        store.fail_next(Fault::AfterCommit);
+        if submit().await.status == StatusCode::SERVICE_UNAVAILABLE {
+            break;
+        }
+    }
+    assert_eq!(submit().await.status, StatusCode::ACCEPTED);
+    let list = server.get("/v1/jobs").send().await.json();
+    assert_eq!(list["jobs"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn batch_says_for_each_job_that_the_store_is_out_of_reach() {
+    let (server, store) = start().await;
+    store.follow(everything_fails());
+    let body = json!({"jobs": [{"kind": "echo", "input": 1}, {"kind": "nothing", "input": 1}]});
+    let answers = server.post("/v1/jobs/batch").json(body).send().await.json();
+    assert_eq!(answers[0]["code"], "unavailable");
+    assert_eq!(answers[1]["code"], "unknown-kind");
+}

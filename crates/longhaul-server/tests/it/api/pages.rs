@@ -1,0 +1,34 @@
+use serde_json::json;
+
+use crate::support::Server;
+
+#[tokio::test]
+async fn pages_load_nothing_from_elsewhere_and_run_no_script() {
+    let server = Server::start().await;
+    for path in ["/", "/docs"] {
+        let answer = server.get(path).send().await;
+        assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
+        assert!(answer.header("content-security-policy").unwrap().contains("default-src 'none'"));
+        assert!(!answer.text().contains("<script"), "{path}");
+        assert!(!answer.text().contains("://"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn docs_list_every_operation() {
+    let server = Server::start().await;
+    let page = server.get("/docs").send().await;
+    for operation in ["GET /v1/jobs/{id}", "POST /v1/jobs/batch", "DELETE /v1/jobs/{id}"] {
+        assert!(page.text().contains(operation), "{operation}");
+    }
+}
+
+#[tokio::test]
+async fn what_jobs_say_is_escaped_in_the_overview() {
+    let server = Server::start().await;
+    let job = server.run("fails", json!("<b>bold</b>")).await;
+    let page = server.get("/").send().await;
+    assert!(page.text().contains(job["jobId"].as_str().unwrap()));
+    assert!(page.text().contains("the disk is made of cheese"));
+    assert!(!page.text().contains("<b>bold"));
+}

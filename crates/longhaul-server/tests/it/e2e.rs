@@ -1,0 +1,19 @@
+//! The real binary, started as an operator starts it and broken from outside.
+//!
+//! No test asserts a time. Each waits for what an outsider can see: an answer, an event, a line, the
+//! end of a stream or of a process; what never comes hangs, and the runner ends it.
+
+mod cli;
+mod damage;
+mod home;
+mod http;
+mod kill;
+mod logs;
+#[cfg(target_os = "linux")]
+mod orphans;
+mod readme;
+mod redact;
+mod signals;
+mod sockets;
+mod submit;
+mod watch;

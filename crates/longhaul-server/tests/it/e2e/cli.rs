@@ -1,0 +1,311 @@
+//! The command line against a real server.
+
+use std::process::Stdio;
+
+use longhaul_client::wire::{Job, Status};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::Command;
+
+use super::home::{Home, LONGHAUL, Ran, ran};
+use super::redact::redact;
+use super::submit::{end, submit, until};
+use super::watch::{legal_history, saw_all};
+
+/// `longhaul` with these arguments, for the server of this home.
+fn command(home: &Home, args: &[&str]) -> Command {
+    let mut command = home.command(LONGHAUL);
+    command.args(args).env("LONGHAUL_SERVER", home.url()).stdin(Stdio::null());
+    command
+}
+
+async fn run(home: &Home, args: &[&str]) -> Ran {
+    ran(command(home, args)).await.unwrap()
+}
+
+/// Runs it and returns its output, which must be all that there is.
+async fn out(home: &Home, args: &[&str]) -> String {
+    let ran = run(home, args).await;
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{args:?}: {ran:?}");
+    ran.out
+}
+
+/// What people see: stdout, then stderr.
+fn shown(home: &Home, ran: &Ran) -> String {
+    redact(&format!("{}{}", ran.out, ran.err)).replace(&home.url(), "SERVER")
+}
+
+#[tokio::test]
+async fn exit_codes_tell_done_failed_usage_and_refused_apart() {
+    let home = Home::new();
+    let server = home.start().await;
+    let done = run(&home, &["submit", "demo", r#"{"result": [1, 2]}"#, "--wait"]).await;
+    assert_eq!((done.code, done.out.as_str()), (Some(0), "[\n  1,\n  2\n]\n"), "{done:?}");
+    let failing = ["submit", "demo", r#"{"fail": "no luck"}"#, "--max-attempts", "1", "--wait"];
+    let failed = run(&home, &failing).await;
+    assert_eq!((failed.code, failed.out.as_str()), (Some(1), ""), "{failed:?}");
+    assert!(failed.err.contains("no luck"), "{failed:?}");
+    assert_eq!(run(&home, &["submit", "demo", "{not json}"]).await.code, Some(2));
+    assert_eq!(run(&home, &["submit"]).await.code, Some(2));
+    let refused = run(&home, &["submit", "no-such-kind"]).await;
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.err.contains("unknown-kind") && refused.err.contains("demo"), "{refused:?}");
+    assert_eq!(run(&home, &["get", "01KA3V8J5T0000000000000000"]).await.code, Some(3));
+    server.sigterm().await;
+    assert_eq!(run(&home, &["list"]).await.code, Some(3));
+}
+
+#[tokio::test]
+async fn every_command_speaks_json_when_asked() {
+    let home = Home::new();
+    let _server = home.start().await;
+    let ask = async |args: &[&str]| -> Vec<Value> {
+        let text = out(&home, &[args, &["--json"]].concat()).await;
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let jobs = ask(&["submit", "demo", r#"{"steps": 2, "result": 7}"#, "--wait"]).await;
+    let done = jobs[0]["jobId"].as_str().unwrap();
+    assert_eq!((jobs.len(), &jobs[0]["status"]), (1, &json!("completed")));
+    assert_eq!(ask(&["get", done]).await[0], jobs[0]);
+    assert_eq!(ask(&["get", done, "--steps"]).await[0]["steps"][1]["name"], "step-2");
+    assert_eq!(ask(&["result", done]).await, [7]);
+    assert_eq!(ask(&["watch", done]).await.last().unwrap()["status"], "completed");
+    assert_eq!(ask(&["list"]).await[0]["jobs"][0]["jobId"], done);
+    assert_eq!(ask(&["kinds"]).await[0]["kinds"][0]["name"], "demo");
+
+    let later = ask(&["submit", "demo", "--delay", "1h", "--label", "team=a"]).await;
+    let later = later[0]["jobId"].as_str().unwrap();
+    assert_eq!(ask(&["list", "--label", "team=a"]).await[0]["jobs"].as_array().unwrap().len(), 1);
+    assert_eq!(ask(&["queues"]).await[0]["queues"][0]["name"], "default");
+    assert_eq!(ask(&["queues", "pause", "default"]).await[0]["paused"], true);
+    assert_eq!(ask(&["queues", "resume", "default"]).await[0]["paused"], false);
+    assert_eq!(ask(&["cancel", later]).await[0]["status"], "cancelled");
+    assert_eq!(ask(&["resume", later]).await[0]["status"], "pending");
+    let fork = &ask(&["fork", done, "--from-step", "step-2"]).await[0];
+    assert_eq!(fork["forkedFrom"], done);
+    let fork = fork["jobId"].as_str().unwrap();
+    assert_eq!(ask(&["result", fork, "--wait"]).await, [7]);
+    assert_eq!(ask(&["purge", done]).await[0], json!({"jobId": done, "purged": true}));
+
+    let gone = run(&home, &["get", done, "--json"]).await;
+    assert_eq!(gone.code, Some(3));
+    let error: Value = serde_json::from_str(&gone.err).unwrap();
+    assert_eq!(error["error"]["problem"]["status"], 410, "{error}");
+}
+
+#[tokio::test]
+async fn people_read_what_became_of_their_jobs() {
+    let home = Home::new();
+    let _server = home.start().await;
+    let see = async |args: &[&str]| shown(&home, &run(&home, args).await);
+
+    insta::assert_snapshot!(see(&["kinds"]).await, @"
+    KIND  QUEUE  ATTEMPTS  TIMEOUT  AT ONCE
+    demo  default  3  [duration]  4
+    ");
+    let args = [
+        "submit",
+        "demo",
+        r#"{"steps": 2, "result": {"n": 1}}"#,
+        "--label",
+        "team=a",
+        "--key",
+        "order-4711",
+        "--wait",
+    ];
+    let waited = see(&args).await;
+    let told: Vec<&str> = waited.lines().filter(|line| !line.contains("running")).collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    {
+      "n": 1
+    }
+    [time]  ○ pending
+    ✓ demo [id] completed in [duration]
+    "#);
+    let done = end(&home.client(), &newest(&home).await).await.job_id;
+    insta::assert_snapshot!(see(&["get", &done, "--steps"]).await, @r#"
+    ✓ completed  demo [id]
+
+      progress  ━━━━━━━━━━━━━━━━━━━━━━━━  2/2  step 2 of 2
+      attempt  1 of 3
+      queue  default
+      labels  team=a
+      key  order-4711
+      created  [duration] ago  [time]
+      started  [duration] ago  [time]
+      finished  [duration] ago  [time]
+      took  [duration]
+      expires  in [duration]  [time]
+
+      result
+    {
+      "n": 1
+    }
+
+    STEP  ATTEMPT  TOOK  OUTPUT
+    step-1  1  [duration]  null
+    step-2  1  [duration]  null
+    "#);
+    insta::assert_snapshot!(see(&["result", &done]).await, @r#"
+    {
+      "n": 1
+    }
+    "#);
+    insta::assert_snapshot!(see(&["list"]).await, @"
+    JOB  KIND  STATUS  ATTEMPT  PROGRESS  AGE  LABELS
+    [id]  demo  ✓ completed  1/3  2/2  [duration]  team=a
+    ");
+    insta::assert_snapshot!(see(&["fork", &done, "--from-step", "nothing"]).await, @r#"error: the job has no finished step "nothing" (422 step-unknown)"#);
+
+    let failing = ["submit", "demo", r#"{"fail": "no luck"}"#, "--max-attempts", "1", "--wait"];
+    let failed = see(&failing).await;
+    let told: Vec<&str> = failed.lines().filter(|line| !line.contains("running")).collect();
+    insta::assert_snapshot!(told.join("\n"), @"
+    [time]  ○ pending
+    ✗ demo [id] failed in [duration]
+      no luck (failed)
+      go on from its last finished step: longhaul resume [id] --server SERVER
+    ");
+    insta::assert_snapshot!(see(&["queues"]).await, @"no queue has unfinished jobs or is paused");
+    let later = out(&home, &["submit", "demo", "--delay", "1h"]).await;
+    insta::assert_snapshot!(see(&["queues"]).await, @"
+    QUEUE  STATE  PENDING  RUNNING  OLDEST DUE
+    default  open  1  0
+    ");
+    insta::assert_snapshot!(see(&["result", later.trim()]).await, @"
+    error: job [id] is pending, not finished yet
+     hint: `longhaul result [id] --wait` waits for it
+    ");
+    insta::assert_snapshot!(see(&["cancel", later.trim()]).await, @"[id]  ⊘ cancelled");
+    insta::assert_snapshot!(see(&["resume", &done]).await, @"
+    error: cannot resume a job that is completed (409 wrong-status)
+     hint: `longhaul get` shows where the job stands
+    ");
+    insta::assert_snapshot!(see(&["purge", &done]).await, @"[id]  purged");
+    insta::assert_snapshot!(see(&["get", &done]).await, @"
+    error: the job was deleted (410 job-gone)
+     hint: it was purged or its retention ended; only its id is remembered
+    ");
+}
+
+async fn newest(home: &Home) -> String {
+    let list = home.client().list(&longhaul_client::ListRequest::default()).await.unwrap();
+    list.jobs[0].job_id.clone()
+}
+
+#[tokio::test]
+async fn watch_goes_on_after_the_server_was_killed() {
+    let home = Home::new();
+    let server = home.start().await;
+    let job = submit(&home.client(), "demo", json!({"steps": 40, "sleep": "20ms"})).await;
+    let mut watching = command(&home, &["watch", &job.job_id, "--json"]);
+    let mut watching = watching.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut seen: Vec<Job> = Vec::new();
+    let mut server = Some(server);
+    while let Some(line) = lines.next_line().await.unwrap() {
+        seen.push(serde_json::from_str(&line).unwrap());
+        if seen.len() == 3
+            && let Some(first) = server.take()
+        {
+            first.kill9().await;
+            server = Some(home.start().await);
+        }
+    }
+    assert_eq!(watching.wait().await.unwrap().code(), Some(0));
+    let history = legal_history(&home, &job.job_id).await;
+    assert_eq!(history.last().unwrap().attempt, 2, "the kill came in the middle");
+    saw_all(&seen, &history);
+    drop(server);
+}
+
+#[tokio::test]
+async fn input_comes_from_the_argument_a_file_or_stdin() {
+    let home = Home::new();
+    let _server = home.start().await;
+    std::fs::write(home.path().join("input.json"), r#"{"result": "from a file"}"#).unwrap();
+    let file = ["submit", "demo", "@input.json", "--wait", "--json"];
+    let job: Value = serde_json::from_str(&out(&home, &file).await).unwrap();
+    assert_eq!(job["result"], "from a file");
+
+    let mut piped = command(&home, &["submit", "demo", "-", "--wait", "--json"]);
+    let mut piped = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = piped.stdin.take().unwrap();
+    stdin.write_all(br#"{"result": "from stdin"}"#).await.unwrap();
+    drop(stdin);
+    let output = piped.wait_with_output().await.unwrap();
+    let job: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(job["result"], "from stdin");
+
+    let none = run(&home, &["submit", "demo", "@nowhere.json"]).await;
+    assert_eq!(none.code, Some(2), "{none:?}");
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_the_wait_and_not_the_job() {
+    let home = Home::new();
+    let _server = home.start().await;
+    let job = submit(&home.client(), "demo", json!({"sleep": "10m"})).await;
+    let mut watching = command(&home, &["watch", &job.job_id]);
+    let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    assert!(lines.next_line().await.unwrap().is_some());
+    let pid = i32::try_from(watching.id().unwrap()).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    // A line may be out before the handler is in: a signal that comes then ends it as well.
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = watching.wait_with_output().await.unwrap();
+    assert!([Some(130), None].contains(&output.status.code()), "{output:?}");
+    let still = until(&home.client(), &job.job_id, |job| job.status == Status::Running).await;
+    assert_eq!(still.phase, None);
+}
+
+#[tokio::test]
+async fn completions_are_a_script_that_bash_understands() {
+    let home = Home::new();
+    let script = out(&home, &["completions", "bash"]).await;
+    let path = home.path().join("completions.bash");
+    std::fs::write(&path, script).unwrap();
+    let mut bash = home.command("bash");
+    bash.args(["-c", "source \"$0\" && complete -p longhaul"]).arg(&path);
+    let bash = ran(bash).await.unwrap();
+    assert_eq!((bash.code, bash.err.as_str()), (Some(0), ""));
+}
+
+#[tokio::test]
+async fn openapi_is_the_document_that_the_server_has() {
+    let home = Home::new();
+    let own = ran({
+        let mut command = home.command(LONGHAUL);
+        command.args(["openapi", "--json"]);
+        command
+    });
+    let own: Value = serde_json::from_str(&own.await.unwrap().out).unwrap();
+    let _server = home.start().await;
+    let served = super::http::ask(home.address(), "GET /openapi.json", &[], "").await.unwrap();
+    assert_eq!(own, served.json());
+    let asked: Value = serde_json::from_str(&out(&home, &["openapi", "--json"]).await).unwrap();
+    assert_eq!(own, asked);
+}
+
+#[tokio::test]
+async fn doctor_tells_a_sound_place_from_a_damaged_one() {
+    let home = Home::new();
+    let address = home.address().to_string();
+    let before = run(&home, &["doctor", "--listen", &address]).await;
+    assert_eq!(before.code, Some(0), "{before:?}");
+    let server = home.start().await;
+    let address = home.address().to_string();
+    let beside = run(&home, &["doctor", "--listen", &address]).await;
+    assert_eq!(beside.code, Some(0), "{beside:?}");
+    assert!(beside.out.contains("a server is ready at"), "{beside:?}");
+    server.sigterm().await;
+    std::fs::write(home.database(), "this was a database once").unwrap();
+    let damaged = run(&home, &["doctor", "--listen", &address, "--json"]).await;
+    assert_eq!(damaged.code, Some(1), "{damaged:?}");
+    let report: Value = serde_json::from_str(&damaged.out).unwrap();
+    assert_eq!(report["ok"], false);
+    let database =
+        report["checks"].as_array().unwrap().iter().find(|one| one["check"] == "database");
+    assert_eq!(database.unwrap()["verdict"], "bad", "{report}");
+}

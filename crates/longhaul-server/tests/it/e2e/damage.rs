@@ -1,0 +1,191 @@
+//! Disks and files that fail, and a second process that wants them.
+
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
+use std::process::Stdio;
+
+use longhaul_client::wire::{Status, SubmitRequest};
+use longhaul_client::{ListRequest, SubmitOptions};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use super::home::{Home, LONGHAUL, Server, ran};
+use super::http;
+use super::submit::{end, submit};
+
+#[tokio::test]
+async fn second_process_on_the_same_data_is_refused_and_the_first_goes_on() {
+    let home = Home::new();
+    let _first = home.start().await;
+    let mut second = home.command(LONGHAUL);
+    second.args(["serve", "--listen", "127.0.0.1:0"]);
+    let second = ran(second).await.unwrap();
+    assert_eq!((second.code, second.out.as_str()), (Some(1), ""));
+    assert!(second.err.contains("another process has the database open"), "{}", second.err);
+    assert!(second.err.contains("stop it, or use another file"), "{}", second.err);
+    let job = submit(&home.client(), "demo", json!({})).await;
+    assert_eq!(end(&home.client(), &job.job_id).await.status, Status::Completed);
+}
+
+/// A database with jobs, written and closed as it should be.
+async fn filled() -> Home {
+    let home = Home::new();
+    let server = home.start().await;
+    for _ in 0..50 {
+        let job = submit(&home.client(), "demo", json!({"result": "x".repeat(2_000)})).await;
+        end(&home.client(), &job.job_id).await;
+    }
+    assert_eq!(server.sigterm().await.status.code(), Some(0));
+    home
+}
+
+fn flip(path: &Path, at: u64, count: usize) {
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut bytes = vec![0; count];
+    file.read_exact_at(&mut bytes, at).unwrap();
+    for byte in &mut bytes {
+        *byte = !*byte;
+    }
+    file.write_all_at(&bytes, at).unwrap();
+}
+
+async fn refuses_to_start(home: &Home) {
+    let Err(exited) = home.try_start().await else { panic!("it started on a damaged file") };
+    assert_eq!(exited.status.code(), Some(1), "{exited:?}");
+    assert!(exited.stderr.contains("is damaged or not a database"), "{exited:?}");
+    assert!(exited.stderr.contains("restore a backup"), "{exited:?}");
+}
+
+#[tokio::test]
+async fn damaged_header_refuses_to_start_and_says_what_to_do() {
+    let home = filled().await;
+    flip(&home.database(), 0, 100);
+    refuses_to_start(&home).await;
+}
+
+/// A file that was closed cleanly is not looked through at each start; one that was not, is.
+#[tokio::test]
+async fn damage_in_the_middle_is_found_after_a_crash() {
+    let home = filled().await;
+    let server = home.start().await;
+    submit(&home.client(), "demo", json!({})).await;
+    server.kill9().await;
+    let size = std::fs::metadata(home.database()).unwrap().len();
+    for page in (1..size / 4096).filter(|page| page % 3 == 0) {
+        flip(&home.database(), page * 4096, 512);
+    }
+    refuses_to_start(&home).await;
+}
+
+#[tokio::test]
+async fn data_is_readable_by_its_owner_alone() {
+    let home = Home::new();
+    // A folder that was there before, open to all as folders are.
+    std::fs::create_dir(home.data()).unwrap();
+    std::fs::set_permissions(home.data(), PermissionsExt::from_mode(0o755)).unwrap();
+    let server = home.start().await;
+    let job = submit(&home.client(), "demo", json!({})).await;
+    end(&home.client(), &job.job_id).await;
+    let mut looked_at = 0;
+    for entry in std::fs::read_dir(home.data()).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, 0o600, "{:?}", entry.path());
+            looked_at += 1;
+        }
+    }
+    assert!(looked_at >= 3, "database, log and lock");
+    drop(server);
+}
+
+/// A private mount of its own: nothing is left behind, however the test ends.
+fn serve_on_small_disk(home: &Home) -> tokio::process::Command {
+    std::fs::create_dir_all(home.data()).unwrap();
+    let mut command = home.command("unshare");
+    let script =
+        format!("mount -t tmpfs -o size=2m tmpfs {} && exec \"$0\" \"$@\"", home.data().display());
+    command.args(["--mount", "sh", "-c", &script]);
+    command.args([LONGHAUL, "serve", "--listen", &home.address().to_string()]);
+    command
+}
+
+/// Whether this machine lets us mount: containers often do not.
+async fn may_mount(home: &Home) -> bool {
+    let mut probe = home.command("unshare");
+    probe.args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]);
+    ran(probe).await.is_ok_and(|ran| ran.code == Some(0))
+}
+
+#[tokio::test]
+async fn full_disk_refuses_submissions_and_heals_while_reads_go_on() {
+    let home = Home::new();
+    if !may_mount(&home).await {
+        eprintln!("SKIPPED: mounting a small disk needs root");
+        return;
+    }
+    let server = home.until_ready(Server::spawn(serve_on_small_disk(&home))).await;
+    let client = home.client();
+    let before = submit(&client, "demo", json!({"result": "before"})).await;
+    end(&client, &before.job_id).await;
+
+    let disk = format!("/proc/{}/root{}", server.pid().as_raw_nonzero(), home.data().display());
+    let ballast = Path::new(&disk).join("ballast");
+    // As much as fits: that it ends in an error is the point.
+    assert!(std::fs::write(&ballast, vec![0; 4 << 20]).is_err());
+    let body = json!({"kind": "demo", "input": {"result": "x".repeat(4_000)}}).to_string();
+    let mut acknowledged = Vec::new();
+    let refused = loop {
+        let answer = http::ask(home.address(), "POST /v1/jobs", &[], &body).await.unwrap();
+        if !answer.status.to_string().starts_with('2') {
+            break answer;
+        }
+        acknowledged.push(answer.json()["jobId"].as_str().unwrap().to_owned());
+        assert!(acknowledged.len() < 1_000, "the disk never fills");
+    };
+    assert_eq!(refused.problem(), (503, "storage-full".to_owned()));
+    assert!(refused.head.to_lowercase().contains("\r\nretry-after: "), "{}", refused.head);
+
+    assert_eq!(client.job(&before.job_id, None).await.unwrap().status, Status::Completed);
+    assert!(client.list(&ListRequest::default()).await.unwrap().jobs.len() > acknowledged.len());
+
+    std::fs::remove_file(&ballast).unwrap();
+    let after = submit(&client, "demo", json!({"result": "after"})).await;
+    acknowledged.push(after.job_id);
+    for id in acknowledged {
+        assert_eq!(end(&client, &id).await.status, Status::Completed);
+    }
+    assert_eq!(server.sigterm().await.status.code(), Some(0));
+}
+
+#[tokio::test]
+async fn failed_sync_is_never_acknowledged_and_ends_the_server() {
+    let home = Home::new();
+    let server = home.start().await;
+    let pid = server.pid().as_raw_nonzero().to_string();
+    let mut strace = home.command("strace");
+    strace.args(["-f", "-p", &pid, "-e", "trace=fsync,fdatasync"]);
+    strace.args(["-e", "inject=fsync,fdatasync:error=EIO"]);
+    let Ok(mut strace) = strace.stderr(Stdio::piped()).spawn() else {
+        eprintln!("SKIPPED: there is no strace here");
+        return;
+    };
+    let mut lines = BufReader::new(strace.stderr.take().unwrap()).lines();
+    let attached = lines.next_line().await.unwrap().unwrap_or_default();
+    if !attached.contains("attached") {
+        eprintln!("SKIPPED: strace may not attach: {attached}");
+        return;
+    }
+    let once = SubmitOptions { idempotency_key: Some("k".to_owned()), wait: None };
+    let request = SubmitRequest::new("demo", &json!({})).unwrap();
+    let refused = home.client().submit(&request, &once).await;
+    assert!(refused.is_err(), "acknowledged without a sync: {refused:?}");
+    let exited = server.exited().await;
+    assert_eq!(exited.status.code(), Some(1), "{exited:?}");
+    assert!(exited.stderr.contains("the store is broken"), "{exited:?}");
+
+    let _server = home.start().await;
+    let job = home.client().submit(&request, &once).await.unwrap();
+    assert_eq!(end(&home.client(), &job.job_id).await.status, Status::Completed);
+    assert_eq!(home.client().list(&ListRequest::default()).await.unwrap().jobs.len(), 1);
+}

@@ -1,0 +1,70 @@
+//! What jobs are about stays out of the logs.
+
+use longhaul_client::SubmitOptions;
+use longhaul_client::wire::SubmitRequest;
+use serde_json::{Value, json};
+
+use super::home::Home;
+use super::http;
+use super::submit::end;
+
+const CANARY: &str = "canary-7f3a";
+
+/// Everything that a server logs at the level debug while jobs with the canary in every place come
+/// and go.
+async fn log(format: &str) -> String {
+    let home = Home::with(&format!(
+        "[log]\nlevel = \"debug\"\nformat = \"{format}\"\n\
+         [kinds.moan]\nmax_attempts = 1\n\
+         command = [\"sh\", \"-c\", \"cat >&2; echo {CANARY}-stderr >&2; echo ::phase {CANARY} >&2; exit 1\"]\n\
+         [kinds.babble]\ncommand = [\"sh\", \"-c\", \"echo {CANARY} is no JSON\"]\n"
+    ));
+    let server = home.start().await;
+    let client = home.client();
+    let mut ids = Vec::new();
+    for (kind, input) in [
+        ("demo", json!({"result": format!("{CANARY}-result")})),
+        ("demo", json!({"fail": format!("{CANARY}-error")})),
+        ("demo", json!({"unknown": format!("{CANARY}-input")})),
+        ("moan", json!(format!("{CANARY}-input"))),
+        ("babble", json!(format!("{CANARY}-input"))),
+    ] {
+        let key = format!("{CANARY}-key-{}", ids.len());
+        let mut request = SubmitRequest::new(kind, &input).unwrap();
+        request.max_attempts = Some(1);
+        request.labels.insert("label".to_owned(), format!("{CANARY}-label"));
+        let options = SubmitOptions { idempotency_key: Some(key), wait: None };
+        let job = client.submit(&request, &options).await.unwrap();
+        end(&client, &job.job_id).await;
+        client.input(&job.job_id).await.unwrap();
+        ids.push(job.job_id);
+    }
+    for (fields, body) in [
+        (vec![("idempotency-key", CANARY)], format!("{{\"kind\":\"demo\",\"input\":{CANARY}}}")),
+        (vec![("authorization", CANARY), ("x-api-key", CANARY)], format!("[\"{CANARY}\"]")),
+        (vec![], json!({"kind": "demo", "input": {}, CANARY: 1}).to_string()),
+    ] {
+        let answer = http::ask(home.address(), "POST /v1/jobs", &fields, &body).await.unwrap();
+        assert!(answer.status >= 400, "{answer:?}");
+    }
+    let log = server.sigterm().await.stderr;
+    for id in ids {
+        assert!(log.contains(&id), "at this level it does log what becomes of jobs: {log}");
+    }
+    log
+}
+
+#[tokio::test]
+async fn pretty_log_holds_nothing_of_what_jobs_are_about() {
+    let log = log("pretty").await;
+    assert!(!log.contains(CANARY), "{log}");
+}
+
+#[tokio::test]
+async fn json_log_holds_nothing_of_what_jobs_are_about() {
+    let log = log("json").await;
+    assert!(!log.contains(CANARY), "{log}");
+    for line in log.lines() {
+        assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");
+    }
+}

@@ -1,0 +1,136 @@
+//! The README, run as its readers would run it.
+//!
+//! In a block marked `console`, each line that starts with `$ ` is a command, continued while a line
+//! ends with `\`; the lines below it are what it prints, where `…` stands for anything. Ids, times
+//! and durations may differ. Commands run one after the other in one folder, beside a server. A
+//! block marked `console no-run` is for the eyes only.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use super::home::{Home, LONGHAUL, Ran, ran};
+use super::redact::redact;
+
+/// A command and what the text says that it prints.
+#[derive(Debug, PartialEq, Eq)]
+struct Example {
+    /// Where it stands, from 1.
+    line: usize,
+    command: String,
+    expected: Vec<String>,
+}
+
+/// The commands of a text, in their order.
+fn examples(text: &str) -> Vec<Example> {
+    let mut found: Vec<Example> = Vec::new();
+    let (mut inside, mut runs, mut continued) = (false, false, false);
+    for (number, line) in text.lines().enumerate() {
+        if let Some(info) = line.strip_prefix("```") {
+            inside = !inside;
+            runs = inside && info.trim() == "console";
+            // What a block begins with belongs to no command before it.
+            continued = false;
+        } else if !runs {
+        } else if let Some(command) = line.strip_prefix("$ ") {
+            let command = command.to_owned();
+            continued = command.ends_with('\\');
+            found.push(Example { line: number + 1, command, expected: Vec::new() });
+        } else if let Some(example) = found.last_mut() {
+            if continued {
+                example.command.push('\n');
+                example.command.push_str(line);
+                continued = line.ends_with('\\');
+            } else {
+                example.expected.push(line.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Whether a line that was printed is one that was expected.
+fn matches(expected: &str, printed: &str) -> bool {
+    let mut rest = printed;
+    let pieces: Vec<&str> = expected.split('…').collect();
+    for (index, piece) in pieces.iter().enumerate() {
+        let last = index + 1 == pieces.len();
+        rest = match (index, last) {
+            (0, true) => return piece.trim() == rest.trim(),
+            (0, false) => match rest.strip_prefix(piece) {
+                Some(rest) => rest,
+                None => return false,
+            },
+            (_, true) => return rest.ends_with(piece),
+            (_, false) => match rest.split_once(piece) {
+                Some((_, rest)) => rest,
+                None => return false,
+            },
+        };
+    }
+    true
+}
+
+/// Whether all that was printed was expected. A line of `…` alone stands for any number of lines.
+fn all_match(expected: &[String], printed: &[&str]) -> bool {
+    match (expected, printed) {
+        ([], []) => true,
+        ([first, rest @ ..], _) if first.trim() == "…" => {
+            all_match(rest, printed)
+                || printed.split_first().is_some_and(|(_, later)| all_match(expected, later))
+        }
+        ([first, rest @ ..], [line, later @ ..]) => {
+            matches(&redact(first), &redact(line)) && all_match(rest, later)
+        }
+        ([], [_, ..]) | ([_, ..], []) => false,
+    }
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn readme_does_what_it_says() {
+    // Without a README there is nothing to run; with one, nothing else is an excuse.
+    let Ok(text) = std::fs::read_to_string(repository().join("README.md")) else { return };
+    let home = Home::new();
+    let _server = home.start().await;
+    let beside = Path::new(LONGHAUL).parent().unwrap().display();
+    let path = format!("{beside}:{}", std::env::var("PATH").unwrap());
+    for example in examples(&text) {
+        let Ran { out, err, .. } = {
+            let mut shell = home.command("sh");
+            shell.args(["-c", &format!("exec 2>&1\n{}", example.command)]);
+            shell.env("PATH", &path).env("LONGHAUL_SERVER", home.url()).stdin(Stdio::null());
+            ran(shell).await.unwrap()
+        };
+        let printed: Vec<&str> = out.lines().collect();
+        assert!(
+            all_match(&example.expected, &printed),
+            "README.md:{}: $ {}\n--- it says\n{}\n--- it prints\n{out}{err}",
+            example.line,
+            example.command,
+            example.expected.join("\n"),
+        );
+    }
+}
+
+#[test]
+fn only_blocks_marked_as_console_are_run() {
+    let text = "```console\n$ one \\\n  more\nout\n\n$ two\n```\n```sh\n$ three\n```\n```console no-run\n$ four\n```\n";
+    let found = examples(text);
+    let commands: Vec<&str> = found.iter().map(|example| example.command.as_str()).collect();
+    assert_eq!(commands, ["one \\\n  more", "two"]);
+    assert_eq!(found[0].expected, ["out", ""]);
+}
+
+#[test]
+fn dots_match_anything_and_nothing_else_does() {
+    assert!(matches("a … c … e", "a b c d e"));
+    assert!(!matches("a … c", "a b"));
+    assert!(!matches("a", "a b"));
+    let expected = ["a", "…", "z"].map(str::to_owned);
+    assert!(all_match(&expected, &["a", "b", "c", "z"]));
+    assert!(all_match(&expected, &["a", "z"]));
+    assert!(!all_match(&expected, &["a", "b"]));
+}

@@ -1,0 +1,176 @@
+//! Signals, the one that a job sends to its own worker included.
+
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+use longhaul_client::SubmitOptions;
+use longhaul_client::wire::{Status, SubmitRequest};
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::home::Home;
+use super::submit::{end, submit, until};
+use super::watch::{Watch, legal_history, saw_all};
+
+/// A step that no test waits for.
+const FOREVER: &str = "10m";
+
+#[tokio::test]
+async fn sigterm_releases_a_job_between_its_steps_without_charging_an_attempt() {
+    let home = Home::new();
+    let server = home.start().await;
+    let job = submit(&home.client(), "demo", json!({"steps": 40, "sleep": "20ms"})).await;
+    until(&home.client(), &job.job_id, |job| job.progress.is_some()).await;
+    let exited = server.sigterm().await;
+    assert_eq!(exited.status.code(), Some(0), "{exited:?}");
+
+    let _server = home.start().await;
+    let ended = end(&home.client(), &job.job_id).await;
+    assert_eq!((ended.status, ended.attempt), (Status::Completed, 1), "{ended:?}");
+    legal_history(&home, &job.job_id).await;
+    let attempts = home.client().attempts(&job.job_id).await.unwrap();
+    let told: Vec<_> = attempts.iter().map(|one| (one.attempt, one.status)).collect();
+    assert_eq!(told, [(1, Some(Status::Pending)), (1, Some(Status::Completed))]);
+    assert!(attempts.iter().all(|attempt| attempt.error.is_none()), "{attempts:?}");
+    assert_eq!(home.client().steps(&job.job_id).await.unwrap().len(), 40);
+}
+
+#[tokio::test]
+async fn sigterm_gives_back_a_step_that_outlasts_the_grace_without_charging_an_attempt() {
+    let home = Home::with("[worker]\nstop_grace = \"100ms\"\n");
+    let server = home.start().await;
+    let job = submit(&home.client(), "demo", json!({"sleep": FOREVER})).await;
+    until(&home.client(), &job.job_id, |job| job.status == Status::Running).await;
+    let exited = server.sigterm().await;
+    assert_eq!(exited.status.code(), Some(0), "{exited:?}");
+
+    let _server = home.start().await;
+    let again = until(&home.client(), &job.job_id, |job| job.status == Status::Running).await;
+    assert_eq!((again.attempt, again.error), (1, None));
+    home.client().cancel(&job.job_id).await.unwrap();
+    assert_eq!(end(&home.client(), &job.job_id).await.status, Status::Cancelled);
+    legal_history(&home, &job.job_id).await;
+}
+
+#[tokio::test]
+async fn sigterm_answers_held_requests_before_it_exits() {
+    let home = Home::with("[worker]\nstop_grace = \"100ms\"\n");
+    let server = home.start().await;
+    let job = submit(&home.client(), "demo", json!({"sleep": FOREVER})).await;
+    let running = until(&home.client(), &job.job_id, |job| job.status == Status::Running).await;
+    let (client, id) = (home.client(), job.job_id.clone());
+    let mut watch = Watch::new(&home, &id, None);
+    assert!(watch.next().await.is_some());
+    let held = tokio::spawn(async move { client.job(&id, Some(Duration::from_mins(1))).await });
+    let exited = server.sigterm().await;
+    assert_eq!(exited.status.code(), Some(0), "{exited:?}");
+    // Held, so answered with what it was; or too late to be taken at all.
+    match held.await.unwrap() {
+        Ok(job) => assert!(job.version >= running.version),
+        Err(error) => assert!(error.is_transient(), "{error}"),
+    }
+}
+
+#[tokio::test]
+async fn second_sigterm_exits_at_once() {
+    // It says when it is at work: a job that is only claimed would be given back uncharged.
+    let program = "echo ::phase working >&2; while kill -0 $PPID; do sleep 0.1; done";
+    let home = Home::with(&format!(
+        "[worker]\nstop_grace = \"10m\"\n[kinds.work]\ncommand = [\"sh\", \"-c\", \"{program}\"]\n"
+    ));
+    let mut server = home.start().await;
+    let job = submit(&home.client(), "work", json!({})).await;
+    until(&home.client(), &job.job_id, |job| job.phase.as_deref() == Some("working")).await;
+    server.signal(Signal::TERM);
+    server.logged("stopping").await;
+    let exited = server.sigterm().await;
+    assert_eq!(exited.status.code(), Some(130), "{exited:?}");
+
+    // What was cut off is charged, as it is after a kill, and goes on.
+    let _server = home.start_after_kill().await;
+    until(&home.client(), &job.job_id, |job| job.attempt == 2).await;
+}
+
+#[tokio::test]
+async fn server_paused_past_its_leases_ends_its_jobs_once() {
+    let lease = "[lease]\nduration = \"900ms\"\nrenew = \"200ms\"\nsweep = \"100ms\"\n";
+    let home = Home::with(lease);
+    let server = home.start().await;
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        let mut request =
+            SubmitRequest::new("demo", &json!({"steps": 20, "sleep": "50ms"})).unwrap();
+        request.max_attempts = Some(5);
+        let job = home.client().submit(&request, &SubmitOptions::default()).await.unwrap();
+        ids.push(job.job_id);
+    }
+    let mut watches: Vec<_> = ids.iter().map(|id| Watch::new(&home, id, Some(0))).collect();
+    let mut seen: Vec<Vec<_>> = Vec::new();
+    for watch in &mut watches {
+        let mut events = Vec::new();
+        while events
+            .last()
+            .is_none_or(|job: &longhaul_client::wire::Job| job.status == Status::Pending)
+        {
+            events.push(watch.next().await.unwrap());
+        }
+        seen.push(events);
+    }
+    server.signal(Signal::STOP);
+    // tidy: allow(sleep) the fault is that time passes for everybody but the server
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    server.signal(Signal::CONT);
+    let judge = async {
+        for ((id, watch), mut seen) in ids.iter().zip(watches).zip(seen) {
+            seen.extend(watch.rest().await);
+            let history = legal_history(&home, id).await;
+            saw_all(&seen, &history);
+            assert_eq!(seen.last().unwrap().status, Status::Completed);
+            let steps = home.client().steps(id).await.unwrap();
+            assert_eq!(steps.len(), 20);
+            assert!(steps.is_sorted_by_key(|step| step.attempt), "{steps:?}");
+        }
+    };
+    tokio::select! {
+        () = judge => {}
+        exited = server.exited() => panic!("it did not live through the pause: {exited:?}"),
+    }
+}
+
+#[tokio::test]
+async fn job_that_kills_its_worker_fails_after_its_attempts_and_says_so() {
+    let home = Home::with(
+        "[kinds.bomb]\ncommand = [\"sh\", \"-c\", \"kill -9 $PPID\"]\nmax_attempts = 3\n",
+    );
+    let mut server = home.start().await;
+    let once = SubmitOptions { idempotency_key: Some("bomb".to_owned()), wait: None };
+    let request = SubmitRequest::new("bomb", &json!({})).unwrap();
+    // The answer may be lost with the server: the key finds the job again.
+    drop(home.client().submit(&request, &once).await);
+    let mut deaths = 0;
+    let job = loop {
+        let exited = server.exited().await;
+        assert_eq!(exited.status.signal(), Some(9), "{exited:?}");
+        deaths += 1;
+        assert!(deaths <= 3, "a job of three attempts killed its worker four times");
+        // It may kill the next one before that is ready.
+        server = match home.try_start().await {
+            Ok(server) => server,
+            Err(exited) => {
+                assert_eq!(exited.status.signal(), Some(9), "{exited:?}");
+                deaths += 1;
+                home.start().await
+            }
+        };
+        if deaths == 3 {
+            break home.client().submit(&request, &once).await.unwrap();
+        }
+    };
+    let ended = end(&home.client(), &job.job_id).await;
+    assert_eq!((ended.status, ended.attempt), (Status::Failed, 3));
+    let error = ended.error.unwrap();
+    assert_eq!((error.code.as_str(), error.attempt), ("worker-lost", 3), "{error:?}");
+    legal_history(&home, &job.job_id).await;
+    let other = submit(&home.client(), "demo", json!({"result": "alive"})).await;
+    assert_eq!(end(&home.client(), &other.job_id).await.status, Status::Completed);
+}

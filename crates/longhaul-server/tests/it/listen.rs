@@ -1,0 +1,230 @@
+//! The accept loop against peers that behave badly, on real sockets.
+//!
+//! Timeouts are short, and each test waits for what the peer would see: an answer or the end of
+//! the connection. A broken timeout shows as a test that hangs, which the runner ends. Where a
+//! test sleeps, the silence is what it is about.
+
+mod server;
+
+use longhaul_server::listen::ConnLimits;
+use server::{PATIENT, REFUSAL, SHORT, assert_problem, connect, send, start, until, until_closed};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+#[tokio::test]
+async fn connection_that_sends_nothing_is_closed() {
+    let server = start(ConnLimits { header_timeout: SHORT, ..PATIENT }).await;
+    assert_eq!(until_closed(&mut connect(&server).await).await, "");
+}
+
+#[tokio::test]
+async fn connection_that_sends_half_a_head_is_closed() {
+    let server = start(ConnLimits { header_timeout: SHORT, ..PATIENT }).await;
+    let mut socket = send(&server, "GET /peer HTTP/1.1\r\nhost: x\r\nx-slow: ").await;
+    assert_eq!(until_closed(&mut socket).await, "");
+}
+
+#[tokio::test]
+async fn dripping_head_does_not_buy_time() {
+    let server = start(ConnLimits { header_timeout: SHORT, ..PATIENT }).await;
+    let (mut reader, mut writer) = send(&server, "GET /peer HTTP/1.1\r\nx: ").await.into_split();
+    let drip = tokio::spawn(async move {
+        while writer.write_all(b"y").await.is_ok() {
+            // tidy: allow(sleep) a slow peer is what this is about
+            tokio::time::sleep(SHORT / 10).await;
+        }
+    });
+    // A reset is an end too: bytes were on their way when the server closed.
+    let mut sink = Vec::new();
+    reader.read_to_end(&mut sink).await.ok();
+    assert_eq!(sink, b"");
+    drip.await.unwrap();
+}
+
+#[tokio::test]
+async fn idle_keep_alive_connection_is_closed_after_its_answer() {
+    let server = start(ConnLimits { header_timeout: SHORT, ..PATIENT }).await;
+    let mut socket = send(&server, "GET /peer HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let answer = until_closed(&mut socket).await;
+    assert!(answer.ends_with(&socket.local_addr().unwrap().to_string()), "{answer}");
+}
+
+#[tokio::test]
+async fn slow_body_gets_408_and_the_connection_is_closed() {
+    let server = start(ConnLimits { body_timeout: SHORT, ..PATIENT }).await;
+    let head = "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nfew";
+    let answer = until_closed(&mut send(&server, head).await).await;
+    assert_problem(&answer, "408", "request-timeout");
+}
+
+#[tokio::test]
+async fn body_that_nobody_reads_does_not_hold_the_connection() {
+    let server = start(PATIENT).await;
+    let head = "POST /ignore HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nfew";
+    let answer = until_closed(&mut send(&server, head).await).await;
+    assert!(answer.ends_with("ignored"), "{answer}");
+}
+
+#[tokio::test]
+async fn bytes_earn_time_so_that_large_uploads_may_take_longer() {
+    let limits = ConnLimits { body_timeout: SHORT, body_bytes_per_s_min: 1, ..PATIENT };
+    let server = start(limits).await;
+    let head = "POST /echo HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 105\r\n\r\n";
+    let mut socket = send(&server, &format!("{head}{}", "x".repeat(100))).await;
+    // The hundred bytes earned a hundred seconds; what comes after the timeout is still taken.
+    // tidy: allow(sleep) that the timeout passes is what this is about
+    tokio::time::sleep(SHORT * 2).await;
+    socket.write_all(b"later").await.unwrap();
+    let answer = until_closed(&mut socket).await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("xlater"), "{answer}");
+}
+
+#[tokio::test]
+async fn silent_event_stream_outlives_every_timeout() {
+    let limits =
+        ConnLimits { header_timeout: SHORT, body_timeout: SHORT, write_timeout: SHORT, ..PATIENT };
+    let server = start(limits).await;
+    let mut socket = send(&server, "GET /ticks HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let answer = until_closed(&mut socket).await;
+    assert!(answer.contains("tick 0") && answer.ends_with("tick 1\n\r\n0\r\n\r\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn peer_that_stops_reading_is_cut_off() {
+    let server = start(ConnLimits { write_timeout: SHORT, ..PATIENT }).await;
+    let mut unread = send(&server, "GET /endless HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    until(&mut unread, "\r\n\r\n").await;
+    // Only the stalled connection's end lets the server end: its grace is ten minutes.
+    server.stop.cancel();
+    server.running.await.unwrap();
+}
+
+#[tokio::test]
+async fn one_connection_carries_many_requests() {
+    let server = start(PATIENT).await;
+    let one = "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\none";
+    let two = one.replace("one", "two");
+    let mut socket = send(&server, &format!("{one}{two}")).await;
+    until(&mut socket, "\r\n\r\none").await;
+    until(&mut socket, "\r\n\r\ntwo").await;
+    socket.write_all(one.as_bytes()).await.unwrap();
+    until(&mut socket, "\r\n\r\none").await;
+}
+
+#[tokio::test]
+async fn malformed_head_is_a_problem() {
+    let server = start(PATIENT).await;
+    for bad in [
+        "NONSENSE\r\n\r\n",
+        "GET / HTTP/1.1\r\nno colon\r\n\r\n",
+        "GET / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        "POST / HTTP/1.1\r\ntransfer-encoding: nonsense\r\n\r\n",
+    ] {
+        let answer = until_closed(&mut send(&server, bad).await).await;
+        assert_problem(&answer, "400", "bad-request");
+    }
+}
+
+#[tokio::test]
+async fn malformed_head_after_a_good_request_is_a_problem() {
+    let server = start(PATIENT).await;
+    let mut socket = send(&server, "GET /peer HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let peer = socket.local_addr().unwrap().to_string();
+    until(&mut socket, &peer).await;
+    socket.write_all(b"NONSENSE\r\n\r\n").await.unwrap();
+    assert_problem(&until_closed(&mut socket).await, "400", "bad-request");
+}
+
+/// Two lengths are how requests are smuggled past proxies. hyper goes by the chunks and takes no
+/// further request from such a peer, so that nothing behind the body is ever believed.
+#[tokio::test]
+async fn request_with_two_lengths_is_the_connections_last() {
+    let server = start(PATIENT).await;
+    let smuggled = "GET /peer HTTP/1.1\r\nhost: x\r\n\r\n";
+    let request = format!(
+        "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n\
+         3\r\nabc\r\n0\r\n\r\n{smuggled}"
+    );
+    let answer = until_closed(&mut send(&server, &request).await).await;
+    assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
+}
+
+/// An artifact may hold anything, and must not be taken for the server's own words.
+#[tokio::test]
+async fn body_that_looks_like_a_refusal_is_sent_as_it_is() {
+    let server = start(PATIENT).await;
+    let get = "GET /lookalike HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut socket = send(&server, get).await;
+    until(&mut socket, &format!("start{REFUSAL}")).await;
+    socket.write_all(get.as_bytes()).await.unwrap();
+    until(&mut socket, &format!("start{REFUSAL}")).await;
+}
+
+#[tokio::test]
+async fn request_without_exactly_one_host_is_a_problem() {
+    let server = start(PATIENT).await;
+    for hosts in ["", "host: x\r\nhost: y\r\n"] {
+        let request = format!("GET /peer HTTP/1.1\r\n{hosts}connection: close\r\n\r\n");
+        let answer = until_closed(&mut send(&server, &request).await).await;
+        assert_problem(&answer, "400", "bad-request");
+    }
+    let old = until_closed(&mut send(&server, "GET /peer HTTP/1.0\r\n\r\n").await).await;
+    assert!(old.starts_with("HTTP/1.0 200"), "{old}");
+}
+
+#[tokio::test]
+async fn too_many_or_too_large_headers_are_a_problem() {
+    let server = start(PATIENT).await;
+    let many = "x: y\r\n".repeat(PATIENT.headers_max + 1);
+    let large = format!("x: {}\r\n", "y".repeat(PATIENT.header_bytes_max));
+    for fields in [many, large] {
+        let request = format!("GET /peer HTTP/1.1\r\nhost: x\r\n{fields}\r\n");
+        let answer = until_closed(&mut send(&server, &request).await).await;
+        assert_problem(&answer, "431", "headers-too-large");
+    }
+}
+
+#[tokio::test]
+async fn endless_uri_is_a_problem() {
+    let server = start(ConnLimits { header_bytes_max: 256 * 1024, ..PATIENT }).await;
+    let request = format!("GET /{} HTTP/1.1\r\n\r\n", "y".repeat(70_000));
+    let answer = until_closed(&mut send(&server, &request).await).await;
+    assert_problem(&answer, "414", "uri-too-long");
+}
+
+#[tokio::test]
+async fn connection_beyond_the_limit_is_told_and_closed() {
+    let mut server = start(ConnLimits { connections_max: 1, ..PATIENT }).await;
+    let mut first =
+        send(&server, "GET /held HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    server.entered.recv().await.unwrap();
+    let answer = until_closed(&mut connect(&server).await).await;
+    assert_problem(&answer, "503", "unavailable");
+    assert!(answer.contains("retry-after: 1\r\n"));
+    server.release.cancel();
+    assert!(until_closed(&mut first).await.ends_with("held"));
+}
+
+#[tokio::test]
+async fn stop_finishes_requests_and_closes_idle_connections() {
+    let mut server = start(PATIENT).await;
+    let mut idle = connect(&server).await;
+    let mut busy = send(&server, "GET /held HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    server.entered.recv().await.unwrap();
+    server.stop.cancel();
+    assert_eq!(until_closed(&mut idle).await, "");
+    server.release.cancel();
+    assert!(until_closed(&mut busy).await.ends_with("held"));
+    server.running.await.unwrap();
+    assert!(TcpStream::connect(server.addr).await.is_err());
+}
+
+#[tokio::test]
+async fn stop_cuts_what_does_not_finish_in_its_grace() {
+    let mut server = start(ConnLimits { stop_grace: SHORT, ..PATIENT }).await;
+    let mut stuck = send(&server, "GET /held HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    server.entered.recv().await.unwrap();
+    server.stop.cancel();
+    server.running.await.unwrap();
+    assert_eq!(until_closed(&mut stuck).await, "");
+}

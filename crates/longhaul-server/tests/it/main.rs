@@ -1,0 +1,12 @@
+//! The server: driven in process, on real sockets (`listen`, `server`), and as the real binary
+//! (`cli`), also while it is broken from outside (`e2e`).
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod api;
+mod cli;
+mod e2e;
+mod listen;
+mod problem;
+mod server;
+mod support;

@@ -1,0 +1,106 @@
+//! A whole server, from its configuration to its stop.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use longhaul_client::wire::{Status, SubmitRequest};
+use longhaul_client::{Client, SubmitOptions};
+use longhaul_server::config::{Config, Flags, Sources};
+use longhaul_server::server::{Ended, Server, StartError};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+fn config(folder: &Path) -> Config {
+    let flags = Flags {
+        listen: Some("127.0.0.1:0".to_owned()),
+        data: Some(folder.join("data").to_string_lossy().into_owned()),
+        ..Flags::default()
+    };
+    let sources = Sources {
+        folder: folder.to_owned(),
+        flags,
+        replica: "test".to_owned(),
+        ..Sources::default()
+    };
+    Config::load(&sources).unwrap().0
+}
+
+fn waiting() -> SubmitOptions {
+    SubmitOptions { wait: Some(Duration::from_secs(30)), ..SubmitOptions::default() }
+}
+
+/// Runs a server for as long as `visit` takes.
+async fn with_server<T>(config: &Config, visit: impl AsyncFnOnce(Client) -> T) -> T {
+    let server = Server::start(config).await.unwrap();
+    let client = Client::new(&format!("http://{}", server.address()), None).unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(server.run(stop.clone()));
+    let seen = visit(client).await;
+    stop.cancel();
+    assert_eq!(running.await.unwrap(), Ended::Stopped);
+    seen
+}
+
+#[tokio::test]
+async fn jobs_are_kept_over_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    let submit = async |client: Client| {
+        let request = SubmitRequest::new("demo", &json!({"result": 7})).unwrap();
+        client.submit(&request, &waiting()).await.unwrap()
+    };
+    let job = with_server(&config, submit).await;
+    assert_eq!(job.status, Status::Completed);
+    let again =
+        with_server(&config, async |client: Client| client.job(&job.job_id, None).await.unwrap());
+    assert_eq!(again.await, job);
+}
+
+#[tokio::test]
+async fn data_folder_is_made_for_its_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    with_server(&config, async |_| ()).await;
+    let mode = std::fs::metadata(&config.data).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[tokio::test]
+async fn second_server_on_the_same_data_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    let refused = with_server(&config, async |_| Server::start(&config).await.unwrap_err()).await;
+    assert!(matches!(refused, StartError::Engine(_)), "{refused}");
+    assert!(refused.to_string().contains("another process has the database open"), "{refused}");
+}
+
+#[tokio::test]
+async fn port_that_is_taken_is_told_before_the_data_is_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = Config { listen: taken.local_addr().unwrap(), ..config(folder.path()) };
+    let refused = Server::start(&config).await.unwrap_err();
+    assert!(matches!(refused, StartError::Listen { .. }), "{refused}");
+    assert!(!config.data.exists());
+}
+
+#[tokio::test]
+async fn declared_kinds_are_run_by_their_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("longhaul.toml"),
+        "[kinds.shout]\ncommand = [\"sh\", \"-c\", \"cat >/dev/null; echo 42\"]\nconcurrency = 2\n",
+    )
+    .unwrap();
+    let config = config(folder.path());
+    let job = with_server(&config, async |client: Client| {
+        let kinds = client.kinds().await.unwrap();
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+        assert_eq!(names, ["demo", "shout"]);
+        let request = SubmitRequest::new("shout", &json!({})).unwrap();
+        client.submit(&request, &waiting()).await.unwrap()
+    });
+    let job = job.await;
+    assert_eq!(job.result.unwrap().as_str(), "42", "{:?}", job.error);
+}
