@@ -8,6 +8,7 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod entry;
 mod error;
 #[cfg(feature = "conformance")]
 pub mod faulty;

@@ -17,8 +17,8 @@ use super::error::Trouble;
 use super::row::{PRIORITY_POINT_MS, Row};
 use super::task::Tx;
 use super::{find, sql};
-use crate::job::{Command, Name, Timestamp, Transition};
-use crate::store::{Claim, Claimed, Lease, StoreError};
+use crate::job::Timestamp;
+use crate::store::{Claim, Claimed, Lease};
 use line::TenantLine;
 use tenants::Tenants;
 
@@ -112,34 +112,10 @@ impl<'a> Picker<'a> {
 /// Gives the job to the replica that asks. Reads all of it before it writes.
 fn take(tx: &Tx<'_>, seq: i64, want: &Claim) -> Result<Lease, Trouble> {
     let mut row = Row::load(tx, seq)?;
-    let Transition::Move(status) = row.job.status.on(Command::Claim) else {
-        let (status, command) = (row.job.status, Command::Claim);
-        return Err(StoreError::WrongStatus { status, command }.into());
-    };
-    // A first attempt has no steps to go on from, unless it was forked with some.
-    let may_have_steps = row.epoch > 0 || row.job.forked_from.is_some();
     let input = find::input_of(tx, seq)?;
+    let may_have_steps = row.entry.may_have_steps();
     let steps = if may_have_steps { find::steps_of(tx, seq)? } else { Vec::new() };
-    let expires_at = tx.now.after(want.lease);
-    row.job.status = status;
-    row.job.phase = None;
-    if row.charge {
-        row.job.attempt += 1;
-        row.job.progress = None;
-    }
-    row.charge = true;
-    row.epoch += 1;
-    row.replica = Some(want.replica.clone());
-    row.lease_until = Some(expires_at);
-    row.job.started_at = row.job.started_at.or(Some(tx.now));
-    if row.job.code_version.is_none() {
-        row.job.code_version = code_version(want, &row.job.kind);
-    }
-    row.record(tx.now, None);
+    let expires_at = row.entry.claim(want, tx.now)?;
     row.save(tx)?;
-    Ok(Lease { epoch: row.epoch, expires_at, input, steps, job: row.job })
-}
-
-fn code_version(want: &Claim, kind: &Name) -> Option<String> {
-    want.kinds.iter().find(|room| room.kind == *kind).and_then(|room| room.code_version.clone())
+    Ok(Lease { epoch: row.entry.epoch, expires_at, input, steps, job: row.entry.job })
 }

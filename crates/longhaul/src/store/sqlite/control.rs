@@ -6,74 +6,40 @@ use rusqlite::params;
 
 use super::columns::{limit, millis};
 use super::error::Trouble;
-use super::row::{PRIORITY_POINT_MS, Row};
+use super::row::PRIORITY_POINT_MS;
 use super::task::Tx;
 use super::{find, sql};
-use crate::job::{Command, Job, JobId, Name, TenantId, Transition};
-use crate::store::StoreError;
+use crate::job::{Job, JobId, Name, TenantId};
 
 /// How long a deleted job is remembered as gone.
 const TOMBSTONES_KEPT: Duration = Duration::from_hours(30 * 24);
 /// Rows that one transaction deletes before it leaves the rest to the next: a job may have thousands
 /// of steps.
 const EXPIRED_ROWS_MAX: usize = 20_000;
-/// What a job's phase is from when it was asked to stop until it does.
-const CANCELLING: &str = "cancelling";
 
 /// Cancels a job, or asks its worker to stop.
 pub(super) fn cancel(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Job, Trouble> {
     let mut row = find::row(tx, tenant, id)?;
-    match row.job.status.on(Command::Cancel) {
-        Transition::Move(status) => {
-            row.job.status = status;
-            row.job.phase = None;
-            row.finish(tx.now);
-        }
-        Transition::Keep => return Ok(row.job),
-        Transition::Ask if row.job.cancel_requested_at.is_some() => return Ok(row.job),
-        Transition::Ask => row.job.phase = Some(CANCELLING.to_owned()),
-        Transition::Refuse | Transition::Remove => return refuse(&row, Command::Cancel),
+    if row.entry.cancel(tx.now)? {
+        row.save(tx)?;
     }
-    row.job.cancel_requested_at = Some(tx.now);
-    row.record(tx.now, None);
-    row.save(tx)?;
-    Ok(row.job)
+    Ok(row.entry.job)
 }
 
 /// Puts a job that ended badly back in line.
 pub(super) fn resume(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Job, Trouble> {
     let mut row = find::row(tx, tenant, id)?;
-    let Transition::Move(status) = row.job.status.on(Command::Resume) else {
-        return refuse(&row, Command::Resume);
-    };
-    let further = row.attempts_allowed();
-    row.attempt_base = row.job.attempt;
-    row.charge = true;
-    row.job.max_attempts = row.job.attempt.saturating_add(further);
-    row.job.status = status;
-    row.job.phase = None;
-    row.job.run_at = tx.now;
-    row.job.error = None;
-    row.job.completed_at = None;
-    row.job.expires_at = None;
-    row.job.cancel_requested_at = None;
-    row.record(tx.now, None);
+    row.entry.resume(tx.now)?;
     row.save(tx)?;
-    Ok(row.job)
+    Ok(row.entry.job)
 }
 
 /// Deletes a finished job.
 pub(super) fn purge(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<(), Trouble> {
     let row = find::row(tx, tenant, id)?;
-    match row.job.status.on(Command::Purge) {
-        Transition::Remove => {
-            delete(tx, row.seq, tenant.as_str(), &id.to_string())?;
-            Ok(())
-        }
-        Transition::Move(_) | Transition::Ask | Transition::Keep | Transition::Refuse => {
-            refuse(&row, Command::Purge)
-        }
-    }
+    row.entry.check_purge()?;
+    delete(tx, row.seq, tenant.as_str(), &id.to_string())?;
+    Ok(())
 }
 
 /// Deletes jobs whose retention has ended, and forgets ids that have been gone for long.
@@ -125,8 +91,4 @@ pub(super) fn pause_queue(
         tx.run(sql::RESUME_JOBS, params)?;
     }
     Ok(())
-}
-
-fn refuse<T>(row: &Row, command: Command) -> Result<T, Trouble> {
-    Err(StoreError::WrongStatus { status: row.job.status, command }.into())
 }

@@ -34,7 +34,7 @@ pub(super) fn jobs(
     found.sort_unstable_by(|(_, one), (_, other)| other.cmp(one));
     let more = found.len() > page.limit;
     found.truncate(page.limit);
-    let load = |(seq, _)| Row::load(tx, seq).map(|row| row.job);
+    let load = |(seq, _)| Row::load(tx, seq).map(|row| row.entry.job);
     let jobs: Vec<Job> = found.into_iter().map(load).collect::<Result<_, _>>()?;
     let next = jobs.last().map(|job| job.id).filter(|_| more);
     Ok(Page { jobs, next })

@@ -8,29 +8,17 @@ use rusqlite::params;
 use super::columns::{Columns, from_json, int, millis, to_json};
 use super::sql;
 use super::task::Tx;
-use crate::job::{
-    Event, Fingerprint, Job, JobError, Name, Record, Retention, Status, TenantId, Timestamp,
-};
+use crate::job::{Event, Fingerprint, Job, Name, Record, Retention, Status, TenantId, Timestamp};
+use crate::store::entry::Entry;
 
 /// What a point of priority is worth in waiting.
 pub(super) const PRIORITY_POINT_MS: i64 = 60_000;
 
-/// A job and what the store alone knows of it.
+/// A job's entry and where it is kept.
 pub(super) struct Row {
     pub(super) seq: i64,
-    pub(super) job: Job,
-    /// Attempts that were used up before the last resume.
-    pub(super) attempt_base: u32,
-    /// Whether the next claim counts as a further attempt.
-    pub(super) charge: bool,
-    pub(super) epoch: u64,
-    pub(super) replica: Option<String>,
-    /// When the lease ends. Stays when it ran out, goes when it was settled.
-    pub(super) lease_until: Option<Timestamp>,
-    pub(super) retention: Retention,
+    pub(super) entry: Entry,
     pub(super) fingerprint: Fingerprint,
-    /// Transitions that are not written yet.
-    events: Vec<Event>,
     /// Version and epoch in the database, which a write must still find there.
     read_as: (u64, u64),
 }
@@ -42,29 +30,9 @@ struct Place {
 }
 
 impl Row {
-    /// A job that was never stored: its acceptance is its first transition.
-    pub(super) fn new(
-        mut job: Job,
-        retention: Retention,
-        fingerprint: Fingerprint,
-        now: Timestamp,
-    ) -> Self {
-        job.version = 0;
-        let mut row = Self {
-            seq: 0,
-            attempt_base: job.attempt,
-            charge: true,
-            epoch: 0,
-            replica: None,
-            lease_until: None,
-            retention,
-            fingerprint,
-            events: Vec::new(),
-            read_as: (0, 0),
-            job,
-        };
-        row.record(now, None);
-        row
+    /// A job that was never stored.
+    pub(super) fn new(entry: Entry, fingerprint: Fingerprint) -> Self {
+        Self { seq: 0, entry, fingerprint, read_as: (0, 0) }
     }
 
     /// Reads a job that was found in this transaction.
@@ -73,38 +41,10 @@ impl Row {
             .ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
-    /// Raises the version and records how the job stands now as a transition.
-    pub(super) fn record(&mut self, now: Timestamp, error: Option<JobError>) {
-        self.job.version += 1;
-        self.events.push(Event {
-            version: self.job.version,
-            at: now,
-            status: self.job.status,
-            attempt: self.job.attempt,
-            phase: self.job.phase.clone(),
-            replica: self.replica.clone(),
-            run_at: (self.job.status == Status::Pending).then_some(self.job.run_at),
-            error,
-        });
-    }
-
-    /// If the job has ended, notes when, and until when it is kept.
-    pub(super) fn finish(&mut self, now: Timestamp) {
-        if let Some(kept) = self.retention.of(self.job.status) {
-            self.job.completed_at = Some(now);
-            self.job.expires_at = Some(now.after(kept));
-        }
-    }
-
-    /// The attempts that the job was given at first, and is given again by a resume.
-    pub(super) fn attempts_allowed(&self) -> u32 {
-        self.job.max_attempts.saturating_sub(self.attempt_base)
-    }
-
     /// Inserts the row and sets its `seq`. False, with nothing written, if its id or key is taken.
     pub(super) fn insert(&mut self, tx: &Tx<'_>) -> rusqlite::Result<bool> {
         let place = self.place(tx)?;
-        let job = &self.job;
+        let (entry, job) = (&self.entry, &self.entry.job);
         let inserted = tx.run(
             sql::INSERT_JOB,
             params![
@@ -118,8 +58,8 @@ impl Row {
                 place.paused,
                 job.attempt,
                 job.max_attempts,
-                self.attempt_base,
-                int(self.epoch),
+                entry.attempt_base,
+                int(entry.epoch),
                 int(job.version),
                 to_json(&job.labels)?,
                 job.idempotency_key,
@@ -127,8 +67,8 @@ impl Row {
                 job.created_at.as_millis(),
                 job.run_at.as_millis(),
                 job.timeout.map(millis),
-                millis(self.retention.completed),
-                millis(self.retention.failed),
+                millis(entry.retention.completed),
+                millis(entry.retention.failed),
                 job.forked_from.map(|id| id.to_string()),
                 job.parent_id.map(|id| id.to_string()),
                 self.lines()?,
@@ -141,7 +81,7 @@ impl Row {
     /// Writes the row and its new events back.
     pub(super) fn save(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
         let place = self.place(tx)?;
-        let job = &self.job;
+        let (entry, job) = (&self.entry, &self.entry.job);
         let saved = tx.run(
             sql::SAVE_JOB,
             params![
@@ -153,11 +93,11 @@ impl Row {
                 place.rank,
                 job.attempt,
                 job.max_attempts,
-                self.attempt_base,
-                self.charge,
-                int(self.epoch),
-                self.replica,
-                self.lease_until.map(Timestamp::as_millis),
+                entry.attempt_base,
+                entry.charge,
+                int(entry.epoch),
+                entry.replica,
+                entry.lease_until.map(Timestamp::as_millis),
                 int(job.version),
                 job.progress.as_ref().map(to_json).transpose()?,
                 job.run_at.as_millis(),
@@ -174,14 +114,14 @@ impl Row {
         if saved != 1 {
             return Err(rusqlite::Error::StatementChangedRows(saved));
         }
-        self.events.clear();
-        self.read_as = (self.job.version, self.epoch);
+        self.entry.events.clear();
+        self.read_as = (self.entry.job.version, self.entry.epoch);
         Ok(())
     }
 
     /// Where the job stands. None has a rank that is not pending, not due or paused.
     fn place(&self, tx: &Tx<'_>) -> rusqlite::Result<Place> {
-        let Job { tenant, queue, status, run_at, priority, .. } = &self.job;
+        let Job { tenant, queue, status, run_at, priority, .. } = &self.entry.job;
         if *status != Status::Pending {
             return Ok(Place { rank: None, paused: false });
         }
@@ -195,21 +135,21 @@ impl Row {
 
     /// The new events as they are stored: one a line.
     fn lines(&self) -> rusqlite::Result<Option<String>> {
-        let lines: Vec<String> = self.events.iter().map(to_json).collect::<Result<_, _>>()?;
+        let lines: Vec<String> = self.entry.events.iter().map(to_json).collect::<Result<_, _>>()?;
         Ok((!lines.is_empty()).then(|| lines.join("\n")))
     }
 
     /// The record of a job that was just inserted.
     pub(super) fn into_new_record(self) -> Record {
-        Record { job: self.job, result: None, history: self.events }
+        Record { job: self.entry.job, result: None, history: self.entry.events }
     }
 
     /// The job with its result and history.
     pub(super) fn into_record(self, tx: &Tx<'_>) -> rusqlite::Result<Record> {
         let history = tx.one(sql::HISTORY, [self.seq], |row| row.get::<_, String>(0))?;
         let history = history.unwrap_or_default();
-        let history = read_history(&history, &self.job);
-        let result = match self.job.status {
+        let history = read_history(&history, &self.entry.job);
+        let result = match self.entry.job.status {
             Status::Completed => tx.one(sql::RESULT, [self.seq], |row| Columns::of(row).json())?,
             Status::Pending
             | Status::Running
@@ -217,7 +157,7 @@ impl Row {
             | Status::Failed
             | Status::Cancelled => None,
         };
-        Ok(Record { job: self.job, result, history })
+        Ok(Record { job: self.entry.job, result, history })
     }
 
     /// In the order of `job.sql`.
@@ -227,19 +167,18 @@ impl Row {
         let attempt_base = columns.get()?;
         let charge = columns.get()?;
         let epoch = columns.count()?;
-        Ok(Self {
-            read_as: (job.version, epoch),
+        let read_as = (job.version, epoch);
+        let entry = Entry {
             job,
-            seq,
             attempt_base,
             charge,
             epoch,
             replica: columns.get()?,
             lease_until: columns.opt_at()?,
             retention: Retention { completed: columns.duration()?, failed: columns.duration()? },
-            fingerprint: Fingerprint::from_bytes(columns.get()?),
             events: Vec::new(),
-        })
+        };
+        Ok(Self { seq, entry, fingerprint: Fingerprint::from_bytes(columns.get()?), read_as })
     }
 }
 

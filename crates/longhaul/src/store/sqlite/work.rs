@@ -6,10 +6,8 @@ use rusqlite::params;
 
 use super::columns::int;
 use super::error::Trouble;
-use super::row::Row;
 use super::task::Tx;
 use super::{find, sql};
-use crate::job::Progress;
 use crate::store::{Checkpoint, LeaseRef, Renewal, Report, StoreError};
 
 /// Extends leases.
@@ -30,22 +28,8 @@ pub(super) fn renew(
 /// Records what a running job tells of itself.
 pub(super) fn report(tx: &Tx<'_>, report: &Report) -> Result<(), Trouble> {
     let mut row = find::held(tx, &report.lease)?.ok_or(StoreError::LeaseLost)?;
-    tell(tx, &mut row, &report.phases, report.progress.as_ref());
+    row.entry.tell(&report.phases, report.progress.as_ref(), tx.now);
     Ok(row.save(tx)?)
-}
-
-/// Each phase is a transition; progress raises the version only.
-pub(super) fn tell(tx: &Tx<'_>, row: &mut Row, phases: &[String], progress: Option<&Progress>) {
-    // Once a job was asked to stop, its phase says so until it does.
-    let phases = if row.job.cancel_requested_at.is_some() { &[] } else { phases };
-    for phase in phases {
-        row.job.phase = Some(phase.clone());
-        row.record(tx.now, None);
-    }
-    if let Some(progress) = progress {
-        row.job.progress = Some(progress.clone());
-        row.job.version += 1;
-    }
 }
 
 /// Stores a step's output.

@@ -1,0 +1,323 @@
+//! A job on its way through a store: what happens to it, decided once for every store.
+//!
+//! A store reads an entry, lets one of these methods change it, and writes back what changed. The
+//! rules themselves are pure and live in [`crate::job`].
+
+use crate::job::{
+    Command, Event, Job, JobError, JobId, Json, Name, Next, Outcome, Progress, Retention, Standing,
+    Status, Timestamp, Transition,
+};
+use crate::store::{Claim, NewJob, Settled, Settlement, StoreError};
+
+/// What a job's phase is from when it was asked to stop until it does.
+const CANCELLING: &str = "cancelling";
+
+/// A job and what stores alone know of it.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) job: Job,
+    /// Attempts that were used up before the last resume.
+    pub(super) attempt_base: u32,
+    /// Whether the next claim counts as a further attempt.
+    pub(super) charge: bool,
+    pub(super) epoch: u64,
+    pub(super) replica: Option<String>,
+    /// When the lease ends. Stays when it ran out, goes when it was settled.
+    pub(super) lease_until: Option<Timestamp>,
+    pub(super) retention: Retention,
+    /// Transitions that are not written yet.
+    pub(super) events: Vec<Event>,
+}
+
+impl Entry {
+    /// A job that was just accepted: that is its first transition.
+    pub(super) fn accepted(new: &NewJob, now: Timestamp) -> Self {
+        let job = Job {
+            id: new.id,
+            tenant: new.tenant.clone(),
+            kind: new.kind.clone(),
+            queue: new.queue.clone(),
+            status: Status::Pending,
+            phase: None,
+            priority: new.priority,
+            attempt: 0,
+            max_attempts: new.max_attempts,
+            progress: None,
+            labels: new.labels.clone(),
+            version: 0,
+            idempotency_key: new.idempotency_key.clone(),
+            created_at: now,
+            run_at: new.start.run_at(now),
+            started_at: None,
+            completed_at: None,
+            expires_at: None,
+            error: None,
+            cancel_requested_at: None,
+            timeout: new.timeout,
+            code_version: None,
+            forked_from: None,
+            parent_id: new.parent_id,
+        };
+        Self::begun(job, new.retention, now)
+    }
+
+    /// The job as if it had just been submitted, with the attempts that it had at first.
+    pub(super) fn fork(&self, id: JobId, now: Timestamp) -> Self {
+        let job = Job {
+            id,
+            status: Status::Pending,
+            phase: None,
+            attempt: 0,
+            max_attempts: self.attempts_allowed(),
+            progress: None,
+            version: 0,
+            idempotency_key: None,
+            created_at: now,
+            run_at: now,
+            started_at: None,
+            completed_at: None,
+            expires_at: None,
+            error: None,
+            cancel_requested_at: None,
+            code_version: None,
+            forked_from: Some(self.job.id),
+            parent_id: None,
+            ..self.job.clone()
+        };
+        Self::begun(job, self.retention, now)
+    }
+
+    fn begun(job: Job, retention: Retention, now: Timestamp) -> Self {
+        let mut entry = Self {
+            attempt_base: job.attempt,
+            charge: true,
+            epoch: 0,
+            replica: None,
+            lease_until: None,
+            retention,
+            events: Vec::new(),
+            job,
+        };
+        entry.record(now, None);
+        entry
+    }
+
+    /// Gives the job to the replica that asks, until the returned time.
+    pub(super) fn claim(&mut self, want: &Claim, now: Timestamp) -> Result<Timestamp, StoreError> {
+        let status = self.move_by(Command::Claim)?;
+        let expires_at = now.after(want.lease);
+        self.job.status = status;
+        self.job.phase = None;
+        if self.charge {
+            self.job.attempt += 1;
+            self.job.progress = None;
+        }
+        self.charge = true;
+        self.epoch += 1;
+        self.replica = Some(want.replica.clone());
+        self.lease_until = Some(expires_at);
+        self.job.started_at = self.job.started_at.or(Some(now));
+        if self.job.code_version.is_none() {
+            self.job.code_version = code_version(want, &self.job.kind);
+        }
+        self.record(now, None);
+        Ok(expires_at)
+    }
+
+    /// Records what a running job tells of itself: each phase is a transition, progress raises the
+    /// version only.
+    pub(super) fn tell(&mut self, phases: &[String], progress: Option<&Progress>, now: Timestamp) {
+        // Once a job was asked to stop, its phase says so until it does.
+        let phases = if self.job.cancel_requested_at.is_some() { &[] } else { phases };
+        for phase in phases {
+            self.job.phase = Some(phase.clone());
+            self.record(now, None);
+        }
+        if let Some(progress) = progress {
+            self.job.progress = Some(progress.clone());
+            self.job.version += 1;
+        }
+    }
+
+    /// Ends the attempt as its worker tells. Returns the result, if the job completed.
+    pub(super) fn settle(
+        &mut self,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<Option<Json>, StoreError> {
+        self.tell(&settlement.phases, settlement.progress.as_ref(), now);
+        let next = settlement.outcome.clone().next(self.standing(), now);
+        self.end(next, now)
+    }
+
+    /// Ends the attempt of a worker that let its lease run out.
+    pub(super) fn lose(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        let replica = self.replica.clone().unwrap_or_default();
+        let next = Next::after_lost_lease(self.standing(), &replica, now);
+        // Fences the worker off now, not at the next claim: what it says later was not done.
+        self.epoch += 1;
+        self.end(next, now).map(|_| ())
+    }
+
+    fn end(&mut self, next: Next, now: Timestamp) -> Result<Option<Json>, StoreError> {
+        self.job.status = self.move_by(next.command())?;
+        self.job.phase = None;
+        let mut result = None;
+        let error = match next {
+            Next::Complete(json) => {
+                self.job.error = None;
+                result = Some(json);
+                None
+            }
+            Next::Stop => None,
+            Next::Fail(error) => Some(error),
+            Next::PutBack { run_at, error, charge } => {
+                self.job.run_at = run_at;
+                self.charge = charge;
+                error
+            }
+        };
+        if let Some(error) = &error {
+            self.job.error = Some(error.clone());
+        }
+        self.finish(now);
+        self.record(now, error);
+        // The event still names who held the lease; from now on nobody does.
+        self.replica = None;
+        self.lease_until = None;
+        Ok(result)
+    }
+
+    /// Cancels the job, or asks its worker to stop. False if that changes nothing.
+    pub(super) fn cancel(&mut self, now: Timestamp) -> Result<bool, StoreError> {
+        match self.job.status.on(Command::Cancel) {
+            Transition::Move(status) => {
+                self.job.status = status;
+                self.job.phase = None;
+                self.finish(now);
+            }
+            Transition::Keep => return Ok(false),
+            Transition::Ask if self.job.cancel_requested_at.is_some() => return Ok(false),
+            Transition::Ask => self.job.phase = Some(CANCELLING.to_owned()),
+            Transition::Refuse | Transition::Remove => return Err(self.refusal(Command::Cancel)),
+        }
+        self.job.cancel_requested_at = Some(now);
+        self.record(now, None);
+        Ok(true)
+    }
+
+    /// Puts a job that ended badly back in line.
+    pub(super) fn resume(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        let status = self.move_by(Command::Resume)?;
+        let further = self.attempts_allowed();
+        self.attempt_base = self.job.attempt;
+        self.charge = true;
+        self.job.max_attempts = self.job.attempt.saturating_add(further);
+        self.job.status = status;
+        self.job.phase = None;
+        self.job.run_at = now;
+        self.job.error = None;
+        self.job.completed_at = None;
+        self.job.expires_at = None;
+        self.job.cancel_requested_at = None;
+        self.record(now, None);
+        Ok(())
+    }
+
+    /// Whether the job may be deleted.
+    pub(super) fn check_purge(&self) -> Result<(), StoreError> {
+        match self.job.status.on(Command::Purge) {
+            Transition::Remove => Ok(()),
+            Transition::Move(_) | Transition::Ask | Transition::Keep | Transition::Refuse => {
+                Err(self.refusal(Command::Purge))
+            }
+        }
+    }
+
+    /// The answer to a settlement of a lease that does not hold the job any more. The first answer
+    /// may have been lost: the same again is fine, if the job was neither swept nor claimed since,
+    /// both of which raise its epoch.
+    pub(super) fn settled_before(&self, settlement: &Settlement) -> Result<Settled, StoreError> {
+        let leads_here = leads_to(&settlement.outcome, self.job.status);
+        if self.epoch == settlement.lease.epoch && leads_here {
+            return Ok(self.settled());
+        }
+        Err(StoreError::LeaseLost)
+    }
+
+    /// The answer to a settlement.
+    pub(super) fn settled(&self) -> Settled {
+        let Job { status, version, run_at, .. } = self.job;
+        Settled { status, version, run_at }
+    }
+
+    /// Whether there may be steps that an attempt goes on from: a first one has none, unless it was
+    /// forked with some.
+    pub(super) fn may_have_steps(&self) -> bool {
+        self.epoch > 0 || self.job.forked_from.is_some()
+    }
+
+    /// Raises the version and records how the job stands now as a transition.
+    fn record(&mut self, now: Timestamp, error: Option<JobError>) {
+        self.job.version += 1;
+        self.events.push(Event {
+            version: self.job.version,
+            at: now,
+            status: self.job.status,
+            attempt: self.job.attempt,
+            phase: self.job.phase.clone(),
+            replica: self.replica.clone(),
+            run_at: (self.job.status == Status::Pending).then_some(self.job.run_at),
+            error,
+        });
+    }
+
+    /// If the job has ended, notes when, and until when it is kept.
+    fn finish(&mut self, now: Timestamp) {
+        if let Some(kept) = self.retention.of(self.job.status) {
+            self.job.completed_at = Some(now);
+            self.job.expires_at = Some(now.after(kept));
+        }
+    }
+
+    /// The attempts that the job was given at first, and is given again by a resume.
+    fn attempts_allowed(&self) -> u32 {
+        self.job.max_attempts.saturating_sub(self.attempt_base)
+    }
+
+    fn standing(&self) -> Standing {
+        Standing {
+            attempt: self.job.attempt,
+            max_attempts: self.job.max_attempts,
+            cancel_requested: self.job.cancel_requested_at.is_some(),
+        }
+    }
+
+    fn move_by(&self, command: Command) -> Result<Status, StoreError> {
+        match self.job.status.on(command) {
+            Transition::Move(status) => Ok(status),
+            Transition::Ask | Transition::Keep | Transition::Remove | Transition::Refuse => {
+                Err(self.refusal(command))
+            }
+        }
+    }
+
+    fn refusal(&self, command: Command) -> StoreError {
+        StoreError::WrongStatus { status: self.job.status, command }
+    }
+}
+
+fn code_version(want: &Claim, kind: &Name) -> Option<String> {
+    want.kinds.iter().find(|room| room.kind == *kind).and_then(|room| room.code_version.clone())
+}
+
+/// Whether a job that stands at `status` may have got there by this outcome.
+fn leads_to(outcome: &Outcome, status: Status) -> bool {
+    use Status::{Cancelled, Completed, Failed, Pending};
+    match outcome {
+        Outcome::Completed(_) => status == Completed,
+        Outcome::Failed { .. } => [Failed, Pending, Cancelled].contains(&status),
+        Outcome::Cancelled => status == Cancelled,
+        Outcome::Released | Outcome::Sleep { .. } => [Pending, Cancelled].contains(&status),
+    }
+}
