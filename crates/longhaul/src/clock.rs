@@ -1,5 +1,6 @@
 //! The one place that reads the time. Tests own it.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,6 +19,8 @@ enum Inner {
     System {
         started: Duration,
         started_at: Timestamp,
+        /// Milliseconds that a store's time is ahead of it; shared by all clones.
+        ahead: Arc<AtomicI64>,
     },
     Manual(Arc<Mutex<watch::Sender<Timestamp>>>),
 }
@@ -30,7 +33,7 @@ impl Clock {
     pub fn system() -> Self {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let started_at = Timestamp::from_millis(0).after(since_1970);
-        Self(Inner::System { started: uptime(), started_at })
+        Self(Inner::System { started: uptime(), started_at, ahead: Arc::default() })
     }
 
     /// A clock that stands at `start` and moves only by [`Clock::advance`].
@@ -41,11 +44,26 @@ impl Clock {
     /// The time.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Inner::System { started, started_at } => {
-                started_at.after(uptime().saturating_sub(*started))
+            Inner::System { started, started_at, ahead } => {
+                let here = started_at.after(uptime().saturating_sub(*started));
+                let ahead = ahead.load(Ordering::Relaxed);
+                Timestamp::from_millis(here.as_millis().saturating_add(ahead))
             }
             Inner::Manual(sender) => {
                 *sender.lock().unwrap_or_else(PoisonError::into_inner).borrow()
+            }
+        }
+    }
+
+    /// Sets the machine's clock, for this process, to the time of a store that others share. `within`
+    /// is how exactly that is known: a smaller difference changes nothing. A manual clock does not
+    /// listen.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn set_to(&self, at: Timestamp, within: Duration) {
+        if let Inner::System { ahead, .. } = &self.0 {
+            let off = at.as_millis().saturating_sub(self.now().as_millis());
+            if off.unsigned_abs() > u64::try_from(within.as_millis()).unwrap_or(u64::MAX) {
+                ahead.fetch_add(off, Ordering::Relaxed);
             }
         }
     }

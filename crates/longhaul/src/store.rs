@@ -12,6 +12,8 @@ mod entry;
 mod error;
 #[cfg(feature = "conformance")]
 pub mod faulty;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod sqlite;
 mod types;
 

@@ -35,3 +35,4 @@ longhaul::store_conformance!(in_sqlite_file, sqlite_file());
 longhaul::store_conformance!(in_sqlite_memory, sqlite_memory());
 longhaul::store_conformance!(in_faulty_without_faults, faulty_without_faults());
 longhaul::store_conformance!(in_reference, reference());
+longhaul::store_conformance!(in_postgres, crate::postgres::bench().await);

@@ -12,5 +12,6 @@ mod broken;
 mod conformance;
 mod engine;
 mod examples;
+mod postgres;
 mod random;
 mod reference;

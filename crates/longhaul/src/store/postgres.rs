@@ -1,0 +1,265 @@
+//! Keeps jobs in Postgres, for any number of processes.
+//!
+//! Concurrent writes are grouped into multi-row statements over arrays (`batcher`), each of them a
+//! transaction of its own, so that no transaction is open while a handler runs. What is hot is small
+//! and apart from what is big or finished: see the first migration.
+
+mod batcher;
+mod claim;
+mod columns;
+mod control;
+mod database;
+mod error;
+mod find;
+mod held;
+mod lanes;
+mod list;
+mod migrate;
+mod notify;
+mod open;
+mod params;
+mod pick;
+mod row;
+mod settle;
+mod sql;
+mod submit;
+mod time;
+mod url;
+mod work;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_postgres::Client;
+
+pub use open::OpenError;
+
+use self::batcher::Batcher;
+use self::database::Database;
+use self::error::Tries;
+use self::held::HeldRows;
+use self::lanes::Care;
+use self::notify::Notifier;
+use super::{
+    Checkpoint, Claim, Claimed, Filter, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal,
+    Report, Settled, Settlement, Store, StoreError, Submitted,
+};
+use crate::clock::Clock;
+use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
+
+/// How many batches of one sort are under way at once: while one waits for its sync, the next is made.
+const WRITERS: usize = 2;
+
+/// A store in a Postgres database, in its schema `longhaul`.
+pub struct PostgresStore {
+    inner: Arc<Inner>,
+    submits: Batcher<NewJob, Submitted>,
+    checkpoints: Batcher<Checkpoint, ()>,
+    settlements: Batcher<Settlement, Settled>,
+    /// They end with the store.
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// What all calls share.
+struct Inner {
+    database: Arc<Database>,
+    clock: Clock,
+    notify: Notifier,
+    held: HeldRows,
+    /// The tenant that was served last. Only a hint for fairness: nothing is lost with it.
+    last_served: Mutex<String>,
+    /// How many lanes the last claim found something in.
+    lanes_seen: AtomicUsize,
+    care: tokio::sync::Mutex<Care>,
+    /// The connection that leases are renewed over.
+    heartbeat: tokio::sync::Mutex<Option<Client>>,
+}
+
+impl Inner {
+    fn lanes_seen(&self) -> usize {
+        self.lanes_seen.load(Ordering::Relaxed)
+    }
+
+    fn set_lanes_seen(&self, lanes: usize) {
+        self.lanes_seen.store(lanes, Ordering::Relaxed);
+    }
+}
+
+/// Tries again while that may help.
+macro_rules! persistently {
+    ($work:expr) => {{
+        let mut tries = Tries::default();
+        loop {
+            match $work.await {
+                Ok(done) => break Ok(done),
+                Err(trouble) => tries.again(trouble).await?,
+            }
+        }
+    }};
+}
+
+impl PostgresStore {
+    /// Connects to the database of a `postgres://` address and brings its schema up to date. Sets the
+    /// clock to the database's time, which all replicas go by. Must be called inside the tokio runtime
+    /// that the store is used from.
+    ///
+    /// Besides what Postgres' own clients understand, the address may have `sslmode=verify-full`,
+    /// `sslrootcert=FILE`, `pool_max=N` (connections, 10 if nobody says, besides one for heartbeats
+    /// and one for listening) and `pgbouncer=true` for a pooler that hands out sessions by
+    /// transaction; such a pooler is usually noticed by itself.
+    pub async fn open(url: &str, clock: Clock) -> Result<Self, OpenError> {
+        let inner = Arc::new(Inner {
+            database: open::open(url).await?,
+            clock,
+            notify: Notifier::new(),
+            held: HeldRows::default(),
+            last_served: Mutex::default(),
+            lanes_seen: AtomicUsize::new(1),
+            care: tokio::sync::Mutex::default(),
+            heartbeat: tokio::sync::Mutex::default(),
+        });
+        inner.follow_time().await.map_err(migrate::connect_error)?;
+        let runtime = Handle::current();
+        let tasks = vec![
+            runtime.spawn(notify::send_on(Arc::clone(&inner))),
+            runtime.spawn(notify::listen_on(Arc::clone(&inner))),
+        ];
+        let (submits, checkpoints, settlements) =
+            (Arc::clone(&inner), Arc::clone(&inner), Arc::clone(&inner));
+        Ok(Self {
+            submits: Batcher::new(runtime.clone(), WRITERS, submit::bytes_of, move |jobs| {
+                let inner = Arc::clone(&submits);
+                async move { inner.submit_batch(jobs).await }
+            }),
+            checkpoints: Batcher::new(runtime.clone(), WRITERS, work::bytes_of, move |steps| {
+                let inner = Arc::clone(&checkpoints);
+                async move { inner.checkpoint_batch(steps).await }
+            }),
+            settlements: Batcher::new(runtime, WRITERS, settle::bytes_of, move |ends| {
+                let inner = Arc::clone(&settlements);
+                async move { inner.settle_batch(ends).await }
+            }),
+            inner,
+            tasks,
+        })
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+        self.inner.database.close();
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+        self.submits.write(jobs).await
+    }
+
+    async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError> {
+        persistently!(self.inner.try_record(tenant, id))
+    }
+
+    async fn jobs(
+        &self,
+        tenant: &TenantId,
+        filter: &Filter,
+        page: &PageRequest,
+    ) -> Result<Page, StoreError> {
+        persistently!(self.inner.try_jobs(tenant, filter, page))
+    }
+
+    async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
+        persistently!(self.inner.try_record_by_key(tenant, key))
+    }
+
+    async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError> {
+        persistently!(self.inner.try_input(tenant, id))
+    }
+
+    async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError> {
+        persistently!(self.inner.try_steps(tenant, id))
+    }
+
+    async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
+        persistently!(self.inner.try_cancel(tenant, id))
+    }
+
+    async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
+        persistently!(self.inner.try_resume(tenant, id))
+    }
+
+    async fn fork(
+        &self,
+        tenant: &TenantId,
+        id: JobId,
+        new_id: JobId,
+        from_step: Option<&str>,
+    ) -> Result<Job, StoreError> {
+        persistently!(self.inner.try_fork(tenant, id, new_id, from_step))
+    }
+
+    async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
+        persistently!(self.inner.try_purge(tenant, id))
+    }
+
+    async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
+        persistently!(self.inner.try_queues(tenant))
+    }
+
+    async fn pause_queue(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        paused: bool,
+    ) -> Result<(), StoreError> {
+        persistently!(self.inner.try_pause_queue(tenant, queue, paused))
+    }
+
+    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+        self.inner.claim(want).await
+    }
+
+    async fn renew(
+        &self,
+        leases: Vec<LeaseRef>,
+        duration: Duration,
+    ) -> Result<Vec<Renewal>, StoreError> {
+        self.inner.renew(&leases, duration).await
+    }
+
+    async fn report(&self, reports: Vec<Report>) -> Vec<Result<(), StoreError>> {
+        self.inner.report(&reports).await
+    }
+
+    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError> {
+        self.checkpoints.write_one(checkpoint).await
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+        self.settlements.write(settlements).await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+        if let Err(trouble) = self.inner.care_for_lanes().await {
+            tracing::warn!(error = %error::to_store_error(trouble), "cannot look after lanes");
+        }
+        persistently!(self.inner.try_sweep(limit))
+    }
+
+    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
+        persistently!(self.inner.try_expire(limit))
+    }
+
+    fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+}

@@ -1,0 +1,268 @@
+//! Claiming: who is next, over all tenants and replicas.
+
+use std::collections::HashMap;
+use std::sync::PoisonError;
+
+use super::columns::{Columns, int, limit, small, to_json, without_nul};
+use super::database::Transaction;
+use super::error::{Tries, Trouble};
+use super::held::HeldRow;
+use super::pick::{Head, pick};
+use super::row::Row;
+use super::{Inner, find, sql};
+use crate::job::{Job, JobId, Json, Step, Timestamp};
+use crate::store::{Claim, Claimed, Lease, StoreError};
+
+/// The most lanes that one claim looks at; the next one begins after the tenant that was served last.
+const LANES_MAX: usize = 1_000;
+/// The fewest jobs that are read of each lane.
+const HEADS_MIN: usize = 4;
+
+/// A job that may be claimed, and what goes with it.
+struct Candidate {
+    row: Row,
+    input: Json,
+    history: Option<String>,
+}
+
+impl Inner {
+    pub(super) async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+        let claim: i64 = rand::random();
+        let mut tries = Tries::default();
+        let mut again = false;
+        loop {
+            let claimed = match again {
+                false => self.try_claim(want, claim).await,
+                true => self.try_claim_again(want, claim).await,
+            };
+            match claimed {
+                Ok(claimed) => return Ok(claimed),
+                Err(trouble) => tries.again(trouble).await?,
+            }
+            again = true;
+        }
+    }
+
+    /// The answer to the last try was lost: it may have taken something.
+    async fn try_claim_again(&self, want: &Claim, claim: i64) -> Result<Claimed, Trouble> {
+        let mut connection = self.database.connection().await?;
+        let rows = connection.query(sql::CLAIMED_BEFORE, &[&&*want.replica, &claim]).await?;
+        if rows.is_empty() {
+            drop(connection);
+            return self.try_claim(want, claim).await;
+        }
+        let mut leases = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let Candidate { row, input, .. } = candidate(row)?;
+            let expires_at = row.entry.lease_until.unwrap_or_else(|| self.clock.now());
+            leases.push(lease(row, input, expires_at));
+        }
+        drop(connection);
+        self.with_steps(leases, None).await
+    }
+
+    async fn try_claim(&self, want: &Claim, claim: i64) -> Result<Claimed, Trouble> {
+        let now = self.clock.now();
+        let (transaction, candidates) = self.heads(want, now).await?;
+        let heads: Vec<Head> = candidates.iter().map(|found| head(&found.row.entry.job)).collect();
+        let places = pick(&heads, want);
+        let mut all: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
+        let mut taken = Taken::default();
+        let mut leases = Vec::with_capacity(places.len());
+        for place in places {
+            let Some(mut found) = all.get_mut(place).and_then(Option::take) else { continue };
+            let expires_at = found.row.entry.claim(want, now)?;
+            let row = found.row.claimed(now);
+            taken.push(&row)?;
+            self.held.keep(HeldRow { row: row.clone(), history: found.history, events: None });
+            leases.push(lease(row, found.input, expires_at));
+        }
+        let Some(last) = leases.last() else {
+            let next = transaction.commit_with(sql::NEXT_DUE, &[&now.as_millis()]).await?;
+            return Ok(Claimed { leases, next_due_at: next_due(&next)? });
+        };
+        last.job.tenant.as_str().clone_into(&mut self.lock_last_served());
+        let replica = without_nul(&want.replica);
+        let until = now.after(want.lease).as_millis();
+        let begun = now.as_millis();
+        let next = if leases.len() < want.limit {
+            let next = transaction.query(sql::NEXT_DUE, &[&begun]).await?;
+            next_due(&next)?
+        } else {
+            None
+        };
+        transaction
+            .commit_with(
+                sql::CLAIM_JOBS,
+                &[
+                    &taken.tenants,
+                    &taken.queues,
+                    &taken.kinds,
+                    &taken.priorities,
+                    &taken.run_ats,
+                    &taken.ids,
+                    &taken.epochs,
+                    &taken.versions,
+                    &taken.attempts,
+                    &taken.started_ats,
+                    &taken.code_versions,
+                    &taken.progress,
+                    &&*replica,
+                    &begun,
+                    &until,
+                    &claim,
+                ],
+            )
+            .await?;
+        self.notify.jobs();
+        self.with_steps(leases, next).await
+    }
+
+    /// The first due jobs of each lane, locked in the transaction that is returned.
+    async fn heads(
+        &self,
+        want: &Claim,
+        now: Timestamp,
+    ) -> Result<(Transaction, Vec<Candidate>), Trouble> {
+        let kinds: Vec<&str> = want.kinds.iter().map(|room| room.kind.as_str()).collect();
+        let last_served = self.lock_last_served().clone();
+        let mut each = self.heads_of_each_lane(want.limit);
+        let connection = self.database.connection().await?;
+        let (lanes_max, at) = (limit(LANES_MAX), now.as_millis());
+        let (transaction, mut rows) = connection
+            .begin(
+                (sql::CLAIM_HEADS, &[&kinds, &&*last_served, &at, &lanes_max, &limit(each)]),
+                None,
+            )
+            .await?;
+        loop {
+            let mut candidates = Vec::with_capacity(rows.len());
+            let mut lanes: HashMap<(String, String, String, i32), usize> = HashMap::new();
+            for row in &rows {
+                match candidate(row) {
+                    Ok(found) => {
+                        let job = &found.row.entry.job;
+                        let lane = (
+                            job.tenant.as_str().to_owned(),
+                            job.queue.as_str().to_owned(),
+                            job.kind.as_str().to_owned(),
+                            job.priority,
+                        );
+                        *lanes.entry(lane).or_default() += 1;
+                        candidates.push(found);
+                    }
+                    Err(trouble) => {
+                        tracing::error!(?trouble, "a job that cannot be read is passed over")
+                    }
+                }
+            }
+            self.set_lanes_seen(lanes.len());
+            // Enough, or all that there is: otherwise lanes that were cut short may have more.
+            let cut_short = lanes.values().any(|found| *found >= each);
+            if each >= want.limit || candidates.len() >= want.limit || !cut_short {
+                return Ok((transaction, candidates));
+            }
+            each = want.limit;
+            let params: &[&dyn super::params::Param] =
+                &[&kinds, &&*last_served, &at, &lanes_max, &limit(each)];
+            rows = transaction.query(sql::CLAIM_HEADS, params).await?;
+        }
+    }
+
+    /// How many jobs of each lane to read: with many lanes, one or two of each are enough.
+    fn heads_of_each_lane(&self, wanted: usize) -> usize {
+        let lanes = self.lanes_seen();
+        (2 * wanted / lanes.max(1)).clamp(HEADS_MIN.min(wanted), wanted)
+    }
+
+    /// Adds what earlier attempts finished.
+    async fn with_steps(
+        &self,
+        mut leases: Vec<Lease>,
+        next_due_at: Option<Timestamp>,
+    ) -> Result<Claimed, Trouble> {
+        let may_have_steps = |lease: &&Lease| lease.epoch > 1 || lease.job.forked_from.is_some();
+        let (tenants, ids): (Vec<String>, Vec<String>) = leases
+            .iter()
+            .filter(may_have_steps)
+            .map(|lease| (lease.job.tenant.as_str().to_owned(), lease.job.id.to_string()))
+            .unzip();
+        if !ids.is_empty() {
+            let mut connection = self.database.connection().await?;
+            let mut steps: HashMap<(String, JobId), Vec<Step>> = HashMap::new();
+            for row in connection.query(sql::STEPS, &[&tenants, &ids]).await? {
+                let (tenant, id, step) = find::step(&row)?;
+                steps.entry((tenant, id)).or_default().push(step);
+            }
+            for lease in &mut leases {
+                let key = (lease.job.tenant.as_str().to_owned(), lease.job.id);
+                lease.steps = steps.remove(&key).unwrap_or_default();
+            }
+        }
+        Ok(Claimed { leases, next_due_at })
+    }
+
+    fn lock_last_served(&self) -> std::sync::MutexGuard<'_, String> {
+        self.last_served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn candidate(row: &tokio_postgres::Row) -> Result<Candidate, Trouble> {
+    let mut columns = Columns::of(row);
+    Ok(Candidate { row: Row::read(&mut columns)?, input: columns.json()?, history: columns.get()? })
+}
+
+fn head(job: &Job) -> Head {
+    Head {
+        tenant: job.tenant.clone(),
+        kind: job.kind.clone(),
+        priority: job.priority,
+        run_at: job.run_at,
+        id: job.id,
+    }
+}
+
+fn lease(row: Row, input: Json, expires_at: Timestamp) -> Lease {
+    Lease { epoch: row.entry.epoch, expires_at, input, steps: Vec::new(), job: row.entry.job }
+}
+
+fn next_due(rows: &[tokio_postgres::Row]) -> Result<Option<Timestamp>, Trouble> {
+    rows.first().map_or(Ok(None), |row| Columns::of(row).opt_at())
+}
+
+/// What a claim writes, by column.
+#[derive(Default)]
+struct Taken {
+    tenants: Vec<String>,
+    queues: Vec<String>,
+    kinds: Vec<String>,
+    priorities: Vec<i32>,
+    run_ats: Vec<i64>,
+    ids: Vec<String>,
+    epochs: Vec<i64>,
+    versions: Vec<i64>,
+    attempts: Vec<i32>,
+    started_ats: Vec<i64>,
+    code_versions: Vec<Option<String>>,
+    progress: Vec<Option<String>>,
+}
+
+impl Taken {
+    fn push(&mut self, row: &Row) -> Result<(), Trouble> {
+        let (entry, job) = (&row.entry, &row.entry.job);
+        self.tenants.push(job.tenant.as_str().to_owned());
+        self.queues.push(job.queue.as_str().to_owned());
+        self.kinds.push(job.kind.as_str().to_owned());
+        self.priorities.push(job.priority);
+        self.run_ats.push(job.run_at.as_millis());
+        self.ids.push(job.id.to_string());
+        self.epochs.push(int(entry.epoch));
+        self.versions.push(int(job.version));
+        self.attempts.push(small(job.attempt));
+        self.started_ats.push(job.started_at.unwrap_or(job.created_at).as_millis());
+        let version = job.code_version.as_deref();
+        self.code_versions.push(version.map(|version| without_nul(version).into_owned()));
+        self.progress.push(job.progress.as_ref().map(to_json).transpose()?);
+        Ok(())
+    }
+}

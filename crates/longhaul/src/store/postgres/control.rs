@@ -1,0 +1,217 @@
+//! What callers and the house do to jobs: cancel, resume, delete; and to queues.
+
+use std::time::Duration;
+
+use super::columns::{int, limit, millis, small, to_json};
+use super::database::Transaction;
+use super::error::Trouble;
+use super::row::Row;
+use super::settle::{histories, key};
+use super::work::Told;
+use super::{Inner, find, sql};
+use crate::job::{Job, JobId, Name, TenantId, Timestamp};
+use crate::store::{LeaseRef, StoreError};
+
+/// How long a deleted job is remembered as gone.
+const TOMBSTONES_KEPT: Duration = Duration::from_hours(30 * 24);
+
+impl Inner {
+    /// Cancels a job, or asks its worker to stop.
+    pub(super) async fn try_cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, Trouble> {
+        let mut connection = self.database.connection().await?;
+        let seen = find::row(&mut connection, tenant, id).await?;
+        drop(connection);
+        let job = if seen.entry.lease_until.is_some() {
+            self.ask_to_stop(&seen).await?
+        } else {
+            self.cancel_unheld(tenant, id).await?
+        };
+        self.notify.jobs();
+        Ok(job)
+    }
+
+    async fn ask_to_stop(&self, seen: &Row) -> Result<Job, Trouble> {
+        let job = &seen.entry.job;
+        let lease = LeaseRef { tenant: job.tenant.clone(), job: job.id, epoch: seen.entry.epoch };
+        let (transaction, mut rows) = self.lock_held(&[&lease]).await?;
+        let Some(mut row) = rows.remove(&key(job)).filter(|row| row.is_held_by(&lease)) else {
+            // Its attempt has ended meanwhile.
+            transaction.roll_back().await?;
+            return Err(Trouble::Overtaken);
+        };
+        let changed = row.entry.cancel(self.clock.now());
+        if !changed? {
+            transaction.roll_back().await?;
+            return Ok(row.entry.job);
+        }
+        let histories = histories(&transaction, std::iter::once(&row)).await?;
+        let (_, events) = histories.of(&key(job));
+        let mut told = Told::default();
+        told.push(&row, super::row::append(events, &row.entry.events)?)?;
+        told.write(transaction).await?;
+        Ok(row.entry.job)
+    }
+
+    async fn cancel_unheld(&self, tenant: &TenantId, id: JobId) -> Result<Job, Trouble> {
+        let (transaction, mut row) = self.lock_job(tenant, id).await?;
+        let was = row.entry.job.clone();
+        match row.entry.cancel(self.clock.now()) {
+            Ok(true) => {}
+            Ok(false) => {
+                transaction.roll_back().await?;
+                return Ok(row.entry.job);
+            }
+            Err(error) => {
+                transaction.roll_back().await?;
+                return Err(error.into());
+            }
+        }
+        if was.status == crate::job::Status::Pending {
+            let id = was.id.to_string();
+            let left = transaction
+                .query(
+                    sql::LEAVE_LINE,
+                    &[
+                        &was.tenant.as_str(),
+                        &was.queue.as_str(),
+                        &was.kind.as_str(),
+                        &was.priority,
+                        &was.run_at.as_millis(),
+                        &&*id,
+                    ],
+                )
+                .await?;
+            if left.is_empty() {
+                // A claim was faster.
+                transaction.roll_back().await?;
+                return Err(Trouble::Overtaken);
+            }
+        }
+        save(transaction, &row).await?.commit().await?;
+        Ok(row.entry.job)
+    }
+
+    /// Puts a job that ended badly back in line.
+    pub(super) async fn try_resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, Trouble> {
+        let (transaction, mut row) = self.lock_job(tenant, id).await?;
+        if let Err(error) = row.entry.resume(self.clock.now()) {
+            transaction.roll_back().await?;
+            return Err(error.into());
+        }
+        let transaction = save(transaction, &row).await?;
+        let job = &row.entry.job;
+        let id = job.id.to_string();
+        transaction
+            .commit_with(
+                sql::ENTER_LINE,
+                &[
+                    &job.tenant.as_str(),
+                    &job.queue.as_str(),
+                    &job.kind.as_str(),
+                    &job.priority,
+                    &job.run_at.as_millis(),
+                    &&*id,
+                ],
+            )
+            .await?;
+        self.notify.line();
+        self.notify.jobs();
+        Ok(row.entry.job)
+    }
+
+    /// Deletes a finished job.
+    pub(super) async fn try_purge(&self, tenant: &TenantId, id: JobId) -> Result<(), Trouble> {
+        let (transaction, row) = self.lock_job(tenant, id).await?;
+        if let Err(error) = row.entry.check_purge() {
+            transaction.roll_back().await?;
+            return Err(error.into());
+        }
+        let (text, now) = (id.to_string(), self.clock.now().as_millis());
+        transaction.commit_with(sql::DELETE_JOB, &[&tenant.as_str(), &&*text, &now]).await?;
+        Ok(())
+    }
+
+    /// Begins a transaction in which this job is locked, and reads it.
+    async fn lock_job(&self, tenant: &TenantId, id: JobId) -> Result<(Transaction, Row), Trouble> {
+        let text = id.to_string();
+        let connection = self.database.connection().await?;
+        let (transaction, rows) = connection
+            .begin(
+                (sql::LOCK_JOB, &[&tenant.as_str(), &&*text]),
+                Some((sql::ENTRIES, &[&vec![tenant.as_str()], &vec![&*text]])),
+            )
+            .await?;
+        match rows.first() {
+            Some(row) => Ok((transaction, Row::from(row)?)),
+            None => {
+                transaction.roll_back().await?;
+                let mut connection = self.database.connection().await?;
+                find::missing(&mut connection, tenant, id).await
+            }
+        }
+    }
+
+    /// Deletes jobs whose retention has ended, and forgets ids that have been gone for long.
+    pub(super) async fn try_expire(&self, count: usize) -> Result<usize, Trouble> {
+        let (now, count) = (self.clock.now().as_millis(), limit(count));
+        let mut connection = self.database.connection().await?;
+        let deleted = connection.query(sql::DELETE_EXPIRED, &[&now, &count]).await?;
+        let gone_before = now.saturating_sub(millis(TOMBSTONES_KEPT));
+        connection.query(sql::FORGET_TOMBSTONES, &[&gone_before, &count]).await?;
+        Ok(deleted.len())
+    }
+
+    /// Stops or restarts claims from a queue.
+    pub(super) async fn try_pause_queue(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        paused: bool,
+    ) -> Result<(), Trouble> {
+        let sql = if paused { sql::PAUSE_QUEUE } else { sql::RESUME_QUEUE };
+        let mut connection = self.database.connection().await?;
+        connection.query(sql, &[&tenant.as_str(), &queue.as_str()]).await?;
+        if !paused {
+            self.notify.line();
+        }
+        Ok(())
+    }
+}
+
+/// Writes a job that nobody holds.
+async fn save(transaction: Transaction, row: &Row) -> Result<Transaction, Trouble> {
+    let histories = histories(&transaction, std::iter::once(row)).await?;
+    let job = &row.entry.job;
+    let (history, events) = histories.of(&key(job));
+    let history = row.full_history(history, events)?;
+    let (id, error) = (job.id.to_string(), job.error.as_ref().map(to_json).transpose()?);
+    let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
+    let saved = transaction
+        .query(
+            sql::SAVE_JOB,
+            &[
+                &job.tenant.as_str(),
+                &&*id,
+                &int(row.read_as.0),
+                &int(job.version),
+                &job.status.as_str(),
+                &small(job.max_attempts),
+                &small(row.entry.attempt_base),
+                &row.entry.charge,
+                &job.run_at.as_millis(),
+                &at(job.completed_at),
+                &at(job.expires_at),
+                &at(job.cancel_requested_at),
+                &error,
+                &&*history,
+            ],
+        )
+        .await?;
+    if saved.is_empty() {
+        transaction.roll_back().await?;
+        return Err(
+            StoreError::Unavailable("the job changed while it was locked".to_owned()).into()
+        );
+    }
+    Ok(transaction)
+}

@@ -1,0 +1,316 @@
+//! Connections: how they are made, shared, used and given up.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts,
+};
+use tokio::time::timeout;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::OpenError;
+use super::error::Trouble;
+use super::params::Param;
+use super::sql;
+use super::url::Target;
+
+/// How long a caller waits for a connection, or for one to be made.
+const CONNECTION_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a statement may take, as we count it: the server counts [`SESSION`]'s.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(12);
+
+/// What every session of ours is set to, where sessions are ours. Plans must not change with the
+/// values of one call, nor be compiled: both have cost a claim a hundred milliseconds now and then.
+const SESSION: &str = "
+    SET statement_timeout = '10s';
+    SET idle_in_transaction_session_timeout = '30s';
+    SET jit = off;
+    SET plan_cache_mode = force_generic_plan";
+
+/// A Postgres database.
+pub(super) struct Database {
+    pool: Pool,
+    target: Target,
+    tls: MakeRustlsConnect,
+    sessions: Arc<Sessions>,
+}
+
+/// Whether sessions are ours: behind a pooler that hands them out by transaction, two of our
+/// connections may share one, and nothing that we set or prepare can be relied on.
+struct Sessions {
+    pooled: AtomicBool,
+    /// The server processes that we have met, by number and start; the same one twice is a pooler's.
+    /// A std mutex: held for a set access, never across an await.
+    backends: Mutex<HashSet<(i32, i64)>>,
+}
+
+impl Database {
+    /// Gets ready to connect; does not, yet.
+    pub(super) fn new(target: Target) -> Result<Self, OpenError> {
+        let tls = target.tls()?;
+        let sessions = Arc::new(Sessions {
+            pooled: AtomicBool::new(target.pooled),
+            backends: Mutex::default(),
+        });
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(target.config.clone(), tls.clone(), recycling);
+        let patience = Some(CONNECTION_PATIENCE);
+        let pool = Pool::builder(manager)
+            .max_size(target.connections_max)
+            .timeouts(Timeouts { wait: patience, create: patience, recycle: patience })
+            .runtime(Runtime::Tokio1)
+            .post_create(Hook::async_fn({
+                let sessions = Arc::clone(&sessions);
+                move |client, _| {
+                    let sessions = Arc::clone(&sessions);
+                    Box::pin(
+                        async move { sessions.greet(client).await.map_err(HookError::Backend) },
+                    )
+                }
+            }))
+            .build()
+            .map_err(|error| OpenError::Refused(error.to_string()))?;
+        Ok(Self { pool, target, tls, sessions })
+    }
+
+    /// A connection.
+    pub(super) async fn connection(&self) -> Result<Connection, Trouble> {
+        let client = self.pool.get().await?;
+        Ok(Connection { client: Some(client), pooled: self.is_pooled() })
+    }
+
+    /// A connection of its own, outside of the pool and driven by the calling runtime.
+    pub(super) async fn own_connection(&self) -> Result<Client, Trouble> {
+        let connecting = self.target.config.connect(self.tls.clone());
+        let connecting = timeout(CONNECTION_PATIENCE, connecting);
+        let (client, connection) = connecting.await.map_err(|_| Trouble::TimedOut)??;
+        tokio::spawn(connection);
+        if !self.is_pooled() {
+            client.batch_execute(SESSION).await?;
+        }
+        Ok(client)
+    }
+
+    /// A connection that hears notifications, unless a pooler is in between.
+    pub(super) fn listening(&self) -> Option<(tokio_postgres::Config, MakeRustlsConnect)> {
+        (!self.is_pooled()).then(|| (self.target.config.clone(), self.tls.clone()))
+    }
+
+    /// Whether a pooler hands out sessions by transaction.
+    pub(super) fn is_pooled(&self) -> bool {
+        self.sessions.pooled.load(Ordering::Relaxed)
+    }
+
+    /// Opens two connections at once, so that a pooler in between shows itself.
+    pub(super) async fn look_for_a_pooler(&self) -> Result<(), Trouble> {
+        let first = self.connection().await?;
+        let second = self.connection().await?;
+        drop((first, second));
+        Ok(())
+    }
+
+    pub(super) fn close(&self) {
+        self.pool.close();
+    }
+}
+
+impl Sessions {
+    async fn greet(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
+        let rows = client.query_typed(sql::BACKEND, &[]).await?;
+        if let Some(row) = rows.first() {
+            let backend = (row.try_get(0)?, row.try_get(1)?);
+            let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+            if !backends.insert(backend) {
+                let was = self.pooled.swap(true, Ordering::Relaxed);
+                if !was {
+                    tracing::info!("a pooler is in between: no statement is prepared from now on");
+                }
+            }
+        }
+        if !self.pooled.load(Ordering::Relaxed) {
+            client.batch_execute(SESSION).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A connection for one transaction at a time. Given up, not given back, if it is dropped in the
+/// middle of one.
+pub(super) struct Connection {
+    client: Option<Object>,
+    pooled: bool,
+}
+
+impl Connection {
+    /// Runs one statement, which is a transaction of its own.
+    pub(super) async fn query(
+        &mut self,
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Vec<Row>, Trouble> {
+        let ran = self.send(sql, params).await;
+        self.keep_or_give_up(ran)
+    }
+
+    /// Begins a transaction with these statements, sent together.
+    pub(super) async fn begin(
+        self,
+        first: (&'static str, &[&dyn Param]),
+        second: Option<(&'static str, &[&dyn Param])>,
+    ) -> Result<(Transaction, Vec<Row>), Trouble> {
+        self.prepare(first.0, first.1).await?;
+        if let Some(second) = second {
+            self.prepare(second.0, second.1).await?;
+        }
+        let transaction = Transaction(Some(self));
+        let connection = transaction.connection()?;
+        let rows = match second {
+            None => {
+                let begin = connection.control("BEGIN");
+                let first = connection.send(first.0, first.1);
+                tokio::try_join!(biased; begin, first)?.1
+            }
+            Some(second) => {
+                let begin = connection.control("BEGIN");
+                let first = connection.send(first.0, first.1);
+                let second = connection.send(second.0, second.1);
+                tokio::try_join!(biased; begin, first, second)?.2
+            }
+        };
+        Ok((transaction, rows))
+    }
+
+    /// Makes sure that a statement is prepared, if statements are: one that first has to be would be
+    /// overtaken by what is sent after it.
+    async fn prepare(&self, sql: &'static str, params: &[&dyn Param]) -> Result<(), Trouble> {
+        if !self.pooled {
+            let client = self.client()?;
+            let types: Vec<Type> = params.iter().map(|param| param.kind()).collect();
+            let prepared = timeout(ANSWER_PATIENCE, client.prepare_typed_cached(sql, &types));
+            prepared.await.map_err(|_| Trouble::TimedOut)??;
+        }
+        Ok(())
+    }
+
+    /// One of `BEGIN`, `COMMIT` and `ROLLBACK`.
+    async fn control(&self, command: &'static str) -> Result<(), Trouble> {
+        let client = self.client()?;
+        let answer = timeout(ANSWER_PATIENCE, client.batch_execute(command));
+        Ok(answer.await.map_err(|_| Trouble::TimedOut)??)
+    }
+
+    async fn send(&self, sql: &'static str, params: &[&dyn Param]) -> Result<Vec<Row>, Trouble> {
+        let client = self.client()?;
+        let answer = async {
+            if self.pooled {
+                query_unprepared(client, sql, params).await
+            } else {
+                let types: Vec<Type> = params.iter().map(|param| param.kind()).collect();
+                let statement = client.prepare_typed_cached(sql, &types).await?;
+                client.query(&statement, &plain(params)).await
+            }
+        };
+        if let Ok(answer) = timeout(ANSWER_PATIENCE, answer).await {
+            Ok(answer?)
+        } else {
+            // Nobody waits for the answer any more: let the server stop too, as far as it can.
+            tokio::spawn({
+                let cancel = client.cancel_token();
+                async move { drop(cancel.cancel_query(tokio_postgres::NoTls).await) }
+            });
+            Err(Trouble::TimedOut)
+        }
+    }
+
+    fn client(&self) -> Result<&Object, Trouble> {
+        self.client.as_ref().ok_or_else(|| Trouble::NoConnection("it was given up".to_owned()))
+    }
+
+    fn keep_or_give_up<T>(&mut self, ran: Result<T, Trouble>) -> Result<T, Trouble> {
+        if ran.as_ref().is_err_and(Trouble::is_fatal_to_connection) {
+            self.give_up();
+        }
+        ran
+    }
+
+    fn give_up(&mut self) {
+        if let Some(client) = self.client.take() {
+            drop(Object::take(client));
+        }
+    }
+}
+
+/// Runs one statement on a connection of its own, without preparing it.
+pub(super) async fn query_unprepared(
+    client: &Client,
+    sql: &str,
+    params: &[&dyn Param],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let typed: Vec<(&(dyn ToSql + Sync), Type)> =
+        params.iter().map(|param| (*param as &(dyn ToSql + Sync), param.kind())).collect();
+    client.query_typed(sql, &typed).await
+}
+
+fn plain<'a>(params: &[&'a dyn Param]) -> Vec<&'a (dyn ToSql + Sync)> {
+    params.iter().map(|param| *param as &(dyn ToSql + Sync)).collect()
+}
+
+/// An open transaction. Dropped without a commit, it takes its connection along.
+pub(super) struct Transaction(Option<Connection>);
+
+impl Transaction {
+    /// Runs a further statement.
+    pub(super) async fn query(
+        &self,
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Vec<Row>, Trouble> {
+        self.connection()?.send(sql, params).await
+    }
+
+    /// Runs the last statement and commits, both sent together. A statement that fails commits
+    /// nothing.
+    pub(super) async fn commit_with(
+        mut self,
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Vec<Row>, Trouble> {
+        let connection = self.connection()?;
+        connection.prepare(sql, params).await?;
+        let (last, commit) = (connection.send(sql, params), connection.control("COMMIT"));
+        let (rows, ()) = tokio::try_join!(biased; last, commit)?;
+        drop(self.0.take());
+        Ok(rows)
+    }
+
+    /// Commits.
+    pub(super) async fn commit(mut self) -> Result<(), Trouble> {
+        self.connection()?.control("COMMIT").await?;
+        drop(self.0.take());
+        Ok(())
+    }
+
+    /// Undoes all of it.
+    pub(super) async fn roll_back(mut self) -> Result<(), Trouble> {
+        self.connection()?.control("ROLLBACK").await?;
+        drop(self.0.take());
+        Ok(())
+    }
+
+    fn connection(&self) -> Result<&Connection, Trouble> {
+        self.0.as_ref().ok_or_else(|| Trouble::NoConnection("it was given up".to_owned()))
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if let Some(connection) = &mut self.0 {
+            connection.give_up();
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Lists: jobs that match, and queues.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::columns::{Columns, limit, to_json};
+use super::database::Connection;
+use super::error::Trouble;
+use super::row::Row;
+use super::{Inner, sql};
+use crate::job::{Job, Name, Status, TenantId, Timestamp};
+use crate::store::{Filter, Page, PageRequest, QueueState};
+
+/// Greater than every id.
+const AFTER_ALL_IDS: &str = "~";
+
+impl Inner {
+    /// Jobs that match, newest first.
+    pub(super) async fn try_jobs(
+        &self,
+        tenant: &TenantId,
+        filter: &Filter,
+        page: &PageRequest,
+    ) -> Result<Page, Trouble> {
+        let statuses: BTreeSet<Status> = filter.statuses.iter().copied().collect();
+        let search = Search::new(tenant, filter, page)?;
+        let mut connection = self.database.connection().await?;
+        let mut found = if statuses.is_empty() {
+            search.run(&mut connection, sql::LIST_BY_ID, None).await?
+        } else {
+            Vec::new()
+        };
+        for status in statuses {
+            let sql = match status {
+                Status::Running => sql::LIST_RUNNING,
+                Status::Pending | Status::Waiting => sql::LIST_OPEN,
+                Status::Completed | Status::Failed | Status::Cancelled => sql::LIST_ENDED,
+            };
+            let status = (status != Status::Running).then(|| status.as_str());
+            found.extend(search.run(&mut connection, sql, status).await?);
+        }
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        // A job that moved on between two looks is in both.
+        found.dedup();
+        let more = found.len() > page.limit;
+        found.truncate(page.limit);
+        let tenants = vec![tenant.as_str(); found.len()];
+        let mut jobs: HashMap<String, Job> = HashMap::with_capacity(found.len());
+        for row in connection.query(sql::ENTRIES, &[&tenants, &found]).await? {
+            let job = Row::from(&row)?.entry.job;
+            jobs.insert(job.id.to_string(), job);
+        }
+        let next = found.last().filter(|_| more).and_then(|id| id.parse().ok());
+        let jobs: Vec<Job> = found.iter().filter_map(|id| jobs.remove(id)).collect();
+        Ok(Page { jobs, next })
+    }
+
+    /// The tenant's queues that have unfinished jobs or are paused.
+    pub(super) async fn try_queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, Trouble> {
+        let now = self.clock.now().as_millis();
+        let mut connection = self.database.connection().await?;
+        let rows = connection.query(sql::QUEUES, &[&tenant.as_str(), &now]).await?;
+        let queue = |row: &tokio_postgres::Row| {
+            let mut columns = Columns::of(row);
+            Ok(QueueState {
+                name: columns.text(|text| Name::new(text).ok())?,
+                paused: columns.get()?,
+                pending: columns.count()?,
+                running: columns.count()?,
+                oldest_due_at: columns.opt_at()?,
+            })
+        };
+        rows.iter().map(queue).collect()
+    }
+}
+
+/// The parts of a filter as parameters.
+struct Search<'a> {
+    tenant: &'a str,
+    before: String,
+    kind: Option<&'a str>,
+    queue: Option<&'a str>,
+    created_after: Option<i64>,
+    labels: Option<String>,
+    /// One more than asked for, to know whether there is more.
+    limit: i64,
+}
+
+impl<'a> Search<'a> {
+    fn new(tenant: &'a TenantId, filter: &'a Filter, page: &PageRequest) -> Result<Self, Trouble> {
+        let labels = &filter.labels;
+        Ok(Self {
+            tenant: tenant.as_str(),
+            before: page.before.map_or_else(|| AFTER_ALL_IDS.to_owned(), |id| id.to_string()),
+            kind: filter.kind.as_ref().map(Name::as_str),
+            queue: filter.queue.as_ref().map(Name::as_str),
+            created_after: filter.created_after.map(Timestamp::as_millis),
+            labels: if labels.is_empty() { None } else { Some(to_json(labels)?) },
+            limit: limit(page.limit.saturating_add(1)),
+        })
+    }
+
+    async fn run(
+        &self,
+        connection: &mut Connection,
+        sql: &'static str,
+        status: Option<&str>,
+    ) -> Result<Vec<String>, Trouble> {
+        let Self { tenant, before, kind, queue, created_after, labels, limit } = self;
+        let common: [&dyn super::params::Param; 7] =
+            [tenant, before, kind, queue, created_after, labels, limit];
+        let rows = match &status {
+            None => connection.query(sql, &common).await?,
+            Some(status) => {
+                let mut params = common.to_vec();
+                params.push(status);
+                connection.query(sql, &params).await?
+            }
+        };
+        rows.iter().map(|row| Columns::of(row).get()).collect()
+    }
+}

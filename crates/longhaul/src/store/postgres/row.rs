@@ -1,0 +1,204 @@
+//! A job's row: how it is read, and its history.
+
+use tokio_postgres::Row as DbRow;
+
+use super::columns::{Columns, to_json};
+use super::error::Trouble;
+use crate::job::{Event, Job, Name, Record, Retention, Status, TenantId, Timestamp};
+use crate::store::LeaseRef;
+use crate::store::entry::Entry;
+
+/// A history of more than this is cut to [`HISTORY_KEPT`] before something is added to it.
+const HISTORY_MAX: usize = 256 * 1024;
+/// How much of a long history is kept, at most: whole lines, the newest.
+const HISTORY_KEPT: usize = 128 * 1024;
+
+/// A job's entry as it was read.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) entry: Entry,
+    /// Version and epoch in the database, which a write must still find there.
+    pub(super) read_as: (u64, u64),
+    /// When it was due as it was read: part of the first event, until there is a history.
+    run_at: Timestamp,
+    /// The event that is not stored because the lease tells it.
+    claim: Option<Event>,
+}
+
+impl Row {
+    /// In the order of the view `entries`; what comes after it is left to the caller.
+    pub(super) fn read(columns: &mut Columns<'_>) -> Result<Self, Trouble> {
+        let job = read_job(columns)?;
+        let entry = Entry {
+            attempt_base: columns.small()?,
+            charge: columns.get()?,
+            epoch: columns.count()?,
+            replica: columns.get()?,
+            lease_until: columns.opt_at()?,
+            retention: Retention { completed: columns.duration()?, failed: columns.duration()? },
+            events: Vec::new(),
+            job,
+        };
+        let (settled_version, claimed_at) = (columns.count()?, columns.opt_at()?);
+        let claim = claimed_at.map(|at| claim_event(&entry, settled_version + 1, at));
+        let read_as = (entry.job.version, entry.epoch);
+        Ok(Self { read_as, run_at: entry.job.run_at, claim, entry })
+    }
+
+    /// From a row that holds nothing else.
+    pub(super) fn from(row: &DbRow) -> Result<Self, Trouble> {
+        Self::read(&mut Columns::of(row))
+    }
+
+    /// The row after its claim was written: the lease tells what the claim recorded.
+    pub(super) fn claimed(mut self, now: Timestamp) -> Self {
+        self.claim = Some(claim_event(&self.entry, self.entry.job.version, now));
+        self.entry.events.clear();
+        self.read_as = (self.entry.job.version, self.entry.epoch);
+        self
+    }
+
+    /// Whether this lease holds the job.
+    pub(super) fn is_held_by(&self, lease: &LeaseRef) -> bool {
+        self.entry.job.status == Status::Running && self.entry.epoch == lease.epoch
+    }
+
+    /// All events that are stored, one a line: those of earlier attempts, the claim, and what the
+    /// running attempt told.
+    fn stored_history(
+        &self,
+        settled: Option<&str>,
+        since: Option<&str>,
+    ) -> Result<String, Trouble> {
+        let mut lines = match settled {
+            Some(lines) => lines.to_owned(),
+            None => to_json(&self.acceptance())?,
+        };
+        if let Some(claim) = &self.claim {
+            push_line(&mut lines, &to_json(claim)?);
+        }
+        if let Some(since) = since {
+            push_line(&mut lines, since);
+        }
+        Ok(lines)
+    }
+
+    /// The stored history with the events that are not stored yet.
+    pub(super) fn full_history(
+        &self,
+        settled: Option<&str>,
+        since: Option<&str>,
+    ) -> Result<String, Trouble> {
+        append(Some(&self.stored_history(settled, since)?), &self.entry.events)
+    }
+
+    /// The first transition of a job that has had no attempt yet.
+    fn acceptance(&self) -> Event {
+        Event {
+            version: 1,
+            at: self.entry.job.created_at,
+            status: Status::Pending,
+            attempt: 0,
+            phase: None,
+            replica: None,
+            run_at: Some(self.run_at),
+            error: None,
+        }
+    }
+
+    /// The record of a job that was just accepted.
+    pub(super) fn new_record(entry: Entry) -> Record {
+        Record { job: entry.job, result: None, history: entry.events }
+    }
+
+    /// From a row of `records.sql`.
+    pub(super) fn record(row: &DbRow) -> Result<Record, Trouble> {
+        let mut columns = Columns::of(row);
+        let read = Self::read(&mut columns)?;
+        let (settled, since) = (columns.get()?, columns.get()?);
+        let history = read_history(&read.stored_history(settled, since)?, &read.entry.job);
+        let has_result = read.entry.job.status == Status::Completed;
+        let result = if has_result { Some(columns.json()?) } else { None };
+        Ok(Record { job: read.entry.job, result, history })
+    }
+}
+
+fn claim_event(entry: &Entry, version: u64, at: Timestamp) -> Event {
+    Event {
+        version,
+        at,
+        status: Status::Running,
+        attempt: entry.job.attempt,
+        phase: None,
+        replica: entry.replica.clone(),
+        run_at: None,
+        error: None,
+    }
+}
+
+/// Events with further ones added, one a line; cut if it got too long.
+pub(super) fn append(lines: Option<&str>, events: &[Event]) -> Result<String, Trouble> {
+    let mut lines = cut(lines.unwrap_or_default()).to_owned();
+    for event in events {
+        push_line(&mut lines, &to_json(event)?);
+    }
+    Ok(lines)
+}
+
+fn push_line(lines: &mut String, line: &str) {
+    if !lines.is_empty() {
+        lines.push('\n');
+    }
+    lines.push_str(line);
+}
+
+/// The newest whole lines, if there are too many.
+fn cut(lines: &str) -> &str {
+    if lines.len() <= HISTORY_MAX {
+        return lines;
+    }
+    let from = lines.len() - HISTORY_KEPT;
+    let next_line = lines.as_bytes().iter().skip(from).position(|byte| *byte == b'\n');
+    next_line.and_then(|skipped| lines.get(from + skipped + 1..)).unwrap_or_default()
+}
+
+/// An event that cannot be read is left out: it must not hide the job.
+fn read_history(lines: &str, job: &Job) -> Vec<Event> {
+    let parsed = lines.lines().map(serde_json::from_str);
+    let events: Vec<Event> = parsed.filter_map(Result::ok).collect();
+    let unreadable = lines.lines().count() - events.len();
+    if unreadable > 0 {
+        tracing::warn!(job.id = %job.id, tenant.id = %job.tenant, unreadable, "events of a job's history cannot be read");
+    }
+    events
+}
+
+/// Fields are read in the order in which they are written here.
+fn read_job(columns: &mut Columns<'_>) -> Result<Job, Trouble> {
+    Ok(Job {
+        tenant: columns.text(|text| TenantId::new(text).ok())?,
+        id: columns.id()?,
+        kind: columns.text(|text| Name::new(text).ok())?,
+        queue: columns.text(|text| Name::new(text).ok())?,
+        status: columns.text(Status::parse)?,
+        phase: columns.get()?,
+        priority: columns.get()?,
+        attempt: columns.small()?,
+        max_attempts: columns.small()?,
+        progress: columns.opt_json()?,
+        labels: columns.opt_json()?.unwrap_or_default(),
+        version: columns.count()?,
+        idempotency_key: columns.get()?,
+        created_at: columns.at()?,
+        run_at: columns.at()?,
+        started_at: columns.opt_at()?,
+        completed_at: columns.opt_at()?,
+        expires_at: columns.opt_at()?,
+        error: columns.opt_json()?,
+        cancel_requested_at: columns.opt_at()?,
+        timeout: columns.opt_duration()?,
+        code_version: columns.get()?,
+        forked_from: columns.opt_id()?,
+        parent_id: columns.opt_id()?,
+    })
+}

@@ -1,0 +1,364 @@
+//! The ends of attempts: told by their workers, or by their silence.
+
+use std::collections::{HashMap, HashSet};
+
+use super::columns::{Columns, int, limit, small, to_json, without_nul};
+use super::database::Transaction;
+use super::error::{Tries, Trouble};
+use super::held::HeldRow;
+use super::params::Param;
+use super::row::Row;
+use super::{Inner, sql};
+use crate::job::{Job, JobId, Json, Timestamp};
+use crate::store::{LeaseRef, Settled, Settlement, StoreError};
+
+/// About how many bytes a settlement is.
+pub(super) fn bytes_of(settlement: &Settlement) -> usize {
+    match &settlement.outcome {
+        crate::job::Outcome::Completed(result) => result.as_str().len() + 512,
+        crate::job::Outcome::Failed { .. }
+        | crate::job::Outcome::Cancelled
+        | crate::job::Outcome::Released
+        | crate::job::Outcome::Sleep { .. } => 1024,
+    }
+}
+
+pub(super) type Key = (String, JobId);
+
+pub(super) fn key(job: &Job) -> Key {
+    (job.tenant.as_str().to_owned(), job.id)
+}
+
+impl Inner {
+    /// Ends attempts, each on its own.
+    pub(super) async fn settle_batch(
+        &self,
+        settlements: Vec<Settlement>,
+    ) -> Vec<Result<Settled, StoreError>> {
+        let mut answers: Vec<Option<Result<Settled, StoreError>>> = Vec::new();
+        answers.resize_with(settlements.len(), || None);
+        self.settle_known(&settlements, &mut answers).await;
+        // A lease that is settled twice at once is settled twice in turn.
+        while let Some(turn) = next_turn(&settlements, &answers) {
+            let these: Vec<&Settlement> =
+                turn.iter().filter_map(|place| settlements.get(*place)).collect();
+            let mut tries = Tries::default();
+            let settled = loop {
+                match self.try_settle(&these).await {
+                    Ok(settled) => break settled,
+                    Err(trouble) => {
+                        if let Err(error) = tries.again(trouble).await {
+                            break these.iter().map(|_| Err(error.clone())).collect();
+                        }
+                    }
+                }
+            };
+            for (place, answer) in turn.into_iter().zip(settled) {
+                if let Some(slot) = answers.get_mut(place) {
+                    *slot = Some(answer);
+                }
+            }
+        }
+        let put_back = |answer: &Option<Result<Settled, StoreError>>| matches!(answer, Some(Ok(settled)) if !settled.status.is_terminal());
+        if answers.iter().any(put_back) {
+            self.notify.line();
+        }
+        self.notify.jobs();
+        answers.into_iter().map(|answer| answer.unwrap_or(Err(StoreError::LeaseLost))).collect()
+    }
+
+    /// The short way: attempts that were claimed here and changed by nobody since are ended in one
+    /// statement. What cannot go this way is left without an answer.
+    async fn settle_known(
+        &self,
+        settlements: &[Settlement],
+        answers: &mut [Option<Result<Settled, StoreError>>],
+    ) {
+        let now = self.clock.now();
+        let mut endings = Endings::default();
+        let mut places: HashMap<Key, (usize, Settled)> = HashMap::new();
+        for (place, settlement) in settlements.iter().enumerate() {
+            let Some(HeldRow { mut row, history, events }) = self.held.take(&settlement.lease)
+            else {
+                continue;
+            };
+            let Ok(result) = row.entry.settle(settlement, now) else { continue };
+            let known = key(&row.entry.job);
+            let settled = row.entry.settled();
+            if endings.push(row, history.as_deref(), events.as_deref(), result).is_ok() {
+                places.insert(known, (place, settled));
+            }
+        }
+        if places.is_empty() {
+            return;
+        }
+        // Whatever goes wrong here, the long way finds out what became of it.
+        let ended = async {
+            let mut connection = self.database.connection().await?;
+            connection.query(sql::END_ATTEMPTS, &endings.params()).await
+        };
+        for row in ended.await.unwrap_or_default() {
+            let mut columns = Columns::of(&row);
+            let (Ok(tenant), Ok(id)) = (columns.get::<String>(), columns.id()) else { continue };
+            if let Some((place, settled)) = places.get(&(tenant, id))
+                && let Some(answer) = answers.get_mut(*place)
+            {
+                *answer = Some(Ok(*settled));
+            }
+        }
+    }
+
+    /// The long way: locks, reads, decides, writes. No lease twice.
+    async fn try_settle(
+        &self,
+        settlements: &[&Settlement],
+    ) -> Result<Vec<Result<Settled, StoreError>>, Trouble> {
+        let leases: Vec<&LeaseRef> = settlements.iter().map(|one| &one.lease).collect();
+        let (transaction, mut rows) = self.lock_held(&leases).await?;
+        let histories = histories(&transaction, rows.values()).await?;
+        let now = self.clock.now();
+        let mut endings = Endings::default();
+        let mut answers = Vec::with_capacity(settlements.len());
+        for settlement in settlements {
+            let lease = &settlement.lease;
+            let known = (lease.tenant.as_str().to_owned(), lease.job);
+            answers.push(match rows.remove(&known) {
+                None => Err(StoreError::LeaseLost),
+                Some(mut row) if row.is_held_by(lease) => {
+                    let result = row.entry.settle(settlement, now)?;
+                    let settled = row.entry.settled();
+                    let (history, events) = histories.of(&known);
+                    endings.push(row, history, events, result)?;
+                    Ok(settled)
+                }
+                Some(row) => row.entry.settled_before(settlement),
+            });
+        }
+        endings.write(transaction).await?;
+        Ok(answers)
+    }
+
+    /// Begins a transaction in which these leases are locked, and reads their jobs.
+    pub(super) async fn lock_held(
+        &self,
+        leases: &[&LeaseRef],
+    ) -> Result<(Transaction, HashMap<Key, Row>), Trouble> {
+        let tenants: Vec<&str> = leases.iter().map(|lease| lease.tenant.as_str()).collect();
+        let ids: Vec<String> = leases.iter().map(|lease| lease.job.to_string()).collect();
+        let epochs: Vec<i64> = leases.iter().map(|lease| int(lease.epoch)).collect();
+        let connection = self.database.connection().await?;
+        let (transaction, rows) = connection
+            .begin(
+                (sql::LOCK_LEASES, &[&tenants, &ids, &epochs]),
+                Some((sql::ENTRIES, &[&tenants, &ids])),
+            )
+            .await?;
+        let mut read = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            let row = Row::from(row)?;
+            read.insert(key(&row.entry.job), row);
+        }
+        Ok((transaction, read))
+    }
+
+    /// Ends the attempts of jobs whose leases ran out.
+    pub(super) async fn try_sweep(&self, count: usize) -> Result<Vec<Job>, Trouble> {
+        let now = self.clock.now();
+        let connection = self.database.connection().await?;
+        let (transaction, lost) = connection
+            .begin((sql::LOCK_LOST_LEASES, &[&now.as_millis(), &limit(count)]), None)
+            .await?;
+        if lost.is_empty() {
+            transaction.roll_back().await?;
+            return Ok(Vec::new());
+        }
+        let mut tenants = Vec::with_capacity(lost.len());
+        let mut ids = Vec::with_capacity(lost.len());
+        for row in &lost {
+            let mut columns = Columns::of(row);
+            tenants.push(columns.get::<String>()?);
+            ids.push(columns.get::<String>()?);
+        }
+        let mut rows = Vec::with_capacity(lost.len());
+        for row in transaction.query(sql::ENTRIES, &[&tenants, &ids]).await? {
+            match Row::from(&row) {
+                Ok(row) => rows.push(row),
+                Err(trouble) => set_aside(&transaction, &row, &trouble).await?,
+            }
+        }
+        let histories = histories(&transaction, rows.iter()).await?;
+        let mut endings = Endings::default();
+        let mut ended = Vec::with_capacity(rows.len());
+        for mut row in rows {
+            row.entry.lose(now)?;
+            ended.push(row.entry.job.clone());
+            let (history, events) = histories.of(&key(&row.entry.job));
+            endings.push(row, history, events, None)?;
+        }
+        endings.write(transaction).await?;
+        self.notify.line();
+        self.notify.jobs();
+        Ok(ended)
+    }
+}
+
+/// Keeps a job that cannot be read from being met again and again.
+async fn set_aside(
+    transaction: &Transaction,
+    row: &tokio_postgres::Row,
+    trouble: &Trouble,
+) -> Result<(), Trouble> {
+    let (tenant, id): (String, String) = (row.get(0), row.get(1));
+    tracing::error!(
+        ?trouble,
+        job.id = id,
+        tenant.id = tenant,
+        "a job that cannot be read is set aside"
+    );
+    transaction.query(sql::SET_ASIDE, &[&&*tenant, &&*id]).await?;
+    Ok(())
+}
+
+/// The settlements that have no answer yet, the first of each lease.
+fn next_turn(
+    settlements: &[Settlement],
+    answers: &[Option<Result<Settled, StoreError>>],
+) -> Option<Vec<usize>> {
+    let mut seen = HashSet::new();
+    let open =
+        settlements.iter().zip(answers).enumerate().filter(|(_, (_, answer))| answer.is_none());
+    let turn: Vec<usize> = open
+        .filter(|(_, (settlement, _))| {
+            seen.insert((&settlement.lease.tenant, settlement.lease.job))
+        })
+        .map(|(place, _)| place)
+        .collect();
+    (!turn.is_empty()).then_some(turn)
+}
+
+/// What is stored of what happened to some jobs.
+pub(super) struct Histories(HashMap<Key, (Option<String>, Option<String>)>);
+
+impl Histories {
+    /// Until the lease, and since.
+    pub(super) fn of(&self, key: &Key) -> (Option<&str>, Option<&str>) {
+        self.0
+            .get(key)
+            .map_or((None, None), |(history, events)| (history.as_deref(), events.as_deref()))
+    }
+}
+
+pub(super) async fn histories(
+    transaction: &Transaction,
+    rows: impl Iterator<Item = &Row>,
+) -> Result<Histories, Trouble> {
+    let (tenants, ids): (Vec<String>, Vec<String>) = rows
+        .map(|row| (row.entry.job.tenant.as_str().to_owned(), row.entry.job.id.to_string()))
+        .unzip();
+    let mut read = HashMap::with_capacity(ids.len());
+    for row in transaction.query(sql::HISTORIES, &[&tenants, &ids]).await? {
+        let mut columns = Columns::of(&row);
+        read.insert((columns.get()?, columns.id()?), (columns.get()?, columns.get()?));
+    }
+    Ok(Histories(read))
+}
+
+/// What the ends of attempts write, by column.
+#[derive(Default)]
+pub(super) struct Endings {
+    tenants: Vec<String>,
+    ids: Vec<String>,
+    held_epochs: Vec<i64>,
+    held_versions: Vec<i64>,
+    epochs: Vec<i64>,
+    versions: Vec<i64>,
+    statuses: Vec<&'static str>,
+    attempts: Vec<i32>,
+    run_ats: Vec<i64>,
+    started_ats: Vec<Option<i64>>,
+    completed_ats: Vec<Option<i64>>,
+    expires_ats: Vec<Option<i64>>,
+    cancel_requested_ats: Vec<Option<i64>>,
+    charges: Vec<bool>,
+    progress: Vec<Option<String>>,
+    errors: Vec<Option<String>>,
+    code_versions: Vec<Option<String>>,
+    results: Vec<Option<String>>,
+    histories: Vec<String>,
+}
+
+impl Endings {
+    /// Adds an attempt that ended in memory.
+    pub(super) fn push(
+        &mut self,
+        row: Row,
+        history: Option<&str>,
+        events: Option<&str>,
+        result: Option<Json>,
+    ) -> Result<(), Trouble> {
+        let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
+        // All that can fail comes first: columns must stay of one length.
+        let lines = row.full_history(history, events)?;
+        let job = &row.entry.job;
+        let progress = job.progress.as_ref().map(to_json).transpose()?;
+        let error = job.error.as_ref().map(to_json).transpose()?;
+        self.histories.push(lines);
+        self.progress.push(progress);
+        self.errors.push(error);
+        self.tenants.push(job.tenant.as_str().to_owned());
+        self.ids.push(job.id.to_string());
+        self.held_versions.push(int(row.read_as.0));
+        self.held_epochs.push(int(row.read_as.1));
+        self.epochs.push(int(row.entry.epoch));
+        self.versions.push(int(job.version));
+        self.statuses.push(job.status.as_str());
+        self.attempts.push(small(job.attempt));
+        self.run_ats.push(job.run_at.as_millis());
+        self.started_ats.push(at(job.started_at));
+        self.completed_ats.push(at(job.completed_at));
+        self.expires_ats.push(at(job.expires_at));
+        self.cancel_requested_ats.push(at(job.cancel_requested_at));
+        self.charges.push(row.entry.charge);
+        let version = job.code_version.as_deref();
+        self.code_versions.push(version.map(|version| without_nul(version).into_owned()));
+        self.results.push(result.map(|result| result.as_str().to_owned()));
+        Ok(())
+    }
+
+    fn params(&self) -> [&dyn Param; 19] {
+        [
+            &self.tenants,
+            &self.ids,
+            &self.held_epochs,
+            &self.held_versions,
+            &self.epochs,
+            &self.versions,
+            &self.statuses,
+            &self.attempts,
+            &self.run_ats,
+            &self.started_ats,
+            &self.completed_ats,
+            &self.expires_ats,
+            &self.cancel_requested_ats,
+            &self.charges,
+            &self.progress,
+            &self.errors,
+            &self.code_versions,
+            &self.results,
+            &self.histories,
+        ]
+    }
+
+    /// Writes all of them and commits. In a transaction that holds their locks, all are there.
+    async fn write(self, transaction: Transaction) -> Result<(), Trouble> {
+        if self.ids.is_empty() {
+            return transaction.commit().await;
+        }
+        let ended = transaction.query(sql::END_ATTEMPTS, &self.params()).await?;
+        if ended.len() != self.ids.len() {
+            transaction.roll_back().await?;
+            return Err(Trouble::Overtaken);
+        }
+        transaction.commit().await
+    }
+}

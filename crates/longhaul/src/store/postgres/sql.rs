@@ -1,0 +1,59 @@
+//! Every statement, one a file.
+
+macro_rules! statements {
+    ($($name:ident = $file:literal;)*) => {
+        $(pub(super) const $name: &str = include_str!(concat!("sql/", $file, ".sql"));)*
+
+        /// All of them by name, for the test that prepares each.
+        #[cfg(test)]
+        pub(super) const ALL: &[(&str, &str)] = &[$(($file, $name)),*];
+    };
+}
+
+statements! {
+    BACKEND = "backend";
+    CHECK_LANES = "check_lanes";
+    CLAIMED_BEFORE = "claimed_before";
+    CLAIM_HEADS = "claim_heads";
+    CLAIM_JOBS = "claim_jobs";
+    DELETE_EXPIRED = "delete_expired";
+    DELETE_JOB = "delete_job";
+    END_ATTEMPTS = "end_attempts";
+    ENTER_LINE = "enter_line";
+    ENTRIES = "entries";
+    FIND_KEYS = "find_keys";
+    FIND_STEP = "find_step";
+    FIND_TOMBSTONE = "find_tombstone";
+    FINGERPRINTS = "fingerprints";
+    FORGET_TOMBSTONES = "forget_tombstones";
+    FORK_JOB = "fork_job";
+    HISTORIES = "histories";
+    INPUT = "input";
+    INSERT_JOBS = "insert_jobs";
+    INSERT_STEPS = "insert_steps";
+    LEAVE_LINE = "leave_line";
+    LIST_BY_ID = "list_by_id";
+    LIST_ENDED = "list_ended";
+    LIST_OPEN = "list_open";
+    LIST_RUNNING = "list_running";
+    LOCK_JOB = "lock_job";
+    LOCK_LEASES = "lock_leases";
+    LOCK_LOST_LEASES = "lock_lost_leases";
+    LOWER_LANES = "lower_lanes";
+    NEXT_DUE = "next_due";
+    NOW = "now";
+    PAUSE_QUEUE = "pause_queue";
+    QUEUES = "queues";
+    RAISE_LANES = "raise_lanes";
+    RECORDS = "records";
+    RENEW = "renew";
+    RESUME_QUEUE = "resume_queue";
+    SAVE_JOB = "save_job";
+    SAVE_LEASES = "save_leases";
+    SET_ASIDE = "set_aside";
+    STEPS = "steps";
+    STORED_STEPS = "stored_steps";
+}
+
+/// Migrations in their order; the first makes version 1.
+pub(super) const MIGRATIONS: &[&str] = &[include_str!("sql/migrations/0001_jobs.sql")];

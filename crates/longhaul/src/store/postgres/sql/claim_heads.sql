@@ -1,0 +1,32 @@
+-- The first due jobs of each lane that has some, locked and with all that their claim needs. Lanes come
+-- in the order of tenants, those after $2 first, so that tenants take turns; who of these is taken is
+-- decided outside. What another claim has locked is passed over.
+WITH lanes AS (
+    SELECT tenant_id, queue, kind, priority, due_at, tenant_id <= $2::text AS served
+    FROM longhaul.lanes AS lane
+    WHERE
+        kind = ANY($1::text[]) AND due_at <= $3::bigint AND due_at < 9223372036854775807
+        AND NOT EXISTS (
+            SELECT FROM longhaul.paused_queues AS paused
+            WHERE paused.tenant_id = lane.tenant_id AND paused.name = lane.queue
+        )
+    ORDER BY served, tenant_id
+    LIMIT $4::bigint
+)
+
+SELECT job.*, full_job.input, full_job.history
+FROM lanes
+CROSS JOIN LATERAL (
+    SELECT run_at, id
+    FROM longhaul.line
+    WHERE
+        tenant_id = lanes.tenant_id AND queue = lanes.queue AND kind = lanes.kind
+        AND priority = lanes.priority AND run_at >= lanes.due_at AND run_at <= $3::bigint
+    ORDER BY run_at, id
+    LIMIT $5::bigint
+    FOR UPDATE SKIP LOCKED
+) AS head
+INNER JOIN longhaul.entries AS job ON job.tenant_id = lanes.tenant_id AND job.id = head.id
+INNER JOIN longhaul.jobs AS full_job
+    ON full_job.tenant_id = lanes.tenant_id AND full_job.id = head.id
+ORDER BY lanes.served, lanes.tenant_id

@@ -1,0 +1,37 @@
+-- Gives locked jobs to a replica: their places go, their leases begin. Lanes note now and then that they
+-- are in use.
+WITH taken AS (
+    SELECT *
+    FROM unnest(
+        $1::text[], $2::text[], $3::text[], $4::integer[], $5::bigint[], $6::text[], $7::bigint[],
+        $8::bigint[], $9::integer[], $10::bigint[], $11::text[], $12::text[]
+    ) AS taken (
+        tenant_id, queue, kind, priority, run_at, id, epoch, version, attempt, started_at,
+        code_version, progress
+    )
+),
+
+out_of_line AS (
+    DELETE FROM longhaul.line AS line
+    USING taken
+    WHERE
+        line.tenant_id = taken.tenant_id AND line.queue = taken.queue AND line.kind = taken.kind
+        AND line.priority = taken.priority AND line.run_at = taken.run_at AND line.id = taken.id
+),
+
+active AS (
+    UPDATE longhaul.lanes SET active_at = $14::bigint
+    FROM (SELECT DISTINCT tenant_id, queue, kind, priority FROM taken) AS lane
+    WHERE
+        lanes.tenant_id = lane.tenant_id AND lanes.queue = lane.queue AND lanes.kind = lane.kind
+        AND lanes.priority = lane.priority AND lanes.active_at < $14::bigint - 30000
+)
+
+INSERT INTO longhaul.leases (
+    tenant_id, id, queue, epoch, version, attempt, started_at, code_version, progress, replica,
+    claimed_at, lease_until, claim
+)
+SELECT
+    tenant_id, id, queue, epoch, version, attempt, started_at, code_version, progress, $13::text,
+    $14::bigint, $15::bigint, $16::bigint
+FROM taken

@@ -1,0 +1,14 @@
+-- Deletes a job with all that belongs to it, remembers its id and only that, and frees its idempotency
+-- key.
+WITH gone AS (
+    DELETE FROM longhaul.jobs WHERE tenant_id = $1::text AND id = $2::text
+    RETURNING tenant_id, id
+),
+
+steps_gone AS (
+    DELETE FROM longhaul.steps WHERE tenant_id = $1::text AND id = $2::text
+)
+
+INSERT INTO longhaul.tombstones (tenant_id, id, gone_at)
+SELECT tenant_id, id, $3::bigint FROM gone
+ON CONFLICT (tenant_id, id) DO UPDATE SET gone_at = excluded.gone_at

@@ -1,0 +1,59 @@
+-- Ends attempts: leases go, and what they knew is written to the jobs, those that go on are put back in
+-- line. Epoch and version in the WHERE: an attempt that is not the one that was read is left alone.
+WITH done AS (
+    SELECT *
+    FROM unnest(
+        $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[],
+        $8::integer[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
+        $14::boolean[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[]
+    ) AS done (
+        tenant_id, id, held_epoch, held_version, epoch, version, status, attempt, run_at, started_at,
+        completed_at, expires_at, cancel_requested_at, charge, progress, error, code_version, result,
+        history
+    )
+),
+
+ended AS (
+    DELETE FROM longhaul.leases AS lease
+    USING done
+    WHERE
+        lease.tenant_id = done.tenant_id AND lease.id = done.id
+        AND lease.epoch = done.held_epoch AND lease.version = done.held_version
+    RETURNING lease.tenant_id, lease.id
+),
+
+saved AS (
+    UPDATE longhaul.jobs AS job SET
+        epoch = done.epoch, version = done.version, status = done.status, attempt = done.attempt,
+        run_at = done.run_at, started_at = done.started_at, completed_at = done.completed_at,
+        expires_at = done.expires_at, cancel_requested_at = done.cancel_requested_at,
+        charge = done.charge, progress = done.progress, error = done.error,
+        code_version = done.code_version, result = done.result, history = done.history
+    FROM ended
+    INNER JOIN done USING (tenant_id, id)
+    WHERE job.tenant_id = ended.tenant_id AND job.id = ended.id
+    RETURNING job.tenant_id, job.id, job.queue, job.kind, job.priority, job.run_at, job.status
+),
+
+in_line AS (
+    INSERT INTO longhaul.line (tenant_id, queue, kind, priority, run_at, id)
+    SELECT tenant_id, queue, kind, priority, run_at, id FROM saved WHERE status = 'pending'
+    RETURNING tenant_id, queue, kind, priority, run_at
+),
+
+told AS (
+    INSERT INTO longhaul.lanes (tenant_id, queue, kind, priority, due_at, active_at)
+    SELECT due.tenant_id, due.queue, due.kind, due.priority, due.run_at, 0
+    FROM (
+        SELECT tenant_id, queue, kind, priority, min(run_at) AS run_at
+        FROM in_line
+        GROUP BY tenant_id, queue, kind, priority
+    ) AS due
+    LEFT JOIN longhaul.lanes AS lane USING (tenant_id, queue, kind, priority)
+    WHERE lane.due_at IS NULL OR lane.due_at > due.run_at
+    ORDER BY due.tenant_id, due.queue, due.kind, due.priority
+    ON CONFLICT (tenant_id, queue, kind, priority)
+    DO UPDATE SET due_at = least(lanes.due_at, excluded.due_at)
+)
+
+SELECT tenant_id, id FROM ended

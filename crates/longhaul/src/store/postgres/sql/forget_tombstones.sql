@@ -1,0 +1,9 @@
+-- Ids are not remembered for ever. A bounded part at a time, as with the jobs themselves.
+DELETE FROM longhaul.tombstones
+WHERE (tenant_id, id) IN (
+    SELECT tenant_id, id FROM longhaul.tombstones
+    WHERE gone_at <= $1::bigint
+    ORDER BY gone_at
+    LIMIT $2::bigint
+    FOR UPDATE SKIP LOCKED
+)

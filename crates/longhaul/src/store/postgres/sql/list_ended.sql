@@ -1,0 +1,12 @@
+-- Lists jobs that ended in one way, newest first, without walking the others. Filters that are NULL match
+-- everything.
+SELECT id FROM longhaul.jobs
+WHERE
+    tenant_id = $1::text AND id < $2::text
+    AND status = $8::text AND status IN ('completed', 'failed', 'cancelled')
+    AND ($3::text IS NULL OR kind = $3::text)
+    AND ($4::text IS NULL OR queue = $4::text)
+    AND ($5::bigint IS NULL OR created_at >= $5::bigint)
+    AND ($6::text IS NULL OR labels @> $6::text::jsonb)
+ORDER BY id DESC
+LIMIT $7::bigint

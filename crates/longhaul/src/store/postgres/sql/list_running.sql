@@ -1,0 +1,11 @@
+-- Lists running jobs, newest first: those that have a lease. Filters that are NULL match everything.
+SELECT lease.id FROM longhaul.leases AS lease
+INNER JOIN longhaul.jobs AS job USING (tenant_id, id)
+WHERE
+    lease.tenant_id = $1::text AND lease.id < $2::text
+    AND ($3::text IS NULL OR job.kind = $3::text)
+    AND ($4::text IS NULL OR job.queue = $4::text)
+    AND ($5::bigint IS NULL OR job.created_at >= $5::bigint)
+    AND ($6::text IS NULL OR job.labels @> $6::text::jsonb)
+ORDER BY lease.id DESC
+LIMIT $7::bigint

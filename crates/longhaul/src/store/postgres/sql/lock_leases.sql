@@ -1,0 +1,7 @@
+-- Locks leases in the order of ids, before their jobs are read: whoever waits here then sees what the one
+-- before has written.
+SELECT FROM longhaul.leases AS lease
+INNER JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS held (tenant_id, id, epoch)
+    USING (tenant_id, id, epoch)
+ORDER BY lease.tenant_id, lease.id
+FOR UPDATE OF lease

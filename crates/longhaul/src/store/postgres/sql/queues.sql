@@ -1,0 +1,26 @@
+-- Counts what is unfinished by the tables and indexes that hold nothing else: finished jobs, however many,
+-- cost nothing.
+SELECT
+    queue, bool_or(paused), sum(pending)::bigint, sum(running)::bigint, min(due_at)
+FROM (
+    SELECT
+        queue, false AS paused, count(*) AS pending, 0 AS running,
+        min(run_at) FILTER (WHERE run_at <= $2::bigint) AS due_at
+    FROM longhaul.line
+    WHERE tenant_id = $1::text
+    GROUP BY queue
+    UNION ALL
+    SELECT queue, false, 0, count(*), NULL
+    FROM longhaul.leases
+    WHERE tenant_id = $1::text
+    GROUP BY queue
+    UNION ALL
+    SELECT queue, false, 0, 0, NULL
+    FROM longhaul.jobs
+    WHERE status = 'waiting' AND status IN ('pending', 'waiting') AND tenant_id = $1::text
+    GROUP BY queue
+    UNION ALL
+    SELECT name, true, 0, 0, NULL FROM longhaul.paused_queues WHERE tenant_id = $1::text
+) AS counts (queue, paused, pending, running, due_at)
+GROUP BY queue
+ORDER BY queue

@@ -1,0 +1,313 @@
+//! What workers write. Every write finds its job by the lease's epoch, or not at all.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use super::columns::{Columns, int, small, to_json, without_nul};
+use super::database::query_unprepared;
+use super::error::{Tries, Trouble, to_store_error};
+use super::held::HeldRow;
+use super::row::append;
+use super::settle::histories;
+use super::{Inner, sql};
+use crate::job::Timestamp;
+use crate::store::{Checkpoint, LeaseRef, Renewal, Report, StoreError};
+
+/// How long a renewal may take before its connection is given up: the next one is due soon.
+const RENEWAL_PATIENCE: Duration = Duration::from_secs(4);
+
+/// About how many bytes a checkpoint is.
+pub(super) fn bytes_of(step: &Checkpoint) -> usize {
+    step.output.as_str().len() + 256
+}
+
+impl Inner {
+    /// Extends leases, over a connection that nothing else uses: however busy the others are, no lease
+    /// is lost for want of one. Whoever calls drives it, so that it lives on the caller's thread.
+    pub(super) async fn renew(
+        &self,
+        leases: &[LeaseRef],
+        duration: Duration,
+    ) -> Result<Vec<Renewal>, StoreError> {
+        let renewal = self.try_renew(leases, duration);
+        let renewed = tokio::time::timeout(RENEWAL_PATIENCE, renewal).await;
+        let renewed = renewed.unwrap_or(Err(Trouble::TimedOut));
+        if renewed.is_err() {
+            *self.heartbeat.lock().await = None;
+        }
+        renewed.map_err(to_store_error)
+    }
+
+    async fn try_renew(
+        &self,
+        leases: &[LeaseRef],
+        duration: Duration,
+    ) -> Result<Vec<Renewal>, Trouble> {
+        let mut heartbeat = self.heartbeat.lock().await;
+        let client: &Client = match &mut *heartbeat {
+            Some(client) if !client.is_closed() => client,
+            closed => closed.insert(self.database.own_connection().await?),
+        };
+        let tenants: Vec<&str> = leases.iter().map(|lease| lease.tenant.as_str()).collect();
+        let ids: Vec<String> = leases.iter().map(|lease| lease.job.to_string()).collect();
+        let epochs: Vec<i64> = leases.iter().map(|lease| int(lease.epoch)).collect();
+        let until = self.clock.now().after(duration).as_millis();
+        let rows = query_unprepared(client, sql::RENEW, &[&tenants, &ids, &epochs, &until]).await?;
+        let mut kept = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            let mut columns = Columns::of(row);
+            let key: (String, String, i64) = (columns.get()?, columns.get()?, columns.get()?);
+            kept.insert(key, columns.get::<bool>()?);
+        }
+        let answer = |lease: &LeaseRef| {
+            let key = (lease.tenant.as_str().to_owned(), lease.job.to_string(), int(lease.epoch));
+            match kept.get(&key) {
+                Some(asked) => Renewal::Kept { cancel_requested: *asked },
+                None => Renewal::Lost,
+            }
+        };
+        Ok(leases.iter().map(answer).collect())
+    }
+
+    /// Records what running jobs tell of themselves.
+    pub(super) async fn report(&self, reports: &[Report]) -> Vec<Result<(), StoreError>> {
+        let mut answers = Vec::with_capacity(reports.len());
+        // Two reports of one lease are written one after the other.
+        let mut rest = reports;
+        while !rest.is_empty() {
+            let mut seen = HashSet::new();
+            let same =
+                |report: &Report| !seen.insert((report.lease.tenant.clone(), report.lease.job));
+            let turn = rest.iter().position(same).unwrap_or(rest.len());
+            let (these, others) = rest.split_at(turn);
+            let mut tries = Tries::default();
+            answers.extend(loop {
+                match self.try_report(these).await {
+                    Ok(answers) => break answers,
+                    Err(trouble) => {
+                        if let Err(error) = tries.again(trouble).await {
+                            break these.iter().map(|_| Err(error.clone())).collect();
+                        }
+                    }
+                }
+            });
+            rest = others;
+        }
+        self.notify.jobs();
+        answers
+    }
+
+    async fn try_report(&self, reports: &[Report]) -> Result<Vec<Result<(), StoreError>>, Trouble> {
+        let leases: Vec<&LeaseRef> = reports.iter().map(|report| &report.lease).collect();
+        let (transaction, mut rows) = self.lock_held(&leases).await?;
+        let histories = histories(&transaction, rows.values()).await?;
+        let now = self.clock.now();
+        let mut told = Told::default();
+        let mut held = Vec::new();
+        let mut answers = Vec::with_capacity(reports.len());
+        for report in reports {
+            let known = (report.lease.tenant.as_str().to_owned(), report.lease.job);
+            let row = rows.remove(&known).filter(|row| row.is_held_by(&report.lease));
+            let Some(mut row) = row else {
+                answers.push(Err(StoreError::LeaseLost));
+                continue;
+            };
+            row.entry.tell(&report.phases, report.progress.as_ref(), now);
+            let (history, events) = histories.of(&known);
+            let events = append(events, &row.entry.events)?;
+            told.push(&row, events.clone())?;
+            row.entry.events.clear();
+            row.read_as.0 = row.entry.job.version;
+            held.push(HeldRow {
+                row,
+                history: history.map(ToOwned::to_owned),
+                events: (!events.is_empty()).then_some(events),
+            });
+            answers.push(Ok(()));
+        }
+        told.write(transaction).await?;
+        for row in held {
+            if self.held.knows(&row) {
+                self.held.keep(row);
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Stores steps' outputs, each on its own.
+    pub(super) async fn checkpoint_batch(
+        &self,
+        steps: Vec<Checkpoint>,
+    ) -> Vec<Result<(), StoreError>> {
+        let mut tries = Tries::default();
+        loop {
+            match self.try_checkpoint(&steps).await {
+                Ok(answers) => return answers,
+                Err(trouble) => {
+                    if let Err(error) = tries.again(trouble).await {
+                        return steps.iter().map(|_| Err(error.clone())).collect();
+                    }
+                }
+            }
+        }
+    }
+
+    async fn try_checkpoint(
+        &self,
+        steps: &[Checkpoint],
+    ) -> Result<Vec<Result<(), StoreError>>, Trouble> {
+        let now = self.clock.now().as_millis();
+        let mut connection = self.database.connection().await?;
+        let rows = connection
+            .query(
+                sql::INSERT_STEPS,
+                &[
+                    &steps.iter().map(|step| step.lease.tenant.as_str()).collect::<Vec<_>>(),
+                    &steps.iter().map(|step| step.lease.job.to_string()).collect::<Vec<_>>(),
+                    &steps.iter().map(|step| int(step.lease.epoch)).collect::<Vec<_>>(),
+                    &steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(),
+                    &steps.iter().map(|step| small(step.position)).collect::<Vec<_>>(),
+                    &steps.iter().map(|step| step.output.as_str()).collect::<Vec<_>>(),
+                    &steps.iter().map(|step| step.alone).collect::<Vec<_>>(),
+                    &steps.iter().map(|step| step.started_at.as_millis()).collect::<Vec<_>>(),
+                    &now,
+                ],
+            )
+            .await?;
+        let mut answers: Vec<Result<(), StoreError>> =
+            steps.iter().map(|_| Err(StoreError::LeaseLost)).collect();
+        let mut doubtful = Vec::new();
+        for row in &rows {
+            let mut columns = Columns::of(row);
+            let place = columns.count()?.saturating_sub(1);
+            let place = usize::try_from(place).map_err(super::columns::unreadable)?;
+            let (held, stored): (bool, bool) = (columns.get()?, columns.get()?);
+            if held && !stored {
+                doubtful.push(place);
+            } else if held && let Some(answer) = answers.get_mut(place) {
+                *answer = Ok(());
+            }
+        }
+        // Of two under one name in this batch, one was stored and the other must be compared too.
+        let mut names = HashSet::new();
+        for (place, step) in steps.iter().enumerate() {
+            if !names.insert((&step.lease.tenant, step.lease.job, &step.name))
+                && answers.get(place).is_some_and(Result::is_ok)
+            {
+                doubtful.push(place);
+            }
+        }
+        if !doubtful.is_empty() {
+            let stored = self.stored(&mut connection, steps, &doubtful).await?;
+            for place in doubtful {
+                if let (Some(step), Some(answer)) = (steps.get(place), answers.get_mut(place)) {
+                    *answer = stored.compare(step);
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn stored(
+        &self,
+        connection: &mut super::database::Connection,
+        steps: &[Checkpoint],
+        places: &[usize],
+    ) -> Result<Stored, Trouble> {
+        let asked: Vec<&Checkpoint> = places.iter().filter_map(|place| steps.get(*place)).collect();
+        let rows = connection
+            .query(
+                sql::STORED_STEPS,
+                &[
+                    &asked.iter().map(|step| step.lease.tenant.as_str()).collect::<Vec<_>>(),
+                    &asked.iter().map(|step| step.lease.job.to_string()).collect::<Vec<_>>(),
+                    &asked.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(),
+                ],
+            )
+            .await?;
+        let mut outputs = HashMap::new();
+        for row in &rows {
+            let mut columns = Columns::of(row);
+            let key = (columns.get()?, columns.get()?, columns.get()?);
+            outputs.insert(key, columns.get()?);
+        }
+        Ok(Stored(outputs))
+    }
+}
+
+/// Outputs by tenant, job and name.
+struct Stored(HashMap<(String, String, String), String>);
+
+impl Stored {
+    fn compare(&self, step: &Checkpoint) -> Result<(), StoreError> {
+        let lease = &step.lease;
+        let key = (lease.tenant.as_str().to_owned(), lease.job.to_string(), step.name.clone());
+        if self.0.get(&key).is_some_and(|output| output == step.output.as_str()) {
+            return Ok(());
+        }
+        Err(StoreError::StepConflict { name: step.name.clone() })
+    }
+}
+
+/// What is written of running jobs, by column.
+#[derive(Default)]
+pub(super) struct Told {
+    tenants: Vec<String>,
+    ids: Vec<String>,
+    epochs: Vec<i64>,
+    read_versions: Vec<i64>,
+    versions: Vec<i64>,
+    phases: Vec<Option<String>>,
+    progress: Vec<Option<String>>,
+    events: Vec<Option<String>>,
+    cancel_requested_ats: Vec<Option<i64>>,
+}
+
+impl Told {
+    pub(super) fn push(&mut self, row: &super::row::Row, events: String) -> Result<(), Trouble> {
+        let job = &row.entry.job;
+        self.progress.push(job.progress.as_ref().map(to_json).transpose()?);
+        self.tenants.push(job.tenant.as_str().to_owned());
+        self.ids.push(job.id.to_string());
+        self.epochs.push(int(row.entry.epoch));
+        self.read_versions.push(int(row.read_as.0));
+        self.versions.push(int(job.version));
+        self.phases.push(job.phase.as_deref().map(|phase| without_nul(phase).into_owned()));
+        self.events.push((!events.is_empty()).then_some(events));
+        self.cancel_requested_ats.push(job.cancel_requested_at.map(Timestamp::as_millis));
+        Ok(())
+    }
+
+    /// Writes all of it and commits. In a transaction that holds their locks, all are there.
+    pub(super) async fn write(
+        self,
+        transaction: super::database::Transaction,
+    ) -> Result<(), Trouble> {
+        if self.ids.is_empty() {
+            return transaction.commit().await;
+        }
+        let written = transaction
+            .query(
+                sql::SAVE_LEASES,
+                &[
+                    &self.tenants,
+                    &self.ids,
+                    &self.epochs,
+                    &self.read_versions,
+                    &self.versions,
+                    &self.phases,
+                    &self.progress,
+                    &self.events,
+                    &self.cancel_requested_ats,
+                ],
+            )
+            .await?;
+        if written.len() != self.ids.len() {
+            transaction.roll_back().await?;
+            return Err(Trouble::Overtaken);
+        }
+        transaction.commit().await
+    }
+}
