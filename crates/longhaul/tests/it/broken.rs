@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use longhaul::clock::Clock;
 use longhaul::job::{Job, JobId, Json, Name, Outcome, Record, Status, Step, TenantId, Timestamp};
 use longhaul::store::{
-    Checkpoint, Claim, Claimed, Filter, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal,
-    Report, Settled, Settlement, Store, StoreError, Submitted,
+    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef, NewJob, Page, PageRequest,
+    QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError, Submitted,
 };
 
 use crate::random::InMemory;
@@ -177,6 +177,21 @@ impl Store for Broken {
         self.inner.pause_queue(tenant, queue, paused).await
     }
 
+    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
+        self.inner.pending(tenant, up_to).await
+    }
+
+    async fn glimpse(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
+        self.inner.glimpse(jobs).await
+    }
+
+    fn hints(&self) -> Option<Hints> {
+        self.inner.hints()
+    }
+
     async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
         let mut claimed = self.inner.claim(want).await?;
         for lease in &mut claimed.leases {
@@ -253,6 +268,18 @@ impl Store for Broken {
 
     async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
         self.inner.expire(limit).await
+    }
+
+    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
+        self.inner.beat(beat).await
+    }
+
+    async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
+        self.inner.replicas().await
+    }
+
+    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
+        self.inner.leave(replica).await
     }
 
     fn now(&self) -> Timestamp {
