@@ -12,5 +12,6 @@ mod broken;
 mod conformance;
 mod engine;
 mod examples;
+mod neighbour;
 mod random;
 mod reference;
