@@ -187,7 +187,9 @@ impl Rounds {
         let leases: Vec<LeaseRef> = lock(&self.held)
             .by_job
             .values()
-            .filter(|held| sent_at < held.give_up_at)
+            // One that has run out is not ours to renew: its attempt is dropped, and the job would
+            // wait for nobody.
+            .filter(|held| sent_at < held.valid_until.min(held.give_up_at))
             .map(|held| held.lease.clone())
             .collect();
         if leases.is_empty() {
