@@ -35,6 +35,8 @@ enum Bug {
     TenantIgnored,
     ForkSharesEverything,
     ClaimForgotten,
+    StaleGlimpse,
+    GlimpseIgnoresTenant,
 }
 
 struct Broken {
@@ -185,7 +187,22 @@ impl Store for Broken {
         &self,
         jobs: &[(TenantId, JobId)],
     ) -> Result<Vec<Option<Glimpse>>, StoreError> {
-        self.inner.glimpse(jobs).await
+        let mut asked = jobs.to_vec();
+        if self.is(Bug::GlimpseIgnoresTenant) {
+            let notes = self.notes.lock().unwrap();
+            for (tenant, id) in &mut asked {
+                if let Some(owner) = notes.tenants.get(id) {
+                    tenant.clone_from(owner);
+                }
+            }
+        }
+        let mut glimpses = self.inner.glimpse(&asked).await?;
+        if self.is(Bug::StaleGlimpse) {
+            for glimpse in glimpses.iter_mut().flatten().filter(|glimpse| glimpse.version > 3) {
+                glimpse.version -= 1;
+            }
+        }
+        Ok(glimpses)
     }
 
     fn hints(&self) -> Option<Hints> {
@@ -324,6 +341,8 @@ caught! {
     ignoring_the_tenant_is_caught: TenantIgnored as "[11]";
     sharing_steps_after_the_fork_point_is_caught: ForkSharesEverything as "[16]";
     forgetting_a_claim_is_caught: ClaimForgotten as "[19]";
+    glimpsing_an_old_version_is_caught: StaleGlimpse as "[6]";
+    glimpsing_another_tenants_job_is_caught: GlimpseIgnoresTenant as "[11]";
 }
 
 /// A database that answers before its log is on the disk loses what it acknowledged.
