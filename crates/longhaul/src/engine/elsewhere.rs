@@ -109,7 +109,10 @@ mod tests {
         assert!(!known.is_fresh(start));
         known.learn(vec![declaring("resize")], start);
         assert!(known.is_fresh(start) && !known.is_fresh(start.after(ASK_AGAIN_AFTER)));
-        known.learn(Vec::new(), start.after(REPLICA_FORGOTTEN_AFTER - ASK_AGAIN_AFTER));
+        known.learn(
+            Vec::new(),
+            start.after(REPLICA_FORGOTTEN_AFTER.saturating_sub(ASK_AGAIN_AFTER)),
+        );
         assert_eq!(known.kinds.len(), 1);
         known.learn(Vec::new(), start.after(REPLICA_FORGOTTEN_AFTER));
         assert!(known.kinds.is_empty());

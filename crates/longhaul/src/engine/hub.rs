@@ -188,8 +188,9 @@ mod tests {
         TenantId::default()
     }
 
-    fn glimpse(version: u64, status: Status) -> Option<Glimpse> {
-        Some(Glimpse { version, status })
+    /// A look shows the job like this.
+    fn look(hub: &Hub, version: u64, status: Status) {
+        hub.glimpsed(&(us(), id()), Some(Glimpse { version, status }));
     }
 
     /// How often the watchers of the job were told to look.
@@ -223,10 +224,10 @@ mod tests {
         let (hub, job) = (Hub::default(), (us(), id()));
         let mut watcher = hub.subscribe(&us(), id());
         // Nobody knows what the watcher has read: the first look always hints.
-        hub.glimpsed(&job, glimpse(1, Status::Pending));
-        hub.glimpsed(&job, glimpse(1, Status::Pending));
+        look(&hub, 1, Status::Pending);
+        look(&hub, 1, Status::Pending);
         assert_eq!(hints(&hub), 1);
-        hub.glimpsed(&job, glimpse(2, Status::Running));
+        look(&hub, 2, Status::Running);
         assert_eq!(hints(&hub), 2);
         hub.glimpsed(&job, None);
         hub.glimpsed(&job, None);
@@ -239,7 +240,7 @@ mod tests {
         let hub = Hub::default();
         let _watcher = hub.subscribe(&us(), id());
         hub.changed(&us(), id(), Status::Running, Some(2));
-        hub.glimpsed(&(us(), id()), glimpse(2, Status::Running));
+        look(&hub, 2, Status::Running);
         assert_eq!(hints(&hub), 1);
     }
 

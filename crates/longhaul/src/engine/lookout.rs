@@ -68,7 +68,7 @@ async fn look_at_jobs(shared: &Shared, mut jobs: watch::Receiver<u64>) {
         shared.clock.sleep(LOOK_AT_MOST_EVERY).await;
         tokio::select! {
             () = hinted(&mut jobs) => {}
-            () = shared.clock.sleep(LOOK_EVERY - LOOK_AT_MOST_EVERY) => {}
+            () = shared.clock.sleep(LOOK_EVERY.saturating_sub(LOOK_AT_MOST_EVERY)) => {}
         }
     }
 }

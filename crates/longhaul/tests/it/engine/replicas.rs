@@ -55,7 +55,7 @@ impl Two {
             self.clock.advance(HURRIED);
             // The look before is over only when the least pause after it is.
             tokio::task::yield_now().await;
-            self.clock.advance(USUAL - HURRIED);
+            self.clock.advance(USUAL.saturating_sub(HURRIED));
         }
         self.here.glimpsed().await;
     }
@@ -168,7 +168,7 @@ async fn looks_get_rarer_while_the_store_fails_and_go_on_once_it_heals() {
     two.here.glimpsed().await;
     for (failures, pause) in [(1, 1), (2, 2), (3, 4)] {
         // However many hints there are.
-        two.clock.advance(Duration::from_secs(pause) - Duration::from_millis(1));
+        two.clock.advance(Duration::from_secs(pause).saturating_sub(Duration::from_millis(1)));
         two.here.hint_at_jobs();
         settle_down().await;
         assert_eq!(two.here.glimpses.load(Ordering::SeqCst), failures);

@@ -269,15 +269,15 @@ impl World {
 
     /// Whoever only compares versions sees every job as whoever reads it.
     pub(crate) async fn glimpse_all(&mut self) -> Checked {
-        let asker = self.some_tenant();
-        let asked: Vec<_> = self.jobs.keys().map(|id| (asker.clone(), *id)).collect();
+        let looker = self.some_tenant();
+        let asked: Vec<_> = self.jobs.keys().map(|id| (looker.clone(), *id)).collect();
         let glimpses = self.truth().glimpse(&asked).await.unwrap();
         ensure!(glimpses.len() == asked.len(), "[6] {} of {}", glimpses.len(), asked.len());
         for (job, glimpse) in self.jobs.values().zip(glimpses) {
             let Job { id, version, status, .. } = job.record.job;
             let seen = glimpse.map(|glimpse| (glimpse.version, glimpse.status));
-            let theirs = job.tenant != asker;
-            ensure!(!theirs || seen.is_none(), "[11] {asker} glimpses {id}");
+            let theirs = job.tenant != looker;
+            ensure!(!theirs || seen.is_none(), "[11] {looker} glimpses {id}");
             let there = (!job.gone).then_some((version, status));
             ensure!(theirs || seen == there, "[6] {id} is glimpsed as {seen:?}, not {there:?}");
         }
