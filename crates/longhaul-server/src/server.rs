@@ -169,6 +169,8 @@ impl Server {
             };
             tokio::join!(served, engine.stop());
         }
+        // Whoever is just being told that the store is broken is told to the end.
+        serving.detach_all();
         upkeep.abort();
         ended
     }
