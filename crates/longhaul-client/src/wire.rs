@@ -22,4 +22,4 @@ pub use submit::{
     BatchAnswer, BatchJob, BatchRequest, BatchResponse, RetentionRequest, SubmitRequest,
 };
 pub use trail::{Attempt, AttemptList, ForkRequest, Step, StepList};
-pub use work::{Kind, KindList, Queue, QueueList};
+pub use work::{Kind, KindList, Queue, QueueList, Replica, ReplicaList};

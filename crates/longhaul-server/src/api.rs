@@ -16,6 +16,7 @@ mod openapi;
 mod overview;
 mod params;
 mod queues;
+mod replicas;
 
 use std::time::Duration;
 
@@ -104,6 +105,16 @@ pub fn router(state: AppState) -> Router {
     problem::dress(router)
 }
 
+/// What a process answers that nobody sends jobs to: whether it is well, and its metrics.
+pub fn probes(state: AppState) -> Router {
+    let router = Router::new()
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(metrics::show))
+        .with_state(state);
+    problem::dress(router)
+}
+
 /// The `OpenAPI` 3.1 document of what [`router`] serves.
 pub fn openapi_document() -> utoipa::openapi::OpenApi {
     described().into_openapi()
@@ -114,6 +125,7 @@ fn described() -> OpenApiRouter<AppState> {
         .merge(jobs::router())
         .merge(kinds::router())
         .merge(queues::router())
+        .merge(replicas::router())
         .merge(health::router())
         .merge(metrics::router());
     openapi::complete(routes.get_openapi_mut());

@@ -17,6 +17,7 @@ mod live;
 mod openapi;
 mod pretty;
 mod queues;
+mod replicas;
 mod result;
 mod serve;
 mod style;
@@ -105,6 +106,8 @@ enum Command {
     Kinds,
     /// List, pause and resume queues
     Queues(queues::QueuesArgs),
+    /// List the processes that share the server's store
+    Replicas,
     /// Check the configuration and everything it points at
     Doctor(doctor::DoctorArgs),
     /// Measure how fast the engine or a server is
@@ -169,6 +172,7 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
         Command::Purge(ids) => control::purge(&ids, &global.client()?, ui).await,
         Command::Kinds => kinds::run(&global.client()?, ui).await,
         Command::Queues(args) => queues::run(args, &global.client()?, ui).await,
+        Command::Replicas => replicas::run(&global.client()?, ui).await,
         Command::Doctor(args) => doctor::run(args, ui).await,
         Command::Bench(args) => bench::run(args, &global, ui).await,
         Command::Openapi => openapi::run(&global, ui).await,

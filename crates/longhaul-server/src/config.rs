@@ -27,14 +27,18 @@ pub use sources::{Flags, Sources};
 /// What the server runs by. `config.default.toml` says what each means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// A loopback address: others need keys.
+    /// A loopback address: others need keys. A worker has no use for it.
     pub listen: SocketAddr,
+    /// Where health and metrics alone are answered, if anywhere.
+    pub metrics_listen: Option<SocketAddr>,
     /// The folder for everything that is kept.
     pub data: PathBuf,
     /// Where jobs are kept.
     pub database: Database,
     /// This process's name.
     pub replica: Name,
+    /// What this process does.
+    pub role: Role,
     /// Whether a submission needs an Idempotency-Key.
     pub require_idempotency_key: bool,
     /// The longest that a call may wait for its job.
@@ -62,6 +66,53 @@ pub enum Database {
     Sqlite(PathBuf),
     /// Nowhere: gone with the process.
     Memory,
+}
+
+/// What a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Answers callers and runs jobs.
+    All,
+    /// Answers callers and runs nothing.
+    Api,
+    /// Runs jobs and answers nobody.
+    Worker,
+}
+
+impl Role {
+    /// As in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Api => "api",
+            Self::Worker => "worker",
+        }
+    }
+
+    /// Whether it takes requests.
+    pub fn answers(self) -> bool {
+        match self {
+            Self::All | Self::Api => true,
+            Self::Worker => false,
+        }
+    }
+
+    /// Whether it runs jobs.
+    pub fn runs_jobs(self) -> bool {
+        match self {
+            Self::All | Self::Worker => true,
+            Self::Api => false,
+        }
+    }
+}
+
+impl Database {
+    /// Whether several processes may have it open.
+    pub fn is_shared(&self) -> bool {
+        match self {
+            Self::Sqlite(_) | Self::Memory => false,
+        }
+    }
 }
 
 /// What is logged and how.

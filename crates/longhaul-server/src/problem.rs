@@ -164,7 +164,8 @@ impl From<StoreError> for Problem {
                     .retry_after(Duration::from_secs(1))
                     .because(&error);
             }
-            StoreError::Broken(_) => return Self::internal(&error),
+            // A replica's own affair, which no caller can bring about.
+            StoreError::NameTaken { .. } | StoreError::Broken(_) => return Self::internal(&error),
         };
         Self::new(code, error.to_string())
     }

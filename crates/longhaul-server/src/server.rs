@@ -1,6 +1,7 @@
 //! A whole server from a configuration: engine, kinds, API and listener, from start to stop.
 
 mod kinds;
+mod name;
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,14 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use longhaul::store::Store;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{BuildError, Clock, Engine};
 use longhaul_kinds::command::{CommandError, clear_work_root};
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::metrics::Metrics;
-use crate::api::{AppState, Settings, router};
+use crate::api::{AppState, Settings, probes, router};
 use crate::config::{Config, Database};
 use crate::listen::{self, ConnLimits, raise_open_files};
 
@@ -30,9 +33,27 @@ const WORK: &str = "work";
 #[derive(Debug)]
 pub struct Server {
     state: AppState,
+    /// None for a worker.
+    api: Option<Socket>,
+    /// For health and metrics alone.
+    metrics: Option<Socket>,
+    limits: ConnLimits,
+}
+
+#[derive(Debug)]
+struct Socket {
     listener: TcpListener,
     address: SocketAddr,
-    limits: ConnLimits,
+}
+
+impl Socket {
+    async fn open(address: Option<SocketAddr>) -> Result<Option<Self>, StartError> {
+        let Some(address) = address else { return Ok(None) };
+        let taken = |source| StartError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(taken)?;
+        let address = listener.local_addr().map_err(taken)?;
+        Ok(Some(Self { listener, address }))
+    }
 }
 
 /// Why a server could not start, by what the operator can do about it.
@@ -77,18 +98,16 @@ pub enum Ended {
 }
 
 impl Server {
-    /// Makes the data folder, takes the port, opens the store and starts running jobs.
+    /// Makes the data folder, takes the ports, opens the store and starts running jobs.
     ///
-    /// The port comes first: whoever starts a second server by mistake finds out before it touches
+    /// The ports come first: whoever starts a second server by mistake finds out before it touches
     /// the data of the first.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
-        let address = config.listen;
-        let taken = |source| StartError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(taken)?;
-        let address = listener.local_addr().map_err(taken)?;
+        let api = Socket::open(Some(config.listen).filter(|_| config.role.answers())).await?;
+        let metrics = Socket::open(config.metrics_listen).await?;
         let unusable = |source| StartError::Data { path: config.data.clone(), source };
         create_private(&config.data).map_err(unusable)?;
-        let metrics = Metrics::installed();
+        let recorder = Metrics::installed();
         let clock = Clock::system();
         let store = store(&config.database, &clock).await?;
         if store.is_some() {
@@ -96,20 +115,27 @@ impl Server {
             // not begun. In memory there is no lock to say so.
             clear_work_root(&config.data.join(WORK)).map_err(unusable)?;
         }
+        let store = store.map(|store| Arc::new(store) as Arc<dyn Store>);
+        let start = async || engine(config, store.clone(), clock.clone()).await;
         let state = AppState {
-            engine: engine(config, store, clock.clone()).await?,
+            engine: name::once_free(start).await?,
             settings: settings(config),
             clock,
             stop: CancellationToken::new(),
-            metrics,
+            metrics: recorder,
         };
         let limits = config.conn_limits().within(raise_open_files());
-        Ok(Self { state, listener, address, limits })
+        Ok(Self { state, api, metrics, limits })
     }
 
-    /// Where it listens: the port that was picked if none was named.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// Where it listens, if it does: the port that was picked if none was named.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.api.as_ref().map(|socket| socket.address)
+    }
+
+    /// Where health and metrics alone are answered, if anywhere.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(|socket| socket.address)
     }
 
     /// Answers callers until `stop`, then finishes or gives back what runs.
@@ -117,10 +143,15 @@ impl Server {
     /// Held requests and event streams end at once, jobs and other answers have the configured
     /// grace, both at the same time.
     pub async fn run(self, stop: CancellationToken) -> Ended {
-        let Self { state, listener, limits, .. } = self;
+        let Self { state, api, metrics, limits } = self;
         let (engine, stopping) = (state.engine.clone(), state.stop.clone());
-        let serving = listen::serve(listener, router(state.clone()), limits, stopping.clone());
-        let serving = tokio::spawn(serving);
+        let mut serving = JoinSet::new();
+        let routers = [router(state.clone()), probes(state.clone())];
+        for (socket, router) in [api, metrics].into_iter().zip(routers) {
+            if let Some(Socket { listener, .. }) = socket {
+                serving.spawn(listen::serve(listener, router, limits, stopping.clone()));
+            }
+        }
         let upkeep = tokio::spawn(keep_up(state.metrics, stopping.clone()));
         let ended = tokio::select! {
             () = stop.cancelled() => Ended::Stopped,
@@ -129,11 +160,17 @@ impl Server {
         stopping.cancel();
         if ended == Ended::Stopped {
             tracing::info!(jobs = engine.running(), "stopping");
-            let (served, ()) = tokio::join!(serving, engine.stop());
-            if let Err(error) = served {
-                tracing::error!(%error, "the listener failed");
-            }
+            let served = async {
+                while let Some(served) = serving.join_next().await {
+                    if let Err(error) = served {
+                        tracing::error!(%error, "the listener failed");
+                    }
+                }
+            };
+            tokio::join!(served, engine.stop());
         }
+        // Whoever is just being told that the store is broken is told to the end.
+        serving.detach_all();
         upkeep.abort();
         ended
     }
@@ -159,13 +196,14 @@ async fn store(database: &Database, clock: &Clock) -> Result<Option<SqliteStore>
 
 async fn engine(
     config: &Config,
-    store: Option<SqliteStore>,
+    store: Option<Arc<dyn Store>>,
     clock: Clock,
-) -> Result<Engine, StartError> {
+) -> Result<Engine, name::Start<StartError>> {
     let work_root = config.data.join(WORK);
     let mut builder = Engine::builder()
         .clock(clock)
         .replica(config.replica.as_str())
+        .role(config.role.as_str())
         .lease(config.lease.duration, config.lease.renew)
         .sweep_every(config.lease.sweep)
         .stop_grace(config.worker.stop_grace)
@@ -176,11 +214,12 @@ async fn engine(
         .register(kinds::demo(config));
     for (name, kind) in &config.kinds {
         let kind = kinds::declared(name, kind, config, &work_root)
-            .map_err(|source| StartError::Kind { kind: name.to_string(), source })?;
+            .map_err(|source| StartError::Kind { kind: name.to_string(), source })
+            .map_err(name::Start::Other)?;
         builder = builder.register(kind);
     }
     let builder = match store {
-        Some(store) => builder.store(Arc::new(store)),
+        Some(store) => builder.store(store),
         None => builder.memory(),
     };
     Ok(builder.start().await?)

@@ -157,7 +157,8 @@ impl Ctx {
             self.0.shared.store.report(vec![report]).await.pop().unwrap_or(Ok(()))
         })
         .await?;
-        self.0.shared.hub.changed(self.id(), Status::Running);
+        let LeaseRef { tenant, job, .. } = &self.0.lease;
+        self.0.shared.hub.changed(tenant, *job, Status::Running, None);
         if follows {
             self.state().answered();
         }

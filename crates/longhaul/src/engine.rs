@@ -1,10 +1,13 @@
 //! The engine: what a program submits to, asks, watches and stops.
 
+mod admission;
 mod builder;
 mod control;
+mod elsewhere;
 mod handle;
 mod hub;
 mod kind;
+pub(crate) mod lookout;
 mod pace;
 mod submission;
 mod watcher;
@@ -40,6 +43,9 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
     pub(crate) replica: String,
+    /// Tells this process from another one that was given its name.
+    pub(crate) run: u64,
+    pub(crate) role: String,
     pub(crate) kinds: HashMap<Name, Arc<Kind>>,
     pub(crate) limits: Limits,
     pub(crate) retention: Retention,
@@ -48,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) wake: Notify,
     pub(crate) hub: hub::Hub,
     pub(crate) pace: pace::Pace,
+    pub(crate) admission: admission::Admission,
+    pub(crate) elsewhere: elsewhere::Elsewhere,
     /// Cancelled once the store said that it is broken.
     pub(crate) broken: CancellationToken,
 }

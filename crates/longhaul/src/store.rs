@@ -3,7 +3,8 @@
 //! Every method is one transaction and leaves no trace when it errs. What is acknowledged is
 //! synced. Methods that a worker calls carry its lease's epoch, and a superseded epoch gets
 //! [`StoreError::LeaseLost`]. Every method names a tenant, except the few that serve all of them:
-//! `claim`, `sweep` and `expire`. Stores hold no policy: what follows from an outcome is decided by
+//! `claim`, `sweep` and `expire`, and those that are about processes instead of jobs: `beat`,
+//! `replicas` and `leave`. Stores hold no policy: what follows from an outcome is decided by
 //! [`crate::job::Outcome::next`], inside the store's transaction.
 
 #[cfg(feature = "conformance")]
@@ -14,15 +15,17 @@ mod error;
 pub mod faulty;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod replica;
 pub mod sqlite;
 mod types;
 
 use async_trait::async_trait;
 
 pub use error::StoreError;
+pub use replica::{Beat, REPLICA_FORGOTTEN_AFTER, ReplicaState};
 pub use types::{
-    Checkpoint, Claim, Claimed, Filter, KindRoom, Lease, LeaseRef, NewJob, Page, PageRequest,
-    QueueState, Renewal, Report, Settled, Settlement, Start, Submitted,
+    Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, KindRoom, Lease, LeaseRef, NewJob, Page,
+    PageRequest, QueueState, Renewal, Report, Settled, Settlement, Start, Submitted,
 };
 
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
@@ -92,6 +95,17 @@ pub trait Store: Send + Sync {
         paused: bool,
     ) -> Result<(), StoreError>;
 
+    /// How many of the tenant's jobs are pending, counted no further than `up_to`.
+    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError>;
+
+    /// Where jobs stand: their version and status, in the order asked; none for a job that is not
+    /// there. One query for all of them: this is what watching costs.
+    async fn glimpse(&self, jobs: &[(TenantId, JobId)])
+    -> Result<Vec<Option<Glimpse>>, StoreError>;
+
+    /// What other processes do to the same jobs; none if the store belongs to this process alone.
+    fn hints(&self) -> Option<Hints>;
+
     // --- for workers ---
 
     /// Claims up to `want.limit` due jobs, rotating over tenants, each for `want.lease`. Charges
@@ -125,6 +139,19 @@ pub trait Store: Send + Sync {
     /// Deletes up to `limit` finished jobs whose retention has ended, and forgets ids that have
     /// been gone for long. Returns how many jobs were deleted.
     async fn expire(&self, limit: usize) -> Result<usize, StoreError>;
+
+    // --- for replicas, over all tenants ---
+
+    /// Says that a replica lives, and forgets those that have been silent for
+    /// [`REPLICA_FORGOTTEN_AFTER`]. [`StoreError::NameTaken`] if another run of that name is alive;
+    /// one that is silent is replaced.
+    async fn beat(&self, beat: &Beat) -> Result<(), StoreError>;
+
+    /// All replicas that were heard of lately, by name.
+    async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError>;
+
+    /// A replica that stops in good order is forgotten at once. One that is not known is fine.
+    async fn leave(&self, replica: &str) -> Result<(), StoreError>;
 
     /// The time that leases and retention go by.
     fn now(&self) -> Timestamp;

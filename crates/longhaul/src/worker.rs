@@ -1,6 +1,7 @@
 //! Claims jobs and runs them, keeps their leases, and looks after what others left behind.
 
 mod attempt;
+pub(crate) mod beats;
 mod house;
 mod keeper;
 mod reports;
@@ -15,10 +16,11 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use reports::Reports;
 
-use crate::engine::Shared;
+use crate::engine::{Shared, lookout};
 use crate::job::{JobId, Retry};
 use crate::store::{Claim, Claimed};
 use attempt::Runner;
+use beats::Beats;
 use keeper::Keeper;
 use slots::Slots;
 
@@ -63,6 +65,7 @@ pub(crate) struct Workers {
     settings: WorkerSettings,
     slots: Arc<Slots>,
     keeper: Arc<Keeper>,
+    beats: Beats,
     /// Claim nothing more, begin no further step.
     stopping: CancellationToken,
     /// Give back what still runs.
@@ -76,21 +79,24 @@ pub(crate) struct Workers {
 
 impl Workers {
     pub(crate) fn start(shared: &Arc<Shared>, settings: WorkerSettings) -> io::Result<Self> {
-        let ended = CancellationToken::new();
+        let (ended, attempts) = (CancellationToken::new(), TaskTracker::new());
+        let beats = Beats::new(shared, &attempts, settings.concurrency);
         let workers = Self {
             shared: Arc::clone(shared),
             settings,
             slots: Arc::new(Slots::new(settings.concurrency, shared.kinds.values())),
-            keeper: Arc::new(Keeper::start(shared, settings, ended.clone())?),
+            keeper: Arc::new(Keeper::start(shared, settings, beats.clone(), ended.clone())?),
+            beats,
             stopping: CancellationToken::new(),
             release: CancellationToken::new(),
             ended: ended.clone(),
             claiming: TaskTracker::new(),
-            attempts: TaskTracker::new(),
+            attempts,
             loops: TaskTracker::new(),
         };
         let reports = Reports::start(shared, &workers.loops, ended.clone());
         house::start(shared, settings.sweep, &workers.loops, &ended);
+        lookout::start(shared, &workers.loops, &ended);
         if settings.concurrency > 0 && shared.kinds.values().any(|kind| kind.runs_here()) {
             let runner = Runner {
                 shared: Arc::clone(shared),
@@ -146,6 +152,7 @@ impl Workers {
         self.ended.cancel();
         self.loops.wait().await;
         self.keeper.ended().await;
+        self.patiently(self.beats.leave(), "the store does not take a goodbye").await;
     }
 }
 

@@ -1,10 +1,10 @@
-//! Queues, kinds, and the server's own description of itself.
+//! Queues, kinds, replicas, and the server's own description of itself.
 
 use reqwest::Method;
 
 use super::call::{Call, Repeat};
 use super::{Client, ClientError};
-use crate::wire::{Kind, KindList, Queue, QueueList, RawJson};
+use crate::wire::{Kind, KindList, Queue, QueueList, RawJson, Replica, ReplicaList};
 
 impl Client {
     /// The tenant's queues that have unfinished jobs or are paused.
@@ -29,6 +29,12 @@ impl Client {
     pub async fn kinds(&self) -> Result<Vec<Kind>, ClientError> {
         let list: KindList = self.json(Call::get(self.url(&["v1", "kinds"])?)).await?;
         Ok(list.kinds)
+    }
+
+    /// The processes that share the server's store.
+    pub async fn replicas(&self) -> Result<Vec<Replica>, ClientError> {
+        let list: ReplicaList = self.json(Call::get(self.url(&["v1", "replicas"])?)).await?;
+        Ok(list.replicas)
     }
 
     /// The server's `OpenAPI` document.

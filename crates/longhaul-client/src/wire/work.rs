@@ -1,4 +1,4 @@
-//! Where jobs wait and what can run them: queues and kinds.
+//! Where jobs wait and what can run them: queues, kinds and replicas.
 
 use serde::{Deserialize, Serialize};
 
@@ -58,4 +58,42 @@ pub struct Kind {
 pub struct KindList {
     /// The kinds, by name.
     pub kinds: Vec<Kind>,
+}
+
+/// A process that shares the server's store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Replica {
+    /// Its name.
+    pub name: String,
+    /// What it does: `all`, `api` or `worker`.
+    pub role: String,
+    /// The version of its program.
+    pub version: String,
+    /// The host it runs on.
+    pub host: String,
+    /// Its process there.
+    pub pid: u32,
+    /// The kinds that it declares, by name.
+    pub kinds: Vec<String>,
+    /// Jobs that it runs.
+    pub running: u32,
+    /// Jobs that it runs at most.
+    pub concurrency: u32,
+    /// When it was first heard of.
+    pub started_at: Instant,
+    /// When it was last heard of.
+    pub seen_at: Instant,
+    /// Whether that is not too long ago.
+    pub alive: bool,
+}
+
+/// The processes that were heard of within a day and did not say goodbye.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReplicaList {
+    /// The replicas, by name.
+    pub replicas: Vec<Replica>,
 }

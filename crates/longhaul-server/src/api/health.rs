@@ -36,7 +36,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     get, path = "/livez", operation_id = "getLiveness", tag = "operations",
     responses((status = 200, description = "It lives.", body = String, content_type = "text/plain")),
 )]
-async fn livez() -> &'static str {
+pub(super) async fn livez() -> &'static str {
     "ok"
 }
 
@@ -45,7 +45,7 @@ async fn livez() -> &'static str {
     get, path = "/readyz", operation_id = "getReadiness", tag = "operations",
     responses((status = 200, description = "It can.", body = String, content_type = "text/plain"), Unready),
 )]
-async fn readyz(State(state): State<AppState>) -> Result<&'static str, Problem> {
+pub(super) async fn readyz(State(state): State<AppState>) -> Result<&'static str, Problem> {
     ready(&state).await?;
     Ok("ok")
 }

@@ -9,19 +9,20 @@ use utoipa_axum::routes;
 use super::AppState;
 use super::caller::Caller;
 use super::openapi::ReadProblems;
+use crate::problem::Problem;
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(list_kinds))
 }
 
-/// List the kinds of jobs that this server knows.
+/// List the kinds of jobs that this server and its replicas know.
 #[utoipa::path(
     get, path = "/v1/kinds", operation_id = "listKinds", tag = "kinds",
     responses((status = 200, description = "The kinds, by name.", body = KindList), ReadProblems),
 )]
-async fn list_kinds(caller: Caller) -> Json<KindList> {
-    let kinds = caller.engine.kinds();
-    Json(KindList { kinds: kinds.iter().map(|kind| shown(kind)).collect() })
+async fn list_kinds(caller: Caller) -> Result<Json<KindList>, Problem> {
+    let kinds = caller.engine.known_kinds().await?;
+    Ok(Json(KindList { kinds: kinds.iter().map(shown).collect() }))
 }
 
 fn shown(kind: &longhaul::Kind) -> Kind {

@@ -66,7 +66,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     get, path = "/metrics", operation_id = "getMetrics", tag = "operations",
     responses((status = 200, description = "In Prometheus's text format.", body = String, content_type = "text/plain")),
 )]
-async fn show(State(state): State<AppState>) -> Result<Response, Problem> {
+pub(super) async fn show(State(state): State<AppState>) -> Result<Response, Problem> {
     let mut text = state.metrics.0.render();
     // Read now and written by hand: a gauge in the recorder would go on showing the last count of
     // a queue that is gone.

@@ -64,12 +64,19 @@ async fn examine(config: &Config) -> Vec<Finding> {
         checks::free_space(&config.data),
         database::version(),
         database::file(&config.database, peer),
-        checks::port(config.listen, peer),
+        port(config, peer),
         checks::clock(&config.database),
         checks::open_files(config.http.connections_max),
     ];
     findings.extend(programs::all(config));
     findings
+}
+
+fn port(config: &Config, peer: Peer) -> Finding {
+    if config.role.answers() {
+        return checks::port(config.listen, peer);
+    }
+    Finding::good("address", "none: a worker listens nowhere")
 }
 
 fn show(ui: &mut Ui<'_>, settings: &[Setting], findings: &[Finding]) -> Result<(), CliError> {

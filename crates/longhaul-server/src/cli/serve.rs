@@ -51,7 +51,7 @@ pub(crate) enum Role {
     All,
     /// Answers requests and runs nothing
     Api,
-    /// Runs jobs and answers nothing
+    /// Runs jobs and listens on no address
     Worker,
 }
 
@@ -88,7 +88,11 @@ pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErr
     logs::start(&config.log).map_err(anyhow::Error::from)?;
     // Before anything else: a signal that comes now must find somebody.
     let stop = stop_on_signal().map_err(anyhow::Error::from)?;
-    let server = Server::start(&config).await.map_err(anyhow::Error::from)?;
+    // A start may wait for the name of a process that was killed.
+    let Some(started) = stop.run_until_cancelled(Server::start(&config)).await else {
+        return Ok(Exit::Done);
+    };
+    let server = started.map_err(anyhow::Error::from)?;
     tell(ui, &config, &server);
     match server.run(stop).await {
         Ended::Stopped => Ok(Exit::Done),
@@ -101,16 +105,20 @@ pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErr
 
 /// The one line on stdout. That nobody reads it is no reason to stop.
 fn tell(ui: &mut Ui<'_>, config: &Config, server: &Server) {
-    let (version, address) = (env!("CARGO_PKG_VERSION"), server.address());
-    let url = format!("http://{address}/");
+    let version = env!("CARGO_PKG_VERSION");
+    let url = server.address().map(|address| format!("http://{address}/"));
+    let metrics_url = server.metrics_address().map(|address| format!("http://{address}/metrics"));
+    let (data, replica) = (config.data.display(), &config.replica);
     let told = if ui.json {
         ui.value(&serde_json::json!({
-            "version": version, "url": url, "data": config.data, "replica": config.replica,
+            "version": version, "url": url, "metricsUrl": metrics_url, "data": config.data,
+            "replica": config.replica, "role": config.role.as_str(),
         }))
     } else {
-        let (data, replica) = (config.data.display(), &config.replica);
+        let what = url.map_or_else(|| "worker".to_owned(), |url| format!("dashboard {url}"));
+        let metrics = metrics_url.map(|url| format!(", metrics {url}")).unwrap_or_default();
         ui.line(&format!(
-            "longhaul {version} is ready: dashboard {url} (data {data}, replica {replica})"
+            "longhaul {version} is ready: {what}{metrics} (data {data}, replica {replica})"
         ))
     };
     if let Err(error) = told {

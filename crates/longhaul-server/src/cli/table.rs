@@ -2,7 +2,7 @@
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use longhaul::job::Timestamp;
-use longhaul_client::wire::{JobSummary, Kind, Queue, Status, Step};
+use longhaul_client::wire::{JobSummary, Kind, Queue, Replica, Status, Step};
 
 use super::card::labels;
 use super::style::{Paint, Style, colour_of, printable, sign};
@@ -62,6 +62,33 @@ pub(crate) fn kinds(kinds: &[Kind], style: Style) -> String {
         ]
     });
     layout(&["KIND", "QUEUE", "ATTEMPTS", "TIMEOUT", "AT ONCE"], rows, style)
+}
+
+/// Replicas, one a row.
+pub(crate) fn replicas(replicas: &[Replica], now: Timestamp, style: Style) -> String {
+    let rows = replicas.iter().map(|replica| {
+        let state = if replica.alive {
+            Cell::new("alive").fg(Color::Green)
+        } else {
+            Cell::new("silent").fg(Color::Red)
+        };
+        let age = |at| Cell::new(age_of(now, at)).set_alignment(CellAlignment::Right);
+        vec![
+            Cell::new(printable(&replica.name)),
+            Cell::new(printable(&replica.role)),
+            state,
+            Cell::new(format!("{}/{}", replica.running, replica.concurrency))
+                .set_alignment(CellAlignment::Right),
+            age(&replica.started_at),
+            age(&replica.seen_at),
+            Cell::new(format!("{}:{}", printable(&replica.host), replica.pid)),
+            Cell::new(printable(&replica.version)),
+            Cell::new(printable(&replica.kinds.join(" "))),
+        ]
+    });
+    let header =
+        ["REPLICA", "ROLE", "STATE", "RUNNING", "UP", "SEEN", "PROCESS", "VERSION", "KINDS"];
+    layout(&header, rows, style)
 }
 
 /// A job's finished steps, one a row.
@@ -158,6 +185,29 @@ mod tests {
         QUEUE    STATE   PENDING  RUNNING  OLDEST DUE
         default  open        120        4         39s
         slow     paused      120        4         39s
+        ");
+    }
+
+    #[test]
+    fn replicas_show_whether_they_live() {
+        let replica = |name: &str, alive| Replica {
+            name: name.to_owned(),
+            role: "worker".to_owned(),
+            version: "0.1.0".to_owned(),
+            host: "host-1".to_owned(),
+            pid: 4711,
+            kinds: vec!["demo".to_owned(), "resize".to_owned()],
+            running: 3,
+            concurrency: 8,
+            started_at: "2026-11-15T07:00:00.000Z".into(),
+            seen_at: "2026-11-15T08:00:05.000Z".into(),
+            alive,
+        };
+        let listed = [replica("blue", true), replica("green", false)];
+        insta::assert_snapshot!(replicas(&listed, now(), Style::PLAIN), @"
+        REPLICA  ROLE    STATE   RUNNING  UP  SEEN  PROCESS      VERSION  KINDS
+        blue     worker  alive       3/8  1h    4s  host-1:4711  0.1.0    demo resize
+        green    worker  silent      3/8  1h    4s  host-1:4711  0.1.0    demo resize
         ");
     }
 

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use clap::CommandFactory as _;
 use clap::Parser as _;
-use longhaul_client::wire::{Job, JobList, JobSummary};
+use longhaul_client::wire::{Job, JobList, JobSummary, Replica, ReplicaList};
 
 use super::testing::{
     Captured, completed, failed, pending, run_against, run_against_nobody, running,
@@ -286,6 +286,34 @@ async fn list_passes_its_filters_on() {
     01KA3V8J5T0000000000000000  graph  ● running · parsing  1/3      120/400    9s  env=prod team=search
     ");
     insta::assert_snapshot!(err, @"there are more: --cursor c");
+}
+
+#[tokio::test]
+async fn replicas_are_listed_for_people_and_for_programs() {
+    let replica = Replica {
+        name: "blue".to_owned(),
+        role: "api".to_owned(),
+        version: "0.1.0".to_owned(),
+        host: "host-1".to_owned(),
+        pid: 4711,
+        kinds: vec!["demo".to_owned()],
+        running: 0,
+        concurrency: 0,
+        started_at: "2026-11-15T08:00:00.000Z".into(),
+        seen_at: "2026-11-15T08:00:05.000Z".into(),
+        alive: true,
+    };
+    let list = ReplicaList { replicas: vec![replica] };
+    let server = Fake::start(vec![json("GET /v1/replicas", &list)]).await;
+    let Captured { exit, out, err } = server.run(&["replicas"]).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""));
+    insta::assert_snapshot!(out, @"
+    REPLICA  ROLE  STATE  RUNNING  UP  SEEN  PROCESS      VERSION  KINDS
+    blue     api   alive      0/0  9s    4s  host-1:4711  0.1.0    demo
+    ");
+    let Captured { exit, out, .. } = server.run(&["replicas", "--json"]).await;
+    assert_eq!(exit, Exit::Done);
+    assert_eq!(serde_json::from_str::<ReplicaList>(&out).unwrap(), list);
 }
 
 #[tokio::test]

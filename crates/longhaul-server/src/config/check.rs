@@ -11,7 +11,7 @@ use longhaul::job::{Limits as JobLimits, Name, Retention};
 use super::error::{ConfigError, Origin};
 use super::layers::Layers;
 use super::value::{Entry, Table};
-use super::{Config, Database, Http, Lease, Limits, Log, LogFormat, Worker, kinds};
+use super::{Config, Database, Http, Lease, Limits, Log, LogFormat, Role, Worker, kinds};
 
 /// The least that a timeout may be.
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
@@ -74,20 +74,29 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
     let data = c.read("data", |entry, key| non_empty(entry, key).map(PathBuf::from));
     let database = c.read("database", database);
     let replica = c.read("replica", |entry, key| replica_name(entry, key, replica));
-    let role = c.read("role", only_all);
+    let metrics_listen = c.read("metrics_listen", metrics_listen);
+    let role = c.read("role", role);
+    let role = match (&database, role) {
+        (Some(database), Some(role)) => {
+            let is_shared = database.as_ref().is_some_and(Database::is_shared);
+            c.read("role", |entry, key| allowed(entry, key, role, is_shared))
+        }
+        (None, role) | (_, role @ None) => role,
+    };
     let require_idempotency_key = c.read("require_idempotency_key", Entry::switch);
     let sync_wait_max = c.duration("sync_wait_max", Duration::ZERO..=DAY);
     let (log, retention, lease) = (log(c, log_filter.as_ref()), retention(c), lease(c));
     let (worker, limits, http) = (worker(c), limits(c), http(c));
     let kinds = kinds::kinds(c, &tables, worker.map_or(1, |worker| worker.concurrency));
     let config = || {
-        let ((), ()) = (keys?, role?);
-        let data = data?;
+        let ((), data) = (keys?, data?);
         Some(Config {
             listen: listen?,
+            metrics_listen: metrics_listen?,
             database: database?.unwrap_or_else(|| Database::Sqlite(data.join("longhaul.db"))),
             data,
             replica: replica?,
+            role: role?,
             require_idempotency_key: require_idempotency_key?,
             sync_wait_max: sync_wait_max?,
             log: log?,
@@ -147,11 +156,33 @@ fn replica_name(entry: &Entry, key: &str, fallback: &str) -> Result<Name, Config
     Name::new(text).map_err(|error| entry.refused(key, error))
 }
 
-fn only_all(entry: &Entry, key: &str) -> Result<(), ConfigError> {
+/// Any address: it shows no job and takes none.
+fn metrics_listen(entry: &Entry, key: &str) -> Result<Option<SocketAddr>, ConfigError> {
+    const EXPECTED: &str = "\"\" (nowhere) or an IP address and a port, such as \"0.0.0.0:9090\"";
     match entry.text(key)? {
-        "all" => Ok(()),
-        "api" | "worker" => Err(entry.refused(key, "it needs Postgres, which is not built yet")),
-        _ => Err(entry.wrong(key, "\"all\"")),
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| entry.wrong(key, EXPECTED)),
+    }
+}
+
+fn role(entry: &Entry, key: &str) -> Result<Role, ConfigError> {
+    match entry.text(key)? {
+        "all" => Ok(Role::All),
+        "api" => Ok(Role::Api),
+        "worker" => Ok(Role::Worker),
+        _ => Err(entry.wrong(key, "\"all\", \"api\" or \"worker\"")),
+    }
+}
+
+/// A process that does only half of the work needs another one, and a store to share with it.
+fn allowed(entry: &Entry, key: &str, role: Role, is_shared: bool) -> Result<Role, ConfigError> {
+    match role {
+        Role::Api | Role::Worker if !is_shared => {
+            let why = "SQLite and memory belong to one process, which has to do everything; split \
+                       roles need a database that several share: postgres://…";
+            Err(entry.refused(key, why))
+        }
+        Role::All | Role::Api | Role::Worker => Ok(role),
     }
 }
 
@@ -210,6 +241,8 @@ fn limits(check: &mut Check) -> Option<Limits> {
     let input = check.size("limits.input_bytes_max", 1..=64 * MIB);
     let result = check.size("limits.result_bytes_max", 1..=64 * MIB);
     let step = check.size("limits.step_bytes_max", 1..=64 * MIB);
+    let pending = check
+        .read("limits.pending_per_tenant_max", |entry, key| entry.count(key, 1..=1_000_000_000));
     let batch_jobs_max = check.count("limits.batch_jobs_max", 1..=10_000);
     let batch_bytes_max = check.size("limits.batch_bytes_max", 1..=1024 * MIB);
     let list_limit_max = check.count("limits.list_limit_max", 1..=10_000);
@@ -221,6 +254,7 @@ fn limits(check: &mut Check) -> Option<Limits> {
             input_bytes_max: input?,
             result_bytes_max: result?,
             step_bytes_max: step?,
+            pending_per_tenant_max: u64::from(pending?),
             ..JobLimits::default()
         },
         batch_jobs_max: batch_jobs_max?,

@@ -32,12 +32,11 @@ const OTHERS: [&str; 7] = [
 pub(super) const LOG_VARIABLE: &str = "LONGHAUL_LOG";
 
 /// Keys and sections that the design has and this version has not.
-const NOT_BUILT: [&str; 8] = [
+const NOT_BUILT: [&str; 7] = [
     "blobs",
     "chat",
     "egress",
     "limits.payload_bytes_max",
-    "limits.pending_per_tenant_max",
     "proxy",
     "retention.payload",
     "webhooks",

@@ -55,9 +55,11 @@ impl Given {
 fn without_any_configuration_the_documented_defaults_hold() {
     let expected = Config {
         listen: "127.0.0.1:8080".parse().unwrap(),
+        metrics_listen: None,
         data: "./longhaul-data".into(),
         database: Database::Sqlite("./longhaul-data/longhaul.db".into()),
         replica: Name::new("host-1").unwrap(),
+        role: Role::All,
         require_idempotency_key: false,
         sync_wait_max: 60 * SECOND,
         log: Log { format: LogFormat::Auto, filter: "info".into() },
@@ -203,6 +205,30 @@ fn database_is_a_file_or_memory() {
     let database = |text: &str| Given::nothing().env("LONGHAUL_DATABASE", text).config().database;
     assert_eq!(database("memory"), Database::Memory);
     assert_eq!(database("sqlite:/x/y.db"), Database::Sqlite(Path::new("/x/y.db").into()));
+}
+
+#[test]
+fn split_roles_need_a_database_that_several_share() {
+    for role in ["api", "worker"] {
+        for database in ["", "memory", "sqlite:/x/y.db"] {
+            let errors = Given::nothing()
+                .env("LONGHAUL_ROLE", role)
+                .env("LONGHAUL_DATABASE", database)
+                .errors();
+            assert!(errors.contains("postgres://"), "{errors}");
+        }
+    }
+    assert_eq!(Given::nothing().env("LONGHAUL_ROLE", "all").config().role, Role::All);
+    let errors = Given::nothing().env("LONGHAUL_ROLE", "both").errors();
+    assert!(errors.contains("\"all\", \"api\" or \"worker\""), "{errors}");
+}
+
+#[test]
+fn metrics_may_be_shown_to_everybody() {
+    let config = Given::nothing().env("LONGHAUL_METRICS_LISTEN", "0.0.0.0:9090").config();
+    assert_eq!(config.metrics_listen, Some("0.0.0.0:9090".parse().unwrap()));
+    let errors = Given::nothing().env("LONGHAUL_METRICS_LISTEN", "9090").errors();
+    assert!(errors.contains("\"0.0.0.0:9090\""), "{errors}");
 }
 
 #[test]

@@ -86,6 +86,8 @@ codes! {
     HeadersTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE, "headers-too-large", "The header fields are too large";
     /// The caller is over a rate or a quota.
     TooManyRequests = TOO_MANY_REQUESTS, "too-many-requests", "Too many requests";
+    /// The tenant has as many pending jobs as it may have.
+    PendingLimit = TOO_MANY_REQUESTS, "pending-limit", "Too many jobs are pending";
     /// The server cannot do it now.
     Unavailable = SERVICE_UNAVAILABLE, "unavailable", "The server is not available";
     /// There is no room for new jobs.

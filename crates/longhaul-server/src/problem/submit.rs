@@ -1,13 +1,22 @@
 //! What a caller sees of a submission that was not accepted.
 
+use std::time::Duration;
+
+use axum::http::{HeaderName, HeaderValue};
 use longhaul::SubmitError;
 
 use super::{Code, Problem};
+
+/// A full tenant is counted again after a second, and jobs may have started by then.
+const PENDING_RETRY: Duration = Duration::from_secs(1);
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 impl From<SubmitError> for Problem {
     fn from(error: SubmitError) -> Self {
         let code = match error {
             SubmitError::Store(error) => return error.into(),
+            SubmitError::PendingLimit { max } => return over_pending_limit(max, &error),
             SubmitError::UnknownKind { .. } => Code::UnknownKind,
             SubmitError::Input(_) => Code::InvalidJson,
             SubmitError::Limit(ref over) if over.name == "input_bytes_max" => Code::PayloadTooLarge,
@@ -17,4 +26,20 @@ impl From<SubmitError> for Problem {
         };
         Self::new(code, error.to_string())
     }
+}
+
+/// The headers are those of draft-ietf-httpapi-ratelimit-headers: what is allowed, what is left of
+/// it, and in how many seconds to look again.
+fn over_pending_limit(max: u64, error: &SubmitError) -> Problem {
+    let mut problem =
+        Problem::new(Code::PendingLimit, error.to_string()).retry_after(PENDING_RETRY);
+    let (policy, seconds) = (format!("\"pending\";q={max}"), PENDING_RETRY.as_secs());
+    let left = format!("\"pending\";r=0;t={seconds}");
+    for (name, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, left)] {
+        // Quotes, letters and digits: always a header's value.
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            problem = problem.header(name, value);
+        }
+    }
+    problem
 }

@@ -10,6 +10,9 @@ use crate::config::{self, Config, Run};
 
 /// How many jobs run at once in all: each kind has its own bound, and all may be full.
 pub(super) fn concurrency(config: &Config) -> usize {
+    if !config.role.runs_jobs() {
+        return 0;
+    }
     let declared = config.kinds.values().map(|kind| kind.concurrency);
     declared.chain([config.worker.concurrency]).map(|jobs| jobs as usize).sum()
 }
@@ -19,8 +22,32 @@ pub(super) fn demo(config: &Config) -> Kind {
     longhaul_kinds::demo().concurrency(config.worker.concurrency as usize)
 }
 
-/// A kind that programs run, in folders below `work_root`.
+/// A kind that is declared, to be run here if this process runs any.
 pub(super) fn declared(
+    name: &Name,
+    kind: &config::Kind,
+    config: &Config,
+    work_root: &Path,
+) -> Result<Kind, CommandError> {
+    let built = if config.role.runs_jobs() {
+        command(name, kind, config, work_root)?
+    } else {
+        // Its programs need not be here.
+        Kind::elsewhere(name.as_str())
+    };
+    let mut built =
+        built.queue(kind.queue.clone()).concurrency(kind.concurrency as usize).retry(kind.retry);
+    if let Some(timeout) = kind.timeout {
+        built = built.timeout(timeout);
+    }
+    if let Some(retry_after) = kind.retry_after {
+        built = built.retry_after(retry_after);
+    }
+    Ok(built)
+}
+
+/// A kind that programs run, in folders below `work_root`.
+fn command(
     name: &Name,
     kind: &config::Kind,
     config: &Config,
@@ -36,18 +63,8 @@ pub(super) fn declared(
         }
     };
     let limits = &config.limits.job;
-    let mut built = CommandKind::new(name.as_str(), program, work_root)
+    CommandKind::new(name.as_str(), program, work_root)
         .stdout_bytes_max(limits.result_bytes_max.max(limits.step_bytes_max))
         .stop_grace(config.worker.cancel_grace)
-        .build()?
-        .queue(kind.queue.clone())
-        .concurrency(kind.concurrency as usize)
-        .retry(kind.retry);
-    if let Some(timeout) = kind.timeout {
-        built = built.timeout(timeout);
-    }
-    if let Some(retry_after) = kind.retry_after {
-        built = built.retry_after(retry_after);
-    }
-    Ok(built)
+        .build()
 }

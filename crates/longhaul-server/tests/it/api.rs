@@ -7,3 +7,4 @@ mod outage;
 mod pages;
 mod problems;
 mod queues;
+mod replicas;

@@ -6,7 +6,7 @@
 mod cli;
 mod damage;
 mod home;
-mod http;
+pub(crate) mod http;
 mod kill;
 mod logs;
 #[cfg(target_os = "linux")]

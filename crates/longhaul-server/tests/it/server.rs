@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use longhaul_client::wire::{Status, SubmitRequest};
 use longhaul_client::{Client, SubmitOptions};
-use longhaul_server::config::{Config, Flags, Sources};
+use longhaul_server::config::{Config, Flags, Role, Sources};
 use longhaul_server::server::{Ended, Server, StartError};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+
+use crate::e2e::http;
 
 fn config(folder: &Path) -> Config {
     let flags = Flags {
@@ -33,7 +35,7 @@ fn waiting() -> SubmitOptions {
 /// Runs a server for as long as `visit` takes.
 async fn with_server<T>(config: &Config, visit: impl AsyncFnOnce(Client) -> T) -> T {
     let server = Server::start(config).await.unwrap();
-    let client = Client::new(&format!("http://{}", server.address()), None).unwrap();
+    let client = Client::new(&format!("http://{}", server.address().unwrap()), None).unwrap();
     let stop = CancellationToken::new();
     let running = tokio::spawn(server.run(stop.clone()));
     let seen = visit(client).await;
@@ -103,4 +105,73 @@ async fn declared_kinds_are_run_by_their_programs() {
     });
     let job = job.await;
     assert_eq!(job.result.unwrap().as_str(), "42", "{:?}", job.error);
+}
+
+/// A split role has a store that others share; what it does is the same on any.
+#[tokio::test]
+async fn worker_runs_what_an_api_accepted_and_answers_health_and_metrics_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    let api = Config { role: Role::Api, ..config.clone() };
+    let job = with_server(&api, async |client: Client| {
+        let request = SubmitRequest::new("demo", &json!({"result": 7})).unwrap();
+        client.submit(&request, &SubmitOptions::default()).await.unwrap()
+    });
+    let job = job.await;
+    assert_eq!(job.status, Status::Pending);
+
+    let metrics_listen = Some("127.0.0.1:0".parse().unwrap());
+    let worker = Config { role: Role::Worker, metrics_listen, ..config.clone() };
+    let server = Server::start(&worker).await.unwrap();
+    assert_eq!(server.address(), None);
+    let address = server.metrics_address().unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(server.run(stop.clone()));
+    let ask = async |call: &str| http::ask(address, call, &[], "").await.unwrap();
+    let done = r#"longhaul_attempts_ended_total{kind="demo",status="completed"} 1"#;
+    while !ask("GET /metrics").await.body.contains(done) {}
+    for (call, status) in [
+        ("GET /livez", 200),
+        ("GET /readyz", 200),
+        ("GET /v1/jobs", 404),
+        ("POST /v1/jobs", 404),
+        ("GET /", 404),
+    ] {
+        assert_eq!(ask(call).await.status, status, "{call}");
+    }
+    stop.cancel();
+    assert_eq!(running.await.unwrap(), Ended::Stopped);
+
+    let read = async |client: Client| client.job(&job.job_id, None).await.unwrap();
+    assert_eq!(with_server(&api, read).await.status, Status::Completed);
+}
+
+#[tokio::test]
+async fn worker_listens_nowhere_unless_it_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap();
+    let worker = Config { role: Role::Worker, listen, ..config(folder.path()) };
+    let server = Server::start(&worker).await.unwrap();
+    assert_eq!((server.address(), server.metrics_address()), (None, None));
+    let stop = CancellationToken::new();
+    stop.cancel();
+    assert_eq!(server.run(stop).await, Ended::Stopped);
+}
+
+#[tokio::test]
+async fn api_runs_nothing_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = "[kinds.shout]\ncommand = [\"/no/such/program\"]\nqueue = \"loud\"\n";
+    std::fs::write(folder.path().join("longhaul.toml"), file).unwrap();
+    let config = Config { role: Role::Api, ..config(folder.path()) };
+    with_server(&config, async |client: Client| {
+        let replicas = client.replicas().await.unwrap();
+        assert_eq!((replicas[0].role.as_str(), replicas[0].concurrency), ("api", 0));
+        assert_eq!(replicas[0].kinds, ["demo", "shout"]);
+        let request = SubmitRequest::new("shout", &json!(1)).unwrap();
+        let job = client.submit(&request, &SubmitOptions::default()).await.unwrap();
+        assert_eq!((job.status, job.queue.as_str()), (Status::Pending, "loud"));
+    })
+    .await;
 }

@@ -11,13 +11,15 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::admission::Admission;
+use super::elsewhere::Elsewhere;
 use super::{Engine, Kind, Shared, hub::Hub, pace::Pace};
 use crate::clock::Clock;
 use crate::ctx::Ctx;
 use crate::job::{IdSource, JobError, Limits, NameError, Retention, TenantId};
-use crate::store::Store;
 use crate::store::sqlite::{OpenError, SqliteStore};
-use crate::worker::{WorkerSettings, Workers};
+use crate::store::{ReplicaState, Store};
+use crate::worker::{WorkerSettings, Workers, beats};
 
 /// Describes an engine. Everything has a default; without a store it keeps its jobs in memory.
 ///
@@ -38,6 +40,7 @@ pub struct EngineBuilder {
     place: Place,
     clock: Clock,
     replica: Option<String>,
+    role: String,
     tenant: TenantId,
     limits: Limits,
     retention: Retention,
@@ -73,6 +76,19 @@ pub enum BuildError {
         /// How often it is renewed.
         renew: Duration,
     },
+    /// Another process that lives has this replica's name.
+    #[error(
+        "another replica with the name {replica:?} is running{}; give each its own",
+        holder.as_ref().map(|held| format!(
+            " (process {} on {})", held.beat.pid, held.beat.host
+        )).unwrap_or_default()
+    )]
+    NameTaken {
+        /// The name.
+        replica: String,
+        /// Who has it, if that is known.
+        holder: Option<Box<ReplicaState>>,
+    },
     /// The thread that renews leases could not be started.
     #[error("cannot start the thread that renews leases")]
     Thread(#[source] std::io::Error),
@@ -84,6 +100,7 @@ impl Default for EngineBuilder {
             place: Place::Memory,
             clock: Clock::system(),
             replica: None,
+            role: "all".to_owned(),
             tenant: TenantId::default(),
             limits: Limits::default(),
             retention: Retention::default(),
@@ -136,9 +153,17 @@ impl EngineBuilder {
         self
     }
 
-    /// The name under which this process holds leases; random if nobody says.
+    /// The name under which this process holds leases, its own among all that share a store; random
+    /// if nobody says.
     pub fn replica(mut self, name: impl Into<String>) -> Self {
         self.replica = Some(name.into());
+        self
+    }
+
+    /// What others are told that this process does: `all` if nobody says. It changes nothing here;
+    /// a process that runs no jobs has a [`concurrency`](Self::concurrency) of zero.
+    pub fn role(mut self, role: impl Into<String>) -> Self {
+        self.role = role.into();
         self
     }
 
@@ -218,6 +243,8 @@ impl EngineBuilder {
             store,
             clock: self.clock,
             replica: self.replica.unwrap_or_else(random_replica),
+            run: rand::random(),
+            role: self.role,
             kinds,
             limits: self.limits,
             retention: self.retention,
@@ -225,8 +252,11 @@ impl EngineBuilder {
             wake: Notify::new(),
             hub: Hub::default(),
             pace: Pace::default(),
+            admission: Admission::default(),
+            elsewhere: Elsewhere::default(),
             broken: CancellationToken::new(),
         });
+        beats::begin(&shared, self.settings.concurrency).await?;
         let workers = Workers::start(&shared, self.settings).map_err(BuildError::Thread)?;
         Ok(Engine { shared, workers: Arc::new(workers), tenant: self.tenant })
     }

@@ -6,7 +6,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::Engine;
 use crate::job::{Command, Job, JobId, Json, Name, Record, Status, Step, Transition};
-use crate::store::{Filter, Page, PageRequest, QueueState, StoreError};
+use crate::store::{Filter, Page, PageRequest, QueueState, ReplicaState, StoreError};
 
 /// How many jobs a bulk command handles between two looks at the list.
 const BULK_PAGE: usize = 500;
@@ -45,7 +45,7 @@ impl Engine {
             if job.status == Status::Running {
                 engine.workers.cancel(id);
             }
-            engine.shared.hub.changed(id, job.status);
+            engine.shared.hub.changed(&job.tenant, id, job.status, Some(job.version));
             Ok(job)
         })
         .await
@@ -55,7 +55,8 @@ impl Engine {
     pub async fn resume(&self, id: JobId) -> Result<Job, StoreError> {
         self.to_the_end(async move |engine| {
             let job = engine.shared.store.resume(&engine.tenant, id).await?;
-            engine.shared.hub.changed(id, job.status);
+            engine.shared.hub.changed(&job.tenant, id, job.status, Some(job.version));
+            engine.shared.admission.came(&job.tenant);
             engine.shared.wake.notify_one();
             Ok(job)
         })
@@ -78,6 +79,7 @@ impl Engine {
     pub async fn fork(&self, id: JobId, from_step: Option<&str>) -> Result<Job, StoreError> {
         let new_id = self.shared.new_id();
         let job = self.shared.store.fork(&self.tenant, id, new_id, from_step).await?;
+        self.shared.admission.came(&self.tenant);
         self.shared.wake.notify_one();
         Ok(job)
     }
@@ -126,6 +128,11 @@ impl Engine {
             Bulk::Resume => self.resume(id).await.map(|_| ()),
             Bulk::Purge => self.purge(id).await,
         }
+    }
+
+    /// The processes that share the store and were heard of lately, by name.
+    pub async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
+        self.shared.store.replicas().await
     }
 
     /// The tenant's queues.

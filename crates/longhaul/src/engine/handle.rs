@@ -68,7 +68,7 @@ impl JobHandle {
 
     /// Waits until the job has ended.
     pub async fn ended(&self) -> Result<Record, StoreError> {
-        let mut subscription = self.engine.shared.hub.subscribe(self.id());
+        let mut subscription = self.engine.shared.hub.subscribe(self.engine.tenant(), self.id());
         loop {
             let record = self.record().await?;
             if record.job.status.is_terminal() {

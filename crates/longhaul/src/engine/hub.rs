@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
-use crate::job::{JobId, Status};
+use crate::job::{JobId, Status, TenantId};
+use crate::store::Glimpse;
 
 /// Tells watchers that a job may have changed. Only a hint: what changed is read from the store,
 /// so a hint too many costs one read and the store remains the truth.
@@ -16,9 +17,30 @@ pub(crate) struct Hub {
     watched: Arc<Mutex<Watched>>,
     /// Lets the busy path, where nobody watches, skip the lock.
     count: Arc<AtomicUsize>,
+    /// Tells whoever looks for changes that somebody watches again.
+    came: Notify,
 }
 
-type Watched = HashMap<JobId, watch::Sender<Hints>>;
+/// By tenant too: whoever watches another tenant's id must not share its hints.
+type Watched = HashMap<(TenantId, JobId), Entry>;
+
+/// A job that somebody watches.
+#[derive(Debug, Default)]
+struct Entry {
+    sender: watch::Sender<Hints>,
+    hinted: Hinted,
+}
+
+/// As what the watchers of a job were last told to read it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Hinted {
+    #[default]
+    Never,
+    /// With this version.
+    At(u64),
+    /// When it was not there.
+    Gone,
+}
 
 /// How often a job was seen to change, and to end, since somebody first watched it.
 #[derive(Debug, Default)]
@@ -30,7 +52,7 @@ struct Hints {
 /// A place in the hub; leaves it when dropped.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    id: JobId,
+    job: (TenantId, JobId),
     /// There until dropped; taken out under the lock, so that of two that leave at once the second
     /// sees that it is the last.
     hints: Option<watch::Receiver<Hints>>,
@@ -39,35 +61,84 @@ pub(crate) struct Subscription {
     count: Arc<AtomicUsize>,
 }
 
+impl Entry {
+    fn hint(&self, ended: bool) {
+        self.sender.send_modify(|hints| {
+            hints.changes += 1;
+            hints.ends += u64::from(ended);
+        });
+    }
+}
+
 impl Hub {
-    /// Hints at a change of `id`, which now has this status.
-    pub(crate) fn changed(&self, id: JobId, status: Status) {
+    /// Hints at a change of a job that this process made. It has this status now and, if that is
+    /// known, this version.
+    pub(crate) fn changed(
+        &self,
+        tenant: &TenantId,
+        id: JobId,
+        status: Status,
+        version: Option<u64>,
+    ) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
-        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sender) = watched.get(&id) {
-            sender.send_modify(|hints| {
-                hints.changes += 1;
-                hints.ends += u64::from(status.is_terminal());
-            });
+        if let Some(entry) = self.lock().get_mut(&(tenant.clone(), id)) {
+            if let Some(version) = version {
+                entry.hinted = Hinted::At(version);
+            }
+            entry.hint(status.is_terminal());
         }
     }
 
-    /// From now on no change of `id` goes unhinted. Read the job after this, not before.
-    pub(crate) fn subscribe(&self, id: JobId) -> Subscription {
+    /// Hints at a change of a job that a look at the store has shown, if it is one.
+    pub(crate) fn glimpsed(&self, job: &(TenantId, JobId), glimpse: Option<Glimpse>) {
+        let (now, ended) = match glimpse {
+            Some(Glimpse { version, status }) => (Hinted::At(version), status.is_terminal()),
+            None => (Hinted::Gone, true),
+        };
+        if let Some(entry) = self.lock().get_mut(job)
+            && entry.hinted != now
+        {
+            entry.hinted = now;
+            entry.hint(ended);
+        }
+    }
+
+    /// What is watched, once somebody watches something.
+    pub(crate) async fn watched(&self) -> Vec<(TenantId, JobId)> {
+        loop {
+            let watched: Vec<_> = self.lock().keys().cloned().collect();
+            if !watched.is_empty() {
+                return watched;
+            }
+            self.came.notified().await;
+        }
+    }
+
+    /// From now on no change of the job goes unhinted. Read the job after this, not before.
+    pub(crate) fn subscribe(&self, tenant: &TenantId, id: JobId) -> Subscription {
         self.count.fetch_add(1, Ordering::AcqRel);
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = watched.entry(id).or_insert_with(|| watch::Sender::new(Hints::default()));
-        let (hints, ends_seen) = (entry.subscribe(), entry.borrow().ends);
+        let job = (tenant.clone(), id);
+        let mut watched = self.lock();
+        let first = watched.is_empty();
+        let entry = watched.entry(job.clone()).or_default();
+        let (hints, ends_seen) = (entry.sender.subscribe(), entry.sender.borrow().ends);
         drop(watched);
+        if first {
+            self.came.notify_one();
+        }
         let (watched, count) = (Arc::clone(&self.watched), Arc::clone(&self.count));
-        Subscription { id, hints: Some(hints), ends_seen, watched, count }
+        Subscription { job, hints: Some(hints), ends_seen, watched, count }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.watched.lock().unwrap().len()
+        self.lock().len()
     }
 }
 
@@ -97,8 +168,8 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         self.hints = None;
-        if watched.get(&self.id).is_some_and(|sender| sender.receiver_count() == 0) {
-            watched.remove(&self.id);
+        if watched.get(&self.job).is_some_and(|entry| entry.sender.receiver_count() == 0) {
+            watched.remove(&self.job);
         }
         self.count.fetch_sub(1, Ordering::AcqRel);
     }
@@ -109,26 +180,91 @@ mod tests {
     use super::*;
     use crate::job::Timestamp;
 
+    fn id() -> JobId {
+        JobId::from_parts(Timestamp::from_millis(1), 1)
+    }
+
+    fn us() -> TenantId {
+        TenantId::default()
+    }
+
+    /// A look shows the job like this.
+    fn look(hub: &Hub, version: u64, status: Status) {
+        hub.glimpsed(&(us(), id()), Some(Glimpse { version, status }));
+    }
+
+    /// How often the watchers of the job were told to look.
+    fn hints(hub: &Hub) -> u64 {
+        hub.lock()[&(us(), id())].sender.borrow().changes
+    }
+
     #[tokio::test]
     async fn hint_between_subscribing_and_waiting_is_not_lost() {
         let hub = Hub::default();
-        let id = JobId::from_parts(Timestamp::from_millis(1), 1);
-        let mut one = hub.subscribe(id);
-        let mut other = hub.subscribe(id);
-        hub.changed(id, Status::Running);
+        let mut one = hub.subscribe(&us(), id());
+        let mut other = hub.subscribe(&us(), id());
+        hub.changed(&us(), id(), Status::Running, None);
         one.changed().await;
-        hub.changed(id, Status::Failed);
+        hub.changed(&us(), id(), Status::Failed, None);
         other.ended().await;
     }
 
     #[test]
     fn nothing_is_left_behind_when_watchers_leave() {
         let hub = Hub::default();
-        let id = JobId::from_parts(Timestamp::from_millis(1), 1);
-        let one = hub.subscribe(id);
-        drop(hub.subscribe(id));
+        let one = hub.subscribe(&us(), id());
+        drop(hub.subscribe(&us(), id()));
         assert_eq!(hub.len(), 1);
         drop(one);
         assert_eq!(hub.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn look_hints_at_what_moved_and_only_once() {
+        let (hub, job) = (Hub::default(), (us(), id()));
+        let mut watcher = hub.subscribe(&us(), id());
+        // Nobody knows what the watcher has read: the first look always hints.
+        look(&hub, 1, Status::Pending);
+        look(&hub, 1, Status::Pending);
+        assert_eq!(hints(&hub), 1);
+        look(&hub, 2, Status::Running);
+        assert_eq!(hints(&hub), 2);
+        hub.glimpsed(&job, None);
+        hub.glimpsed(&job, None);
+        assert_eq!(hints(&hub), 3);
+        watcher.ended().await;
+    }
+
+    #[test]
+    fn look_does_not_repeat_what_this_process_did_itself() {
+        let hub = Hub::default();
+        let _watcher = hub.subscribe(&us(), id());
+        hub.changed(&us(), id(), Status::Running, Some(2));
+        look(&hub, 2, Status::Running);
+        assert_eq!(hints(&hub), 1);
+    }
+
+    #[tokio::test]
+    async fn tenants_that_watch_one_id_do_not_share_it() {
+        let (hub, other) = (Hub::default(), TenantId::new("other").unwrap());
+        let _theirs = hub.subscribe(&other, id());
+        let _ours = hub.subscribe(&us(), id());
+        assert_eq!(hub.watched().await.len(), 2);
+        hub.glimpsed(&(other, id()), None);
+        assert_eq!(hints(&hub), 0);
+    }
+
+    #[tokio::test]
+    async fn looking_waits_until_somebody_watches() {
+        let hub = Arc::new(Hub::default());
+        drop(hub.subscribe(&us(), id()));
+        let looking = tokio::spawn({
+            let hub = Arc::clone(&hub);
+            async move { hub.watched().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!looking.is_finished());
+        let _watcher = hub.subscribe(&us(), id());
+        assert_eq!(looking.await.unwrap(), [(us(), id())]);
     }
 }

@@ -1,15 +1,18 @@
 //! From what a caller asks for to a job that may be accepted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use super::admission::{NoPlace, Place};
 use super::{Engine, JobHandle, Shared};
 use crate::job::{
-    Fingerprint, Json, JsonError, LimitError, Name, NameError, Retention, Timestamp, within,
+    Fingerprint, Json, JsonError, LimitError, Name, NameError, Retention, TenantId, Timestamp,
+    within,
 };
 use crate::store::{NewJob, Start, StoreError, Submitted};
 
@@ -41,7 +44,7 @@ pub struct Submission {
 /// Why a submission was not accepted. Nothing was written, and its key is not used up.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError {
-    /// No such kind.
+    /// No replica declares this kind.
     #[error("there is no kind {kind:?}; known: {}", known.join(", "))]
     UnknownKind {
         /// What was asked for.
@@ -58,6 +61,12 @@ pub enum SubmitError {
     /// Something is over its limit.
     #[error(transparent)]
     Limit(#[from] LimitError),
+    /// The tenant has as many pending jobs as it may have: try again once some have started.
+    #[error("there are as many pending jobs as allowed: {max} (pending_per_tenant_max)")]
+    PendingLimit {
+        /// How many it may have.
+        max: u64,
+    },
     /// Something else is wrong with the request.
     #[error("{0}")]
     Invalid(String),
@@ -91,19 +100,77 @@ impl Engine {
         &self,
         submissions: Vec<Submission>,
     ) -> Vec<Result<JobHandle, SubmitError>> {
-        let mut new_jobs = Vec::new();
-        let refusals: Vec<Result<(), SubmitError>> = submissions
-            .into_iter()
-            .map(|submission| submission.check().map(|job| new_jobs.push(job)))
-            .collect();
-        let mut answers = self.shared.store.submit(new_jobs).await.into_iter();
+        let (mut jobs, mut places, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
+        let mut keys = HashSet::new();
+        for submission in submissions {
+            let admitted = match submission.check().await {
+                Ok(job) => self.admit(job, &mut keys).await,
+                Err(refusal) => Err(refusal),
+            };
+            refusals.push(admitted.map(|(job, place)| {
+                jobs.push(job);
+                places.push(place);
+            }));
+        }
+        let answers = self.shared.store.submit(jobs).await;
         self.shared.wake.notify_one();
+        let mut answers = answers.into_iter().zip(places);
         let answer = |refusal: Result<(), SubmitError>| {
             refusal?;
-            let answer = answers.next().unwrap_or_else(|| Err(no_answer()));
+            let (answer, place) = answers.next().unwrap_or_else(|| (Err(no_answer()), None));
+            self.settle_place(place, &answer);
             Ok(self.accepted(answer?))
         };
         refusals.into_iter().map(answer).collect()
+    }
+
+    /// Finds a place for a job that is as it should be. Where there is none, a key that is known
+    /// is still answered with its job: whoever repeats a submission asks for nothing new. `keys`
+    /// are those of the same batch, which are not stored yet.
+    async fn admit(
+        &self,
+        job: NewJob,
+        keys: &mut HashSet<(TenantId, String)>,
+    ) -> Result<(NewJob, Option<Place>), SubmitError> {
+        let key = job.idempotency_key.clone().map(|key| (job.tenant.clone(), key));
+        if key.as_ref().is_some_and(|key| keys.contains(key)) {
+            return Ok((job, None));
+        }
+        let place = match self.shared.admission.place(&job.tenant, &self.shared).await {
+            Ok(place) => Some(place),
+            Err(NoPlace::Store(error)) => return Err(error.into()),
+            Err(NoPlace::Full) => {
+                let known = match &job.idempotency_key {
+                    Some(key) => match self.shared.store.job_by_key(&job.tenant, key).await {
+                        Ok(_) => true,
+                        Err(StoreError::NotFound) => false,
+                        Err(error) => return Err(error.into()),
+                    },
+                    None => false,
+                };
+                if !known {
+                    let max = self.shared.limits.pending_per_tenant_max;
+                    return Err(SubmitError::PendingLimit { max });
+                }
+                None
+            }
+        };
+        keys.extend(key);
+        Ok((job, place))
+    }
+
+    fn settle_place(&self, place: Option<Place>, answer: &Result<Submitted, StoreError>) {
+        match (answer, place) {
+            (Ok(Submitted { created: true, .. }), Some(taken)) => drop(taken),
+            // Its key became free in the meantime.
+            (Ok(Submitted { created: true, record }), None) => {
+                self.shared.admission.came(&record.job.tenant);
+            }
+            // Nobody knows: it counts as taken until the next count says otherwise.
+            (Err(StoreError::Unavailable(_)), place) => drop(place),
+            (Ok(_) | Err(_), Some(place)) => place.give_back(),
+            (Ok(_) | Err(_), None) => {}
+        }
     }
 
     fn accepted(&self, Submitted { record, created }: Submitted) -> JobHandle {
@@ -182,22 +249,25 @@ impl Submission {
 
     async fn submit(self) -> Result<JobHandle, SubmitError> {
         let engine = self.engine.clone();
-        let job = self.check()?;
+        let job = self.check().await?;
+        let (job, place) = engine.admit(job, &mut HashSet::new()).await?;
         let answer = engine.shared.store.submit(vec![job]).await.pop();
-        let submitted = answer.unwrap_or_else(|| Err(no_answer()))?;
+        let answer = answer.unwrap_or_else(|| Err(no_answer()));
+        engine.settle_place(place, &answer);
+        let submitted = answer?;
         if submitted.created {
             engine.shared.wake.notify_one();
         }
         Ok(engine.accepted(submitted))
     }
 
-    fn check(self) -> Result<NewJob, SubmitError> {
+    async fn check(self) -> Result<NewJob, SubmitError> {
         let shared = &*self.engine.shared;
         let input = self.input?;
         let kind_name = Name::new(&self.kind)?;
-        let Some(kind) = shared.kinds.get(&kind_name) else {
-            let known = self.engine.kinds().iter().map(|kind| kind.name().to_owned()).collect();
-            return Err(SubmitError::UnknownKind { kind: self.kind, known });
+        let kind = match shared.kinds.get(&kind_name) {
+            Some(kind) => Arc::clone(kind),
+            None => Arc::new(self.engine.kind_elsewhere(&self.kind).await?),
         };
         let retention = Retention {
             completed: self.retention_completed.unwrap_or(shared.retention.completed),

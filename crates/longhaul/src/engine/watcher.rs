@@ -28,7 +28,7 @@ impl Engine {
     /// was seen before, every transition after that one instead, also those that happened while
     /// nobody watched.
     pub fn watch(&self, id: JobId, since: Option<u64>) -> Watcher {
-        let subscription = self.shared.hub.subscribe(id);
+        let subscription = self.shared.hub.subscribe(&self.tenant, id);
         let engine = self.clone();
         Watcher { engine, id, subscription, seen: since, owed: VecDeque::new(), ended: false }
     }

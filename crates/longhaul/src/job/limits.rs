@@ -31,6 +31,9 @@ pub struct Limits {
     pub delay_max: Duration,
     /// How long a finished job may be kept.
     pub retention_max: Duration,
+    /// Jobs of one tenant that are pending. Kept exactly by one process; each of several that share
+    /// a store learns of the others' submissions only when it counts.
+    pub pending_per_tenant_max: u64,
 }
 
 const KIB: usize = 1024;
@@ -52,6 +55,7 @@ impl Default for Limits {
             timeout_max: DAY * 30,
             delay_max: DAY * 366,
             retention_max: DAY * 366,
+            pending_per_tenant_max: 1_000_000,
         }
     }
 }

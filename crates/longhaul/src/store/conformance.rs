@@ -25,11 +25,13 @@ pub mod history;
 pub mod leasing;
 pub mod listing;
 pub mod queues;
+pub mod replicas;
 pub mod retention;
 pub mod settling;
 pub mod steps;
 pub mod submitting;
 pub mod tenancy;
+pub mod watching;
 
 pub use bench::{
     Bench, LEASE, TICK, demo, done, failed, failed_for_good, json, name, settlement, tenant,
@@ -185,6 +187,9 @@ macro_rules! store_conformance {
                 long_paused_queue_does_not_hide_what_is_behind_it,
                 resumed_queue_is_back_where_it_would_have_been,
                 job_that_becomes_due_in_a_paused_queue_stays_there,
+                only_pending_jobs_are_counted_as_pending,
+                pending_jobs_are_counted_for_one_tenant_only,
+                pending_jobs_are_counted_no_further_than_asked,
             }
             retention {
                 finished_job_is_kept_for_its_own_retention,
@@ -202,6 +207,23 @@ macro_rules! store_conformance {
                 page_may_start_at_a_foreign_id,
                 lease_under_another_tenant_is_lost,
                 claims_name_the_tenant_of_each_job,
+            }
+            watching {
+                glimpse_shows_version_and_status,
+                glimpse_of_a_job_that_is_not_there_is_none,
+                other_tenants_jobs_are_not_glimpsed,
+                glimpses_come_in_the_order_asked,
+                glimpse_of_nothing_is_fine,
+            }
+            replicas {
+                beat_is_shown_as_it_was_given,
+                later_beat_replaces_the_earlier_one,
+                replicas_come_by_name,
+                silent_replica_is_not_alive,
+                replica_that_left_is_forgotten,
+                replica_that_is_silent_for_long_is_forgotten,
+                name_of_a_living_replica_is_not_given_away,
+                name_of_a_silent_replica_is_given_to_the_next_run,
             }
             durability {
                 everything_acknowledged_survives_reopening,
@@ -240,11 +262,13 @@ mod tests {
             include_str!("conformance/leasing.rs"),
             include_str!("conformance/listing.rs"),
             include_str!("conformance/queues.rs"),
+            include_str!("conformance/replicas.rs"),
             include_str!("conformance/retention.rs"),
             include_str!("conformance/settling.rs"),
             include_str!("conformance/steps.rs"),
             include_str!("conformance/submitting.rs"),
             include_str!("conformance/tenancy.rs"),
+            include_str!("conformance/watching.rs"),
         ];
         for line in themes.iter().flat_map(|theme| theme.lines()) {
             if let Some(case) = line.strip_prefix("pub async fn ") {

@@ -42,6 +42,13 @@ pub enum StoreError {
         name: String,
     },
 
+    /// Fix the configuration: another process that lives has this name.
+    #[error("another replica with the name {replica:?} is running")]
+    NameTaken {
+        /// The name.
+        replica: String,
+    },
+
     /// Try again later: the store is busy or out of reach. Whether the write happened is unknown.
     #[error("the store is not available: {0}")]
     Unavailable(String),
@@ -65,6 +72,7 @@ impl StoreError {
             | Self::KeyReused { .. }
             | Self::StepConflict { .. }
             | Self::UnknownStep { .. }
+            | Self::NameTaken { .. }
             | Self::Broken(_) => false,
         }
     }

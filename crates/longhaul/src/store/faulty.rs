@@ -8,8 +8,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::{
-    Checkpoint, Claim, Claimed, Filter, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal,
-    Report, Settled, Settlement, Store, StoreError, Submitted,
+    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef, NewJob, Page, PageRequest,
+    QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError, Submitted,
 };
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
 
@@ -191,6 +191,21 @@ impl<S: Store + ?Sized> Store for Faulty<S> {
         self.one(self.inner.pause_queue(tenant, queue, paused)).await
     }
 
+    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
+        self.one(self.inner.pending(tenant, up_to)).await
+    }
+
+    async fn glimpse(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
+        self.one(self.inner.glimpse(jobs)).await
+    }
+
+    fn hints(&self) -> Option<Hints> {
+        self.inner.hints()
+    }
+
     async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
         self.one(self.inner.claim(want)).await
     }
@@ -221,6 +236,18 @@ impl<S: Store + ?Sized> Store for Faulty<S> {
 
     async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
         self.one(self.inner.expire(limit)).await
+    }
+
+    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
+        self.one(self.inner.beat(beat)).await
+    }
+
+    async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
+        self.one(self.inner.replicas()).await
+    }
+
+    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
+        self.one(self.inner.leave(replica)).await
     }
 
     fn now(&self) -> Timestamp {

@@ -19,6 +19,7 @@ mod notify;
 mod open;
 mod params;
 mod pick;
+mod replicas;
 mod row;
 mod settle;
 mod sql;
@@ -45,8 +46,8 @@ use self::held::HeldRows;
 use self::lanes::Care;
 use self::notify::Notifier;
 use super::{
-    Checkpoint, Claim, Claimed, Filter, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal,
-    Report, Settled, Settlement, Store, StoreError, Submitted,
+    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef, NewJob, Page, PageRequest,
+    QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError, Submitted,
 };
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
@@ -224,6 +225,22 @@ impl Store for PostgresStore {
         persistently!(self.inner.try_pause_queue(tenant, queue, paused))
     }
 
+    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
+        persistently!(self.inner.try_pending(tenant, up_to))
+    }
+
+    async fn glimpse(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
+        persistently!(self.inner.try_glimpse(jobs))
+    }
+
+    fn hints(&self) -> Option<Hints> {
+        let (line, jobs) = self.inner.notify.heard();
+        Some(Hints { line, jobs })
+    }
+
     async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
         self.inner.claim(want).await
     }
@@ -257,6 +274,18 @@ impl Store for PostgresStore {
 
     async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
         persistently!(self.inner.try_expire(limit))
+    }
+
+    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
+        persistently!(self.inner.try_beat(beat))
+    }
+
+    async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
+        persistently!(self.inner.try_replicas())
+    }
+
+    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
+        persistently!(self.inner.try_leave(replica))
     }
 
     fn now(&self) -> Timestamp {

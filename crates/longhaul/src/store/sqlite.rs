@@ -14,6 +14,7 @@ mod list;
 mod migrate;
 mod open;
 mod readers;
+mod replicas;
 mod row;
 mod settle;
 mod sql;
@@ -40,8 +41,8 @@ use self::readers::Readers;
 use self::task::Tx;
 use self::writer::Writer;
 use super::{
-    Checkpoint, Claim, Claimed, Filter, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal,
-    Report, Settled, Settlement, Store, StoreError, Submitted,
+    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef, NewJob, Page, PageRequest,
+    QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError, Submitted,
 };
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
@@ -204,6 +205,23 @@ impl Store for SqliteStore {
         self.writer.call(move |tx| control::pause_queue(tx, &tenant, &queue, paused)).await
     }
 
+    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |tx| list::pending(tx, &tenant, up_to)).await
+    }
+
+    async fn glimpse(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
+        let jobs = jobs.to_vec();
+        self.read(move |tx| find::glimpse(tx, &jobs)).await
+    }
+
+    fn hints(&self) -> Option<Hints> {
+        None
+    }
+
     async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
         let (want, rotation) = (want.clone(), Arc::clone(&self.rotation));
         self.writer.call(move |tx| claim::claim(tx, &want, &rotation)).await
@@ -244,6 +262,20 @@ impl Store for SqliteStore {
                 Err(_) => return Ok(deleted),
             }
         }
+    }
+
+    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
+        let beat = beat.clone();
+        self.writer.call(move |tx| replicas::beat(tx, &beat)).await
+    }
+
+    async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
+        self.read(replicas::replicas).await
+    }
+
+    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
+        let replica = replica.to_owned();
+        self.writer.call(move |tx| replicas::leave(tx, &replica)).await
     }
 
     fn now(&self) -> Timestamp {

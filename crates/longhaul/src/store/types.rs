@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::job::{
     Fingerprint, Job, JobId, Json, Name, Outcome, Progress, Record, Retention, Status, Step,
     TenantId, Timestamp,
@@ -119,6 +121,25 @@ pub struct QueueState {
     pub running: u64,
     /// When the job that has been due longest was due.
     pub oldest_due_at: Option<Timestamp>,
+}
+
+/// Where a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Glimpse {
+    /// Its version.
+    pub version: u64,
+    /// Its status.
+    pub status: Status,
+}
+
+/// Hints at what other processes did. Each counter rises when something may have happened, and a
+/// hint may come too often, too late or not at all: what happened is read from the store.
+#[derive(Debug, Clone)]
+pub struct Hints {
+    /// There may be something to claim.
+    pub line: watch::Receiver<u64>,
+    /// Jobs may have changed.
+    pub jobs: watch::Receiver<u64>,
 }
 
 /// What a replica has room for.

@@ -59,7 +59,7 @@ impl Runner {
         );
         async move {
             let (job, lease_ref) = (lease.job.clone(), lease.to_ref());
-            self.shared.hub.changed(job.id, job.status);
+            self.shared.hub.changed(&job.tenant, job.id, job.status, Some(job.version));
             let outcome = match kind {
                 Some(kind) if !self.stopping.is_cancelled() => {
                     self.work(&kind, lease, &signals, timeout).await
@@ -184,7 +184,7 @@ impl Runner {
         if settled.status == Status::Completed {
             self.shared.pace.ran(&job.kind, took);
         }
-        self.shared.hub.changed(job.id, settled.status);
+        self.shared.hub.changed(&job.tenant, job.id, settled.status, Some(settled.version));
     }
 }
 

@@ -43,7 +43,7 @@ async fn sweep_loop(shared: Arc<Shared>, every: Duration) {
                         job.status = %job.status, job.attempt = job.attempt,
                         "a worker lost this job",
                     );
-                    shared.hub.changed(job.id, job.status);
+                    shared.hub.changed(&job.tenant, job.id, job.status, Some(job.version));
                 }
                 if jobs.iter().any(|job| job.status == Status::Pending) {
                     shared.wake.notify_one();

@@ -1,5 +1,5 @@
-//! Keeps the leases of this replica, on a thread of its own: handlers that hog the runtime must
-//! not cost anybody a lease.
+//! Keeps the leases of this replica and its place among the living, on a thread of its own: handlers
+//! that hog the runtime must not cost anybody a lease.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::WorkerSettings;
+use super::beats::Beats;
 use crate::clock::Clock;
 use crate::ctx::Signals;
 use crate::engine::Shared;
@@ -50,6 +51,7 @@ impl Keeper {
     pub(super) fn start(
         shared: &Arc<Shared>,
         settings: WorkerSettings,
+        beats: Beats,
         ended: CancellationToken,
     ) -> io::Result<Self> {
         let held = Arc::new(Mutex::new(Leases::default()));
@@ -67,10 +69,11 @@ impl Keeper {
             runtime.block_on(async {
                 tokio::select! {
                     () = rounds.run() => {}
+                    () = beats.run() => {}
                     () = ended.cancelled() => {}
                 }
             });
-            drop(rounds);
+            drop((rounds, beats));
             drop(guard);
         })?;
         Ok(Self { held, thread_ended })
@@ -184,7 +187,9 @@ impl Rounds {
         let leases: Vec<LeaseRef> = lock(&self.held)
             .by_job
             .values()
-            .filter(|held| sent_at < held.give_up_at)
+            // One that has run out is not ours to renew: its attempt is dropped, and the job would
+            // wait for nobody.
+            .filter(|held| sent_at < held.valid_until.min(held.give_up_at))
             .map(|held| held.lease.clone())
             .collect();
         if leases.is_empty() {

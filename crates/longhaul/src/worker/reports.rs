@@ -92,7 +92,7 @@ impl Reports {
                     }
                 };
                 self.end(lease, written);
-                shared.hub.changed(lease.job, Status::Running);
+                shared.hub.changed(&lease.tenant, lease.job, Status::Running, None);
             }
             tokio::time::sleep(INTERVAL).await;
         }

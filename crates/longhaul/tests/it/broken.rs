@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use longhaul::clock::Clock;
 use longhaul::job::{Job, JobId, Json, Name, Outcome, Record, Status, Step, TenantId, Timestamp};
 use longhaul::store::{
-    Checkpoint, Claim, Claimed, Filter, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal,
-    Report, Settled, Settlement, Store, StoreError, Submitted,
+    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef, NewJob, Page, PageRequest,
+    QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError, Submitted,
 };
 
 use crate::random::InMemory;
@@ -35,6 +35,8 @@ enum Bug {
     TenantIgnored,
     ForkSharesEverything,
     ClaimForgotten,
+    StaleGlimpse,
+    GlimpseIgnoresTenant,
 }
 
 struct Broken {
@@ -177,6 +179,36 @@ impl Store for Broken {
         self.inner.pause_queue(tenant, queue, paused).await
     }
 
+    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
+        self.inner.pending(tenant, up_to).await
+    }
+
+    async fn glimpse(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
+        let mut asked = jobs.to_vec();
+        if self.is(Bug::GlimpseIgnoresTenant) {
+            let notes = self.notes.lock().unwrap();
+            for (tenant, id) in &mut asked {
+                if let Some(owner) = notes.tenants.get(id) {
+                    tenant.clone_from(owner);
+                }
+            }
+        }
+        let mut glimpses = self.inner.glimpse(&asked).await?;
+        if self.is(Bug::StaleGlimpse) {
+            for glimpse in glimpses.iter_mut().flatten().filter(|glimpse| glimpse.version > 3) {
+                glimpse.version -= 1;
+            }
+        }
+        Ok(glimpses)
+    }
+
+    fn hints(&self) -> Option<Hints> {
+        self.inner.hints()
+    }
+
     async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
         let mut claimed = self.inner.claim(want).await?;
         for lease in &mut claimed.leases {
@@ -255,6 +287,18 @@ impl Store for Broken {
         self.inner.expire(limit).await
     }
 
+    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
+        self.inner.beat(beat).await
+    }
+
+    async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
+        self.inner.replicas().await
+    }
+
+    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
+        self.inner.leave(replica).await
+    }
+
     fn now(&self) -> Timestamp {
         self.inner.now()
     }
@@ -297,6 +341,8 @@ caught! {
     ignoring_the_tenant_is_caught: TenantIgnored as "[11]";
     sharing_steps_after_the_fork_point_is_caught: ForkSharesEverything as "[16]";
     forgetting_a_claim_is_caught: ClaimForgotten as "[19]";
+    glimpsing_an_old_version_is_caught: StaleGlimpse as "[6]";
+    glimpsing_another_tenants_job_is_caught: GlimpseIgnoresTenant as "[11]";
 }
 
 /// A database that answers before its log is on the disk loses what it acknowledged.

@@ -2,6 +2,8 @@
 
 mod cancelling;
 mod failing;
+mod pending;
+mod replicas;
 mod running;
 mod steps;
 mod stopping;

@@ -12,6 +12,7 @@ mod broken;
 mod conformance;
 mod engine;
 mod examples;
+mod neighbour;
 mod postgres;
 mod random;
 mod reference;

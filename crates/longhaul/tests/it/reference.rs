@@ -13,8 +13,9 @@ use longhaul::job::{
     Command, Job, JobId, Json, Name, Next, Record, Status, Step, TenantId, Timestamp,
 };
 use longhaul::store::{
-    Checkpoint, Claim, Claimed, Filter, Lease, LeaseRef, NewJob, Page, PageRequest, QueueState,
-    Renewal, Report, Settled, Settlement, Start, Store, StoreError, Submitted,
+    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, Lease, LeaseRef, NewJob, Page,
+    PageRequest, QueueState, REPLICA_FORGOTTEN_AFTER, Renewal, ReplicaState, Report, Settled,
+    Settlement, Start, Store, StoreError, Submitted,
 };
 
 use state::{Row, State};
@@ -205,6 +206,29 @@ impl Store for Reference {
         Ok(())
     }
 
+    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
+        let state = self.state();
+        let jobs = state.rows.values().map(|row| &row.record.job);
+        let pending = jobs.filter(|job| &job.tenant == tenant && job.status == Status::Pending);
+        Ok(u64::try_from(pending.count()).unwrap().min(up_to))
+    }
+
+    async fn glimpse(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
+        let mut state = self.state();
+        let glimpse = |(tenant, id): &(TenantId, JobId)| {
+            let Job { version, status, .. } = state.row(tenant, *id).ok()?.record.job;
+            Some(Glimpse { version, status })
+        };
+        Ok(jobs.iter().map(glimpse).collect())
+    }
+
+    fn hints(&self) -> Option<Hints> {
+        None
+    }
+
     async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
         let (mut state, now) = (self.state(), self.now());
         let mut rooms: HashMap<Name, usize> =
@@ -324,6 +348,35 @@ impl Store for Reference {
             state.remove(*id, now);
         }
         Ok(ended.len())
+    }
+
+    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        state.replicas.retain(|_, known| now.since(known.seen_at) < REPLICA_FORGOTTEN_AFTER);
+        let known = state.replicas.get(&beat.replica);
+        let same_run = known.filter(|known| known.beat.run == beat.run);
+        if same_run.is_none() && known.is_some_and(|known| known.beat.is_alive(known.seen_at, now))
+        {
+            return Err(StoreError::NameTaken { replica: beat.replica.clone() });
+        }
+        let started_at = same_run.map_or(now, |known| known.started_at);
+        let heard = ReplicaState { beat: beat.clone(), started_at, seen_at: now, alive: true };
+        state.replicas.insert(beat.replica.clone(), heard);
+        Ok(())
+    }
+
+    async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
+        let (state, now) = (self.state(), self.now());
+        let shown = |known: &ReplicaState| {
+            let alive = known.beat.is_alive(known.seen_at, now);
+            ReplicaState { alive, ..known.clone() }
+        };
+        Ok(state.replicas.values().map(shown).collect())
+    }
+
+    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
+        self.state().replicas.remove(replica);
+        Ok(())
     }
 
     fn now(&self) -> Timestamp {

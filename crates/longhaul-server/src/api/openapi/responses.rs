@@ -50,7 +50,7 @@ problems! {
     /// Of submitting a job.
     SubmitProblems: BadRequest, InvalidJson, IdempotencyKeyRequired, IdempotencyKeyInvalid,
         PayloadTooLarge, UnsupportedMediaType, Validation, UnknownKind, IdempotencyKeyReused,
-        StorageFull;
+        PendingLimit, StorageFull;
     /// Of submitting a batch.
     BatchProblems: InvalidJson, IdempotencyKeyInvalid, PayloadTooLarge, UnsupportedMediaType,
         Validation;
@@ -70,8 +70,16 @@ fn problems(codes: &[Code]) -> Responses {
         let mut response = ResponseBuilder::new()
             .description(lines.collect::<Vec<_>>().join("\n\n"))
             .content("application/problem+json", content.build());
-        if status == Code::Unavailable.status().as_u16() {
+        if [Code::Unavailable, Code::PendingLimit].iter().any(|code| code.status() == status) {
             response = response.header("Retry-After", number("When to try again, in seconds."));
+        }
+        if Code::PendingLimit.status() == status {
+            response = response
+                .header(
+                    "RateLimit-Policy",
+                    header("What is allowed, such as `\"pending\";q=1000000`."),
+                )
+                .header("RateLimit", header("What is left of it, such as `\"pending\";r=0;t=1`."));
         }
         (status.to_string(), response.build().into())
     });

@@ -34,7 +34,7 @@ fn document_lists_every_route() {
     getMetrics: GET /metrics [200]
     getReadiness: GET /readyz [200, 500, 503]
     listJobs: GET /v1/jobs [200, 400, 422, 500, 503]
-    submitJob: POST /v1/jobs [200, 202, 400, 413, 415, 422, 500, 503]
+    submitJob: POST /v1/jobs [200, 202, 400, 413, 415, 422, 429, 500, 503]
     submitBatch: POST /v1/jobs/batch [200, 400, 413, 415, 422, 500, 503]
     cancelJobs: POST /v1/jobs/cancel [200, 400, 413, 415, 422, 500, 503]
     purgeJobs: POST /v1/jobs/purge [200, 400, 413, 415, 422, 500, 503]
@@ -50,10 +50,11 @@ fn document_lists_every_route() {
     resumeJob: POST /v1/jobs/{id}/resume [200, 202, 404, 409, 410, 500, 503]
     listJobSteps: GET /v1/jobs/{id}/steps [200, 404, 410, 500, 503]
     listKinds: GET /v1/kinds [200, 500, 503]
-    submitInput: POST /v1/kinds/{kind}/jobs [200, 202, 400, 413, 415, 422, 500, 503]
+    submitInput: POST /v1/kinds/{kind}/jobs [200, 202, 400, 413, 415, 422, 429, 500, 503]
     listQueues: GET /v1/queues [200, 500, 503]
     pauseQueue: POST /v1/queues/{name}/pause [200, 400, 500, 503]
     resumeQueue: POST /v1/queues/{name}/resume [200, 400, 500, 503]
+    listReplicas: GET /v1/replicas [200, 500, 503]
     "#);
 }
 

@@ -72,6 +72,8 @@ async fn every_command_speaks_json_when_asked() {
     assert_eq!(ask(&["watch", done]).await.last().unwrap()["status"], "completed");
     assert_eq!(ask(&["list"]).await[0]["jobs"][0]["jobId"], done);
     assert_eq!(ask(&["kinds"]).await[0]["kinds"][0]["name"], "demo");
+    let replica = &ask(&["replicas"]).await[0]["replicas"][0];
+    assert_eq!((&replica["role"], &replica["alive"]), (&json!("all"), &json!(true)));
 
     let later = ask(&["submit", "demo", "--delay", "1h", "--label", "team=a"]).await;
     let later = later[0]["jobId"].as_str().unwrap();
@@ -286,6 +288,16 @@ async fn openapi_is_the_document_that_the_server_has() {
     assert_eq!(own, served.json());
     let asked: Value = serde_json::from_str(&out(&home, &["openapi", "--json"]).await).unwrap();
     assert_eq!(own, asked);
+}
+
+#[tokio::test]
+async fn split_role_on_a_database_of_one_process_is_refused_with_what_it_needs() {
+    let home = Home::new();
+    for role in ["api", "worker"] {
+        let refused = run(&home, &["serve", "--role", role, "--database", "memory"]).await;
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains("postgres://"), "{refused:?}");
+    }
 }
 
 #[tokio::test]

@@ -186,3 +186,15 @@ async fn judge_runs(home: &Home, runs: &str, witnesses: &[Witness]) {
         assert_eq!(times, 1, "{id}: {step} ran twice in attempt {attempt}");
     }
 }
+
+/// The name of a killed server is still that of a living one, for all that its database knows.
+#[tokio::test]
+async fn killed_server_starts_again_at_once_under_its_name() {
+    let home = Home::with("replica = 'blue'\n");
+    for _ in 0..2 {
+        let server = home.start_after_kill().await;
+        let replicas = home.client().replicas().await.unwrap();
+        assert_eq!((replicas.len(), replicas[0].name.as_str()), (1, "blue"));
+        server.kill9().await;
+    }
+}

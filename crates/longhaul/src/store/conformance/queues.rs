@@ -164,3 +164,42 @@ pub async fn job_that_becomes_due_in_a_paused_queue_stays_there(bench: &Bench) {
     expected.sort();
     assert_eq!(claimed, expected);
 }
+
+/// A limit on pending jobs is about those that wait in line, due or not, and about no others.
+pub async fn only_pending_jobs_are_counted_as_pending(bench: &Bench) {
+    let count = async || bench.store().pending(&us(), 100).await.unwrap();
+    assert_eq!(count().await, 0);
+    bench.ended(done()).await;
+    bench.ended(failed_for_good()).await;
+    let cancelled = bench.pending().await.id;
+    bench.store().cancel(&us(), cancelled).await.unwrap();
+    let running = bench.running().await;
+    assert_eq!(count().await, 0);
+    bench.accept(NewJob { start: Start::In(Duration::from_hours(1)), ..bench.job() }).await;
+    bench.store().pause_queue(&us(), &name("held"), true).await.unwrap();
+    bench.accept(NewJob { queue: name("held"), ..bench.job() }).await;
+    assert_eq!(count().await, 2);
+    bench.settle(&running, failed()).await.unwrap();
+    assert_eq!(count().await, 3, "one was put back in line");
+}
+
+/// Each tenant has its own room.
+pub async fn pending_jobs_are_counted_for_one_tenant_only(bench: &Bench) {
+    let other = tenant("other");
+    bench.pending().await;
+    bench.accept(bench.job_of(&other)).await;
+    bench.accept(bench.job_of(&other)).await;
+    assert_eq!(bench.store().pending(&us(), 100).await.unwrap(), 1);
+    assert_eq!(bench.store().pending(&other, 100).await.unwrap(), 2);
+    assert_eq!(bench.store().pending(&tenant("third"), 100).await.unwrap(), 0);
+}
+
+/// Whoever asks whether a limit is reached does not pay for what is beyond it.
+pub async fn pending_jobs_are_counted_no_further_than_asked(bench: &Bench) {
+    for _ in 0..3 {
+        bench.pending().await;
+    }
+    for (up_to, counted) in [(0, 0), (1, 1), (3, 3), (4, 3), (u64::MAX, 3)] {
+        assert_eq!(bench.store().pending(&us(), up_to).await.unwrap(), counted);
+    }
+}

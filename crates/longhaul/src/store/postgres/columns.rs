@@ -46,6 +46,11 @@ impl<'a> Columns<'a> {
         u32::try_from(self.get::<i32>()?).map_err(unreadable)
     }
 
+    /// A number that fits thirty-two bits.
+    pub(super) fn number(&mut self) -> Result<u32, Trouble> {
+        u32::try_from(self.get::<i64>()?).map_err(unreadable)
+    }
+
     pub(super) fn at(&mut self) -> Result<Timestamp, Trouble> {
         self.get().map(Timestamp::from_millis)
     }

@@ -10,9 +10,9 @@ use crate::job::Timestamp;
 /// How often lanes are raised.
 const RAISE_EVERY: Duration = Duration::from_secs(2);
 /// For how long there is a second look at what was raised over: longer than any statement takes.
-const LOOK_AGAIN_FOR: Duration = Duration::from_secs(60);
+const LOOK_AGAIN_FOR: Duration = Duration::from_mins(1);
 /// How often all lanes are looked at from their very beginning.
-const CHECK_EVERY: Duration = Duration::from_secs(60);
+const CHECK_EVERY: Duration = Duration::from_mins(1);
 
 /// What a replica remembers of its care for lanes.
 #[derive(Debug, Default)]

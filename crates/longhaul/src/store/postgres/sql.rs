@@ -12,6 +12,7 @@ macro_rules! statements {
 
 statements! {
     BACKEND = "backend";
+    BEAT = "beat";
     CHECK_LANES = "check_lanes";
     CLAIMED_BEFORE = "claimed_before";
     CLAIM_HEADS = "claim_heads";
@@ -25,12 +26,15 @@ statements! {
     FIND_STEP = "find_step";
     FIND_TOMBSTONE = "find_tombstone";
     FINGERPRINTS = "fingerprints";
+    FORGET_REPLICAS = "forget_replicas";
     FORGET_TOMBSTONES = "forget_tombstones";
     FORK_JOB = "fork_job";
+    GLIMPSE = "glimpse";
     HISTORIES = "histories";
     INPUT = "input";
     INSERT_JOBS = "insert_jobs";
     INSERT_STEPS = "insert_steps";
+    LEAVE = "leave";
     LEAVE_LINE = "leave_line";
     LIST_BY_ID = "list_by_id";
     LIST_ENDED = "list_ended";
@@ -43,10 +47,12 @@ statements! {
     NEXT_DUE = "next_due";
     NOW = "now";
     PAUSE_QUEUE = "pause_queue";
+    PENDING = "pending";
     QUEUES = "queues";
     RAISE_LANES = "raise_lanes";
     RECORDS = "records";
     RENEW = "renew";
+    REPLICAS = "replicas";
     RESUME_QUEUE = "resume_queue";
     SAVE_JOB = "save_job";
     SAVE_LEASES = "save_leases";
@@ -56,4 +62,7 @@ statements! {
 }
 
 /// Migrations in their order; the first makes version 1.
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("sql/migrations/0001_jobs.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("sql/migrations/0001_jobs.sql"),
+    include_str!("sql/migrations/0002_replicas.sql"),
+];

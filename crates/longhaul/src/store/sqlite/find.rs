@@ -1,14 +1,15 @@
 //! Reading one job and what belongs to it.
 
 use rusqlite::params;
+use rusqlite::types::ValueRef;
 
-use super::columns::{Columns, int};
+use super::columns::{Columns, int, to_json};
 use super::error::Trouble;
 use super::row::Row;
 use super::sql;
 use super::task::Tx;
-use crate::job::{JobId, Json, Record, Step, TenantId};
-use crate::store::{LeaseRef, StoreError};
+use crate::job::{JobId, Json, Record, Status, Step, TenantId};
+use crate::store::{Glimpse, LeaseRef, StoreError};
 
 /// The job's row; refuses one that is not there.
 pub(super) fn row(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Row, Trouble> {
@@ -47,6 +48,21 @@ pub(super) fn record(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Record
 pub(super) fn record_by_key(tx: &Tx<'_>, tenant: &TenantId, key: &str) -> Result<Record, Trouble> {
     let row = by_key(tx, tenant, key)?.ok_or(StoreError::NotFound)?;
     Ok(row.into_record(tx)?)
+}
+
+/// Where jobs stand, in the order asked.
+pub(super) fn glimpse(
+    tx: &Tx<'_>,
+    jobs: &[(TenantId, JobId)],
+) -> Result<Vec<Option<Glimpse>>, Trouble> {
+    let asked: Vec<_> = jobs.iter().map(|(tenant, id)| (tenant, id.to_string())).collect();
+    Ok(tx.all(sql::GLIMPSE, [to_json(&asked)?], |row| {
+        if row.get_ref(0)? == ValueRef::Null {
+            return Ok(None);
+        }
+        let mut columns = Columns::of(row);
+        Ok(Some(Glimpse { version: columns.count()?, status: columns.text(Status::parse)? }))
+    })?)
 }
 
 pub(super) fn input(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Json, Trouble> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::params;
 
-use super::columns::{Columns, limit, to_json};
+use super::columns::{Columns, int, limit, to_json};
 use super::error::Trouble;
 use super::row::Row;
 use super::sql;
@@ -95,4 +95,11 @@ pub(super) fn queues(tx: &Tx<'_>, tenant: &TenantId) -> Result<Vec<QueueState>, 
         })
     })?;
     Ok(queues)
+}
+
+/// How many of the tenant's jobs are pending, counted no further than `up_to`.
+pub(super) fn pending(tx: &Tx<'_>, tenant: &TenantId, up_to: u64) -> Result<u64, Trouble> {
+    let params = params![tenant.as_str(), int(up_to)];
+    let counted = tx.one(sql::PENDING, params, |row| Columns::of(row).count())?;
+    Ok(counted.unwrap_or(0))
 }

@@ -5,7 +5,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::open::OpenError;
 
 /// Forward only; a released one is never edited.
-const MIGRATIONS: [(u32, &str); 1] = [(1, include_str!("sql/migrations/0001_jobs.sql"))];
+const MIGRATIONS: [(u32, &str); 2] = [
+    (1, include_str!("sql/migrations/0001_jobs.sql")),
+    (2, include_str!("sql/migrations/0002_replicas.sql")),
+];
 
 /// The newest shape that this program knows.
 pub(super) const KNOWN: u32 = {

@@ -164,6 +164,8 @@ fn open_writer(path: &Path, left_behind: bool) -> Result<Connection, OpenError> 
     }
     migrate(&mut conn)?;
     conn.execute(sql::END_LEASES, [])?;
+    // Nor can anybody else be alive.
+    conn.execute(sql::FORGET_REPLICAS, [i64::MAX])?;
     Ok(conn)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use longhaul::job::{Command, Fingerprint, JobId, Json, Name, Retention, Status, Transition};
+use longhaul::job::{Command, Fingerprint, Job, JobId, Json, Name, Retention, Status, Transition};
 use longhaul::store::conformance::{demo, json};
 use longhaul::store::{Filter, NewJob, PageRequest, Start, Store, StoreError};
 use rand::RngExt;
@@ -259,6 +259,27 @@ impl World {
         ensure!(listed == ours, "[11] {tenant} lists {listed:?} and has {ours:?}");
         for job in page.jobs {
             ensure!(job == self.jobs[&job.id].record.job, "[6] the list shows {job:?}");
+        }
+        let waits = |job: &&Tracked| job.tenant == tenant && job.status() == Status::Pending;
+        let waiting = self.jobs.values().filter(|job| !job.gone).filter(waits).count();
+        let pending = self.truth().pending(&tenant, u64::MAX).await.unwrap();
+        ensure!(usize::try_from(pending) == Ok(waiting), "{pending} pending, not {waiting}");
+        Ok(())
+    }
+
+    /// Whoever only compares versions sees every job as whoever reads it.
+    pub(crate) async fn glimpse_all(&mut self) -> Checked {
+        let looker = self.some_tenant();
+        let asked: Vec<_> = self.jobs.keys().map(|id| (looker.clone(), *id)).collect();
+        let glimpses = self.truth().glimpse(&asked).await.unwrap();
+        ensure!(glimpses.len() == asked.len(), "[6] {} of {}", glimpses.len(), asked.len());
+        for (job, glimpse) in self.jobs.values().zip(glimpses) {
+            let Job { id, version, status, .. } = job.record.job;
+            let seen = glimpse.map(|glimpse| (glimpse.version, glimpse.status));
+            let theirs = job.tenant != looker;
+            ensure!(!theirs || seen.is_none(), "[11] {looker} glimpses {id}");
+            let there = (!job.gone).then_some((version, status));
+            ensure!(theirs || seen == there, "[6] {id} is glimpsed as {seen:?}, not {there:?}");
         }
         Ok(())
     }

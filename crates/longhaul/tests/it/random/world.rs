@@ -84,6 +84,7 @@ impl World {
             if step % 25 == 0 {
                 self.look_at_all(Cause::Nothing).await?;
                 self.look_at_lists().await?;
+                self.glimpse_all().await?;
             }
             if self.random.random_bool(0.01) {
                 self.restart(seed, step).await?;

@@ -6,7 +6,7 @@ use longhaul::job::{
     Command, Event, Fingerprint, Job, JobError, JobId, Json, Name, Next, Progress, Record,
     Retention, Standing, Status, Step, TenantId, Timestamp, Transition,
 };
-use longhaul::store::{LeaseRef, NewJob, Settled, Settlement, StoreError, Submitted};
+use longhaul::store::{LeaseRef, NewJob, ReplicaState, Settled, Settlement, StoreError, Submitted};
 
 #[derive(Default)]
 pub(super) struct State {
@@ -16,6 +16,7 @@ pub(super) struct State {
     /// Who was served how recently: the one served longest ago is next.
     pub(super) served: HashMap<TenantId, u64>,
     pub(super) turn: u64,
+    pub(super) replicas: BTreeMap<String, ReplicaState>,
 }
 
 #[derive(Clone)]

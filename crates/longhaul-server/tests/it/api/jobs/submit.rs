@@ -1,5 +1,7 @@
 use axum::body::Body;
 use axum::http::StatusCode;
+use longhaul::job::{Json, Limits};
+use longhaul::{Ctx, Engine, JobError};
 use serde_json::json;
 
 use crate::support::{Server, tidy, url};
@@ -282,4 +284,42 @@ async fn null_is_as_good_as_left_out() {
     assert_eq!(answer.json()["labels"], json!({}), "{answer:?}");
     let batch = server.post("/v1/jobs/batch").json(json!({"jobs": [body]})).send().await;
     assert_eq!(batch.json()[0]["labels"], json!({}), "{batch:?}");
+}
+
+#[tokio::test]
+async fn submission_over_the_pending_limit_is_429_with_when_to_try_again() {
+    let limits = Limits { pending_per_tenant_max: 2, ..Limits::default() };
+    let engine = Engine::builder()
+        .limits(limits)
+        .concurrency(0)
+        .kind("echo", |_: Ctx, input: Json| async { Ok::<_, JobError>(input) })
+        .start()
+        .await
+        .unwrap();
+    let server = Server::with(|state| state.engine = engine).await;
+    let submit = async |key: &str| {
+        let body = json!({"kind": "echo", "input": 1});
+        server.post("/v1/jobs").header("idempotency-key", key).json(body).send().await
+    };
+    let first = submit("a").await.json();
+    assert_eq!(submit("b").await.status, StatusCode::ACCEPTED);
+
+    let refused = submit("c").await;
+    assert_eq!(refused.problem(), (429, "pending-limit".to_owned()));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(refused.header("ratelimit-policy"), Some(r#""pending";q=2"#));
+    assert_eq!(refused.header("ratelimit"), Some(r#""pending";r=0;t=1"#));
+    assert!(refused.detail().contains("pending_per_tenant_max"), "{}", refused.detail());
+
+    let again = submit("a").await;
+    assert_eq!((again.status, &again.json()["jobId"]), (StatusCode::ACCEPTED, &first["jobId"]));
+    let batch = json!({"jobs": [
+        {"kind": "echo", "input": 1, "idempotencyKey": "a"},
+        {"kind": "echo", "input": 1, "idempotencyKey": "d"},
+    ]});
+    let answers = server.post("/v1/jobs/batch").json(batch).send().await.json();
+    assert_eq!(
+        (&answers[0]["jobId"], &answers[1]["code"]),
+        (&first["jobId"], &json!("pending-limit"))
+    );
 }

@@ -1,6 +1,7 @@
 //! Opening files.
 
 use std::fs;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -8,7 +9,7 @@ use super::{accept, claim, clock, new_job};
 use crate::job::{Status, TenantId};
 use crate::store::sqlite::error::Trouble;
 use crate::store::sqlite::{OpenError, SqliteStore};
-use crate::store::{Store, StoreError};
+use crate::store::{Beat, Store, StoreError};
 
 fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
@@ -149,4 +150,44 @@ async fn marker_of_an_open_database_goes_with_a_clean_close_only() {
     assert!(matches!(failed.await, Err(StoreError::Broken(_))));
     drop(store);
     assert!(marker.exists());
+}
+
+/// A killed process could not say goodbye, and the next one under its name was refused.
+#[tokio::test]
+async fn replicas_of_earlier_processes_are_forgotten_at_open() {
+    let folder = folder();
+    let path = folder.path().join("jobs.db");
+    let beat = |run| Beat {
+        replica: "a".to_owned(),
+        run,
+        role: "all".to_owned(),
+        version: String::new(),
+        host: String::new(),
+        pid: 1,
+        kinds: Vec::new(),
+        running: 0,
+        concurrency: 0,
+        silent_after: Duration::from_hours(1),
+    };
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    store.beat(&beat(1)).await.unwrap();
+    drop(store);
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    assert!(store.replicas().await.unwrap().is_empty());
+    store.beat(&beat(2)).await.unwrap();
+}
+
+#[tokio::test]
+async fn database_of_the_first_shape_is_brought_to_the_present_one() {
+    let folder = folder();
+    let path = folder.path().join("jobs.db");
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    let id = accept(&store, new_job()).await;
+    drop(store);
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch("DROP TABLE replicas; PRAGMA user_version = 1").unwrap();
+    drop(conn);
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    assert!(store.replicas().await.unwrap().is_empty());
+    assert_eq!(claim(&store, 1).await.leases[0].job.id, id);
 }

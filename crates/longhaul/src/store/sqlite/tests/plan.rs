@@ -52,6 +52,7 @@ fn claims_seek_to_the_last_column_and_never_sort() {
         (sql::PROMOTE_DUE, "jobs_later (run_at<?)"),
         (sql::LOST_LEASES, "jobs_leased (lease_until<?)"),
         (sql::EXPIRED_JOBS, "jobs_expiring (expires_at<?)"),
+        (sql::PENDING, "jobs_pending (tenant_id=?)"),
     ] {
         let plan = plan(sql);
         assert!(plan.contains(seek), "{seek} is not in:\n{plan}");
@@ -78,4 +79,11 @@ fn lists_come_in_order_without_sorting() {
         let plan = plan(sql);
         assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{plan}");
     }
+}
+
+/// It sorts what was asked for, and finds each job by its key.
+#[test]
+fn looks_at_watched_jobs_go_by_their_ids() {
+    let plan = plan(sql::GLIMPSE);
+    assert!(plan.contains("jobs_id (tenant_id=? AND id=?)"), "{plan}");
 }

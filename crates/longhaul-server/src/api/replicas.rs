@@ -1,0 +1,47 @@
+//! The processes that share the store.
+
+use axum::Json;
+use longhaul::store::{Beat, ReplicaState};
+use longhaul_client::wire::{Replica, ReplicaList};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::caller::Caller;
+use super::openapi::ReadProblems;
+use super::{AppState, answer};
+use crate::problem::Problem;
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(list_replicas))
+}
+
+/// List the processes that share this server's store.
+///
+/// One that stopped in good order is gone at once; one that fell silent is no longer alive after 15
+/// seconds and forgotten after a day.
+#[utoipa::path(
+    get, path = "/v1/replicas", operation_id = "listReplicas", tag = "operations",
+    responses((status = 200, description = "The replicas, by name.", body = ReplicaList), ReadProblems),
+)]
+async fn list_replicas(caller: Caller) -> Result<Json<ReplicaList>, Problem> {
+    let replicas = caller.engine.replicas().await?;
+    Ok(Json(ReplicaList { replicas: replicas.into_iter().map(shown).collect() }))
+}
+
+fn shown(known: ReplicaState) -> Replica {
+    let ReplicaState { beat, started_at, seen_at, alive } = known;
+    let Beat { replica, role, version, host, pid, kinds, running, concurrency, .. } = beat;
+    Replica {
+        name: replica,
+        role,
+        version,
+        host,
+        pid,
+        kinds: kinds.iter().map(ToString::to_string).collect(),
+        running,
+        concurrency,
+        started_at: answer::instant(started_at),
+        seen_at: answer::instant(seen_at),
+        alive,
+    }
+}

@@ -1,0 +1,120 @@
+//! Kinds that other replicas declare and this one does not.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+
+use super::{Engine, Kind, Shared, SubmitError};
+use crate::job::{Name, Timestamp};
+use crate::store::{REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
+
+/// How long what others declare is believed without asking again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// What others declared when they were last heard of.
+#[derive(Debug, Default)]
+pub(crate) struct Elsewhere {
+    /// A tokio mutex, held while the store is asked: many who want to know at once ask once.
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    asked_at: Option<Timestamp>,
+    /// Each kind and when a replica was last known that declares it. Kept for as long as a silent
+    /// replica would be: while all workers are replaced by newer ones, jobs go on coming in.
+    kinds: BTreeMap<Name, Timestamp>,
+}
+
+impl Known {
+    fn is_fresh(&self, now: Timestamp) -> bool {
+        self.asked_at.is_some_and(|at| now.since(at) < ASK_AGAIN_AFTER)
+    }
+
+    fn learn(&mut self, replicas: Vec<ReplicaState>, now: Timestamp) {
+        self.asked_at = Some(now);
+        for kind in replicas.into_iter().flat_map(|known| known.beat.kinds) {
+            self.kinds.insert(kind, now);
+        }
+        self.kinds.retain(|_, known_at| now.since(*known_at) < REPLICA_FORGOTTEN_AFTER);
+    }
+}
+
+impl Elsewhere {
+    async fn kinds(&self, shared: &Shared) -> Result<Vec<Name>, StoreError> {
+        let mut known = self.known.lock().await;
+        let now = shared.clock.now();
+        if !known.is_fresh(now) {
+            match shared.store.replicas().await {
+                Ok(replicas) => known.learn(replicas, now),
+                // Nobody else could declare anything.
+                Err(_) if shared.store.hints().is_none() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(known.kinds.keys().cloned().collect())
+    }
+}
+
+impl Engine {
+    /// A kind that this engine does not declare.
+    pub(super) async fn kind_elsewhere(&self, kind: &str) -> Result<Kind, SubmitError> {
+        let known = self.known_kinds().await?;
+        if let Some(found) = known.iter().find(|known| known.name() == kind) {
+            return Ok(found.clone());
+        }
+        let known = known.iter().map(|kind| kind.name().to_owned()).collect();
+        Err(SubmitError::UnknownKind { kind: kind.to_owned(), known })
+    }
+
+    /// The kinds that this engine knows and those that other replicas declare, by name. Of the
+    /// latter only the name is known: their settings are the defaults.
+    pub async fn known_kinds(&self) -> Result<Vec<Kind>, StoreError> {
+        let elsewhere = self.shared.elsewhere.kinds(&self.shared).await?;
+        let here = &self.shared.kinds;
+        let others = elsewhere.into_iter().filter(|name| !here.contains_key(name));
+        let mut kinds: Vec<Kind> = here.values().map(|kind| Kind::clone(kind)).collect();
+        kinds.extend(others.map(|name| Kind::elsewhere(name.as_str())));
+        kinds.sort_by(|one, other| one.name().cmp(other.name()));
+        Ok(kinds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Beat;
+
+    fn declaring(kind: &str) -> ReplicaState {
+        let beat = Beat {
+            replica: "a".to_owned(),
+            run: 1,
+            role: "worker".to_owned(),
+            version: String::new(),
+            host: String::new(),
+            pid: 1,
+            kinds: vec![Name::new(kind).unwrap()],
+            running: 0,
+            concurrency: 1,
+            silent_after: Duration::from_secs(15),
+        };
+        let at = Timestamp::from_millis(0);
+        ReplicaState { beat, started_at: at, seen_at: at, alive: false }
+    }
+
+    #[test]
+    fn kind_outlives_its_last_replica_by_a_day() {
+        let (mut known, start) = (Known::default(), Timestamp::from_millis(0));
+        assert!(!known.is_fresh(start));
+        known.learn(vec![declaring("resize")], start);
+        assert!(known.is_fresh(start) && !known.is_fresh(start.after(ASK_AGAIN_AFTER)));
+        known.learn(
+            Vec::new(),
+            start.after(REPLICA_FORGOTTEN_AFTER.saturating_sub(ASK_AGAIN_AFTER)),
+        );
+        assert_eq!(known.kinds.len(), 1);
+        known.learn(Vec::new(), start.after(REPLICA_FORGOTTEN_AFTER));
+        assert!(known.kinds.is_empty());
+    }
+}

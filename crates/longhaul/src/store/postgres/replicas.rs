@@ -1,0 +1,102 @@
+//! Signs of life, glimpses and hints: how processes know of each other.
+
+use super::columns::{Columns, int, limit, millis, to_json, without_nul};
+use super::error::Trouble;
+use super::{Inner, sql};
+use crate::job::{JobId, Status, TenantId, Timestamp};
+use crate::store::{Beat, Glimpse, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
+
+impl Inner {
+    /// Says that a replica lives.
+    pub(super) async fn try_beat(&self, beat: &Beat) -> Result<(), Trouble> {
+        let now = self.clock.now().as_millis();
+        let forgotten = now.saturating_sub(millis(REPLICA_FORGOTTEN_AFTER));
+        let mut connection = self.database.connection().await?;
+        connection.query(sql::FORGET_REPLICAS, &[&forgotten]).await?;
+        let written = connection
+            .query(
+                sql::BEAT,
+                &[
+                    &&*without_nul(&beat.replica),
+                    &beat.run.cast_signed(),
+                    &&*without_nul(&beat.role),
+                    &&*without_nul(&beat.version),
+                    &&*without_nul(&beat.host),
+                    &i64::from(beat.pid),
+                    &to_json(&beat.kinds)?,
+                    &i64::from(beat.running),
+                    &i64::from(beat.concurrency),
+                    &millis(beat.silent_after),
+                    &now,
+                ],
+            )
+            .await?;
+        let Some(row) = written.first() else {
+            return Err(StoreError::NameTaken { replica: beat.replica.clone() }.into());
+        };
+        self.notify.set_others(Columns::of(row).get::<i64>()? > 0);
+        Ok(())
+    }
+
+    /// All replicas that were heard of lately.
+    pub(super) async fn try_replicas(&self) -> Result<Vec<ReplicaState>, Trouble> {
+        let mut connection = self.database.connection().await?;
+        let rows = connection.query(sql::REPLICAS, &[]).await?;
+        let now = self.clock.now();
+        rows.iter().map(|row| read(&mut Columns::of(row), now)).collect()
+    }
+
+    /// Forgets a replica.
+    pub(super) async fn try_leave(&self, replica: &str) -> Result<(), Trouble> {
+        let mut connection = self.database.connection().await?;
+        connection.query(sql::LEAVE, &[&&*without_nul(replica)]).await?;
+        Ok(())
+    }
+
+    /// Where jobs stand.
+    pub(super) async fn try_glimpse(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<Glimpse>>, Trouble> {
+        let tenants: Vec<&str> = jobs.iter().map(|(tenant, _)| tenant.as_str()).collect();
+        let ids: Vec<String> = jobs.iter().map(|(_, id)| id.to_string()).collect();
+        let mut connection = self.database.connection().await?;
+        let rows = connection.query(sql::GLIMPSE, &[&tenants, &ids]).await?;
+        let glimpse = |row: &tokio_postgres::Row| {
+            let mut columns = Columns::of(row);
+            if columns.get::<Option<i64>>()?.is_none() {
+                return Ok(None);
+            }
+            let mut columns = Columns::of(row);
+            let version = columns.count()?;
+            Ok(Some(Glimpse { version, status: columns.text(Status::parse)? }))
+        };
+        rows.iter().map(glimpse).collect()
+    }
+
+    /// How many jobs are pending, counted no further than asked.
+    pub(super) async fn try_pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, Trouble> {
+        let mut connection = self.database.connection().await?;
+        let up_to = int(up_to).min(limit(usize::MAX));
+        let rows = connection.query(sql::PENDING, &[&tenant.as_str(), &up_to]).await?;
+        rows.first().map_or(Ok(0), |row| Columns::of(row).count())
+    }
+}
+
+/// In the order of `replicas.sql`.
+fn read(columns: &mut Columns<'_>, now: Timestamp) -> Result<ReplicaState, Trouble> {
+    let beat = Beat {
+        replica: columns.get()?,
+        run: columns.get::<i64>()?.cast_unsigned(),
+        role: columns.get()?,
+        version: columns.get()?,
+        host: columns.get()?,
+        pid: columns.number()?,
+        kinds: columns.opt_json()?.unwrap_or_default(),
+        running: columns.number()?,
+        concurrency: columns.number()?,
+        silent_after: columns.duration()?,
+    };
+    let (started_at, seen_at) = (columns.at()?, columns.at()?);
+    Ok(ReplicaState { alive: beat.is_alive(seen_at, now), beat, started_at, seen_at })
+}

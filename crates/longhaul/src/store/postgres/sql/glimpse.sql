@@ -1,0 +1,9 @@
+-- All watched jobs in one statement, with nothing of their contents: this runs several times a second for
+-- as long as somebody watches.
+SELECT
+    coalesce(lease.version, job.version),
+    CASE WHEN lease.id IS NULL THEN job.status ELSE 'running' END
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS asked (tenant_id, id, place)
+LEFT JOIN longhaul.jobs AS job USING (tenant_id, id)
+LEFT JOIN longhaul.leases AS lease USING (tenant_id, id)
+ORDER BY asked.place

@@ -1,0 +1,2 @@
+-- Whoever stops in good order need not be waited for.
+DELETE FROM longhaul.replicas WHERE name = $1::text

@@ -1,0 +1,5 @@
+-- Counts by a table that holds nothing else, and no further than asked: a submission waits for it.
+SELECT count(*)
+FROM (
+    SELECT FROM longhaul.line WHERE tenant_id = $1::text LIMIT $2::bigint
+) AS counted

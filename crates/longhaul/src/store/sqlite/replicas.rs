@@ -1,0 +1,65 @@
+//! Signs of life. The file belongs to one process, whose engines may be several.
+
+use rusqlite::params;
+
+use super::columns::{Columns, from_json, millis, to_json};
+use super::error::Trouble;
+use super::sql;
+use super::task::Tx;
+use crate::job::Timestamp;
+use crate::store::{Beat, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
+
+/// Says that a replica lives.
+pub(super) fn beat(tx: &Tx<'_>, beat: &Beat) -> Result<(), Trouble> {
+    let forgotten = tx.now.as_millis().saturating_sub(millis(REPLICA_FORGOTTEN_AFTER));
+    tx.run(sql::FORGET_REPLICAS, [forgotten])?;
+    let written = tx.run(
+        sql::BEAT,
+        params![
+            beat.replica,
+            beat.run.cast_signed(),
+            beat.role,
+            beat.version,
+            beat.host,
+            beat.pid,
+            to_json(&beat.kinds)?,
+            beat.running,
+            beat.concurrency,
+            millis(beat.silent_after),
+            tx.now.as_millis(),
+        ],
+    )?;
+    if written == 1 {
+        return Ok(());
+    }
+    Err(StoreError::NameTaken { replica: beat.replica.clone() }.into())
+}
+
+/// All replicas that were heard of lately.
+pub(super) fn replicas(tx: &Tx<'_>) -> Result<Vec<ReplicaState>, Trouble> {
+    Ok(tx.all(sql::REPLICAS, [], |row| read(&mut Columns::of(row), tx.now))?)
+}
+
+/// Forgets a replica.
+pub(super) fn leave(tx: &Tx<'_>, replica: &str) -> Result<(), Trouble> {
+    tx.run(sql::LEAVE, [replica])?;
+    Ok(())
+}
+
+/// In the order of `replicas.sql`.
+fn read(columns: &mut Columns<'_>, now: Timestamp) -> rusqlite::Result<ReplicaState> {
+    let beat = Beat {
+        replica: columns.get()?,
+        run: columns.get::<i64>()?.cast_unsigned(),
+        role: columns.get()?,
+        version: columns.get()?,
+        host: columns.get()?,
+        pid: columns.get()?,
+        kinds: from_json(&columns.get::<String>()?)?,
+        running: columns.get()?,
+        concurrency: columns.get()?,
+        silent_after: columns.duration()?,
+    };
+    let (started_at, seen_at) = (columns.at()?, columns.at()?);
+    Ok(ReplicaState { alive: beat.is_alive(seen_at, now), beat, started_at, seen_at })
+}

@@ -1,0 +1,194 @@
+//! A store as one of several processes sees it: with hints at what the others do, which here a test
+//! gives, and with a way to know when it was asked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
+use longhaul::store::{
+    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef, NewJob, Page, PageRequest,
+    QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError, Submitted,
+};
+use tokio::sync::{Semaphore, watch};
+
+pub(crate) struct Neighbour {
+    inner: Arc<dyn Store>,
+    line: watch::Sender<u64>,
+    jobs: watch::Sender<u64>,
+    /// One permit for each glimpse that was answered.
+    glimpsed: Semaphore,
+    pub(crate) glimpses: AtomicUsize,
+    pub(crate) counts: AtomicUsize,
+    /// Whether it is out of reach for those who watch and for those who ask for replicas.
+    pub(crate) away: AtomicBool,
+}
+
+impl Neighbour {
+    pub(crate) fn new(inner: &Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Arc::clone(inner),
+            line: watch::Sender::new(0),
+            jobs: watch::Sender::new(0),
+            glimpsed: Semaphore::new(0),
+            glimpses: AtomicUsize::new(0),
+            counts: AtomicUsize::new(0),
+            away: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn hint_at_line(&self) {
+        self.line.send_modify(|hints| *hints += 1);
+    }
+
+    pub(crate) fn hint_at_jobs(&self) {
+        self.jobs.send_modify(|hints| *hints += 1);
+    }
+
+    /// Waits for a glimpse that nobody waited for before.
+    pub(crate) async fn glimpsed(&self) {
+        self.glimpsed.acquire().await.unwrap().forget();
+    }
+
+    fn reachable(&self) -> Result<(), StoreError> {
+        let away = self.away.load(Ordering::SeqCst);
+        if away { Err(StoreError::Unavailable("away".to_owned())) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl Store for Neighbour {
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+        self.inner.submit(jobs).await
+    }
+
+    async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError> {
+        self.inner.job(tenant, id).await
+    }
+
+    async fn jobs(
+        &self,
+        tenant: &TenantId,
+        filter: &Filter,
+        page: &PageRequest,
+    ) -> Result<Page, StoreError> {
+        self.inner.jobs(tenant, filter, page).await
+    }
+
+    async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
+        self.inner.job_by_key(tenant, key).await
+    }
+
+    async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError> {
+        self.inner.input(tenant, id).await
+    }
+
+    async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError> {
+        self.inner.steps(tenant, id).await
+    }
+
+    async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
+        self.inner.cancel(tenant, id).await
+    }
+
+    async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
+        self.inner.resume(tenant, id).await
+    }
+
+    async fn fork(
+        &self,
+        tenant: &TenantId,
+        id: JobId,
+        new_id: JobId,
+        from_step: Option<&str>,
+    ) -> Result<Job, StoreError> {
+        self.inner.fork(tenant, id, new_id, from_step).await
+    }
+
+    async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
+        self.inner.purge(tenant, id).await
+    }
+
+    async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
+        self.inner.queues(tenant).await
+    }
+
+    async fn pause_queue(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        paused: bool,
+    ) -> Result<(), StoreError> {
+        self.inner.pause_queue(tenant, queue, paused).await
+    }
+
+    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
+        self.counts.fetch_add(1, Ordering::SeqCst);
+        self.inner.pending(tenant, up_to).await
+    }
+
+    async fn glimpse(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
+        let answer = self.inner.glimpse(jobs).await;
+        self.glimpses.fetch_add(1, Ordering::SeqCst);
+        // Whoever waits for it runs on the same thread, and so only once this is answered.
+        self.glimpsed.add_permits(1);
+        self.reachable().and(answer)
+    }
+
+    fn hints(&self) -> Option<Hints> {
+        Some(Hints { line: self.line.subscribe(), jobs: self.jobs.subscribe() })
+    }
+
+    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+        self.inner.claim(want).await
+    }
+
+    async fn renew(
+        &self,
+        leases: Vec<LeaseRef>,
+        duration: Duration,
+    ) -> Result<Vec<Renewal>, StoreError> {
+        self.inner.renew(leases, duration).await
+    }
+
+    async fn report(&self, reports: Vec<Report>) -> Vec<Result<(), StoreError>> {
+        self.inner.report(reports).await
+    }
+
+    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError> {
+        self.inner.checkpoint(checkpoint).await
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+        self.inner.settle(settlements).await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+        self.inner.sweep(limit).await
+    }
+
+    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
+        self.inner.expire(limit).await
+    }
+
+    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
+        self.inner.beat(beat).await
+    }
+
+    async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
+        self.reachable()?;
+        self.inner.replicas().await
+    }
+
+    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
+        self.inner.leave(replica).await
+    }
+
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+}
