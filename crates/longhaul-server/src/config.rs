@@ -66,6 +66,30 @@ pub enum Database {
     Sqlite(PathBuf),
     /// Nowhere: gone with the process.
     Memory,
+    /// A Postgres database, by its address.
+    Postgres(PostgresUrl),
+}
+
+/// The address of a Postgres database. It may hold a password, and so shows none of itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PostgresUrl(String);
+
+impl PostgresUrl {
+    /// Takes an address as it was given.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self(url.into())
+    }
+
+    /// The address, for whoever connects.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("postgres://***")
+    }
 }
 
 /// What a process does.
@@ -111,6 +135,7 @@ impl Database {
     pub fn is_shared(&self) -> bool {
         match self {
             Self::Sqlite(_) | Self::Memory => false,
+            Self::Postgres(_) => true,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod kinds;
 mod name;
+mod work;
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::store::Store;
+use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{BuildError, Clock, Engine};
-use longhaul_kinds::command::{CommandError, clear_work_root};
+use longhaul_kinds::command::CommandError;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -21,13 +23,12 @@ use crate::api::metrics::Metrics;
 use crate::api::{AppState, Settings, probes, router};
 use crate::config::{Config, Database};
 use crate::listen::{self, ConnLimits, raise_open_files};
+use work::WorkRoot;
 
 /// How often recorded metrics are put away, whether or not somebody reads them.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 /// A cancelled program is stopped by its kind; the engine drops the handler only well after that.
 const CANCEL_MARGIN: Duration = Duration::from_secs(5);
-/// Where programs run, inside of the data folder.
-const WORK: &str = "work";
 
 /// A server that has all it needs: its jobs run, and callers are answered once it [`run`](Self::run)s.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub struct Server {
     /// For health and metrics alone.
     metrics: Option<Socket>,
     limits: ConnLimits,
+    work: WorkRoot,
 }
 
 #[derive(Debug)]
@@ -110,13 +112,8 @@ impl Server {
         let recorder = Metrics::installed();
         let clock = Clock::system();
         let store = store(&config.database, &clock).await?;
-        if store.is_some() {
-            // The store's lock says that nobody else's programs are at work there, and ours have
-            // not begun. In memory there is no lock to say so.
-            clear_work_root(&config.data.join(WORK)).map_err(unusable)?;
-        }
-        let store = store.map(|store| Arc::new(store) as Arc<dyn Store>);
-        let start = async || engine(config, store.clone(), clock.clone()).await;
+        let work = WorkRoot::take(&config.data).map_err(unusable)?;
+        let start = async || engine(config, &work, store.clone(), clock.clone()).await;
         let state = AppState {
             engine: name::once_free(start).await?,
             settings: settings(config),
@@ -125,7 +122,7 @@ impl Server {
             metrics: recorder,
         };
         let limits = config.conn_limits().within(raise_open_files());
-        Ok(Self { state, api, metrics, limits })
+        Ok(Self { state, api, metrics, limits, work })
     }
 
     /// Where it listens, if it does: the port that was picked if none was named.
@@ -143,7 +140,7 @@ impl Server {
     /// Held requests and event streams end at once, jobs and other answers have the configured
     /// grace, both at the same time.
     pub async fn run(self, stop: CancellationToken) -> Ended {
-        let Self { state, api, metrics, limits } = self;
+        let Self { state, api, metrics, limits, work } = self;
         let (engine, stopping) = (state.engine.clone(), state.stop.clone());
         let mut serving = JoinSet::new();
         let routers = [router(state.clone()), probes(state.clone())];
@@ -172,6 +169,7 @@ impl Server {
         // Whoever is just being told that the store is broken is told to the end.
         serving.detach_all();
         upkeep.abort();
+        drop(work);
         ended
     }
 }
@@ -182,24 +180,28 @@ async fn keep_up(metrics: Metrics, stop: CancellationToken) {
     }
 }
 
-/// Opens the file; nothing for memory, which the engine has by itself.
-async fn store(database: &Database, clock: &Clock) -> Result<Option<SqliteStore>, StartError> {
+/// Opens the database; nothing for memory, which the engine has by itself.
+async fn store(database: &Database, clock: &Clock) -> Result<Option<Arc<dyn Store>>, StartError> {
     let (path, clock) = match database {
         Database::Memory => return Ok(None),
+        Database::Postgres(url) => {
+            let opened = PostgresStore::open(url.expose(), clock.clone()).await;
+            return Ok(Some(Arc::new(opened.map_err(BuildError::Postgres)?)));
+        }
         Database::Sqlite(path) => (path.clone(), clock.clone()),
     };
     // Opening may have to recover a write-ahead log: not on the runtime's own threads.
     let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
     let opened = opening.await.map_err(|error| BuildError::Thread(error.into()))?;
-    Ok(Some(opened.map_err(BuildError::Open)?))
+    Ok(Some(Arc::new(opened.map_err(BuildError::Open)?)))
 }
 
 async fn engine(
     config: &Config,
+    work: &WorkRoot,
     store: Option<Arc<dyn Store>>,
     clock: Clock,
 ) -> Result<Engine, name::Start<StartError>> {
-    let work_root = config.data.join(WORK);
     let mut builder = Engine::builder()
         .clock(clock)
         .replica(config.replica.as_str())
@@ -213,7 +215,7 @@ async fn engine(
         .concurrency(kinds::concurrency(config))
         .register(kinds::demo(config));
     for (name, kind) in &config.kinds {
-        let kind = kinds::declared(name, kind, config, &work_root)
+        let kind = kinds::declared(name, kind, config, work.path())
             .map_err(|source| StartError::Kind { kind: name.to_string(), source })
             .map_err(name::Start::Other)?;
         builder = builder.register(kind);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use longhaul::job::Limits;
 use longhaul::store::Store;
+use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Ctx, Engine, JobError, Kind};
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::measure::{Turns, Watch, callers};
 use super::{Plan, Report, Scenario};
+use crate::config::PostgresUrl;
 
 /// Jobs per batch where batches are meant.
 pub(super) const BATCH: usize = 1_000;
@@ -27,6 +29,8 @@ pub enum Place {
     Sqlite(PathBuf),
     /// Memory.
     Memory,
+    /// A Postgres database.
+    Postgres(PostgresUrl),
 }
 
 /// What every job of the load generator carries: when it was submitted, by this process's own
@@ -47,6 +51,7 @@ pub(super) async fn run(plan: &Plan, place: &Place) -> anyhow::Result<Report> {
     let store: Arc<dyn Store> = match place {
         Place::Sqlite(path) => Arc::new(SqliteStore::open(path, Clock::system())?),
         Place::Memory => Arc::new(SqliteStore::memory(Clock::system())?),
+        Place::Postgres(url) => Arc::new(PostgresStore::open(url.expose(), Clock::system()).await?),
     };
     let bench = Bench { plan, store, began: Instant::now() };
     if plan.history > 0 {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use longhaul_server::bench::{self, Place, Plan, Scenario, Target};
+use longhaul_server::config::PostgresUrl;
 
 use super::{CliError, Exit, Global, Ui};
 
@@ -14,7 +15,7 @@ pub(crate) struct BenchArgs {
     /// What to measure
     #[arg(value_enum, required = true)]
     scenarios: Vec<Scenario>,
-    /// The store of the engine: sqlite:PATH or memory; a SQLite file in a fresh folder if not given
+    /// The store of the engine: sqlite:PATH, postgres://… or memory; a SQLite file in a fresh folder if not given
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// How many jobs
@@ -86,8 +87,11 @@ fn place(args: &BenchArgs) -> Result<(Place, Option<tempfile::TempDir>), CliErro
     if database == "memory" {
         return Ok((Place::Memory, None));
     }
+    if database.starts_with("postgres://") || database.starts_with("postgresql://") {
+        return Ok((Place::Postgres(PostgresUrl::new(database)), None));
+    }
     let Some(path) = database.strip_prefix("sqlite:").map(PathBuf::from) else {
-        return Err(CliError::usage(format!("--database {database}: sqlite:PATH or memory")));
+        return Err(CliError::usage("--database: sqlite:PATH, postgres://… or memory"));
     };
     if args.keep {
         return Ok((Place::Sqlite(path), None));

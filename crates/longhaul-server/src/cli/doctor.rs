@@ -63,7 +63,7 @@ async fn examine(config: &Config) -> Vec<Finding> {
         checks::data_folder(&config.data),
         checks::free_space(&config.data),
         database::version(),
-        database::file(&config.database, peer),
+        database::database(&config.database, peer).await,
         port(config, peer),
         checks::clock(&config.database),
         checks::open_files(config.http.connections_max),

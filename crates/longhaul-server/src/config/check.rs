@@ -11,7 +11,9 @@ use longhaul::job::{Limits as JobLimits, Name, Retention};
 use super::error::{ConfigError, Origin};
 use super::layers::Layers;
 use super::value::{Entry, Table};
-use super::{Config, Database, Http, Lease, Limits, Log, LogFormat, Role, Worker, kinds};
+use super::{
+    Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role, Worker, kinds,
+};
 
 /// The least that a timeout may be.
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
@@ -134,12 +136,13 @@ fn no_keys(entry: &Entry, key: &str) -> Result<(), ConfigError> {
 
 /// `None` is the file in the data folder.
 fn database(entry: &Entry, key: &str) -> Result<Option<Database>, ConfigError> {
-    const EXPECTED: &str = "\"\" (a file in the data folder), \"sqlite:PATH\" or \"memory\"";
+    const EXPECTED: &str =
+        "\"\" (a file in the data folder), \"sqlite:PATH\", \"postgres://…\" or \"memory\"";
     match entry.text(key)? {
         "" => Ok(None),
         "memory" => Ok(Some(Database::Memory)),
         url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
-            Err(entry.refused(key, "Postgres is not built yet"))
+            Ok(Some(Database::Postgres(PostgresUrl::new(url))))
         }
         text => match text.strip_prefix("sqlite:") {
             Some(path) if !path.is_empty() => Ok(Some(Database::Sqlite(path.into()))),

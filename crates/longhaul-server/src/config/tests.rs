@@ -234,11 +234,7 @@ fn metrics_may_be_shown_to_everybody() {
 #[test]
 fn passwords_are_never_printed() {
     let given = Given::nothing().env("LONGHAUL_DATABASE", "postgres://me:p@ss@db/jobs");
-    let errors = given.errors();
-    assert!(
-        errors.contains("postgres://***@db/jobs") && errors.contains("not built yet"),
-        "{errors}"
-    );
+    assert!(!format!("{:?}", given.config()).contains("p@ss"));
     let settings = settings(&Layers::of(&given.sources));
     assert!(!format!("{settings:?}").contains("p@ss"));
 }

@@ -51,6 +51,8 @@ pub struct EngineBuilder {
 enum Place {
     Memory,
     Sqlite(PathBuf),
+    #[cfg(feature = "postgres")]
+    Postgres(String),
     Given(Arc<dyn Store>),
 }
 
@@ -60,6 +62,10 @@ pub enum BuildError {
     /// The SQLite file could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The Postgres database could not be opened.
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Postgres(crate::store::postgres::OpenError),
     /// A kind's name cannot be used.
     #[error("a kind cannot have this name: {0}")]
     Name(#[from] NameError),
@@ -115,6 +121,15 @@ impl EngineBuilder {
     /// process at a time.
     pub fn sqlite(mut self, path: impl Into<PathBuf>) -> Self {
         self.place = Place::Sqlite(path.into());
+        self
+    }
+
+    /// Keeps jobs in this Postgres database, which any number of processes may share. See
+    /// [`PostgresStore::open`](crate::store::postgres::PostgresStore::open) for what the address may
+    /// say.
+    #[cfg(feature = "postgres")]
+    pub fn postgres(mut self, url: impl Into<String>) -> Self {
+        self.place = Place::Postgres(url.into());
         self
     }
 
@@ -236,6 +251,11 @@ impl EngineBuilder {
                 // Opening may have to recover a write-ahead log: not on the runtime's own threads.
                 let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
                 Arc::new(opening.await.map_err(|error| BuildError::Thread(error.into()))??)
+            }
+            #[cfg(feature = "postgres")]
+            Place::Postgres(url) => {
+                let opened = crate::store::postgres::PostgresStore::open(&url, clock).await;
+                Arc::new(opened.map_err(BuildError::Postgres)?)
             }
             Place::Given(store) => store,
         };

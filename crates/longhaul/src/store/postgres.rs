@@ -37,7 +37,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
-pub use open::OpenError;
+pub use open::{OpenError, inspect};
 
 use self::batcher::Batcher;
 use self::database::Database;

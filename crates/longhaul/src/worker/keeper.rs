@@ -62,7 +62,7 @@ impl Keeper {
             lease: settings.lease,
             renew: settings.renew,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread_ended = CancellationToken::new();
         let guard = thread_ended.clone().drop_guard();
         std::thread::Builder::new().name("longhaul-leases".to_owned()).spawn(move || {

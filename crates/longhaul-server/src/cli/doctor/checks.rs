@@ -104,7 +104,7 @@ pub(super) fn clock(database: &Database) -> Finding {
     }
     let written = match database {
         Database::Sqlite(path) => std::fs::metadata(path).and_then(|file| file.modified()).ok(),
-        Database::Memory => None,
+        Database::Memory | Database::Postgres(_) => None,
     };
     match written.and_then(|written| written.duration_since(now).ok()) {
         Some(ahead) if ahead > AHEAD_MAX => {

@@ -1,5 +1,6 @@
 //! The database: whether this program may use it and whether it is sound.
 
+use longhaul::store::postgres;
 use longhaul::store::sqlite::{self, OpenError};
 use longhaul_server::config::Database;
 
@@ -13,11 +14,21 @@ pub(super) fn version() -> Finding {
     }
 }
 
-/// Looks through the database; one that a server has open is that server's business.
-pub(super) fn file(database: &Database, peer: Peer) -> Finding {
+/// Looks at the database that is configured.
+pub(super) async fn database(database: &Database, peer: Peer) -> Finding {
+    let Database::Postgres(url) = database else { return file(database, peer) };
+    match postgres::inspect(url.expose()).await {
+        Ok(said) => Finding::good("database", said),
+        Err(error) => Finding::bad("database", error.to_string(), "a server would not start on it"),
+    }
+}
+
+/// Looks through the file; one that a server has open is that server's business.
+fn file(database: &Database, peer: Peer) -> Finding {
     const CHECK: &str = "database";
     let path = match database {
         Database::Memory => return Finding::good(CHECK, "in memory: gone with the process"),
+        Database::Postgres(_) => return Finding::good(CHECK, "on a server of its own"),
         Database::Sqlite(path) => path,
     };
     let shown = path.display();

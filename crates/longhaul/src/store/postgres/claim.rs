@@ -31,9 +31,10 @@ impl Inner {
         let mut tries = Tries::default();
         let mut again = false;
         loop {
-            let claimed = match again {
-                false => self.try_claim(want, claim).await,
-                true => self.try_claim_again(want, claim).await,
+            let claimed = if again {
+                self.try_claim_again(want, claim).await
+            } else {
+                self.try_claim(want, claim).await
             };
             match claimed {
                 Ok(claimed) => return Ok(claimed),
@@ -152,7 +153,7 @@ impl Inner {
                         candidates.push(found);
                     }
                     Err(trouble) => {
-                        tracing::error!(?trouble, "a job that cannot be read is passed over")
+                        tracing::error!(?trouble, "a job that cannot be read is passed over");
                     }
                 }
             }

@@ -141,14 +141,12 @@ impl Inner {
                 Some((sql::ENTRIES, &[&vec![tenant.as_str()], &vec![&*text]])),
             )
             .await?;
-        match rows.first() {
-            Some(row) => Ok((transaction, Row::from(row)?)),
-            None => {
-                transaction.roll_back().await?;
-                let mut connection = self.database.connection().await?;
-                find::missing(&mut connection, tenant, id).await
-            }
+        if let Some(row) = rows.first() {
+            return Ok((transaction, Row::from(row)?));
         }
+        transaction.roll_back().await?;
+        let mut connection = self.database.connection().await?;
+        find::missing(&mut connection, tenant, id).await
     }
 
     /// Deletes jobs whose retention has ended, and forgets ids that have been gone for long.

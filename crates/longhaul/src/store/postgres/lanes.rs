@@ -40,6 +40,10 @@ impl Care {
     }
 }
 
+fn each<T>(over: &[RaisedOver], of: impl Fn(&RaisedOver) -> T) -> Vec<T> {
+    over.iter().map(of).collect()
+}
+
 impl Inner {
     /// Does what is due. Every replica does it; they do not wait for each other.
     pub(super) async fn care_for_lanes(&self) -> Result<(), Trouble> {
@@ -55,9 +59,6 @@ impl Inner {
         care.over.retain(|over| now < over.raised_at.after(LOOK_AGAIN_FOR));
         if !care.over.is_empty() {
             let over = &care.over;
-            fn each<T>(over: &[RaisedOver], of: impl Fn(&RaisedOver) -> T) -> Vec<T> {
-                over.iter().map(of).collect()
-            }
             let lowered = connection
                 .query(
                     sql::LOWER_LANES,

@@ -54,6 +54,12 @@ async fn current(client: &Client) -> Result<i32, tokio_postgres::Error> {
     rows.first().map_or(Ok(0), |row| row.try_get(0))
 }
 
+/// The version that the schema has, 0 if there is none. Refuses one that is too new.
+pub(super) async fn schema(client: &Client) -> Result<i32, OpenError> {
+    let (found, known) = (current(client).await.unwrap_or(0), version_number(MIGRATIONS.len()));
+    if found > known { Err(OpenError::TooNew { found, known }) } else { Ok(found) }
+}
+
 fn version_number(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
@@ -61,6 +67,10 @@ fn version_number(count: usize) -> i32 {
 pub(super) fn connect_error(trouble: Trouble) -> OpenError {
     match trouble {
         Trouble::Database(error) => OpenError::Connect(super::error::describe(&error)),
-        other => OpenError::Connect(to_store_error(other).to_string()),
+        other @ (Trouble::Refused(_)
+        | Trouble::NoConnection(_)
+        | Trouble::TimedOut
+        | Trouble::Unreadable(_)
+        | Trouble::Overtaken) => OpenError::Connect(to_store_error(other).to_string()),
     }
 }

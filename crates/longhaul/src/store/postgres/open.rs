@@ -56,6 +56,23 @@ pub(super) async fn open(url: &str) -> Result<Arc<Database>, OpenError> {
     Ok(database)
 }
 
+/// Looks at a database without changing it, and says what it is.
+pub async fn inspect(url: &str) -> Result<String, OpenError> {
+    let database = Database::new(Target::parse(url)?)?;
+    database.look_for_a_pooler().await.map_err(connect_error)?;
+    check(&database).await?;
+    let client = database.own_connection().await.map_err(connect_error)?;
+    let rows = client.query_typed("SELECT current_setting('server_version')", &[]).await;
+    let rows = rows.map_err(|error| OpenError::Connect(describe(&error)))?;
+    let server: String = rows.first().map(|row| row.get(0)).unwrap_or_default();
+    let schema = match super::migrate::schema(&client).await? {
+        0 => "its schema will be made at the first start".to_owned(),
+        version => format!("its schema is at version {version}"),
+    };
+    let pooler = if database.is_pooled() { ", behind a pooler" } else { "" };
+    Ok(format!("Postgres {server}{pooler}; {schema}"))
+}
+
 async fn check(database: &Database) -> Result<(), OpenError> {
     let client = database.own_connection().await.map_err(connect_error)?;
     let rows = client.query_typed(ASKED, &[]).await;

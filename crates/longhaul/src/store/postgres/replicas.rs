@@ -1,6 +1,7 @@
 //! Signs of life, glimpses and hints: how processes know of each other.
 
 use super::columns::{Columns, int, limit, millis, to_json, without_nul};
+use super::database::query_unprepared;
 use super::error::Trouble;
 use super::{Inner, sql};
 use crate::job::{JobId, Status, TenantId, Timestamp};
@@ -11,26 +12,27 @@ impl Inner {
     pub(super) async fn try_beat(&self, beat: &Beat) -> Result<(), Trouble> {
         let now = self.clock.now().as_millis();
         let forgotten = now.saturating_sub(millis(REPLICA_FORGOTTEN_AFTER));
-        let mut connection = self.database.connection().await?;
-        connection.query(sql::FORGET_REPLICAS, &[&forgotten]).await?;
-        let written = connection
-            .query(
-                sql::BEAT,
-                &[
-                    &&*without_nul(&beat.replica),
-                    &beat.run.cast_signed(),
-                    &&*without_nul(&beat.role),
-                    &&*without_nul(&beat.version),
-                    &&*without_nul(&beat.host),
-                    &i64::from(beat.pid),
-                    &to_json(&beat.kinds)?,
-                    &i64::from(beat.running),
-                    &i64::from(beat.concurrency),
-                    &millis(beat.silent_after),
-                    &now,
-                ],
-            )
-            .await?;
+        let mut heartbeat = self.heartbeat.lock().await;
+        let client = self.heartbeat(&mut heartbeat).await?;
+        query_unprepared(client, sql::FORGET_REPLICAS, &[&forgotten]).await?;
+        let written = query_unprepared(
+            client,
+            sql::BEAT,
+            &[
+                &&*without_nul(&beat.replica),
+                &beat.run.cast_signed(),
+                &&*without_nul(&beat.role),
+                &&*without_nul(&beat.version),
+                &&*without_nul(&beat.host),
+                &i64::from(beat.pid),
+                &to_json(&beat.kinds)?,
+                &i64::from(beat.running),
+                &i64::from(beat.concurrency),
+                &millis(beat.silent_after),
+                &now,
+            ],
+        )
+        .await?;
         let Some(row) = written.first() else {
             return Err(StoreError::NameTaken { replica: beat.replica.clone() }.into());
         };

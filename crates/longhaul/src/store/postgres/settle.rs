@@ -85,7 +85,7 @@ impl Inner {
             let Ok(result) = row.entry.settle(settlement, now) else { continue };
             let known = key(&row.entry.job);
             let settled = row.entry.settled();
-            if endings.push(row, history.as_deref(), events.as_deref(), result).is_ok() {
+            if endings.push(&row, history.as_deref(), events.as_deref(), result).is_ok() {
                 places.insert(known, (place, settled));
             }
         }
@@ -128,7 +128,7 @@ impl Inner {
                     let result = row.entry.settle(settlement, now)?;
                     let settled = row.entry.settled();
                     let (history, events) = histories.of(&known);
-                    endings.push(row, history, events, result)?;
+                    endings.push(&row, history, events, result)?;
                     Ok(settled)
                 }
                 Some(row) => row.entry.settled_before(settlement),
@@ -193,7 +193,7 @@ impl Inner {
             row.entry.lose(now)?;
             ended.push(row.entry.job.clone());
             let (history, events) = histories.of(&key(&row.entry.job));
-            endings.push(row, history, events, None)?;
+            endings.push(&row, history, events, None)?;
         }
         endings.write(transaction).await?;
         self.notify.line();
@@ -291,7 +291,7 @@ impl Endings {
     /// Adds an attempt that ended in memory.
     pub(super) fn push(
         &mut self,
-        row: Row,
+        row: &Row,
         history: Option<&str>,
         events: Option<&str>,
         result: Option<Json>,

@@ -141,7 +141,7 @@ async fn insert(
         entries.iter().map(|entry| of(&entry.job)).collect()
     }
     let tenants: Vec<&str> = jobs.iter().map(|new| new.tenant.as_str()).collect();
-    let labels = jobs.iter().map(|new| labels(new)).collect::<Result<Vec<String>, _>>()?;
+    let labels = jobs.iter().map(labels).collect::<Result<Vec<String>, _>>()?;
     let fingerprints: Vec<&[u8]> =
         jobs.iter().map(|new| new.fingerprint.as_bytes().as_slice()).collect();
     let retention = |of: fn(&NewJob) -> std::time::Duration| -> Vec<i64> {

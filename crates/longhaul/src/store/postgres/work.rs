@@ -46,10 +46,7 @@ impl Inner {
         duration: Duration,
     ) -> Result<Vec<Renewal>, Trouble> {
         let mut heartbeat = self.heartbeat.lock().await;
-        let client: &Client = match &mut *heartbeat {
-            Some(client) if !client.is_closed() => client,
-            closed => closed.insert(self.database.own_connection().await?),
-        };
+        let client = self.heartbeat(&mut heartbeat).await?;
         let tenants: Vec<&str> = leases.iter().map(|lease| lease.tenant.as_str()).collect();
         let ids: Vec<String> = leases.iter().map(|lease| lease.job.to_string()).collect();
         let epochs: Vec<i64> = leases.iter().map(|lease| int(lease.epoch)).collect();
@@ -69,6 +66,20 @@ impl Inner {
             }
         };
         Ok(leases.iter().map(answer).collect())
+    }
+
+    /// The connection for signs of life; made anew if it was lost.
+    pub(super) async fn heartbeat<'a>(
+        &self,
+        heartbeat: &'a mut Option<Client>,
+    ) -> Result<&'a Client, Trouble> {
+        if heartbeat.as_ref().is_some_and(Client::is_closed) {
+            *heartbeat = None;
+        }
+        Ok(match heartbeat {
+            Some(client) => client,
+            none => none.insert(self.database.own_connection().await?),
+        })
     }
 
     /// Records what running jobs tell of themselves.
