@@ -44,6 +44,7 @@ statements! {
     LOCK_LEASES = "lock_leases";
     LOCK_LOST_LEASES = "lock_lost_leases";
     LOWER_LANES = "lower_lanes";
+    MOVE_ARRIVALS = "move_arrivals";
     NEXT_DUE = "next_due";
     NOW = "now";
     PAUSE_QUEUE = "pause_queue";
@@ -59,10 +60,12 @@ statements! {
     SET_ASIDE = "set_aside";
     STEPS = "steps";
     STORED_STEPS = "stored_steps";
+    SUBMIT = "submit";
 }
 
 /// Migrations in their order; the first makes version 1.
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("sql/migrations/0001_jobs.sql"),
     include_str!("sql/migrations/0002_replicas.sql"),
+    include_str!("sql/migrations/0004_submit.sql"),
 ];
