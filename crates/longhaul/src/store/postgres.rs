@@ -14,6 +14,7 @@ mod database;
 mod error;
 mod find;
 mod held;
+mod import;
 mod lanes;
 mod list;
 mod migrate;
@@ -40,6 +41,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
 pub(crate) use caller::{Refusal, submit_over};
+pub(crate) use import::fitting;
 pub use open::{OpenError, inspect};
 /// The client that [`Submission::in_transaction`](crate::Submission::in_transaction) takes, in the
 /// version that it takes.

@@ -9,6 +9,8 @@ mod claim;
 mod columns;
 mod control;
 mod error;
+#[cfg(feature = "postgres")]
+pub(crate) mod export;
 mod find;
 mod list;
 mod migrate;

@@ -16,3 +16,4 @@ mod neighbour;
 mod postgres;
 mod random;
 mod reference;
+mod sql_submit;

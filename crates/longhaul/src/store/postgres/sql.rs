@@ -17,11 +17,13 @@ statements! {
     CLAIMED_BEFORE = "claimed_before";
     CLAIM_HEADS = "claim_heads";
     CLAIM_JOBS = "claim_jobs";
+    COUNT_TOMBSTONES = "count_tombstones";
     DELETE_EXPIRED = "delete_expired";
     DELETE_JOB = "delete_job";
     END_ATTEMPTS = "end_attempts";
     ENTER_LINE = "enter_line";
     ENTRIES = "entries";
+    EXPORT_JOBS = "export_jobs";
     FIND_KEYS = "find_keys";
     FIND_STEP = "find_step";
     FIND_TOMBSTONE = "find_tombstone";
@@ -31,6 +33,8 @@ statements! {
     FORK_JOB = "fork_job";
     GLIMPSE = "glimpse";
     HISTORIES = "histories";
+    IMPORT_JOBS = "import_jobs";
+    IMPORT_TOMBSTONES = "import_tombstones";
     INPUT = "input";
     INSERT_JOBS = "insert_jobs";
     INSERT_STEPS = "insert_steps";
