@@ -42,7 +42,8 @@ use tokio_postgres::Client;
 
 pub(crate) use caller::{Refusal, submit_over};
 pub(crate) use import::fitting;
-pub use open::{OpenError, inspect};
+pub use migrate::Migrated;
+pub use open::{OpenError, inspect, migrate};
 /// The client that [`Submission::in_transaction`](crate::Submission::in_transaction) takes, in the
 /// version that it takes.
 pub use tokio_postgres;

@@ -10,6 +10,7 @@
 
 mod broken;
 mod conformance;
+mod copy;
 mod engine;
 mod examples;
 mod neighbour;

@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-
-use longhaul::store::conformance::Bench;
-use longhaul::store::postgres::PostgresStore;
 use longhaul::job::Name;
 use longhaul::store::StoreError;
-use longhaul::{
-    Clock, Ctx, Engine, JobError, JobId, Kind, Status, SubmitError, TenantId,
-};
+use longhaul::store::conformance::Bench;
+use longhaul::store::postgres::PostgresStore;
+use longhaul::{Clock, Ctx, Engine, JobError, JobId, Kind, Status, SubmitError, TenantId};
 use tokio_postgres::Client;
 
 use crate::postgres::TestDatabase;
@@ -70,7 +67,12 @@ async fn submit(client: &Client, arguments: &str) -> Result<JobId, tokio_postgre
 /// An engine that answers `echo` jobs, by the machine's own clock.
 async fn echo(url: &str) -> Engine {
     let kind = Kind::new("echo", |_ctx: Ctx, text: String| async move { Ok::<_, JobError>(text) });
-    Engine::builder().postgres(url).register(kind.queue(Name::new("post").unwrap())).start().await.unwrap()
+    Engine::builder()
+        .postgres(url)
+        .register(kind.queue(Name::new("post").unwrap()))
+        .start()
+        .await
+        .unwrap()
 }
 
 async fn result(engine: &Engine, id: JobId) -> String {
@@ -101,7 +103,10 @@ async fn committed_job_is_pending_at_once_and_claimed_by_an_idle_worker() {
         timeout => '90 s', labels => '{\"a\": \"b\"}', hint => false";
     let id = desk.submit(arguments).await.unwrap();
     let record = desk.bench.record(id).await;
-    assert_eq!((record.job.status, record.job.version, record.history.len()), (Status::Pending, 1, 1));
+    assert_eq!(
+        (record.job.status, record.job.version, record.history.len()),
+        (Status::Pending, 1, 1)
+    );
     assert_eq!((record.job.queue.as_str(), record.job.priority), ("mail", 3));
     assert_eq!((record.job.max_attempts, record.job.labels["a"].as_str()), (7, "b"));
     assert_eq!(record.job.timeout, Some(Duration::from_secs(90)));
@@ -130,11 +135,8 @@ async fn job_of_a_transaction_that_stayed_open_while_its_lane_was_raised_is_clai
             desk.bench.settle(&lease, longhaul::store::conformance::done()).await.unwrap();
         }
     }
-    let due_at: i64 = other
-        .query_one("SELECT due_at FROM longhaul.lanes", &[])
-        .await
-        .unwrap()
-        .get(0);
+    let due_at: i64 =
+        other.query_one("SELECT due_at FROM longhaul.lanes", &[]).await.unwrap().get(0);
     assert!(due_at > Clock::system().now().as_millis() + 60_000, "the lane was raised");
     desk.client.batch_execute("COMMIT").await.unwrap();
     assert_eq!(desk.bench.claim_one().await.job.id, id);
@@ -262,7 +264,10 @@ async fn kind_that_nobody_declares_is_refused_once_somebody_declares_any() {
     let engine = echo(&url).await;
     let error = submit(&client, "'ecko'").await.unwrap_err();
     let said = error.as_db_error().unwrap();
-    assert_eq!((said.code().code(), said.message()), ("LH404", "there is no kind 'ecko'; known: echo"));
+    assert_eq!(
+        (said.code().code(), said.message()),
+        ("LH404", "there is no kind 'ecko'; known: echo")
+    );
     submit(&client, "'ecko', check_kind => false").await.unwrap();
     engine.stop().await;
 }
@@ -271,18 +276,16 @@ async fn kind_that_nobody_declares_is_refused_once_somebody_declares_any() {
 async fn role_needs_nothing_but_the_function() {
     let desk = Desk::new().await;
     let role = format!("app_{:08x}", rand::random::<u32>());
-    let grants = format!(
-        "CREATE ROLE {role}; GRANT USAGE ON SCHEMA longhaul TO {role}; SET ROLE {role}"
-    );
+    let grants =
+        format!("CREATE ROLE {role}; GRANT USAGE ON SCHEMA longhaul TO {role}; SET ROLE {role}");
     desk.client.batch_execute(&grants).await.unwrap();
     let denied = async |sql: &str| {
         let error = desk.client.batch_execute(sql).await.unwrap_err();
         assert_eq!(error.code().unwrap().code(), "42501", "{sql}: {error}");
     };
     denied("SELECT longhaul.submit('demo')").await;
-    let grant = format!(
-        "RESET ROLE; GRANT EXECUTE ON FUNCTION longhaul.submit TO {role}; SET ROLE {role}"
-    );
+    let grant =
+        format!("RESET ROLE; GRANT EXECUTE ON FUNCTION longhaul.submit TO {role}; SET ROLE {role}");
     desk.client.batch_execute(&grant).await.unwrap();
     desk.submit("'demo', idempotency_key => 'k'").await.unwrap();
     desk.submit("'demo', idempotency_key => 'k'").await.unwrap();

@@ -16,7 +16,10 @@ type Key = (TenantId, JobId);
 
 impl PostgresStore {
     /// What is here of these jobs.
-    pub(crate) async fn export_jobs(&self, keys: &[Key]) -> Result<HashMap<Key, Parcel>, StoreError> {
+    pub(crate) async fn export_jobs(
+        &self,
+        keys: &[Key],
+    ) -> Result<HashMap<Key, Parcel>, StoreError> {
         self.inner.parcels(keys).await.map_err(to_store_error)
     }
 

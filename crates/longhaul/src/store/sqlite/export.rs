@@ -30,7 +30,8 @@ pub(crate) struct Page {
 impl SqliteStore {
     /// How many jobs there are.
     pub(crate) async fn export_count(&self) -> Result<u64, StoreError> {
-        let counted = |tx: &Tx<'_>| Ok(tx.one(sql::COUNT_JOBS, [], |row| Columns::of(row).count())?);
+        let counted =
+            |tx: &Tx<'_>| Ok(tx.one(sql::COUNT_JOBS, [], |row| Columns::of(row).count())?);
         Ok(self.read(counted).await?.unwrap_or_default())
     }
 
@@ -65,9 +66,8 @@ impl SqliteStore {
 
 fn jobs(tx: &Tx<'_>, after: &Cursor) -> Result<Page, Trouble> {
     let wanted = rusqlite::params![after.0, after.1, limit(JOBS_MAX)];
-    let found: Vec<(Cursor, i64)> = tx.all(sql::EXPORT_JOBS, wanted, |row| {
-        Ok(((row.get(0)?, row.get(1)?), row.get(2)?))
-    })?;
+    let found: Vec<(Cursor, i64)> =
+        tx.all(sql::EXPORT_JOBS, wanted, |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
     let mut page = Page { parcels: Vec::new(), unreadable: Vec::new(), next: None };
     let (mut bytes, all) = (0, found.len());
     for (place, (cursor, seq)) in found.into_iter().enumerate() {
