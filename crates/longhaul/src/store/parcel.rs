@@ -59,7 +59,9 @@ impl Parcel {
     pub(super) fn bytes(&self) -> usize {
         let texts = [Some(&self.input), self.result.as_ref()].into_iter().flatten();
         let texts = texts.chain(self.steps.iter().map(|step| &step.output));
-        512 + self.history.len() + texts.map(|json| json.as_str().len()).sum::<usize>()
+        512 * (1 + self.steps.len())
+            + self.history.len()
+            + texts.map(|json| json.as_str().len()).sum::<usize>()
     }
 
     /// A digest of all of it. Compared inside one process only: it may differ between versions.

@@ -14,6 +14,9 @@ use crate::store::parcel::{Parcel, Tombstone};
 
 type Key = (TenantId, JobId);
 
+/// A statement that stores steps ends with the one that makes it larger than this.
+const STEP_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 impl PostgresStore {
     /// What is here of these jobs.
     pub(crate) async fn export_jobs(
@@ -23,7 +26,7 @@ impl PostgresStore {
         self.inner.parcels(keys).await.map_err(to_store_error)
     }
 
-    /// Takes jobs over; which ones that were. Once: what is here already is left as it is.
+    /// Takes jobs over, all or none; which of them there is a place for.
     pub(crate) async fn import_jobs(&self, parcels: &[Parcel]) -> Result<HashSet<Key>, StoreError> {
         self.inner.import(parcels).await.map_err(to_store_error)
     }
@@ -65,15 +68,23 @@ impl Inner {
 
     async fn import(&self, parcels: &[Parcel]) -> Result<HashSet<Key>, Trouble> {
         let jobs = parcels.iter().map(job).collect::<Result<Vec<Value>, _>>()?;
-        let steps: Vec<Value> = parcels.iter().flat_map(steps).collect();
-        let (jobs, steps) = (to_json(&jobs)?, to_json(&steps)?);
-        let mut connection = self.database.connection().await?;
-        let rows = connection.query(sql::IMPORT_JOBS, &[&jobs, &steps]).await?;
+        let jobs = to_json(&jobs)?;
+        let connection = self.database.connection().await?;
+        let (transaction, rows) = connection.begin((sql::IMPORT_JOBS, &[&jobs]), None).await?;
         let key = |row: &tokio_postgres::Row| {
             let mut columns = Columns::of(row);
             Ok((columns.text(|text| TenantId::new(text).ok())?, columns.id()?))
         };
-        rows.iter().map(key).collect()
+        let taken = rows.iter().map(key).collect::<Result<HashSet<Key>, Trouble>>()?;
+        if taken.len() < parcels.len() {
+            transaction.roll_back().await?;
+            return Ok(taken);
+        }
+        for steps in steps_in_parts(parcels) {
+            transaction.query(sql::IMPORT_STEPS, &[&to_json(&steps)?]).await?;
+        }
+        transaction.commit().await?;
+        Ok(taken)
     }
 
     async fn bury(&self, gone: &[Tombstone]) -> Result<u64, Trouble> {
@@ -146,22 +157,37 @@ fn job(parcel: &Parcel) -> Result<Value, Trouble> {
     }))
 }
 
-fn steps(parcel: &Parcel) -> Vec<Value> {
-    let (tenant, id) = (parcel.entry.job.tenant.as_str(), parcel.entry.job.id.to_string());
-    let row = |step: &Step| {
-        json!({
-            "tenant_id": tenant,
-            "id": id,
-            "name": step.name,
-            "position": step.position,
-            "output": step.output.as_str(),
-            "alone": step.alone,
-            "attempt": step.attempt,
-            "started_at": step.started_at.as_millis(),
-            "completed_at": step.completed_at.as_millis(),
-        })
-    };
-    parcel.steps.iter().map(row).collect()
+/// The columns of all steps by their names, as many at a time as one statement should take.
+fn steps_in_parts(parcels: &[Parcel]) -> Vec<Vec<Value>> {
+    let (mut parts, mut bytes) = (Vec::new(), usize::MAX);
+    for parcel in parcels {
+        let (tenant, id) = (parcel.entry.job.tenant.as_str(), parcel.entry.job.id.to_string());
+        for step in &parcel.steps {
+            if bytes > STEP_BYTES_MAX {
+                parts.push(Vec::new());
+                bytes = 0;
+            }
+            bytes += step.output.as_str().len();
+            if let Some(part) = parts.last_mut() {
+                part.push(step_row(tenant, &id, step));
+            }
+        }
+    }
+    parts
+}
+
+fn step_row(tenant: &str, id: &str, step: &Step) -> Value {
+    json!({
+        "tenant_id": tenant,
+        "id": id,
+        "name": step.name,
+        "position": step.position,
+        "output": step.output.as_str(),
+        "alone": step.alone,
+        "attempt": step.attempt,
+        "started_at": step.started_at.as_millis(),
+        "completed_at": step.completed_at.as_millis(),
+    })
 }
 
 /// The job as Postgres can keep it.

@@ -34,6 +34,7 @@ statements! {
     GLIMPSE = "glimpse";
     HISTORIES = "histories";
     IMPORT_JOBS = "import_jobs";
+    IMPORT_STEPS = "import_steps";
     IMPORT_TOMBSTONES = "import_tombstones";
     INPUT = "input";
     INSERT_JOBS = "insert_jobs";

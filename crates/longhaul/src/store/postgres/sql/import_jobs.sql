@@ -1,5 +1,5 @@
--- Takes jobs over from another store, with their steps. Those that are pending get in line like those that
--- are submitted by SQL. What is there already, and what was deleted here, is left as it is.
+-- Takes jobs over from another store. Those that are pending get in line like those that are submitted by
+-- SQL. What is there already, and what was deleted here, is left as it is.
 WITH new AS (
     SELECT * FROM json_populate_recordset(NULL::longhaul.jobs, $1::text::json) AS new
     WHERE NOT EXISTS (
@@ -25,18 +25,6 @@ accepted AS (
     FROM new
     ON CONFLICT DO NOTHING
     RETURNING tenant_id, id, queue, kind, priority, run_at, status
-),
-
-stored AS (
-    INSERT INTO longhaul.steps (
-        tenant_id, id, name, position, output, alone, attempt, started_at, completed_at
-    )
-    SELECT
-        tenant_id, id, step.name, step.position, step.output, step.alone, step.attempt,
-        step.started_at, step.completed_at
-    FROM json_populate_recordset(NULL::longhaul.steps, $2::text::json) WITH ORDINALITY AS step
-    INNER JOIN accepted USING (tenant_id, id)
-    ORDER BY step.ordinality
 ),
 
 arrived AS (
