@@ -50,6 +50,17 @@ impl Desk {
         self.client.query_one(&sql, &[]).await.unwrap().get(0)
     }
 
+    /// Returns once a transaction in this database waits for another one.
+    async fn until_somebody_waits(&self) {
+        let waits = "SELECT count(*) FROM pg_stat_activity \
+             WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        // A connection of its own: inside a transaction activity looks the same for ever.
+        let client = self.another_client().await;
+        while client.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     async fn another_client(&self) -> Client {
         let (client, connection) =
             tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await.unwrap();
@@ -143,6 +154,26 @@ async fn job_of_a_transaction_that_stayed_open_while_its_lane_was_raised_is_clai
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lane_that_is_raised_while_an_arrival_is_moved_does_not_pass_over_it() {
+    const MOVE: &str = include_str!("../../src/store/postgres/sql/move_arrivals.sql");
+    let desk = Desk::new().await;
+    let first = desk.bench.running().await;
+    desk.bench.settle(&first, longhaul::store::conformance::done()).await.unwrap();
+    desk.clock.advance(Duration::from_secs(600));
+    desk.client.batch_execute("BEGIN").await.unwrap();
+    let id = desk.submit("'demo', hint => false").await.unwrap();
+    desk.client.batch_execute("SELECT FROM longhaul.lanes FOR UPDATE").await.unwrap();
+    let store = desk.bench.store();
+    // It has read the lane as empty, and waits for it.
+    let raising = tokio::spawn(async move { store.sweep(1).await.unwrap() });
+    desk.until_somebody_waits().await;
+    desk.client.query(MOVE, &[&9_i64]).await.unwrap();
+    desk.client.batch_execute("COMMIT").await.unwrap();
+    raising.await.unwrap();
+    assert_eq!(desk.bench.claim_one().await.job.id, id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn arrivals_wait_for_no_idle_claim_when_workers_are_busy() {
     let desk = Desk::new().await;
     let id = desk.submit("'demo', hint => false").await.unwrap();
@@ -214,11 +245,8 @@ async fn second_transaction_with_a_key_waits_for_the_first() {
         let first = desk.submit(&arguments).await.unwrap();
         let other = desk.another_client().await;
         let second = tokio::spawn(async move { submit(&other, &arguments).await.unwrap() });
-        // It waits: the first one's end decides.
-        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
-        while desk.client.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-            tokio::task::yield_now().await;
-        }
+        // The first one's end decides.
+        desk.until_somebody_waits().await;
         desk.client.batch_execute(end).await.unwrap();
         assert_eq!(second.await.unwrap() == first, same, "{end}");
     }
@@ -305,6 +333,9 @@ async fn engine_runs_what_psql_submits() {
     let submitted = tokio::task::block_in_place(|| psql.output()).unwrap();
     let id = String::from_utf8(submitted.stdout).unwrap();
     assert_eq!(result(&engine, id.trim().parse().unwrap()).await, r#""from psql""#);
+    let client = database.connect().await;
+    let unhinted = submit(&client, "'echo', '\"quietly\"', hint => false").await.unwrap();
+    assert_eq!(result(&engine, unhinted).await, r#""quietly""#);
     engine.stop().await;
 }
 
