@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use sha2::{Digest as _, Sha256};
 
 use crate::job::{JobId, Name, TenantId};
-use crate::store::parcel::Parcel;
+use crate::store::parcel::{Parcel, hex};
 use crate::store::postgres::{PostgresStore, fitting};
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::export::{Cursor, Page};
@@ -62,8 +62,8 @@ pub struct Checked {
     pub jobs: u64,
     /// Their finished steps.
     pub steps: u64,
-    /// A digest of all of them, in the order of their ids.
-    pub sha256: [u8; 32],
+    /// A digest of all of them, in the order of their ids, in hexadecimal.
+    pub sha256: String,
 }
 
 /// Why a copy stopped. Running it again goes on where it was.
@@ -267,9 +267,10 @@ async fn check(
         tell(follow, Stage::Checking, done, total)?;
     }
     wrong.refuse_differing()?;
-    let checked = |(jobs, steps, hash): (u64, u64, Sha256)| {
-        let sha256 = hash.finalize().into();
-        Checked { jobs, steps, sha256 }
+    let checked = |(jobs, steps, hash): (u64, u64, Sha256)| Checked {
+        jobs,
+        steps,
+        sha256: hex(&hash.finalize()),
     };
     Ok(tenants.into_iter().map(|(tenant, sums)| (tenant, checked(sums))).collect())
 }

@@ -77,15 +77,13 @@ fn show(bar: &ProgressBar, progress: Progress) {
 
 fn tell(ui: &mut Ui<'_>, copied: &Copied) -> Result<(), CliError> {
     let Copied { jobs, known, tombstones, paused_queues, tenants } = copied;
-    let hex =
-        |digest: &[u8; 32]| digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     if ui.json {
         let tenants: Vec<_> = tenants
             .iter()
             .map(|(tenant, checked)| {
                 json!({
                     "tenant": tenant.as_str(), "jobs": checked.jobs, "steps": checked.steps,
-                    "sha256": hex(&checked.sha256),
+                    "sha256": checked.sha256,
                 })
             })
             .collect();
@@ -101,9 +99,7 @@ fn tell(ui: &mut Ui<'_>, copied: &Copied) -> Result<(), CliError> {
     for (tenant, checked) in tenants {
         ui.line(&format!(
             "the same on both sides: tenant {tenant}, {} jobs, {} steps, sha256 {}",
-            checked.jobs,
-            checked.steps,
-            hex(&checked.sha256)
+            checked.jobs, checked.steps, checked.sha256
         ))?;
     }
     Ok(())

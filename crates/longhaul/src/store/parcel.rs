@@ -86,6 +86,12 @@ impl Parcel {
     }
 }
 
+/// Bytes as they are read aloud.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
 /// An id that is remembered as gone.
 #[derive(Debug, Clone)]
 pub(crate) struct Tombstone {

@@ -10,7 +10,7 @@ use super::row::Row;
 use super::{Inner, PostgresStore, find, sql};
 use crate::job::{Fingerprint, JobId, Json, Step, TenantId, Timestamp};
 use crate::store::StoreError;
-use crate::store::parcel::{Parcel, Tombstone};
+use crate::store::parcel::{Parcel, Tombstone, hex};
 
 type Key = (TenantId, JobId);
 
@@ -117,10 +117,7 @@ fn job(parcel: &Parcel) -> Result<Value, Trouble> {
     let job = &entry.job;
     let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
     // As `bytea` is written.
-    let fingerprint = fingerprint.map(|digest| {
-        let hex = digest.as_bytes().iter().map(|byte| format!("{byte:02x}"));
-        format!("\\x{}", hex.collect::<String>())
-    });
+    let fingerprint = fingerprint.map(|digest| format!("\\x{}", hex(digest.as_bytes())));
     Ok(json!({
         "tenant_id": job.tenant.as_str(),
         "id": job.id.to_string(),
