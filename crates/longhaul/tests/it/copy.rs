@@ -78,15 +78,12 @@ async fn run(store: &SqliteStore, job: NewJob, outcome: Option<Outcome>) -> JobI
     }
     let progress = Progress { done: 3, total: Some(9), message: Some("p\0".to_owned()) };
     let (phases, lease) = (vec!["parsing".to_owned()], lease.to_ref());
-    match outcome {
-        Some(outcome) => {
-            let end = Settlement { lease, outcome, phases, progress: Some(progress) };
-            store.settle(vec![end]).await.remove(0).unwrap();
-        }
-        None => {
-            let report = Report { lease, phases, progress: Some(progress) };
-            store.report(vec![report]).await.remove(0).unwrap();
-        }
+    if let Some(outcome) = outcome {
+        let end = Settlement { lease, outcome, phases, progress: Some(progress) };
+        store.settle(vec![end]).await.remove(0).unwrap();
+    } else {
+        let report = Report { lease, phases, progress: Some(progress) };
+        store.report(vec![report]).await.remove(0).unwrap();
     }
     id
 }
@@ -120,7 +117,7 @@ async fn every_state(store: &SqliteStore, clock: &Clock) -> BTreeMap<&'static st
     jobs.insert("resumed", resumed);
     let labels = [("a\0".to_owned(), "b ä".to_owned())].into();
     let scheduled = NewJob {
-        start: Start::In(Duration::from_secs(3600)),
+        start: Start::In(Duration::from_hours(1)),
         timeout: Some(Duration::from_secs(7)),
         labels,
         priority: -5,

@@ -159,7 +159,7 @@ async fn lane_that_is_raised_while_an_arrival_is_moved_does_not_pass_over_it() {
     let desk = Desk::new().await;
     let first = desk.bench.running().await;
     desk.bench.settle(&first, longhaul::store::conformance::done()).await.unwrap();
-    desk.clock.advance(Duration::from_secs(600));
+    desk.clock.advance(Duration::from_mins(10));
     desk.client.batch_execute("BEGIN").await.unwrap();
     let id = desk.submit("'demo', hint => false").await.unwrap();
     desk.client.batch_execute("SELECT FROM longhaul.lanes FOR UPDATE").await.unwrap();
@@ -210,9 +210,9 @@ async fn job_is_due_when_it_says_and_never_before_it_was_submitted() {
         job.run_at.since(job.created_at)
     };
     assert_eq!(due_in("'demo', run_at => now() - interval '1 day'").await, Duration::ZERO);
-    assert_eq!(due_in("'demo', delay => '90 minutes'").await, Duration::from_secs(5400));
+    assert_eq!(due_in("'demo', delay => '90 minutes'").await, Duration::from_mins(90));
     let tomorrow = due_in("'demo', run_at => clock_timestamp() + interval '1 day'").await;
-    assert!(tomorrow.abs_diff(Duration::from_secs(86_400)) < Duration::from_secs(1));
+    assert!(tomorrow.abs_diff(Duration::from_hours(24)) < Duration::from_secs(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
