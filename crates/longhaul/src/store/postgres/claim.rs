@@ -70,6 +70,7 @@ impl Inner {
         let mut all: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
         let mut taken = Taken::default();
         let mut leases = Vec::with_capacity(places.len());
+        let left = all.len() - places.len();
         for place in places {
             let Some(mut found) = all.get_mut(place).and_then(Option::take) else { continue };
             let expires_at = found.row.entry.claim(want, now)?;
@@ -116,6 +117,10 @@ impl Inner {
             )
             .await?;
         self.notify.jobs();
+        if left > 0 {
+            // They were locked for a moment, and whoever looked meanwhile has passed them over.
+            self.notify.line();
+        }
         self.with_steps(leases, next).await
     }
 
@@ -210,7 +215,11 @@ impl Inner {
 
 fn candidate(row: &tokio_postgres::Row) -> Result<Candidate, Trouble> {
     let mut columns = Columns::of(row);
-    Ok(Candidate { row: Row::read(&mut columns)?, input: columns.json()?, history: columns.get()? })
+    let row = Row::read(&mut columns)?;
+    let history = columns.get()?;
+    // A job in line has no events since its claim, and no result.
+    let (_, _): (Option<&str>, Option<&str>) = (columns.get()?, columns.get()?);
+    Ok(Candidate { row, input: columns.json()?, history })
 }
 
 fn head(job: &Job) -> Head {
