@@ -14,6 +14,8 @@ mod error;
 #[cfg(feature = "conformance")]
 pub mod faulty;
 #[cfg(feature = "postgres")]
+pub(crate) mod parcel;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 mod replica;
 pub mod sqlite;

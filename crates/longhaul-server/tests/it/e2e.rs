@@ -9,6 +9,7 @@ mod home;
 pub(crate) mod http;
 mod kill;
 mod logs;
+mod moving;
 #[cfg(target_os = "linux")]
 mod orphans;
 mod readme;
