@@ -36,3 +36,4 @@ longhaul::store_conformance!(in_sqlite_memory, sqlite_memory());
 longhaul::store_conformance!(in_faulty_without_faults, faulty_without_faults());
 longhaul::store_conformance!(in_reference, reference());
 longhaul::store_conformance!(in_postgres, crate::postgres::bench().await);
+longhaul::store_conformance!(in_postgres_by_turns, crate::postgres::bench_by_turns().await);
