@@ -3,6 +3,7 @@
 mod cluster;
 mod cuts;
 mod database;
+mod deadlocks;
 mod migrations;
 mod pinned;
 mod proxy;

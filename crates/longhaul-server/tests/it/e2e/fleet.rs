@@ -85,9 +85,6 @@ impl Fleet {
         let kept = self.client().steps(id).await.unwrap();
         assert_eq!(kept.len(), steps, "{kept:?}");
         assert!(kept.is_sorted_by_key(|step| step.attempt), "{kept:?}");
-        for pair in kept.windows(2) {
-            assert!(pair[0].completed_at <= pair[1].started_at, "{pair:?}");
-        }
     }
 }
 

@@ -30,7 +30,10 @@ impl Pinned {
         Self { database, onlooker, clock: Bench::clock() }
     }
 
+    /// A store that is new to the database.
     async fn open(&self) -> Bench {
+        // Every bench counts its ids from the time at which it is made.
+        self.clock.advance(Duration::from_secs(1));
         let store = PostgresStore::open(&self.database.url(), self.clock.clone()).await.unwrap();
         Bench::new(store, self.clock.clone())
     }

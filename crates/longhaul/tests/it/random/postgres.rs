@@ -83,6 +83,10 @@ impl House for InBoth {
         let postgres = Arc::new(open_now(&self.0.url(), clock.clone()));
         Arc::new(Twins { one: sqlite, other: postgres })
     }
+
+    fn sweeps_all(&self) -> bool {
+        true
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
