@@ -11,6 +11,7 @@ use longhaul::store::postgres::PostgresStore;
 use super::database::TestDatabase;
 use super::wait::until;
 
+/// Together 20,000 jobs.
 const BATCH: usize = 500;
 const BATCHES: usize = 40;
 
