@@ -17,7 +17,7 @@ WITH lanes AS (
 SELECT job.*, full_job.input, full_job.history
 FROM lanes
 CROSS JOIN LATERAL (
-    SELECT run_at, id
+    SELECT tenant_id, run_at, id
     FROM longhaul.line
     WHERE
         tenant_id = lanes.tenant_id AND queue = lanes.queue AND kind = lanes.kind
@@ -26,7 +26,8 @@ CROSS JOIN LATERAL (
     LIMIT $5::bigint
     FOR UPDATE SKIP LOCKED
 ) AS head
-INNER JOIN longhaul.entries AS job ON job.tenant_id = lanes.tenant_id AND job.id = head.id
+-- Both columns of the key from one row: with the tenant from the lane, all of its jobs were read for each.
+INNER JOIN longhaul.entries AS job ON job.tenant_id = head.tenant_id AND job.id = head.id
 INNER JOIN longhaul.jobs AS full_job
-    ON full_job.tenant_id = lanes.tenant_id AND full_job.id = head.id
+    ON full_job.tenant_id = head.tenant_id AND full_job.id = head.id
 ORDER BY lanes.served, lanes.tenant_id
