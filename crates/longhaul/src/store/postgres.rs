@@ -24,6 +24,8 @@ mod row;
 mod settle;
 mod sql;
 mod submit;
+#[cfg(test)]
+mod tests;
 mod time;
 mod url;
 mod work;

@@ -70,10 +70,6 @@ impl Cluster {
         self.url.split_once('@').unwrap().1.split('/').next().unwrap()
     }
 
-    pub(crate) fn port(&self) -> &str {
-        self.host().split_once(':').unwrap().1
-    }
-
     /// Ends it as a power cut would.
     pub(crate) fn crash(&self) {
         run(&["crash", &self.home()]);

@@ -74,7 +74,7 @@ impl Pinned {
     }
 
     /// Jobs run through, a second for each batch, and lanes are looked after as a worker does.
-    async fn run_through(&self, bench: &Bench, sweeps: bool) {
+    async fn run_through(&self, bench: &Bench) {
         for _ in 0..BATCHES {
             let jobs = (0..BATCH).map(|_| bench.job()).collect();
             assert!(bench.store().submit(jobs).await.iter().all(Result::is_ok));
@@ -83,9 +83,7 @@ impl Pinned {
             let ends = leases.iter().map(|lease| settlement(lease, done())).collect();
             assert!(bench.store().settle(ends).await.iter().all(Result::is_ok));
             self.clock.advance(Duration::from_secs(1));
-            if sweeps {
-                bench.store().sweep(100).await.unwrap();
-            }
+            bench.store().sweep(100).await.unwrap();
         }
     }
 }
@@ -108,7 +106,7 @@ async fn claims_do_not_walk_over_what_was_claimed_before_while_vacuum_is_held_up
     let pin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM longhaul.line";
     foreign.batch_execute(pin).await.unwrap();
     let bench = pinned.open().await;
-    pinned.run_through(&bench, true).await;
+    pinned.run_through(&bench).await;
     for _ in 0..10 {
         pinned.clock.advance(Duration::from_secs(2));
         bench.store().sweep(100).await.unwrap();
@@ -118,7 +116,26 @@ async fn claims_do_not_walk_over_what_was_claimed_before_while_vacuum_is_held_up
     let later = pinned.touched_by(claim_one).await;
     foreign.batch_execute("COMMIT").await.unwrap();
 
-    eprintln!("at first {at_first:?}\nlater    {later:?}");
     // A tree of 20,000 is a level or two higher, and each table's free space is looked at.
     assert!(sum(&later) <= 2 * sum(&at_first) + 40, "at first {at_first:?}, later {later:?}");
+}
+
+/// Nobody has counted yet how much there is, and the first claim was planned when there was nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claim_in_a_young_database_reads_what_it_takes_and_not_all_that_its_tenant_has() {
+    const TAKEN: usize = 200;
+    let pinned = Pinned::new().await;
+    let touched = pinned
+        .touched_by(async |bench: &Bench| {
+            bench.pending().await;
+            assert_eq!(bench.claim(1).await.len(), 1);
+            for _ in 0..8 {
+                let jobs = (0..BATCH).map(|_| bench.job()).collect();
+                assert!(bench.store().submit(jobs).await.iter().all(Result::is_ok));
+            }
+            assert_eq!(bench.claim(TAKEN).await.len(), TAKEN);
+        })
+        .await;
+    // About ten for each that was put in; were all read for each that is taken, it would be a million.
+    assert!(touched["jobs"] < 100_000, "{touched:?}");
 }
