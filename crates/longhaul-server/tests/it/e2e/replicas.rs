@@ -162,8 +162,7 @@ async fn jobs_are_finished_while_workers_are_killed_and_started_again() {
     for _ in 0..6 {
         ids.push(fleet.submit(5, "100ms").await.job_id);
     }
-    for round in 0..3 {
-        let id = &ids[round];
+    for (round, id) in ids.iter().enumerate().take(3) {
         let running = |job: &longhaul_client::wire::Job| {
             job.status == Status::Running || job.status.is_terminal()
         };

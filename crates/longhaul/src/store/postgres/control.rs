@@ -94,25 +94,25 @@ impl Inner {
     /// Puts a job that ended badly back in line.
     pub(super) async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
         let mut tries = Tries::default();
-        let mut tried = None;
+        let mut attempted = None;
         loop {
-            match self.try_resume(tenant, id, &mut tried).await {
+            match self.try_resume(tenant, id, &mut attempted).await {
                 Ok(job) => return Ok(job),
                 Err(trouble) => tries.again(trouble).await?,
             }
         }
     }
 
-    /// `tried` is the event that an earlier try meant to write and whose answer was lost.
+    /// `attempted` is the event that an earlier try meant to write and whose answer was lost.
     async fn try_resume(
         &self,
         tenant: &TenantId,
         id: JobId,
-        tried: &mut Option<Event>,
+        attempted: &mut Option<Event>,
     ) -> Result<Job, Trouble> {
-        if let Some(tried) = tried {
+        if let Some(attempted) = attempted {
             let now = self.try_record(tenant, id).await?;
-            if now.history.contains(tried) {
+            if now.history.contains(attempted) {
                 self.notify.line();
                 return Ok(now.job);
             }
@@ -122,7 +122,7 @@ impl Inner {
             transaction.roll_back().await?;
             return Err(error.into());
         }
-        *tried = row.entry.events.last().cloned();
+        *attempted = row.entry.events.last().cloned();
         let transaction = save(transaction, &row).await?;
         let job = &row.entry.job;
         let id = job.id.to_string();

@@ -94,9 +94,9 @@ impl Inner {
             let turn = rest.iter().position(same).unwrap_or(rest.len());
             let (these, others) = rest.split_at(turn);
             let mut tries = Tries::default();
-            let mut tried = HashMap::new();
+            let mut attempted = HashMap::new();
             answers.extend(loop {
-                match self.try_report(these, &mut tried).await {
+                match self.try_report(these, &mut attempted).await {
                     Ok(answers) => break answers,
                     Err(trouble) => {
                         if let Err(error) = tries.again(trouble).await {
@@ -111,11 +111,11 @@ impl Inner {
         answers
     }
 
-    /// `tried` are the events that an earlier try meant to write and whose answer was lost.
+    /// `attempted` are the events that an earlier try meant to write and whose answer was lost.
     async fn try_report(
         &self,
         reports: &[Report],
-        tried: &mut HashMap<(String, JobId), String>,
+        attempted: &mut HashMap<(String, JobId), String>,
     ) -> Result<Vec<Result<(), StoreError>>, Trouble> {
         let leases: Vec<&LeaseRef> = reports.iter().map(|report| &report.lease).collect();
         let (transaction, mut rows) = self.lock_held(&leases).await?;
@@ -132,15 +132,16 @@ impl Inner {
                 continue;
             };
             let (history, events) = histories.of(&known);
-            let is_told = |tried: &String| events.is_some_and(|events| events.starts_with(tried));
-            if tried.get(&known).is_some_and(is_told) {
+            let is_told =
+                |attempted: &String| events.is_some_and(|events| events.starts_with(attempted));
+            if attempted.get(&known).is_some_and(is_told) {
                 answers.push(Ok(()));
                 continue;
             }
             row.entry.tell(&report.phases, report.progress.as_ref(), now);
             let events = append(events, &row.entry.events)?;
             if !row.entry.events.is_empty() {
-                tried.insert(known, events.clone());
+                attempted.insert(known, events.clone());
             }
             told.push(&row, events.clone())?;
             row.entry.events.clear();

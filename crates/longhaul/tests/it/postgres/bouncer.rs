@@ -103,9 +103,9 @@ async fn pooler_is_noticed_by_itself_and_nothing_is_prepared() {
 
     let onlooker = connect(&url).await;
     let answer = onlooker.simple_query("SELECT count(*) FROM pg_prepared_statements").await;
-    let prepared = answer.unwrap().iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0).map(ToOwned::to_owned),
-        _ => None,
+    let prepared = answer.unwrap().iter().find_map(|message| {
+        let SimpleQueryMessage::Row(row) = message else { return None };
+        row.get(0).map(ToOwned::to_owned)
     });
     assert_eq!(prepared.as_deref(), Some("0"));
 }

@@ -133,8 +133,8 @@ async fn settlement_cut_off_ends_its_job_once() {
         assert_eq!(settled.status, Status::Completed);
         let record = cut.bench.record(lease.job.id).await;
         assert_eq!(record.job.version, settled.version);
-        use Status::{Completed, Pending, Running};
-        assert_eq!(cut.statuses(&record).await, [Pending, Running, Completed], "{lost:?}");
+        let once = [Status::Pending, Status::Running, Status::Completed];
+        assert_eq!(cut.statuses(&record).await, once, "{lost:?}");
     }
     assert_eq!(cut.count("leases").await, 0);
 }

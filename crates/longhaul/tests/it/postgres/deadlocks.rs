@@ -33,7 +33,6 @@ async fn settlement_that_deadlocks_is_tried_again() {
         format!("SELECT FROM longhaul.leases WHERE id = '{id}' FOR UPDATE")
     };
     foreign.batch_execute(&format!("BEGIN; {}", lock(1))).await.unwrap();
-    // Each of the two orders that the store may lock in meets one that waits for it.
     let settling = tokio::spawn({
         let bench = Arc::clone(&bench);
         let ends = leases.iter().map(|lease| settlement(lease, done())).collect();
@@ -56,10 +55,9 @@ async fn settlement_that_deadlocks_is_tried_again() {
         assert_eq!(bench.record(lease.job.id).await.history.len(), 3);
     }
     drop(bench);
-    let deadlocks = until("the deadlock to be counted", async || {
+    until("the deadlock to be counted", async || {
         let deadlocks: i64 = onlooker.query_one(sql, &[]).await.unwrap().get(0);
-        (deadlocks > 0).then_some(deadlocks)
+        (deadlocks > 0).then_some(())
     })
     .await;
-    assert!(deadlocks >= 1);
 }

@@ -89,7 +89,7 @@ async fn nothing_acknowledged_is_lost_when_a_standby_takes_over() {
     while acknowledgements.try_recv().is_ok() {}
     let data = format!("{}/data", standby.home());
     tokio::task::block_in_place(|| {
-        Cluster::program(&["pg_ctl", "promote", "-w", "-s", "-D", &data])
+        Cluster::program(&["pg_ctl", "promote", "-w", "-s", "-D", &data]);
     });
     // The same store finds the new primary by itself.
     for _ in 0..ACKNOWLEDGED {

@@ -75,7 +75,7 @@ async fn leases_are_renewed_while_every_other_connection_waits() {
     })
     .await;
 
-    let renewed = bench.store().renew(vec![lease.to_ref()], Duration::from_secs(60)).await;
+    let renewed = bench.store().renew(vec![lease.to_ref()], Duration::from_mins(1)).await;
     assert_eq!(renewed.unwrap(), [Renewal::Kept { cancel_requested: false }]);
 
     foreign.batch_execute("COMMIT").await.unwrap();
