@@ -9,10 +9,11 @@ use longhaul::store::postgres::PostgresStore;
 use super::database::TestDatabase;
 use super::wait::until;
 
-/// A bench whose database ends deadlocks at once, at the store's expense.
+/// A bench whose database ends deadlocks at the store's expense.
 async fn bench() -> (Arc<Bench>, Arc<TestDatabase>) {
     let database = Arc::new(TestDatabase::create().await);
-    let url = format!("{}?options=-cdeadlock_timeout%3D10ms", database.url());
+    // Who waits looks for a deadlock once, after this long: by then there is one.
+    let url = format!("{}?options=-cdeadlock_timeout%3D2s", database.url());
     let clock = Bench::clock();
     let store = PostgresStore::open(&url, clock.clone()).await.unwrap();
     (Arc::new(Bench::new(store, clock)), database)
@@ -32,6 +33,7 @@ async fn settlement_that_deadlocks_is_tried_again() {
         let id = leases[at].job.id;
         format!("SELECT FROM longhaul.leases WHERE id = '{id}' FOR UPDATE")
     };
+    foreign.batch_execute("SET deadlock_timeout = '1min'").await.unwrap();
     foreign.batch_execute(&format!("BEGIN; {}", lock(1))).await.unwrap();
     let settling = tokio::spawn({
         let bench = Arc::clone(&bench);
