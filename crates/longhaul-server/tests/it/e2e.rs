@@ -5,6 +5,8 @@
 
 mod cli;
 mod damage;
+#[cfg(target_os = "linux")]
+mod fleet;
 mod home;
 pub(crate) mod http;
 mod kill;
@@ -14,6 +16,8 @@ mod moving;
 mod orphans;
 mod readme;
 mod redact;
+#[cfg(target_os = "linux")]
+mod replicas;
 mod signals;
 mod sockets;
 mod submit;

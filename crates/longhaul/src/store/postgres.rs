@@ -27,6 +27,8 @@ mod row;
 mod settle;
 mod sql;
 mod submit;
+#[cfg(test)]
+mod tests;
 mod time;
 mod url;
 mod work;
@@ -208,7 +210,7 @@ impl Store for PostgresStore {
     }
 
     async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
-        persistently!(self.inner.try_resume(tenant, id))
+        self.inner.resume(tenant, id).await
     }
 
     async fn fork(
@@ -222,7 +224,7 @@ impl Store for PostgresStore {
     }
 
     async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
-        persistently!(self.inner.try_purge(tenant, id))
+        self.inner.purge(tenant, id).await
     }
 
     async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
