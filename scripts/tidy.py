@@ -162,18 +162,6 @@ def sql_is_used(tree: Tree) -> Iterator[Finding]:
             yield Finding(path, 0, f"no source under store/{backend} names it")
 
 
-@rule
-def sql_twins(tree: Tree) -> Iterator[Finding]:
-    names = {}
-    for backend in ("sqlite", "postgres"):
-        folder = f"{ENGINE}src/store/{backend}/sql/"
-        names[backend] = {p.removeprefix(folder): p for p, _ in files(tree, ".sql", under=folder)}
-    if all(names.values()):
-        for one, other in (("sqlite", "postgres"), ("postgres", "sqlite")):
-            for name in sorted(names[one].keys() - names[other].keys()):
-                yield Finding(names[one][name], 0, f"has no twin in store/{other}/sql")
-
-
 # Where a source may not reach, and what it may not name there.
 DIRECTIONS = [
     (r"^crates/longhaul/src/job(/|\.rs$)", ["store", "engine"],

@@ -36,7 +36,6 @@ CATCHES = {
         {"crates/longhaul/src/store/sqlite/read.rs": 'db.execute("delete from jobs where 1")'},
     ],
     "sql-is-used": [{SQLITE: WHY}],
-    "sql-twins": [{SQLITE: WHY, POSTGRES: WHY, **SOURCES}],
     "direction": [
         {JOB: "use tokio::sync::Notify;"},
         {JOB: "use crate::store::Store;"},

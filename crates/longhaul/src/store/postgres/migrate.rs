@@ -2,10 +2,9 @@
 
 use tokio_postgres::Client;
 
-use super::OpenError;
-use super::database::Database;
+use super::database::{Database, query_unprepared};
 use super::error::{Trouble, to_store_error};
-use super::sql::MIGRATIONS;
+use super::{OpenError, sql};
 
 /// Any number, as long as every version of this program takes the same one.
 const LOCK: i64 = 0x4c4f_4e47_4841_554c;
@@ -23,7 +22,7 @@ pub struct Migrated {
 /// it done.
 pub(super) async fn migrate(database: &Database) -> Result<Migrated, OpenError> {
     let client = database.own_connection().await.map_err(connect_error)?;
-    let known = version_number(MIGRATIONS.len());
+    let known = version_number(sql::MIGRATIONS.len());
     // A look without the lock first: a role that may not create anything can still start.
     if current(&client).await.is_ok_and(|version| version == known) {
         return Ok(Migrated { from: known, to: known });
@@ -32,17 +31,18 @@ pub(super) async fn migrate(database: &Database) -> Result<Migrated, OpenError> 
     let begin =
         format!("BEGIN; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({LOCK})");
     client.batch_execute(&begin).await.map_err(OpenError::Migration)?;
-    client.batch_execute(BOOKKEEPING).await.map_err(OpenError::Migration)?;
+    client.batch_execute(sql::MAKE_SCHEMA).await.map_err(OpenError::Migration)?;
+    client.batch_execute(sql::MAKE_MIGRATIONS).await.map_err(OpenError::Migration)?;
     let found = current(&client).await.map_err(OpenError::Migration)?;
     if found > known {
         return Err(OpenError::TooNew { found, known });
     }
-    for (step, sql) in MIGRATIONS.iter().enumerate() {
+    for (step, migration) in sql::MIGRATIONS.iter().enumerate() {
         let version = version_number(step + 1);
         if version > found {
-            client.batch_execute(sql).await.map_err(OpenError::Migration)?;
-            let note = format!("INSERT INTO longhaul.migrations (version) VALUES ({version})");
-            client.batch_execute(&note).await.map_err(OpenError::Migration)?;
+            client.batch_execute(migration).await.map_err(OpenError::Migration)?;
+            let noted = query_unprepared(&client, sql::NOTE_MIGRATION, &[&version]).await;
+            noted.map_err(OpenError::Migration)?;
             tracing::info!(version, "migrated the schema");
         }
     }
@@ -50,23 +50,16 @@ pub(super) async fn migrate(database: &Database) -> Result<Migrated, OpenError> 
     Ok(Migrated { from: found, to: known })
 }
 
-const BOOKKEEPING: &str = "
-    CREATE SCHEMA IF NOT EXISTS longhaul;
-    CREATE TABLE IF NOT EXISTS longhaul.migrations (
-        version integer PRIMARY KEY,
-        applied_at timestamptz NOT NULL DEFAULT now()
-    )";
-
 /// The version that the schema has; an error if there is none.
 async fn current(client: &Client) -> Result<i32, tokio_postgres::Error> {
-    let sql = "SELECT coalesce(max(version), 0) FROM longhaul.migrations";
-    let rows = client.query_typed(sql, &[]).await?;
+    let rows = client.query_typed(sql::SCHEMA_VERSION, &[]).await?;
     rows.first().map_or(Ok(0), |row| row.try_get(0))
 }
 
 /// The version that the schema has, 0 if there is none. Refuses one that is too new.
 pub(super) async fn schema(client: &Client) -> Result<i32, OpenError> {
-    let (found, known) = (current(client).await.unwrap_or(0), version_number(MIGRATIONS.len()));
+    let (found, known) =
+        (current(client).await.unwrap_or(0), version_number(sql::MIGRATIONS.len()));
     if found > known { Err(OpenError::TooNew { found, known }) } else { Ok(found) }
 }
 

@@ -50,7 +50,10 @@ statements! {
     LOCK_LOST_LEASES = "lock_lost_leases";
     LOWER_LANES = "lower_lanes";
     MOVE_ARRIVALS = "move_arrivals";
+    MAKE_MIGRATIONS = "make_migrations";
+    MAKE_SCHEMA = "make_schema";
     NEXT_DUE = "next_due";
+    NOTE_MIGRATION = "note_migration";
     NOW = "now";
     PAUSE_QUEUE = "pause_queue";
     PENDING = "pending";
@@ -62,6 +65,7 @@ statements! {
     RESUME_QUEUE = "resume_queue";
     SAVE_JOB = "save_job";
     SAVE_LEASES = "save_leases";
+    SCHEMA_VERSION = "schema_version";
     SET_ASIDE = "set_aside";
     STEPS = "steps";
     STORED_STEPS = "stored_steps";
