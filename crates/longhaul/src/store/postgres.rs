@@ -11,6 +11,7 @@ mod control;
 mod database;
 mod error;
 mod find;
+mod flow;
 mod held;
 mod lanes;
 mod list;
@@ -28,6 +29,7 @@ mod time;
 mod url;
 mod work;
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -73,6 +75,8 @@ struct Inner {
     held: HeldRows,
     /// The tenant that was served last. Only a hint for fairness: nothing is lost with it.
     last_served: Mutex<String>,
+    /// Tenants that limits held back when last looked at. Only a hint: claims look again.
+    held_back: Mutex<HashSet<TenantId>>,
     /// How many lanes the last claim found something in.
     lanes_seen: AtomicUsize,
     care: tokio::sync::Mutex<Care>,
@@ -119,6 +123,7 @@ impl PostgresStore {
             notify: Notifier::new(),
             held: HeldRows::default(),
             last_served: Mutex::default(),
+            held_back: Mutex::default(),
             lanes_seen: AtomicUsize::new(1),
             care: tokio::sync::Mutex::default(),
             heartbeat: tokio::sync::Mutex::default(),

@@ -43,7 +43,10 @@ statements! {
     LOCK_JOB = "lock_job";
     LOCK_LEASES = "lock_leases";
     LOCK_LOST_LEASES = "lock_lost_leases";
+    LOCK_METERS = "lock_meters";
     LOWER_LANES = "lower_lanes";
+    MAKE_METERS = "make_meters";
+    METERS = "meters";
     NEXT_DUE = "next_due";
     NOW = "now";
     PAUSE_QUEUE = "pause_queue";
@@ -56,13 +59,16 @@ statements! {
     RESUME_QUEUE = "resume_queue";
     SAVE_JOB = "save_job";
     SAVE_LEASES = "save_leases";
+    SAVE_METERS = "save_meters";
     SET_ASIDE = "set_aside";
     STEPS = "steps";
     STORED_STEPS = "stored_steps";
+    TRY_LOCK_METERS = "try_lock_meters";
 }
 
 /// Migrations in their order; the first makes version 1.
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("sql/migrations/0001_jobs.sql"),
     include_str!("sql/migrations/0002_replicas.sql"),
+    include_str!("sql/migrations/0003_flow.sql"),
 ];

@@ -1,5 +1,6 @@
 //! What replicas do, with leases that they hold and with leases that they lost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::job::{Job, JobError, JobId, Next, Outcome, Progress, Standing, Status, Transition};
@@ -21,7 +22,7 @@ impl World {
     pub(crate) async fn claim_up_to(&mut self, limit: usize) -> Checked {
         let replica = format!("replica-{}", self.random.random_range(0..3));
         let kinds = vec![KindRoom { kind: demo(), room: limit, code_version: None }];
-        let want = Claim { replica, limit, lease: LEASE, kinds };
+        let want = Claim { replica, limit, lease: LEASE, kinds, limits: Arc::default() };
         let due = self.jobs.values().filter(|job| job.is_due(self.now(), &self.paused)).count();
         let answer = self.store().claim(&want).await;
         let leases = match answer {
