@@ -87,7 +87,7 @@ test-rust: setup-test ## The Rust tests; ARGS names some: make test-rust ARGS=ca
 	INSTA_UPDATE=no cargo nextest run $(EVERYTHING) --profile $(NEXTEST_PROFILE) $(ARGS)
 
 .PHONY: bench
-bench: ## Measure beside the disk and plain SQLite; ARGS='--peers --history' for all of it
+bench: ## Measure beside the disk and plain SQLite; ARGS=--postgres: beside peers on Postgres
 	@scripts/setup-build
 	cargo build --release --locked --bin longhaul
 	bench/run --binary $(TARGET_DIR)/release/longhaul $(ARGS)

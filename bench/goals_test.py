@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """Shows that a goal can be missed: planted numbers, nothing is measured."""
 
+import argparse
 import unittest
+import xml.etree.ElementTree as ElementTree
 
+import contenders
 import goals
+import peer_report
+import plot
 
 
 class Goals(unittest.TestCase):
     def only(self, **measured: list[float]) -> goals.Outcome:
         named = {name.replace("_", " "): values for name, values in measured.items()}
-        [outcome] = goals.judge(named)
+        [outcome] = goals.judge(named, goals.SQLITE)
         return outcome
 
     def test_more_is_better_for_rates(self) -> None:
@@ -31,11 +36,94 @@ class Goals(unittest.TestCase):
         self.assertIsNone(outcome.met)
 
     def test_what_was_not_measured_is_left_out(self) -> None:
-        self.assertEqual(goals.judge({"longhaul drain": [1.0]}), [])
+        self.assertEqual(goals.judge({"longhaul drain": [1.0]}, goals.SQLITE), [])
 
     def test_every_goal_gives_its_reason(self) -> None:
-        for comparison in goals.COMPARISONS:
+        for comparison in goals.SQLITE + goals.POSTGRES:
             self.assertEqual(comparison.goal is None, comparison.reason == "", comparison.scenario)
+
+
+class PostgresGoals(unittest.TestCase):
+    def met(self, ours: str, theirs: str, our: float, their: float) -> bool | None:
+        [outcome] = goals.judge({ours: [our], theirs: [their]}, goals.POSTGRES)
+        return outcome.met
+
+    def test_each_goal_is_where_it_was_set(self) -> None:
+        for ours, theirs, our, too_little in [
+            ("longhaul submit 32", "river submit 32", 10.0, 9.9),
+            ("longhaul submit 256", "bullmq submit 256", 2.0, 1.9),
+            ("longhaul drain", "graphile-worker drain", 1.2, 1.1),
+            ("longhaul steps 50", "dbos-ts steps 50", 10.0, 9.9),
+            ("longhaul steps 1", "dbos-ts steps 1", 0.5, 0.6),
+            ("longhaul pickup", "dbos-rust pickup", 1.0, 1.1),
+        ]:
+            self.assertTrue(self.met(ours, theirs, our, 1.0), theirs)
+            self.assertFalse(self.met(ours, theirs, too_little, 1.0), theirs)
+
+    def test_pickup_is_held_against_every_peer(self) -> None:
+        held = {c.theirs.removesuffix(" pickup") for c in goals.POSTGRES if c.ours == "longhaul pickup"}
+        peers = {one.name for one in contenders.CONTENDERS} - {contenders.OURS}
+        self.assertEqual(held, peers)
+
+    def test_what_a_goal_names_is_measured_and_by_those_who_can(self) -> None:
+        measured = {
+            f"{one.name} {scenario.name}"
+            for one in contenders.CONTENDERS
+            for scenario in contenders.SCENARIOS
+            if one.takes_part(scenario)
+        }
+        for comparison in goals.POSTGRES:
+            self.assertLessEqual({comparison.ours, comparison.theirs}, measured)
+
+
+class Peers(unittest.TestCase):
+    def results(self, contender_names: list[str], passes: int = 3) -> peer_report.Results:
+        there = [one for one in contenders.CONTENDERS if one.name in contender_names]
+        measured = {
+            f"{one.name} {scenario.name}": [1000.0 * (1 + number) for number in range(passes)]
+            for one in there
+            for scenario in contenders.SCENARIOS
+            if one.takes_part(scenario)
+        }
+        facts = {
+            "versions": {one.name: "1.2.3" for one in there}, "postgres": "15.1",
+            "postgresSettings": {"fsync": "on"}, "cores": 2, "cpu": "x", "fileSystem": "ext4",
+            "fdatasyncP50Ms": [0.3], "loadBefore": 0, "loadAfter": 0,
+        }  # fmt: skip
+        args = argparse.Namespace(passes=passes, jobs=10)
+        return peer_report.Results(measured, set(), there, contenders.SCENARIOS, facts, args)
+
+    def test_ours_comes_right_after_what_it_is_compared_with(self) -> None:
+        for scenario in contenders.SCENARIOS:
+            names = [one.name for one in contenders.in_order(scenario, contenders.CONTENDERS)]
+            self.assertEqual(names.index(contenders.OURS), names.index(scenario.beside) + 1)
+            self.assertEqual(len(set(names)), len(names))
+            there = [one.name for one in contenders.CONTENDERS if one.takes_part(scenario)]
+            self.assertEqual(sorted(names), sorted(there))
+
+    def test_each_peer_has_a_version_from_its_lock_file(self) -> None:
+        for one in contenders.CONTENDERS:
+            if one.name != contenders.OURS:
+                self.assertRegex(one.version(), r"^[0-9]+\.[0-9]+\.[0-9]+", one.name)
+
+    def test_the_table_says_who_failed_and_who_has_no_such_thing(self) -> None:
+        results = self.results(["longhaul", "river"])
+        results.failed.add("longhaul drain")
+        del results.measured["longhaul drain"]
+        ours, river = peer_report.everybody(results).splitlines()[2:]
+        self.assertIn("| failed |", ours)
+        self.assertIn("| – |", river)
+        self.assertIn("| 2,000/s |", river)
+
+    def test_the_plot_is_xml_with_a_bar_for_each_measurement_and_every_version(self) -> None:
+        results = self.results(["longhaul", "river", "dbos-ts"])
+        root = ElementTree.fromstring(plot.svg(results))
+        kinds = [rect.get("class") for rect in root.iter("{http://www.w3.org/2000/svg}rect")]
+        bars = [kind for kind in kinds if kind in ("ours", "theirs")]
+        self.assertEqual(len(bars), len(results.measured))
+        said = " ".join(root.itertext())
+        for text in ("Longhaul 1.2.3", "River for Rust 1.2.3", "fsync=on", "prefers-color-scheme"):
+            self.assertIn(text, said)
 
 
 if __name__ == "__main__":

@@ -238,7 +238,11 @@ pub(super) fn choose(
 
 pub(super) fn candidate(row: &tokio_postgres::Row) -> Result<Candidate, Trouble> {
     let mut columns = Columns::of(row);
-    Ok(Candidate { row: Row::read(&mut columns)?, input: columns.json()?, history: columns.get()? })
+    let row = Row::read(&mut columns)?;
+    let history = columns.get()?;
+    // A job in line has no events since its claim, and no result.
+    let (_, _): (Option<&str>, Option<&str>) = (columns.get()?, columns.get()?);
+    Ok(Candidate { row, input: columns.json()?, history })
 }
 
 fn head(job: &Job) -> Head {

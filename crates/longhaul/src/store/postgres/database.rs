@@ -24,13 +24,35 @@ const CONNECTION_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a statement may take, as we count it: the server counts [`SESSION`]'s.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(12);
 
-/// What every session of ours is set to, where sessions are ours. Plans must not change with the
-/// values of one call, nor be compiled: both have cost a claim a hundred milliseconds now and then.
-const SESSION: &str = "
-    SET statement_timeout = '10s';
-    SET idle_in_transaction_session_timeout = '30s';
-    SET jit = off;
-    SET plan_cache_mode = force_generic_plan";
+/// What every session of ours is set to. All of our statements look rows up by their keys, a few at a
+/// time, in tables that change faster than statistics do: whatever the planner believes, it must not
+/// read a whole table for that. Nor must plans change with the values of one call, or be compiled.
+macro_rules! settings {
+    ($set:literal) => {
+        concat!(
+            $set,
+            " statement_timeout = '10s';",
+            $set,
+            " idle_in_transaction_session_timeout = '30s';",
+            $set,
+            " jit = off;",
+            $set,
+            " plan_cache_mode = force_generic_plan;",
+            $set,
+            " enable_seqscan = off;",
+            $set,
+            " enable_hashjoin = off;",
+            $set,
+            " enable_mergejoin = off;",
+        )
+    };
+}
+
+/// Where sessions are ours.
+const SESSION: &str = settings!("SET");
+const BEGIN: &str = "BEGIN";
+/// Behind a pooler, where nothing lasts longer than a transaction.
+const BEGIN_POOLED: &str = concat!("BEGIN;", settings!("SET LOCAL"));
 
 /// A Postgres database.
 pub(super) struct Database {
@@ -153,8 +175,21 @@ impl Connection {
         sql: &'static str,
         params: &[&dyn Param],
     ) -> Result<Vec<Row>, Trouble> {
+        if self.pooled {
+            let Some(client) = self.client.take() else {
+                return Err(Trouble::NoConnection("it was given up".to_owned()));
+            };
+            let transaction = Transaction(Some(Self { client: Some(client), pooled: true }));
+            let (rows, connection) = transaction.alone(sql, params).await?;
+            self.client = connection.client;
+            return Ok(rows);
+        }
         let ran = self.send(sql, params).await;
         self.keep_or_give_up(ran)
+    }
+
+    fn begin_command(&self) -> &'static str {
+        if self.pooled { BEGIN_POOLED } else { BEGIN }
     }
 
     /// Begins a transaction with these statements, sent together.
@@ -171,12 +206,12 @@ impl Connection {
         let connection = transaction.connection()?;
         let rows = match second {
             None => {
-                let begin = connection.control("BEGIN");
+                let begin = connection.control(connection.begin_command());
                 let first = connection.send(first.0, first.1);
                 tokio::try_join!(biased; begin, first)?.1
             }
             Some(second) => {
-                let begin = connection.control("BEGIN");
+                let begin = connection.control(connection.begin_command());
                 let first = connection.send(first.0, first.1);
                 let second = connection.send(second.0, second.1);
                 tokio::try_join!(biased; begin, first, second)?.2
@@ -264,6 +299,21 @@ fn plain<'a>(params: &[&'a dyn Param]) -> Vec<&'a (dyn ToSql + Sync)> {
 pub(super) struct Transaction(Option<Connection>);
 
 impl Transaction {
+    /// Is all of one statement.
+    async fn alone(
+        mut self,
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<(Vec<Row>, Connection), Trouble> {
+        let connection = self.connection()?;
+        let begin = connection.control(connection.begin_command());
+        let (only, commit) = (connection.send(sql, params), connection.control("COMMIT"));
+        let ((), rows, ()) = tokio::try_join!(biased; begin, only, commit)?;
+        let connection = self.0.take();
+        let given_up = || Trouble::NoConnection("it was given up".to_owned());
+        Ok((rows, connection.ok_or_else(given_up)?))
+    }
+
     /// Runs a further statement.
     pub(super) async fn query(
         &self,

@@ -169,44 +169,54 @@ impl Inner {
         &self,
         steps: &[Checkpoint],
     ) -> Result<Vec<Result<(), StoreError>>, Trouble> {
+        // In the order of ids, as everything that locks leases; and names, which may be taken twice.
+        let mut order: Vec<usize> = (0..steps.len()).collect();
+        order.sort_by_key(|place| {
+            steps.get(*place).map(|step| (&step.lease.tenant, step.lease.job, &step.name))
+        });
+        let sorted: Vec<&Checkpoint> = order.iter().filter_map(|place| steps.get(*place)).collect();
         let now = self.clock.now().as_millis();
         let mut connection = self.database.connection().await?;
         let rows = connection
             .query(
                 sql::INSERT_STEPS,
                 &[
-                    &steps.iter().map(|step| step.lease.tenant.as_str()).collect::<Vec<_>>(),
-                    &steps.iter().map(|step| step.lease.job.to_string()).collect::<Vec<_>>(),
-                    &steps.iter().map(|step| int(step.lease.epoch)).collect::<Vec<_>>(),
-                    &steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(),
-                    &steps.iter().map(|step| small(step.position)).collect::<Vec<_>>(),
-                    &steps.iter().map(|step| step.output.as_str()).collect::<Vec<_>>(),
-                    &steps.iter().map(|step| step.alone).collect::<Vec<_>>(),
-                    &steps.iter().map(|step| step.started_at.as_millis()).collect::<Vec<_>>(),
+                    &each(&sorted, |step| step.lease.tenant.as_str().to_owned()),
+                    &each(&sorted, |step| step.lease.job.to_string()),
+                    &each(&sorted, |step| int(step.lease.epoch)),
+                    &each(&sorted, |step| step.name.clone()),
+                    &each(&sorted, |step| small(step.position)),
+                    &each(&sorted, |step| step.output.as_str().to_owned()),
+                    &each(&sorted, |step| step.alone),
+                    &each(&sorted, |step| step.started_at.as_millis()),
                     &now,
                 ],
             )
             .await?;
-        let mut answers: Vec<Result<(), StoreError>> =
-            steps.iter().map(|_| Err(StoreError::LeaseLost)).collect();
-        let mut doubtful = Vec::new();
+        let mut answers: Vec<Option<Result<(), StoreError>>> =
+            steps.iter().map(|_| Some(Err(StoreError::LeaseLost))).collect();
+        let mut stored: HashSet<(String, String, String)> = HashSet::new();
         for row in &rows {
             let mut columns = Columns::of(row);
-            let place = columns.count()?.saturating_sub(1);
-            let place = usize::try_from(place).map_err(super::columns::unreadable)?;
-            let (held, stored): (bool, bool) = (columns.get()?, columns.get()?);
-            if held && !stored {
-                doubtful.push(place);
-            } else if held && let Some(answer) = answers.get_mut(place) {
-                *answer = Ok(());
+            if let Some(place) = columns.get::<Option<i64>>()? {
+                let place = usize::try_from(place - 1).map_err(super::columns::unreadable)?;
+                let held = order.get(place).and_then(|place| answers.get_mut(*place));
+                if let Some(answer) = held {
+                    *answer = None;
+                }
+            } else {
+                stored.insert((columns.get()?, columns.get()?, columns.get()?));
             }
         }
-        // Of two under one name in this batch, one was stored and the other must be compared too.
-        let mut names = HashSet::new();
-        for (place, step) in steps.iter().enumerate() {
-            if !names.insert((&step.lease.tenant, step.lease.job, &step.name))
-                && answers.get(place).is_some_and(Result::is_ok)
-            {
+        // Of two under one name in this batch one was stored, and the other is compared with it.
+        let mut doubtful = Vec::new();
+        for place in order {
+            let (Some(step), Some(answer)) = (steps.get(place), answers.get_mut(place)) else {
+                continue;
+            };
+            if answer.is_none() && stored.remove(&step_key(step)) {
+                *answer = Some(Ok(()));
+            } else if answer.is_none() {
                 doubtful.push(place);
             }
         }
@@ -214,11 +224,11 @@ impl Inner {
             let stored = self.stored(&mut connection, steps, &doubtful).await?;
             for place in doubtful {
                 if let (Some(step), Some(answer)) = (steps.get(place), answers.get_mut(place)) {
-                    *answer = stored.compare(step);
+                    *answer = Some(stored.compare(step));
                 }
             }
         }
-        Ok(answers)
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or(Err(StoreError::LeaseLost))).collect())
     }
 
     async fn stored(
@@ -248,14 +258,21 @@ impl Inner {
     }
 }
 
+fn each<T>(steps: &[&Checkpoint], of: impl Fn(&Checkpoint) -> T) -> Vec<T> {
+    steps.iter().map(|step| of(step)).collect()
+}
+
+fn step_key(step: &Checkpoint) -> (String, String, String) {
+    let LeaseRef { tenant, job, .. } = &step.lease;
+    (tenant.as_str().to_owned(), job.to_string(), step.name.clone())
+}
+
 /// Outputs by tenant, job and name.
 struct Stored(HashMap<(String, String, String), String>);
 
 impl Stored {
     fn compare(&self, step: &Checkpoint) -> Result<(), StoreError> {
-        let lease = &step.lease;
-        let key = (lease.tenant.as_str().to_owned(), lease.job.to_string(), step.name.clone());
-        if self.0.get(&key).is_some_and(|output| output == step.output.as_str()) {
+        if self.0.get(&step_key(step)).is_some_and(|output| output == step.output.as_str()) {
             return Ok(());
         }
         Err(StoreError::StepConflict { name: step.name.clone() })

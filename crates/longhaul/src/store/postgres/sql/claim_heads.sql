@@ -16,7 +16,7 @@ WITH lanes AS (
     LIMIT $4::bigint
 )
 
-SELECT job.*, full_job.input, full_job.history
+SELECT job.*
 FROM lanes
 CROSS JOIN LATERAL (
     SELECT run_at, id
@@ -28,7 +28,9 @@ CROSS JOIN LATERAL (
     LIMIT $5::bigint
     FOR UPDATE SKIP LOCKED
 ) AS head
-INNER JOIN longhaul.entries AS job ON job.tenant_id = lanes.tenant_id AND job.id = head.id
-INNER JOIN longhaul.jobs AS full_job
-    ON full_job.tenant_id = lanes.tenant_id AND full_job.id = head.id
+CROSS JOIN LATERAL (
+    SELECT * FROM longhaul.records
+    WHERE tenant_id = lanes.tenant_id AND id = head.id
+    LIMIT 1
+) AS job
 ORDER BY lanes.served, lanes.tenant_id

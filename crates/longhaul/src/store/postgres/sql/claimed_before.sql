@@ -1,7 +1,9 @@
 -- What a claim took whose answer was lost.
-SELECT job.*, full_job.input, full_job.history
+SELECT job.*
 FROM longhaul.leases AS lease
-INNER JOIN longhaul.entries AS job ON job.tenant_id = lease.tenant_id AND job.id = lease.id
-INNER JOIN longhaul.jobs AS full_job
-    ON full_job.tenant_id = lease.tenant_id AND full_job.id = lease.id
+CROSS JOIN LATERAL (
+    SELECT * FROM longhaul.records
+    WHERE tenant_id = lease.tenant_id AND id = lease.id
+    LIMIT 1
+) AS job
 WHERE lease.replica = $1::text AND lease.claim = $2::bigint

@@ -1,9 +1,9 @@
 -- Ends attempts: leases go, and what they knew is written to the jobs, those that go on are put back in
 -- line. Epoch and version in the WHERE: an attempt that is not the one that was read is left alone. What
 -- limits counted is given back; lanes come after that, because claims go from meters to lanes too.
-WITH done AS (
-    SELECT *
-    FROM unnest(
+WITH ended AS (
+    DELETE FROM longhaul.leases AS lease
+    USING unnest(
         $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[],
         $8::integer[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
         $14::boolean[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[]
@@ -12,28 +12,25 @@ WITH done AS (
         completed_at, expires_at, cancel_requested_at, charge, progress, error, code_version, result,
         history
     )
-),
-
-ended AS (
-    DELETE FROM longhaul.leases AS lease
-    USING done
     WHERE
         lease.tenant_id = done.tenant_id AND lease.id = done.id
         AND lease.epoch = done.held_epoch AND lease.version = done.held_version
-    RETURNING lease.tenant_id, lease.id, lease.counted
+    RETURNING done.*, lease.counted
 ),
 
 saved AS (
     UPDATE longhaul.jobs AS job SET
-        epoch = done.epoch, version = done.version, status = done.status, attempt = done.attempt,
-        run_at = done.run_at, started_at = done.started_at, completed_at = done.completed_at,
-        expires_at = done.expires_at, cancel_requested_at = done.cancel_requested_at,
-        charge = done.charge, progress = done.progress, error = done.error,
-        code_version = done.code_version, result = done.result, history = done.history
+        epoch = ended.epoch, version = ended.version, status = ended.status,
+        attempt = ended.attempt, run_at = ended.run_at, started_at = ended.started_at,
+        completed_at = ended.completed_at, expires_at = ended.expires_at,
+        cancel_requested_at = ended.cancel_requested_at, charge = ended.charge,
+        progress = ended.progress, error = ended.error, code_version = ended.code_version,
+        result = ended.result, history = ended.history
     FROM ended
-    INNER JOIN done USING (tenant_id, id)
     WHERE job.tenant_id = ended.tenant_id AND job.id = ended.id
-    RETURNING job.tenant_id, job.id, job.queue, job.kind, job.priority, job.run_at, job.status
+    RETURNING
+        job.tenant_id, job.id, job.queue, job.kind, job.priority, job.run_at, job.status,
+        ended.counted
 ),
 
 meters AS (
@@ -45,10 +42,9 @@ meters AS (
                 WHEN 'kind' THEN saved.kind WHEN 'queue' THEN saved.queue ELSE saved.tenant_id
             END AS name,
             count(*) AS running
-        FROM ended
-        INNER JOIN saved USING (tenant_id, id)
-        CROSS JOIN LATERAL unnest(string_to_array(ended.counted, ' ')) AS scope
-        WHERE ended.counted IS NOT NULL
+        FROM saved
+        CROSS JOIN LATERAL unnest(string_to_array(saved.counted, ' ')) AS scope
+        WHERE saved.counted IS NOT NULL
         GROUP BY 1, 2
     ) AS counted
     INNER JOIN longhaul.flow USING (scope, name)

@@ -1,5 +1,8 @@
 -- What happened to jobs: until the last lease, and since.
-SELECT job.tenant_id, job.id, job.history, lease.events
+SELECT job.tenant_id, job.id, job.history, job.events
 FROM unnest($1::text[], $2::text[]) AS wanted (tenant_id, id)
-INNER JOIN longhaul.jobs AS job USING (tenant_id, id)
-LEFT JOIN longhaul.leases AS lease USING (tenant_id, id)
+CROSS JOIN LATERAL (
+    SELECT tenant_id, id, history, events FROM longhaul.records
+    WHERE tenant_id = wanted.tenant_id AND id = wanted.id
+    LIMIT 1
+) AS job

@@ -142,9 +142,9 @@ CREATE TABLE longhaul.tombstones (
 
 CREATE INDEX tombstones_gone_at ON longhaul.tombstones (gone_at);
 
--- Jobs as they stand: what `jobs` says, and over it what the lease says. Later versions add columns at
--- the end only, because programs read them by their place.
-CREATE VIEW longhaul.entries AS
+-- Jobs as they stand, with all that there is to know of them: what `jobs` says, and over it what the lease
+-- says. Later versions add columns at the end only, because programs read them by their place.
+CREATE VIEW longhaul.records AS
 SELECT
     j.tenant_id, j.id, j.kind, j.queue,
     CASE WHEN l.id IS NULL THEN j.status ELSE 'running' END AS status,
@@ -176,6 +176,20 @@ SELECT
     j.retention_failed_ms,
     -- What the history of a running job is made from.
     j.version AS settled_version,
-    l.claimed_at
+    l.claimed_at,
+    j.history,
+    l.events,
+    j.result,
+    j.input
 FROM longhaul.jobs AS j
 LEFT JOIN longhaul.leases AS l ON l.tenant_id = j.tenant_id AND l.id = j.id;
+
+-- The same without what may be large.
+CREATE VIEW longhaul.entries AS
+SELECT
+    tenant_id, id, kind, queue, status, phase, priority, attempt, max_attempts, progress, labels,
+    version, idempotency_key, created_at, run_at, started_at, completed_at, expires_at, error,
+    cancel_requested_at, timeout_ms, code_version, forked_from, parent_id, attempt_base, charge,
+    epoch, replica, lease_until, retention_completed_ms, retention_failed_ms, settled_version,
+    claimed_at
+FROM longhaul.records;

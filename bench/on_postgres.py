@@ -1,0 +1,177 @@
+"""Longhaul beside its peers on one private Postgres, and BullMQ on a private Redis, in one run."""
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Iterator
+
+import goals
+import peer_report
+import plot
+import raw_sqlite
+from contenders import CONTENDERS, OURS, SCENARIOS, Contender, Scenario, in_order
+from machine import check_binary, is_debug, machine, warn_of
+from program import Failed, one_report, print_json, say, value_of
+from services import POSTGRES_SETTINGS, REDIS_SETTINGS, Postgres, postgres, redis, redis_version
+
+ROOT = Path(__file__).resolve().parent.parent
+INPUT_BYTES = 100
+FDATASYNCS = 200
+# The slowest of them takes a tenth of it; a peer that hangs must not hold up the others for long.
+TIMEOUT_S = 300
+
+
+def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+    """Raises Failed at the end if something did not run, after everything else did and is written."""
+    contenders, scenarios = chosen(args)
+    if any(one.name == OURS for one in contenders):
+        check_binary(args.binary)
+    set_up(contenders)
+    args.out.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(open(args.out / "postgres.jsonl", "w", encoding="utf-8"))
+        cluster = stack.enter_context(postgres(folder))
+        run = Run(args, folder, cluster, log)
+        facts = run.facts(contenders)
+        warn_of(facts)
+        for number in range(1, args.passes + 1):
+            say(f"pass {number} of {args.passes}")
+            for scenario in scenarios:
+                for contender in in_order(scenario, contenders):
+                    run.one(scenario, contender, number)
+            run.fdatasync(facts)
+    facts["loadAfter"] = round(os.getloadavg()[0], 1)
+    outcomes = goals.judge(run.measured, goals.POSTGRES)
+    finish(args, run, facts, contenders, scenarios, outcomes)
+    if run.failed:
+        raise Failed("did not run: " + ", ".join(sorted(run.failed)))
+    return outcomes
+
+
+def chosen(args: argparse.Namespace) -> tuple[list[Contender], list[Scenario]]:
+    def of(what: str, text: str, there: list[str]) -> list[str]:
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        for name in names:
+            if name not in there:
+                raise Failed(f"no {what} {name}: there are {', '.join(there)}")
+        return names
+
+    everybody = [contender.name for contender in CONTENDERS]
+    everything = [scenario.name for scenario in SCENARIOS]
+    only = of("contender", args.only, everybody) or everybody
+    skip = of("contender", args.skip, everybody)
+    scenarios = of("scenario", args.scenarios, everything) or everything
+    return (
+        [one for one in CONTENDERS if one.name in only and one.name not in skip],
+        [one for one in SCENARIOS if one.name in scenarios],
+    )
+
+
+def set_up(contenders: list[Contender]) -> None:
+    """What the chosen ones need, into .tools/ of this checkout, once."""
+    kinds = {contender.kind for contender in contenders} - {"ours"}
+    if any(contender.redis for contender in contenders):
+        kinds.add("redis")
+    if not kinds:
+        return
+    command = [str(ROOT / "scripts" / "setup-bench"), *sorted(kinds)]
+    if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
+        raise Failed("the peers could not be installed")
+
+
+class Run:
+    """The measurements so far, and where they are made."""
+
+    def __init__(self, args: argparse.Namespace, folder: Path, cluster: Postgres, log):
+        self.args, self.folder, self.cluster, self.log = args, folder, cluster, log
+        self.measured: goals.Measured = {}
+        self.failed: set[str] = set()
+        self.syncs: list[float] = []
+        self.versions: dict[str, str] = {}
+        # Nor may a peer or psql reach a server that the environment happens to name.
+        foreign = ("LONGHAUL_", "DBOS_", "PG", "DATABASE_URL")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
+
+    def facts(self, contenders: list[Contender]) -> dict:
+        facts = machine(self.args, self.folder)
+        ours = facts["longhaul"].removeprefix("longhaul ")
+        self.versions = {one.name: ours if one.name == OURS else one.version() for one in contenders}
+        facts["versions"] = self.versions
+        facts["postgres"] = self.cluster.query("show server_version").split()[0]
+        facts["postgresSettings"] = POSTGRES_SETTINGS
+        if any(one.redis for one in contenders):
+            facts["redis"] = redis_version()
+            facts["redisSettings"] = REDIS_SETTINGS
+        return facts
+
+    def one(self, scenario: Scenario, contender: Contender, number: int) -> None:
+        """One measurement. Who fails once sits out that scenario, and its earlier passes are dropped."""
+        name = f"{contender.name} {scenario.name}"
+        if name in self.failed:
+            return
+        size = contender.size(scenario, self.args.jobs, self.args.quick)
+        try:
+            with self.place(contender) as url:
+                command = contender.command(scenario, self.args.binary, size, INPUT_BYTES, url)
+                report = one_report(command, self.env, TIMEOUT_S)
+            value = value_of(report, scenario.field)
+            if not (math.isfinite(value) and value > 0):
+                raise Failed(f"{value} is no measurement")
+        except Failed as error:
+            say(f"  {name}: {error}")
+            self.failed.add(name)
+            self.measured.pop(name, None)
+            return
+        self.measured.setdefault(name, []).append(value)
+        say(f"  {name:<28} {goals.quantity(value, scenario.unit):>12}")
+        self.note({
+            **report, "type": "result", "pass": number, "scenario": scenario.name,
+            "peer": contender.name, "version": self.versions[contender.name],
+            "concurrency": scenario.concurrency,
+        })  # fmt: skip
+
+    @contextlib.contextmanager
+    def place(self, contender: Contender) -> Iterator[str]:
+        """Something empty to be measured in."""
+        if contender.redis:
+            with redis(self.folder) as url:
+                yield url
+        else:
+            with self.cluster.empty_database("bench") as url:
+                yield url
+
+    def fdatasync(self, facts: dict) -> None:
+        """What the disk gives, for whoever reads the numbers on another machine."""
+        took = raw_sqlite.fdatasync_ms(self.folder, FDATASYNCS)
+        self.syncs.append(took[len(took) // 2])
+        facts["fdatasyncP50Ms"] = [round(p50, 3) for p50 in self.syncs]
+
+    def note(self, line: dict) -> None:
+        print(json.dumps(line), file=self.log, flush=True)
+        if self.args.json:
+            print_json(line)
+
+
+def finish(
+    args: argparse.Namespace, run: Run, facts: dict,
+    contenders: list[Contender], scenarios: list[Scenario], outcomes: list[goals.Outcome],
+) -> None:  # fmt: skip
+    """The table and the plot."""
+    verdicts = not (args.quick or is_debug(args.binary))
+    results = peer_report.Results(run.measured, run.failed, contenders, scenarios, facts, args)
+    text = peer_report.markdown(results, outcomes, verdicts)
+    (args.out / "postgres.md").write_text(text, encoding="utf-8")
+    (args.out / "postgres.svg").write_text(plot.svg(results), encoding="utf-8")
+    with open(args.out / "postgres.jsonl", "a", encoding="utf-8") as log:
+        run.log = log
+        for outcome in outcomes:
+            run.note({"type": "comparison", **goals.as_json(outcome, {})})
+        run.note({"type": "machine", **facts})
+    if not args.json:
+        print(text, end="")
+    say(f"written: {args.out}/postgres.md, postgres.svg and postgres.jsonl")

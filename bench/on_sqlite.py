@@ -1,0 +1,187 @@
+"""Longhaul beside the disk, plain SQLite and, if asked, DBOS, on one file system."""
+
+import argparse
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import goals
+import raw_sqlite
+from machine import check_binary, is_debug, machine, warn_of
+from program import Failed, json_lines, one_report, print_json, say, value_of
+
+ROOT = Path(__file__).resolve().parent.parent
+PEERS = ROOT / "bench" / "peers"
+PEERS_VENV = ROOT / ".tools" / "bench-venv"
+
+INPUT_BYTES = 100
+PEER_CALLERS = 50
+
+
+def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+    check_binary(args.binary)
+    if args.peers:
+        install_peers()
+    run = Run(args, folder)
+    facts = machine(args, run.folder)
+    warn_of(facts)
+    for number in range(1, args.passes + 1):
+        say(f"pass {number} of {args.passes}")
+        run.one_pass()
+    return report(run, facts)
+
+
+class Sizes:
+    """How much of each scenario: the fast ones get more jobs, so that each takes about a second."""
+
+    def __init__(self, jobs: int, quick: bool):
+        self.jobs = jobs
+        self.steps_jobs = max(1, jobs // 2)
+        self.one_by_one = max(1, jobs // 25)
+        self.pickups = 20 if quick else 150
+        self.fdatasyncs = 20 if quick else 500
+        self.peer_jobs = 100 if quick else 1000
+        self.peer_steps_jobs = 20 if quick else 300
+
+
+class Run:
+    """The measurements so far, and where they are made."""
+
+    def __init__(self, args: argparse.Namespace, folder: Path):
+        self.args = args
+        self.folder = folder
+        self.sizes = Sizes(args.jobs, args.quick)
+        self.measured: goals.Measured = {}
+        # The measurements must not go to a server that the environment happens to name.
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("LONGHAUL_")}
+
+    def one_pass(self) -> None:
+        """Each of ours right beside what it is compared with, while the machine is in the same mood."""
+        sizes, concurrency = self.sizes, self.args.concurrency
+        self.raw_insert("raw insert 1", sizes.one_by_one, 1)
+        self.longhaul("longhaul submit 1", "submit", sizes.one_by_one, 1)
+        before = self.raw_batches()
+        self.longhaul("longhaul submit", "submit", sizes.jobs, concurrency)
+        self.longhaul("longhaul bulk", "bulk", sizes.jobs, concurrency)
+        self.longhaul("longhaul drain", "drain", sizes.jobs, concurrency)
+        self.longhaul("longhaul steps", "steps", sizes.steps_jobs, concurrency, "stepsPerS")
+        after = self.raw_batches()
+        # Before and after: these are done in half a second, in which the machine may do anything.
+        for name, *seconds in zip(("raw insert 100", "raw drain 100"), before, after):
+            self.add(name, 2 * sizes.jobs / sum(seconds), {"rows": 2 * sizes.jobs})
+        self.raw_fdatasync()
+        self.longhaul("longhaul pickup", "latency", sizes.pickups, concurrency, "p50Ms")
+        if self.args.peers:
+            self.dbos()
+            self.longhaul("longhaul submit peer", "submit", sizes.jobs, PEER_CALLERS)
+            self.longhaul("longhaul steps peer", "steps", sizes.steps_jobs, PEER_CALLERS, "stepsPerS")
+        if self.args.history:
+            self.history()
+
+    def raw_insert(self, name: str, rows: int, batch: int) -> None:
+        with raw_sqlite.Table(self.folder, INPUT_BYTES) as table:
+            self.add(name, rows / table.insert(rows, batch), {"rows": rows})
+
+    def raw_batches(self) -> tuple[float, float]:
+        """Seconds to insert, and to claim and complete."""
+        with raw_sqlite.Table(self.folder, INPUT_BYTES) as table:
+            inserted = table.insert(self.sizes.jobs, raw_sqlite.BATCH)
+            return inserted, table.drain(raw_sqlite.BATCH)
+
+    def raw_fdatasync(self) -> None:
+        took = raw_sqlite.fdatasync_ms(self.folder, self.sizes.fdatasyncs)
+        p50, p99 = took[len(took) // 2], took[len(took) * 99 // 100]
+        self.add("raw fdatasync", p50, {"times": len(took), "p99Ms": round(p99, 3)})
+
+    def longhaul(
+        self, name: str, scenario: str, jobs: int, concurrency: int,
+        field: str = "jobsPerS", file: str = "longhaul.db", more: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        command = [
+            str(self.args.binary), "bench", scenario, "--json",
+            "--jobs", str(jobs), "--concurrency", str(concurrency),
+            "--input-bytes", str(INPUT_BYTES), "--database", f"sqlite:{self.folder / file}", *more,
+        ]  # fmt: skip
+        report = one_report(command, self.env)
+        self.add(name, value_of(report, field), report)
+
+    def history(self) -> None:
+        """A tenth as many pending as finished, drained on an empty file and on the one with them.
+
+        The first pass makes the history; the next ones find it there, longer by what they drained.
+        """
+        pending = max(1, self.args.history // 10)
+        concurrency, file = self.args.concurrency, "history.db"
+        more: tuple[str, ...] = ("--keep",)
+        if not (self.folder / file).exists():
+            more += ("--history", str(self.args.history))
+            say(f"  making a history of {self.args.history:,} finished jobs…")
+        self.longhaul("longhaul drain empty", "drain", pending, concurrency)
+        self.longhaul("longhaul drain history", "drain", pending, concurrency, file=file, more=more)
+
+    def dbos(self) -> None:
+        command = [
+            str(PEERS_VENV / "bin" / "python"), str(PEERS / "dbos_sqlite.py"),
+            "--folder", str(self.folder), "--input-bytes", str(INPUT_BYTES),
+            "--jobs", str(self.sizes.peer_jobs), "--steps-jobs", str(self.sizes.peer_steps_jobs),
+            "--callers", str(PEER_CALLERS), "--concurrency", str(self.args.concurrency),
+        ]  # fmt: skip
+        reports = {report["scenario"]: report for report in json_lines(command, self.env)}
+        for scenario, field in (("submit", "jobsPerS"), ("drain", "jobsPerS"), ("steps", "stepsPerS")):
+            if scenario not in reports:
+                raise Failed(f"DBOS reported no {scenario}")
+            self.add(f"dbos {scenario}", value_of(reports[scenario], field), reports[scenario])
+
+    def add(self, name: str, value: float, report: dict) -> None:
+        if not (math.isfinite(value) and value > 0):
+            raise Failed(f"{name}: {value} is no measurement")
+        passes = self.measured.setdefault(name, [])
+        passes.append(value)
+        unit = "ms" if name in ("raw fdatasync", "longhaul pickup") else "/s"
+        say(f"  {name:<24} {goals.quantity(value, unit):>12}")
+        if self.args.json:
+            line = {"type": "result", "pass": len(passes), "name": name, "value": value, "unit": unit}
+            print_json({**line, "report": report})
+
+
+def install_peers() -> None:
+    """Into .tools/ of this checkout, once; a changed list of requirements installs anew."""
+    wanted, have = PEERS / "requirements.txt", PEERS_VENV / "requirements.txt"
+    if have.exists() and have.read_bytes() == wanted.read_bytes():
+        return
+    say("Installing DBOS from PyPI into .tools/bench-venv, once for this checkout…")
+    shutil.rmtree(PEERS_VENV, ignore_errors=True)
+    for command in (
+        [sys.executable, "-m", "venv", str(PEERS_VENV)],
+        [str(PEERS_VENV / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check",
+         "-r", str(wanted)],
+    ):  # fmt: skip
+        if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
+            raise Failed("the peers could not be installed")
+    # Copied last: an install that was broken off is done again.
+    shutil.copyfile(wanted, have)
+
+
+def report(run: Run, facts: dict) -> list[goals.Outcome]:
+    args = run.args
+    outcomes = goals.judge(run.measured, goals.SQLITE)
+    words = {
+        "concurrency": args.concurrency, "peer_callers": PEER_CALLERS, "history": f"{args.history:,}",
+    }  # fmt: skip
+    facts["loadAfter"] = round(os.getloadavg()[0], 1)
+    if args.json:
+        for outcome in outcomes:
+            print_json({"type": "comparison", **goals.as_json(outcome, words)})
+        print_json({"type": "machine", **facts})
+        return outcomes
+    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
+    passes = "one pass" if args.passes == 1 else f"medians of {args.passes} passes (lowest–highest)"
+    print(
+        f"\n{facts['longhaul']}, {passes}, {args.jobs:,} jobs; {facts['cores']} cores "
+        f"({facts['cpu']}), {facts['fileSystem']}, load {facts['loadBefore']} before "
+        f"and {facts['loadAfter']} after."
+    )
+    return outcomes

@@ -1,0 +1,174 @@
+// The scenarios, the same for each peer and in the terms of `longhaul bench`: one of them, one JSON line.
+//
+// Usage: node PEER.mjs SCENARIO --database URL --jobs N --concurrency N --input-bytes N
+//
+// A peer is an object of
+//   bulk                  jobs of one call that submits many; none where no such call is documented
+//   connect(plan)         makes the tables; nothing runs yet
+//   submit(load)          one durable submit
+//   submitAll(loads)      many at once
+//   work(plan, ran)       starts workers; their handlers begin with ran(load)
+//   unsettled()           how many jobs are not settled
+//   start(load)           as submit, or a way round the queue where the peer documents one
+//   threeSteps(load)      runs a job of three steps to its result, for peers that have steps
+//   settled(), vacuum()   where something else than a look at the database says so, or there is none
+
+import { parseArgs } from 'node:util';
+import pg from 'pg';
+
+const PICKUP_EVERY_MS = 20;
+const LOOK_EVERY_MS = 2;
+const GIVE_UP_AFTER_MS = 120_000;
+// So that connections are open and hot code is compiled.
+const WARM_UP_CALLS = 200;
+const WARM_UP_PICKUPS = 50;
+const STEPS = 3;
+
+const now = () => performance.now();
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export async function main(peer) {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      database: { type: 'string' },
+      jobs: { type: 'string' },
+      concurrency: { type: 'string' },
+      'input-bytes': { type: 'string' },
+    },
+  });
+  const plan = {
+    scenario: positionals[0],
+    database: values.database,
+    jobs: Number(values.jobs),
+    concurrency: Number(values.concurrency),
+    filler: 'x'.repeat(Number(values['input-bytes'])),
+    // One a caller, up to where more of them gained nothing clear here.
+    connections: Math.min(64, Math.max(16, Number(values.concurrency))),
+  };
+  if (!Object.hasOwn(SCENARIOS, plan.scenario)) throw new Error(`no scenario ${plan.scenario}`);
+  await peer.connect(plan);
+  const line = await SCENARIOS[plan.scenario](plan, peer);
+  console.log(JSON.stringify({ scenario: plan.scenario, jobs: plan.jobs, ...line }));
+  // Some of them sleep on for seconds; everything is measured and on the disk.
+  process.exit(0);
+}
+
+/** The number that a query of one row and one column gives. */
+export async function count(database, query) {
+  const client = new pg.Client({ connectionString: database });
+  await client.connect();
+  try {
+    const { rows } = await client.query({ text: query, rowMode: 'array' });
+    return Number(rows[0]?.[0]);
+  } finally {
+    await client.end();
+  }
+}
+
+const SCENARIOS = {
+  async submit(plan, peer) {
+    const call = () => peer.submit(load(plan));
+    await callers(plan.concurrency, plan.concurrency + WARM_UP_CALLS, call);
+    return report(plan, await callers(plan.concurrency, plan.jobs, call));
+  },
+
+  async bulk(plan, peer) {
+    await peer.submit(load(plan));
+    return report(plan, await submitInBulk(plan, peer));
+  },
+
+  // From the start of the workers until the last job is settled in the database.
+  async drain(plan, peer) {
+    if (peer.bulk) await submitInBulk(plan, peer);
+    else await callers(32, plan.jobs, () => peer.submit(load(plan)));
+    // Autovacuum would do so sooner or later, in the middle of some runs and not of others.
+    if (peer.vacuum !== false) await count(plan.database, 'vacuum analyze');
+    let left = plan.jobs;
+    const began = now();
+    await peer.work(plan, () => void left--);
+    await until('all run', () => left <= 0);
+    await until('all settled', async () => (await peer.unsettled(plan)) === 0);
+    return report(plan, { ms: now() - began, took: [] });
+  },
+
+  // One job at a time on idle workers.
+  async pickup(plan, peer) {
+    let pickedUp;
+    await peer.work(plan, (load) => pickedUp?.(now() - load.submitted));
+    const start = peer.start ?? peer.submit;
+    const took = [];
+    const began = now();
+    for (let number = 0; number < WARM_UP_PICKUPS + plan.jobs; number++) {
+      const wait = began + number * PICKUP_EVERY_MS - now();
+      if (wait > 0) await sleep(wait);
+      const waited = new Promise((resolve, reject) => {
+        const timer = setTimeout(() => reject(new Error('not picked up')), GIVE_UP_AFTER_MS);
+        pickedUp = (ms) => (clearTimeout(timer), resolve(ms));
+      });
+      await start(load(plan));
+      if (number >= WARM_UP_PICKUPS) took.push(await waited);
+      else await waited;
+    }
+    return report(plan, { ms: now() - began, took });
+  },
+
+  async steps(plan, peer) {
+    await peer.work(plan, () => {});
+    const call = () => peer.threeSteps(load(plan));
+    await callers(plan.concurrency, plan.concurrency + WARM_UP_CALLS, call);
+    return report(plan, await callers(plan.concurrency, plan.jobs, call), STEPS);
+  },
+};
+
+function load(plan) {
+  return { submitted: now(), filler: plan.filler };
+}
+
+/** How long so many calls took by so many callers, in all and each. */
+async function callers(concurrency, jobs, call) {
+  const took = [];
+  let turn = 0;
+  const began = now();
+  const caller = async () => {
+    while (turn++ < jobs) {
+      const one = now();
+      await call();
+      took.push(now() - one);
+    }
+  };
+  await Promise.all(Array.from({ length: concurrency }, caller));
+  return { ms: now() - began, took };
+}
+
+async function submitInBulk(plan, peer) {
+  const took = [];
+  const began = now();
+  for (let first = 0; first < plan.jobs; first += peer.bulk) {
+    const one = now();
+    const many = Math.min(peer.bulk, plan.jobs - first);
+    await peer.submitAll(Array.from({ length: many }, () => load(plan)));
+    took.push(now() - one);
+  }
+  return { ms: now() - began, took };
+}
+
+async function until(what, done) {
+  const deadline = now() + GIVE_UP_AFTER_MS;
+  while (!(await done())) {
+    if (now() > deadline) throw new Error(`not ${what} after ${GIVE_UP_AFTER_MS} ms`);
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
+function report(plan, { ms, took }, steps = 0) {
+  const seconds = ms / 1000;
+  const line = { seconds, jobsPerS: plan.jobs / seconds };
+  if (steps) line.stepsPerS = (steps * plan.jobs) / seconds;
+  if (took.length) {
+    took.sort((a, b) => a - b);
+    line.p50Ms = took[Math.floor(took.length / 2)];
+    line.p99Ms = took[Math.floor((took.length * 99) / 100)];
+  }
+  return line;
+}

@@ -1,0 +1,104 @@
+"""A private Postgres and a private Redis, which go away at the end of the `with`, however it ends."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Iterator
+
+from program import Failed
+
+ROOT = Path(__file__).resolve().parent.parent
+POSTGRES_SETTINGS = {
+    "fsync": "on", "synchronous_commit": "on", "full_page_writes": "on",
+    "shared_buffers": "1GB", "max_wal_size": "8GB",
+}  # fmt: skip
+REDIS_SETTINGS = {"appendonly": "yes", "appendfsync": "always", "save": ""}
+REDIS_START_S = 10
+
+
+class Postgres:
+    """A running cluster."""
+
+    def __init__(self, url: str):
+        self.server = url.rsplit("/", 1)[0]
+
+    def query(self, *statements: str) -> str:
+        command = ["psql", f"{self.server}/postgres", "--no-psqlrc", "--quiet", "-At"]
+        for statement in statements:
+            command += ["-c", statement]
+        return script("run", *command)
+
+    @contextlib.contextmanager
+    def empty_database(self, name: str) -> Iterator[str]:
+        """Its URL. Whoever is measured in it starts right after a checkpoint."""
+        self.query(f"drop database if exists {name} with (force)", f"create database {name}", "checkpoint")
+        yield f"{self.server}/{name}"
+        self.query(f"drop database if exists {name} with (force)")
+
+
+def script(*words: str) -> str:
+    """scripts/postgres. In a session of its own, so that a Ctrl-C does not break off a clean-up."""
+    done = subprocess.run(
+        [str(ROOT / "scripts" / "postgres"), *words],
+        capture_output=True, text=True, check=False, start_new_session=True,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise Failed(f"scripts/postgres {words[0]}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+@contextlib.contextmanager
+def postgres(folder: Path) -> Iterator[Postgres]:
+    data = folder / "postgres"
+    # Its owner is another user where we are root.
+    folder.chmod(0o755)
+    try:
+        yield Postgres(script("start", str(data), *(f"{k}={v}" for k, v in POSTGRES_SETTINGS.items())))
+    finally:
+        script("remove", str(data))
+
+
+@contextlib.contextmanager
+def redis(folder: Path) -> Iterator[str]:
+    """Its URL. An empty one for each measurement, so that no rewrite of its log falls into the next."""
+    data = folder / "redis"
+    data.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--dir", str(data)]
+    for name, value in REDIS_SETTINGS.items():
+        command += [f"--{name}", value]
+    with open(data / "log", "wb") as log:
+        server = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+        try:
+            wait_for_redis(server, port, data / "log")
+            yield f"redis://127.0.0.1:{port}"
+        finally:
+            server.kill()
+            server.wait()
+            for path, _, names in os.walk(data, topdown=False):
+                for name in names:
+                    os.unlink(os.path.join(path, name))
+                os.rmdir(path)
+
+
+def wait_for_redis(server: subprocess.Popen, port: int, log: Path) -> None:
+    deadline = time.monotonic() + REDIS_START_S
+    while time.monotonic() < deadline and server.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as line:
+            line.sendall(b"PING\r\n")
+            if line.recv(64).startswith(b"+PONG"):
+                return
+        time.sleep(0.02)
+    raise Failed(f"Redis does not answer: {log.read_text(encoding='utf-8', errors='replace')[-500:]}")
+
+
+def redis_version() -> str:
+    said = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True).stdout
+    return said.split("v=")[1].split()[0]
