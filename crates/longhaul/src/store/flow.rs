@@ -188,15 +188,9 @@ impl<'a> Gate<'a> {
         self.passages.contains_key(scope)
     }
 
-    /// Takes note of what the store has of a scope. What passed before stays counted.
+    /// Takes note of what the store has of a scope.
     pub(crate) fn learn(&mut self, scope: Scope, meter: Meter) {
-        let limit = self.limits.of(&scope);
-        let by_running =
-            limit.running_max.map_or(u64::MAX, |max| u64::from(max).saturating_sub(meter.running));
-        let by_rate =
-            limit.rate.map_or(u64::MAX, |rate| u64::from(rate.available(meter.bucket, self.now)));
-        let left = by_running.min(by_rate);
-        let passage = Passage { limit, meter, left, passed: 0, held_back: false };
+        let passage = self.passage(&scope, meter);
         self.passages.insert(scope, passage);
     }
 
@@ -204,20 +198,26 @@ impl<'a> Gate<'a> {
     /// counts as holding something back, because nobody looks for what waits behind it.
     #[cfg(feature = "postgres")]
     pub(crate) fn glance(&mut self, scope: Scope, meter: Meter) {
-        self.learn(scope.clone(), meter);
-        match self.passages.get_mut(&scope) {
-            Some(passage) if passage.left == 0 => passage.held_back = true,
-            Some(_) | None => drop(self.passages.remove(&scope)),
+        let passage = self.passage(&scope, meter);
+        if passage.left == 0 {
+            self.passages.insert(scope, Passage { held_back: true, ..passage });
         }
+    }
+
+    fn passage(&self, scope: &Scope, meter: Meter) -> Passage {
+        let limit = self.limits.of(scope);
+        let by_running =
+            limit.running_max.map_or(u64::MAX, |max| u64::from(max).saturating_sub(meter.running));
+        let by_rate =
+            limit.rate.map_or(u64::MAX, |rate| u64::from(rate.available(meter.bucket, self.now)));
+        Passage { limit, meter, left: by_running.min(by_rate), passed: 0, held_back: false }
     }
 
     /// Lets nothing of this scope pass in this claim, because its meter is in other hands.
     #[cfg(feature = "postgres")]
     pub(crate) fn close(&mut self, scope: Scope) {
-        let limit = self.limits.of(&scope);
-        let meter = Meter::default();
-        let passage = Passage { limit, meter, left: 0, passed: 0, held_back: false };
-        self.passages.insert(scope, passage);
+        let passage = self.passage(&scope, Meter::default());
+        self.passages.insert(scope, Passage { left: 0, ..passage });
     }
 
     /// Whether one more job of this lane may start. Not if a scope has a limit and no known meter.

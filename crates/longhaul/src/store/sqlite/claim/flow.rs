@@ -58,7 +58,7 @@ impl<'a> Meters<'a> {
         let scopes: Vec<Scope> = self.gate.limited(line.lane()).filter(unknown).collect();
         for scope in scopes {
             let (of, name) = scope.as_strs();
-            let meter = tx.one(sql::METER, [of, name], |row| read(&mut Columns::of(row)))?;
+            let meter = tx.one(sql::METERS, [of, name], |row| read(&mut Columns::of(row)))?;
             self.gate.learn(scope, meter.unwrap_or_default());
         }
         Ok(self.gate.admits(line.lane()))
@@ -75,7 +75,7 @@ impl<'a> Meters<'a> {
             let (of, name) = scope.as_strs();
             let parts = bucket.map_or(0, |bucket| int(bucket.parts));
             let taken_at = bucket.map(|bucket| bucket.as_of.as_millis());
-            tx.run(sql::SAVE_METER, params![of, name, int(running), parts, taken_at])?;
+            tx.run(sql::SAVE_METERS, params![of, name, int(running), parts, taken_at])?;
         }
         Ok(())
     }
