@@ -93,11 +93,14 @@ impl Broken {
         let ended = self.notes.lock().unwrap().settled / 10;
         let mut seen = limits.clone();
         let tenants = &mut seen.tenants.running_max;
-        match self.bug {
-            Bug::LimitIgnored => return FlowLimits::default(),
-            Bug::RoomGivenBackTwice => *tenants = tenants.map(|max| max + ended),
-            Bug::RoomNeverGivenBack => *tenants = tenants.map(|max| max.saturating_sub(ended)),
-            _ => {}
+        if self.is(Bug::LimitIgnored) {
+            return FlowLimits::default();
+        }
+        if self.is(Bug::RoomGivenBackTwice) {
+            *tenants = tenants.map(|max| max + ended);
+        }
+        if self.is(Bug::RoomNeverGivenBack) {
+            *tenants = tenants.map(|max| max.saturating_sub(ended));
         }
         seen
     }
