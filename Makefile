@@ -84,7 +84,8 @@ test-bench: setup-test
 .PHONY: test-rust
 test-rust: setup-test ## The Rust tests; ARGS names some: make test-rust ARGS=cancel
 	@echo "== tests"
-	INSTA_UPDATE=no cargo nextest run $(EVERYTHING) --profile $(NEXTEST_PROFILE) $(ARGS)
+	INSTA_UPDATE=no scripts/with-postgres \
+		cargo nextest run $(EVERYTHING) --profile $(NEXTEST_PROFILE) $(ARGS)
 
 .PHONY: bench
 bench: ## Measure beside the disk and plain SQLite; ARGS=--postgres: beside peers on Postgres
@@ -97,13 +98,14 @@ TORTURE_FOR ?= 1h
 TORTURE_CASES ?= 2000
 .PHONY: torture
 torture: setup-test ## The tests again and again with many more random plans (TORTURE_FOR=1h)
-	@INSTA_UPDATE=no PROPTEST_CASES=$(TORTURE_CASES) cargo nextest run $(EVERYTHING) \
+	@INSTA_UPDATE=no PROPTEST_CASES=$(TORTURE_CASES) scripts/with-postgres \
+		cargo nextest run $(EVERYTHING) \
 		--profile torture --stress-duration $(TORTURE_FOR) $(ARGS)
 
 .PHONY: mutants
 mutants: ## Change the code at random places and see whether a test notices
 	@scripts/setup-test 'cargo-mutants@^27'
-	cargo mutants --workspace --all-features --test-tool nextest --no-shuffle $(ARGS)
+	scripts/with-postgres cargo mutants --workspace --all-features --test-tool nextest --no-shuffle $(ARGS)
 
 .PHONY: mutants-sql
 mutants-sql: ## Break one SQL statement at a time and see whether the conformance suite notices

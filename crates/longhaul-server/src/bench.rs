@@ -1,5 +1,6 @@
 //! The load generator: the same scenarios on an engine in this process or against a server.
 
+mod crowd;
 mod engine;
 mod measure;
 mod server;
@@ -24,6 +25,11 @@ pub enum Scenario {
     Latency,
     /// Jobs of three checkpointed no-op steps: each caller submits one and waits for its result.
     Steps,
+    /// Claims of up to 32 jobs while `--pending` others wait: how long each takes.
+    Claim,
+    /// One tenant's job every 20 ms while `--pending` jobs of another tenant wait: from the submit
+    /// call to the handler's start.
+    Fair,
 }
 
 /// How much of it.
@@ -39,6 +45,8 @@ pub struct Plan {
     pub input_bytes: usize,
     /// Finished jobs to put into the store first.
     pub history: usize,
+    /// Jobs that wait in line meanwhile, where that is the question.
+    pub pending: usize,
     /// Submits per second; as fast as they go if there is none.
     pub rate: Option<f64>,
     /// Show a progress bar.

@@ -4,6 +4,7 @@ mod bench;
 mod card;
 mod completions;
 mod control;
+mod copy;
 mod doctor;
 mod error;
 mod follow;
@@ -14,6 +15,7 @@ mod kinds;
 mod line;
 mod list;
 mod live;
+mod migrate;
 mod openapi;
 mod pretty;
 mod queues;
@@ -110,6 +112,10 @@ enum Command {
     Replicas,
     /// Check the configuration and everything it points at
     Doctor(doctor::DoctorArgs),
+    /// Bring the schema of the database up to date
+    Migrate(migrate::MigrateArgs),
+    /// Copy everything from SQLite to Postgres
+    Copy(copy::CopyArgs),
     /// Measure how fast the engine or a server is
     Bench(bench::BenchArgs),
     #[command(about = "Print the OpenAPI document: a named server's, else this program's own")]
@@ -174,6 +180,8 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
         Command::Queues(args) => queues::run(args, &global.client()?, ui).await,
         Command::Replicas => replicas::run(&global.client()?, ui).await,
         Command::Doctor(args) => doctor::run(args, ui).await,
+        Command::Migrate(args) => migrate::run(args, ui).await,
+        Command::Copy(args) => copy::run(args, ui).await,
         Command::Bench(args) => bench::run(args, &global, ui).await,
         Command::Openapi => openapi::run(&global, ui).await,
         Command::Completions(args) => completions::run(&args, ui),

@@ -10,6 +10,8 @@ mod kind;
 pub(crate) mod lookout;
 mod pace;
 mod submission;
+#[cfg(feature = "postgres")]
+mod transactional;
 mod watcher;
 
 use std::collections::HashMap;

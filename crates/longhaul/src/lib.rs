@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 pub mod clock;
+#[cfg(feature = "postgres")]
+pub mod copy;
 mod ctx;
 mod engine;
 pub mod job;

@@ -15,6 +15,8 @@ mod error;
 pub mod faulty;
 mod flow;
 #[cfg(feature = "postgres")]
+pub(crate) mod parcel;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 mod replica;
 pub mod sqlite;

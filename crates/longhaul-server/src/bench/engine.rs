@@ -36,15 +36,15 @@ pub enum Place {
 /// What every job of the load generator carries: when it was submitted, by this process's own
 /// clock, and filler.
 #[derive(Serialize, Deserialize)]
-struct Load {
-    submitted_ns: u64,
+pub(super) struct Load {
+    pub(super) submitted_ns: u64,
     filler: String,
 }
 
-struct Bench<'a> {
-    plan: &'a Plan,
-    store: Arc<dyn Store>,
-    began: Instant,
+pub(super) struct Bench<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) began: Instant,
 }
 
 pub(super) async fn run(plan: &Plan, place: &Place) -> anyhow::Result<Report> {
@@ -66,6 +66,8 @@ pub(super) async fn run(plan: &Plan, place: &Place) -> anyhow::Result<Report> {
         }
         Scenario::Latency => bench.latency().await,
         Scenario::Steps => bench.steps().await,
+        Scenario::Claim => bench.claim().await,
+        Scenario::Fair => bench.fair().await,
     }
 }
 
@@ -175,7 +177,7 @@ impl Bench<'_> {
         Ok(Report::new(self.plan, took, &watch))
     }
 
-    async fn submit_all(
+    pub(super) async fn submit_all(
         &self,
         engine: &Engine,
         jobs: usize,
@@ -199,7 +201,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    async fn submitter(&self) -> anyhow::Result<Engine> {
+    pub(super) async fn submitter(&self) -> anyhow::Result<Engine> {
         // What is measured is how much there can be, not how much is allowed.
         let limits = Limits { pending_per_tenant_max: u64::MAX, ..Limits::default() };
         let builder =
@@ -207,17 +209,17 @@ impl Bench<'_> {
         Ok(builder.register(Kind::elsewhere("noop")).start().await?)
     }
 
-    async fn worker(&self, kind: Kind) -> anyhow::Result<Engine> {
+    pub(super) async fn worker(&self, kind: Kind) -> anyhow::Result<Engine> {
         let builder = Engine::builder().store(Arc::clone(&self.store));
         Ok(builder.concurrency(self.plan.concurrency).register(kind).start().await?)
     }
 
-    fn filler(&self) -> String {
+    pub(super) fn filler(&self) -> String {
         "x".repeat(self.plan.input_bytes)
     }
 }
 
-fn load(began: Instant, filler: &str) -> Load {
+pub(super) fn load(began: Instant, filler: &str) -> Load {
     let submitted_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Load { submitted_ns, filler: filler.to_owned() }
 }

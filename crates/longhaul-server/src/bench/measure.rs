@@ -121,6 +121,7 @@ mod tests {
             concurrency: 1,
             input_bytes: 0,
             history: 0,
+            pending: 0,
             rate: None,
             progress: false,
         };

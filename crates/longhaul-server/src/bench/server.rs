@@ -33,6 +33,9 @@ pub(super) async fn run(plan: &Plan, url: &str, api_key: Option<String>) -> anyh
         }
         Scenario::Bulk => bench.bulk().await,
         Scenario::Drain => bench.drain().await,
+        Scenario::Claim | Scenario::Fair => {
+            anyhow::bail!("this scenario works on an engine in this process only")
+        }
     }
 }
 

@@ -30,6 +30,9 @@ pub(crate) struct BenchArgs {
     /// Finished jobs to put into the store first
     #[arg(long, value_name = "N", default_value_t = 0)]
     history: usize,
+    /// Jobs that wait in line meanwhile, for the scenarios claim and fair
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pending: usize,
     /// Submits per second; as fast as they go if not given
     #[arg(long, value_name = "R")]
     rate: Option<f64>,
@@ -59,6 +62,7 @@ pub(crate) async fn run(
             concurrency: args.concurrency,
             input_bytes: args.input_bytes,
             history: args.history,
+            pending: args.pending,
             rate: args.rate,
             progress: !ui.json && std::io::stderr().is_terminal(),
         };

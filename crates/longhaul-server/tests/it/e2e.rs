@@ -5,14 +5,19 @@
 
 mod cli;
 mod damage;
+#[cfg(target_os = "linux")]
+mod fleet;
 mod home;
 pub(crate) mod http;
 mod kill;
 mod logs;
+mod moving;
 #[cfg(target_os = "linux")]
 mod orphans;
 mod readme;
 mod redact;
+#[cfg(target_os = "linux")]
+mod replicas;
 mod signals;
 mod sockets;
 mod submit;

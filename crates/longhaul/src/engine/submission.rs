@@ -127,7 +127,7 @@ impl Engine {
     /// Finds a place for a job that is as it should be. Where there is none, a key that is known
     /// is still answered with its job: whoever repeats a submission asks for nothing new. `keys`
     /// are those of the same batch, which are not stored yet.
-    async fn admit(
+    pub(super) async fn admit(
         &self,
         job: NewJob,
         keys: &mut HashSet<(TenantId, String)>,
@@ -247,6 +247,11 @@ impl Submission {
         self
     }
 
+    #[cfg(feature = "postgres")]
+    pub(super) fn engine(&self) -> Engine {
+        self.engine.clone()
+    }
+
     async fn submit(self) -> Result<JobHandle, SubmitError> {
         let engine = self.engine.clone();
         let job = self.check().await?;
@@ -261,7 +266,7 @@ impl Submission {
         Ok(engine.accepted(submitted))
     }
 
-    async fn check(self) -> Result<NewJob, SubmitError> {
+    pub(super) async fn check(self) -> Result<NewJob, SubmitError> {
         let shared = &*self.engine.shared;
         let input = self.input?;
         let kind_name = Name::new(&self.kind)?;

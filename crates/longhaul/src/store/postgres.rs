@@ -4,7 +4,9 @@
 //! transaction of its own, so that no transaction is open while a handler runs. What is hot is small
 //! and apart from what is big or finished: see the first migration.
 
+mod arrivals;
 mod batcher;
+mod caller;
 mod claim;
 mod columns;
 mod control;
@@ -13,6 +15,7 @@ mod error;
 mod find;
 mod flow;
 mod held;
+mod import;
 mod lanes;
 mod list;
 mod migrate;
@@ -25,12 +28,14 @@ mod row;
 mod settle;
 mod sql;
 mod submit;
+#[cfg(test)]
+mod tests;
 mod time;
 mod url;
 mod work;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -39,7 +44,13 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
-pub use open::{OpenError, inspect};
+pub(crate) use caller::{Refusal, submit_over};
+pub(crate) use import::fitting;
+pub use migrate::Migrated;
+pub use open::{OpenError, inspect, migrate};
+/// The client that [`Submission::in_transaction`](crate::Submission::in_transaction) takes, in the
+/// version that it takes.
+pub use tokio_postgres;
 
 use self::batcher::Batcher;
 use self::database::Database;
@@ -80,6 +91,8 @@ struct Inner {
     /// How many lanes the last claim found something in.
     lanes_seen: AtomicUsize,
     care: tokio::sync::Mutex<Care>,
+    /// When this process last looked for jobs that were submitted by SQL.
+    arrivals_seen_at: AtomicI64,
     /// The connection that leases are renewed over.
     heartbeat: tokio::sync::Mutex<Option<Client>>,
 }
@@ -126,6 +139,7 @@ impl PostgresStore {
             held_back: Mutex::default(),
             lanes_seen: AtomicUsize::new(1),
             care: tokio::sync::Mutex::default(),
+            arrivals_seen_at: AtomicI64::new(0),
             heartbeat: tokio::sync::Mutex::default(),
         });
         inner.follow_time().await.map_err(migrate::connect_error)?;
@@ -133,6 +147,7 @@ impl PostgresStore {
         let tasks = vec![
             runtime.spawn(notify::send_on(Arc::clone(&inner))),
             runtime.spawn(notify::listen_on(Arc::clone(&inner))),
+            runtime.spawn(arrivals::move_on(Arc::clone(&inner))),
         ];
         let (submits, checkpoints, settlements) =
             (Arc::clone(&inner), Arc::clone(&inner), Arc::clone(&inner));
@@ -200,7 +215,7 @@ impl Store for PostgresStore {
     }
 
     async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
-        persistently!(self.inner.try_resume(tenant, id))
+        self.inner.resume(tenant, id).await
     }
 
     async fn fork(
@@ -214,7 +229,7 @@ impl Store for PostgresStore {
     }
 
     async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
-        persistently!(self.inner.try_purge(tenant, id))
+        self.inner.purge(tenant, id).await
     }
 
     async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
@@ -247,7 +262,7 @@ impl Store for PostgresStore {
     }
 
     async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
-        self.inner.claim(want).await
+        self.inner.claim_or_look(want).await
     }
 
     async fn renew(
@@ -271,6 +286,9 @@ impl Store for PostgresStore {
     }
 
     async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+        if self.inner.try_to_move_arrivals().await > 0 {
+            self.inner.notify.hear_line();
+        }
         if let Err(trouble) = self.inner.care_for_lanes().await {
             tracing::warn!(error = %error::to_store_error(trouble), "cannot look after lanes");
         }

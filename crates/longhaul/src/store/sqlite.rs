@@ -9,6 +9,8 @@ mod claim;
 mod columns;
 mod control;
 mod error;
+#[cfg(feature = "postgres")]
+pub(crate) mod export;
 mod find;
 mod list;
 mod migrate;
@@ -33,7 +35,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use open::{OpenError, inspect, version};
+pub use open::{OpenError, inspect, migrate_file, version};
 
 use self::claim::Rotation;
 use self::error::Trouble;

@@ -36,3 +36,47 @@ longhaul::store_conformance!(in_sqlite_memory, sqlite_memory());
 longhaul::store_conformance!(in_faulty_without_faults, faulty_without_faults());
 longhaul::store_conformance!(in_reference, reference());
 longhaul::store_conformance!(in_postgres, crate::postgres::bench().await);
+longhaul::store_conformance!(in_postgres_by_turns, crate::postgres::bench_by_turns().await);
+
+// Some of each theme: what differs behind a pooler is how statements are sent, not what they do.
+longhaul::store_conformance! { @cases in_postgres_behind_pgbouncer,
+    crate::postgres::bench_behind_pgbouncer().await,
+    submitting {
+        accepted_job_is_what_was_submitted,
+        hundred_concurrent_submissions_of_a_key_make_one_job,
+        refused_submission_does_not_touch_the_others_of_its_batch,
+    }
+    claiming {
+        concurrent_claims_never_share_a_job,
+        tenants_take_turns_over_successive_claims,
+        claim_tells_when_the_next_job_is_due,
+    }
+    leasing {
+        renewals_are_answered_one_by_one_in_order,
+        swept_worker_cannot_write,
+        sweep_puts_back_what_was_lost,
+    }
+    settling {
+        batch_of_settlements_ends_each_attempt,
+        settlement_carries_its_last_words,
+        cancel_racing_completion_leaves_one_end,
+    }
+    steps {
+        concurrent_checkpoints_are_all_kept,
+        other_output_under_a_stored_name_is_refused,
+    }
+    control {
+        running_job_is_asked_to_stop,
+        resume_keeps_finished_steps,
+        fork_shares_exactly_the_steps_before_the_fork_point,
+        purged_job_is_gone_in_every_way,
+    }
+    history { watchers_see_every_transition_once_however_often_they_look }
+    listing { pages_have_no_gap_and_no_repeat, list_by_labels }
+    queues { queue_counts_what_waits_and_what_runs, paused_queue_is_not_claimed_from }
+    retention { finished_job_is_kept_for_its_own_retention }
+    tenancy { other_tenants_see_not_found_whatever_they_ask }
+    watching { glimpses_come_in_the_order_asked }
+    replicas { name_of_a_living_replica_is_not_given_away }
+    durability { everything_acknowledged_survives_reopening }
+}

@@ -10,9 +10,11 @@
 
 mod broken;
 mod conformance;
+mod copy;
 mod engine;
 mod examples;
 mod neighbour;
 mod postgres;
 mod random;
 mod reference;
+mod sql_submit;

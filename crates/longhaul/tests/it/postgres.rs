@@ -1,65 +1,20 @@
-//! What is Postgres' own: databases to test in.
+//! What is Postgres' own: databases to test in, and all that can go wrong with one.
 
-use longhaul::Clock;
-use longhaul::store::conformance::Bench;
-use longhaul::store::postgres::PostgresStore;
-use tokio::runtime::Handle;
+mod bouncer;
+mod cluster;
+mod cuts;
+mod database;
+mod deadlocks;
+mod failover;
+mod migrations;
+mod pinned;
+mod proxy;
+mod restarts;
+mod stalls;
+mod tls;
+mod turns;
+mod wait;
 
-/// A database of its own in the cluster that `make` started, gone when this is dropped.
-pub(crate) struct TestDatabase {
-    admin: String,
-    name: String,
-}
-
-impl TestDatabase {
-    pub(crate) async fn create() -> Self {
-        let admin = std::env::var("LONGHAUL_TEST_POSTGRES").expect(
-            "LONGHAUL_TEST_POSTGRES should be the address of a private cluster: \
-             `make test-rust` starts one, or `scripts/postgres start DIR` prints its address",
-        );
-        let name = format!("test_{:016x}", rand::random::<u64>());
-        let database = Self { admin, name };
-        database.administer(&format!("CREATE DATABASE {}", database.name)).await;
-        database
-    }
-
-    pub(crate) fn url(&self) -> String {
-        let (cluster, _) = self.admin.rsplit_once('/').unwrap();
-        format!("{cluster}/{}", self.name)
-    }
-
-    /// A connection beside the store's.
-    pub(crate) async fn connect(&self) -> tokio_postgres::Client {
-        connect(&self.url()).await
-    }
-
-    async fn administer(&self, sql: &str) {
-        connect(&self.admin).await.batch_execute(sql).await.unwrap();
-    }
-}
-
-async fn connect(url: &str) -> tokio_postgres::Client {
-    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
-
-impl Drop for TestDatabase {
-    fn drop(&mut self) {
-        let drop_it = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
-        tokio::task::block_in_place(|| Handle::current().block_on(self.administer(&drop_it)));
-    }
-}
-
-/// A store on a database of its own.
-pub(crate) async fn bench() -> Bench {
-    let database = TestDatabase::create().await;
-    let (clock, url) = (Bench::clock(), database.url());
-    let store = PostgresStore::open(&url, clock.clone()).await.unwrap();
-    Bench::new(store, clock).keeping(database).reopened_by(move |clock| open_now(&url, clock))
-}
-
-fn open_now(url: &str, clock: Clock) -> PostgresStore {
-    let opening = PostgresStore::open(url, clock);
-    tokio::task::block_in_place(|| Handle::current().block_on(opening)).unwrap()
-}
+pub(crate) use bouncer::bench_behind_pgbouncer;
+pub(crate) use database::{TestDatabase, bench, open_now};
+pub(crate) use turns::{ByTurns, bench_by_turns};

@@ -5,7 +5,9 @@
 mod callers;
 mod house;
 pub(crate) mod model;
+mod postgres;
 pub(crate) mod sqlite;
+mod twins;
 mod workers;
 pub(crate) mod world;
 

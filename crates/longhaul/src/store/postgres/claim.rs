@@ -26,6 +26,14 @@ pub(super) struct Candidate {
     history: Option<String>,
 }
 
+/// What a claim takes of what it locked.
+#[derive(Default)]
+pub(super) struct Chosen {
+    pub(super) taken: Vec<Candidate>,
+    /// How many others could have been taken.
+    pub(super) left: usize,
+}
+
 impl Inner {
     pub(super) async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
         let claim: i64 = rand::random();
@@ -73,8 +81,8 @@ impl Inner {
             self.choose_within_limits(want, now, &mut gate).await?
         };
         let mut taken = Taken::default();
-        let mut leases = Vec::with_capacity(chosen.len());
-        for mut found in chosen {
+        let mut leases = Vec::with_capacity(chosen.taken.len());
+        for mut found in chosen.taken {
             let expires_at = found.row.entry.claim(want, now)?;
             if !gate.is_open() {
                 taken.counted.push(gate.pass(Lane::of(&found.row.entry.job)));
@@ -127,6 +135,10 @@ impl Inner {
             )
             .await?;
         self.notify.jobs();
+        if chosen.left > 0 {
+            // They were locked for a moment, and whoever looked meanwhile has passed them over.
+            self.notify.line();
+        }
         self.with_steps(leases, next).await
     }
 
@@ -229,11 +241,14 @@ pub(super) fn choose(
     candidates: Vec<Candidate>,
     picker: &mut Picker<'_>,
     gate: &mut Gate<'_>,
-) -> Vec<Candidate> {
+) -> Chosen {
     let heads: Vec<Head> = candidates.iter().map(|found| head(&found.row.entry.job)).collect();
     let places = picker.pick(&heads, gate);
     let mut all: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
-    places.into_iter().filter_map(|place| all.get_mut(place).and_then(Option::take)).collect()
+    let taken = places.into_iter().filter_map(|place| all.get_mut(place).and_then(Option::take));
+    let taken = taken.collect();
+    let left = all.iter().flatten().filter(|one| gate.admits(Lane::of(&one.row.entry.job))).count();
+    Chosen { taken, left }
 }
 
 pub(super) fn candidate(row: &tokio_postgres::Row) -> Result<Candidate, Trouble> {

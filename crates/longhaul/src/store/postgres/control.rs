@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::columns::{int, limit, millis, small, to_json};
 use super::database::Transaction;
-use super::error::Trouble;
+use super::error::{Tries, Trouble};
 use super::row::Row;
 use super::settle::{histories, key};
 use super::work::Told;
 use super::{Inner, find, sql};
-use crate::job::{Job, JobId, Name, TenantId, Timestamp};
+use crate::job::{Event, Job, JobId, Name, TenantId, Timestamp};
 use crate::store::{LeaseRef, StoreError};
 
 /// How long a deleted job is remembered as gone.
@@ -92,12 +92,37 @@ impl Inner {
     }
 
     /// Puts a job that ended badly back in line.
-    pub(super) async fn try_resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, Trouble> {
+    pub(super) async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
+        let mut tries = Tries::default();
+        let mut attempted = None;
+        loop {
+            match self.try_resume(tenant, id, &mut attempted).await {
+                Ok(job) => return Ok(job),
+                Err(trouble) => tries.again(trouble).await?,
+            }
+        }
+    }
+
+    /// `attempted` is the event that an earlier try meant to write and whose answer was lost.
+    async fn try_resume(
+        &self,
+        tenant: &TenantId,
+        id: JobId,
+        attempted: &mut Option<Event>,
+    ) -> Result<Job, Trouble> {
+        if let Some(attempted) = attempted {
+            let now = self.try_record(tenant, id).await?;
+            if now.history.contains(attempted) {
+                self.notify.line();
+                return Ok(now.job);
+            }
+        }
         let (transaction, mut row) = self.lock_job(tenant, id).await?;
         if let Err(error) = row.entry.resume(self.clock.now()) {
             transaction.roll_back().await?;
             return Err(error.into());
         }
+        *attempted = row.entry.events.last().cloned();
         let transaction = save(transaction, &row).await?;
         let job = &row.entry.job;
         let id = job.id.to_string();
@@ -120,7 +145,21 @@ impl Inner {
     }
 
     /// Deletes a finished job.
-    pub(super) async fn try_purge(&self, tenant: &TenantId, id: JobId) -> Result<(), Trouble> {
+    pub(super) async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
+        let mut tries = Tries::default();
+        let mut again = false;
+        loop {
+            match self.try_purge(tenant, id).await {
+                // By an earlier try whose answer was lost, or by somebody who wanted the same.
+                Err(Trouble::Refused(StoreError::Gone)) if again => return Ok(()),
+                Ok(()) => return Ok(()),
+                Err(trouble) => tries.again(trouble).await?,
+            }
+            again = true;
+        }
+    }
+
+    async fn try_purge(&self, tenant: &TenantId, id: JobId) -> Result<(), Trouble> {
         let (transaction, row) = self.lock_job(tenant, id).await?;
         if let Err(error) = row.entry.check_purge() {
             transaction.roll_back().await?;

@@ -9,7 +9,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 use tokio_postgres::Row;
 
-use super::claim::{Candidate, LANES_MAX, candidate, choose};
+use super::claim::{Candidate, Chosen, LANES_MAX, candidate, choose};
 use super::columns::{Columns, int, limit, unreadable};
 use super::database::{Connection, Transaction};
 use super::error::Trouble;
@@ -123,7 +123,7 @@ impl Inner {
         want: &Claim,
         now: Timestamp,
         gate: &mut Gate<'_>,
-    ) -> Result<(Transaction, Vec<Candidate>), Trouble> {
+    ) -> Result<(Transaction, Chosen), Trouble> {
         let mut connection = self.database.connection().await?;
         self.glance(&mut connection, want, gate).await?;
         let mut closed = Closed::by(gate);
@@ -141,7 +141,7 @@ impl Inner {
         let (transaction, mut rows) =
             connection.begin((sql::CLAIM_HEADS, &look.params()), None).await?;
         let mut picker = Picker::new(want);
-        let mut chosen: Vec<Candidate> = Vec::new();
+        let mut chosen = Chosen::default();
         let mut taken: HashSet<(TenantId, JobId)> = HashSet::new();
         for looks in 1..=LOOKS_MAX {
             let mut found = Found::read(&rows);
@@ -154,13 +154,14 @@ impl Inner {
             }
             let may_hide_others = found.may_hide_others(each);
             lock_meters(&transaction, &found.candidates, gate, looks == 1).await?;
-            for one in choose(found.candidates, &mut picker, gate) {
-                taken.insert((one.row.entry.job.tenant.clone(), one.row.entry.job.id));
-                chosen.push(one);
-            }
+            let these = choose(found.candidates, &mut picker, gate);
+            let key = |one: &Candidate| (one.row.entry.job.tenant.clone(), one.row.entry.job.id);
+            taken.extend(these.taken.iter().map(key));
+            chosen.taken.extend(these.taken);
+            chosen.left = these.left;
             let closed_now = Closed::by(gate);
             let looks_the_same = closed_now == closed && each >= want.limit;
-            if chosen.len() >= want.limit || !may_hide_others || looks_the_same {
+            if chosen.taken.len() >= want.limit || !may_hide_others || looks_the_same {
                 break;
             }
             (closed, each) = (closed_now, want.limit);

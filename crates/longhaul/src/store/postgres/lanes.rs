@@ -77,6 +77,8 @@ impl Inner {
         if Care::is_due(care.checked_at, CHECK_EVERY, now) {
             care.checked_at = Some(now);
             found += connection.query(sql::CHECK_LANES, &[]).await?.len();
+            // Machines' clocks drift apart by seconds a day.
+            self.follow_time().await?;
         }
         for row in connection.query(sql::RAISE_LANES, &[&now.as_millis()]).await? {
             let mut columns = Columns::of(&row);

@@ -10,14 +10,23 @@ use super::sql::MIGRATIONS;
 /// Any number, as long as every version of this program takes the same one.
 const LOCK: i64 = 0x4c4f_4e47_4841_554c;
 
+/// How far a schema was brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migrated {
+    /// The version that it had; 0 if there was none.
+    pub from: i32,
+    /// The version that it has.
+    pub to: i32,
+}
+
 /// Applies what is missing. Several replicas may start at once: one migrates, the others wait and find
 /// it done.
-pub(super) async fn migrate(database: &Database) -> Result<(), OpenError> {
+pub(super) async fn migrate(database: &Database) -> Result<Migrated, OpenError> {
     let client = database.own_connection().await.map_err(connect_error)?;
     let known = version_number(MIGRATIONS.len());
     // A look without the lock first: a role that may not create anything can still start.
     if current(&client).await.is_ok_and(|version| version == known) {
-        return Ok(());
+        return Ok(Migrated { from: known, to: known });
     }
     // In a transaction, because behind a pooler nothing else lasts from one statement to the next.
     let begin =
@@ -37,7 +46,8 @@ pub(super) async fn migrate(database: &Database) -> Result<(), OpenError> {
             tracing::info!(version, "migrated the schema");
         }
     }
-    client.batch_execute("COMMIT").await.map_err(OpenError::Migration)
+    client.batch_execute("COMMIT").await.map_err(OpenError::Migration)?;
+    Ok(Migrated { from: found, to: known })
 }
 
 const BOOKKEEPING: &str = "

@@ -36,6 +36,8 @@ pub(super) struct Notifier {
     me: String,
     line: Pending,
     jobs: Pending,
+    /// Somebody submitted by SQL.
+    arrivals: Pending,
     heard_line: watch::Sender<u64>,
     heard_jobs: watch::Sender<u64>,
     /// Whether there is anybody else to tell.
@@ -68,6 +70,7 @@ impl Notifier {
             me: format!("{:016x}", rand::random::<u64>()),
             line: Pending::default(),
             jobs: Pending::default(),
+            arrivals: Pending::default(),
             heard_line: watch::Sender::new(0),
             heard_jobs: watch::Sender::new(0),
             others: AtomicBool::new(true),
@@ -97,15 +100,27 @@ impl Notifier {
     fn hear(&self, payload: &str) {
         match payload.split_once(' ') {
             Some((who, _)) if who == self.me => {}
-            Some((_, "line")) => self.heard_line.send_modify(|count| *count += 1),
+            Some((_, "line")) => self.hear_line(),
+            Some((_, "arrivals")) => self.arrivals.set(),
             Some((_, "jobs")) => self.heard_jobs.send_modify(|count| *count += 1),
             // Of another version of this program.
             Some(_) | None => self.hear_all(),
         }
     }
 
-    fn hear_all(&self) {
+    /// Returns when somebody has submitted by SQL.
+    pub(super) async fn arrival(&self) {
+        self.arrivals.next().await;
+    }
+
+    /// Makes this process look for something to claim.
+    pub(super) fn hear_line(&self) {
         self.heard_line.send_modify(|count| *count += 1);
+    }
+
+    fn hear_all(&self) {
+        self.hear_line();
+        self.arrivals.set();
         self.heard_jobs.send_modify(|count| *count += 1);
     }
 }

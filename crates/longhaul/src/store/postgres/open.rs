@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::database::Database;
 use super::error::describe;
-use super::migrate::{connect_error, migrate};
+use super::migrate::{Migrated, connect_error};
 use super::url::Target;
 
 /// Why a database cannot be used, by what the operator can do about it.
@@ -52,8 +52,16 @@ pub(super) async fn open(url: &str) -> Result<Arc<Database>, OpenError> {
     let database = Arc::new(Database::new(Target::parse(url)?)?);
     database.look_for_a_pooler().await.map_err(connect_error)?;
     check(&database).await?;
-    migrate(&database).await?;
+    super::migrate::migrate(&database).await?;
     Ok(database)
+}
+
+/// Brings the schema of a database up to date, as opening it does, and nothing else.
+pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
+    let database = Database::new(Target::parse(url)?)?;
+    database.look_for_a_pooler().await.map_err(connect_error)?;
+    check(&database).await?;
+    super::migrate::migrate(&database).await
 }
 
 /// Looks at a database without changing it, and says what it is.

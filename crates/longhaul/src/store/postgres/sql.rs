@@ -17,11 +17,13 @@ statements! {
     CLAIMED_BEFORE = "claimed_before";
     CLAIM_HEADS = "claim_heads";
     CLAIM_JOBS = "claim_jobs";
+    COUNT_TOMBSTONES = "count_tombstones";
     DELETE_EXPIRED = "delete_expired";
     DELETE_JOB = "delete_job";
     END_ATTEMPTS = "end_attempts";
     ENTER_LINE = "enter_line";
     ENTRIES = "entries";
+    EXPORT_JOBS = "export_jobs";
     FIND_KEYS = "find_keys";
     FIND_STEP = "find_step";
     FIND_TOMBSTONE = "find_tombstone";
@@ -31,6 +33,9 @@ statements! {
     FORK_JOB = "fork_job";
     GLIMPSE = "glimpse";
     HISTORIES = "histories";
+    IMPORT_JOBS = "import_jobs";
+    IMPORT_STEPS = "import_steps";
+    IMPORT_TOMBSTONES = "import_tombstones";
     INPUT = "input";
     INSERT_JOBS = "insert_jobs";
     INSERT_STEPS = "insert_steps";
@@ -47,6 +52,7 @@ statements! {
     LOWER_LANES = "lower_lanes";
     MAKE_METERS = "make_meters";
     METERS = "meters";
+    MOVE_ARRIVALS = "move_arrivals";
     NEXT_DUE = "next_due";
     NOW = "now";
     PAUSE_QUEUE = "pause_queue";
@@ -63,6 +69,7 @@ statements! {
     SET_ASIDE = "set_aside";
     STEPS = "steps";
     STORED_STEPS = "stored_steps";
+    SUBMIT = "submit";
     TRY_LOCK_METERS = "try_lock_meters";
 }
 
@@ -71,4 +78,5 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("sql/migrations/0001_jobs.sql"),
     include_str!("sql/migrations/0002_replicas.sql"),
     include_str!("sql/migrations/0003_flow.sql"),
+    include_str!("sql/migrations/0004_submit.sql"),
 ];

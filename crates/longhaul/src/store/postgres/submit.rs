@@ -178,7 +178,7 @@ async fn insert(
     inserted.iter().map(key).collect()
 }
 
-fn labels(new: &NewJob) -> Result<String, Trouble> {
+pub(super) fn labels(new: &NewJob) -> Result<String, Trouble> {
     let clean: HashMap<_, _> =
         new.labels.iter().map(|(name, value)| (without_nul(name), without_nul(value))).collect();
     to_json(&clean)

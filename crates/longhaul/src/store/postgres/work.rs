@@ -12,7 +12,7 @@ use super::held::HeldRow;
 use super::row::append;
 use super::settle::histories;
 use super::{Inner, sql};
-use crate::job::Timestamp;
+use crate::job::{JobId, Timestamp};
 use crate::store::{Checkpoint, LeaseRef, Renewal, Report, StoreError};
 
 /// How long a renewal may take before its connection is given up: the next one is due soon.
@@ -94,8 +94,9 @@ impl Inner {
             let turn = rest.iter().position(same).unwrap_or(rest.len());
             let (these, others) = rest.split_at(turn);
             let mut tries = Tries::default();
+            let mut attempted = HashMap::new();
             answers.extend(loop {
-                match self.try_report(these).await {
+                match self.try_report(these, &mut attempted).await {
                     Ok(answers) => break answers,
                     Err(trouble) => {
                         if let Err(error) = tries.again(trouble).await {
@@ -110,7 +111,12 @@ impl Inner {
         answers
     }
 
-    async fn try_report(&self, reports: &[Report]) -> Result<Vec<Result<(), StoreError>>, Trouble> {
+    /// `attempted` are the events that an earlier try meant to write and whose answer was lost.
+    async fn try_report(
+        &self,
+        reports: &[Report],
+        attempted: &mut HashMap<(String, JobId), String>,
+    ) -> Result<Vec<Result<(), StoreError>>, Trouble> {
         let leases: Vec<&LeaseRef> = reports.iter().map(|report| &report.lease).collect();
         let (transaction, mut rows) = self.lock_held(&leases).await?;
         let histories = histories(&transaction, rows.values()).await?;
@@ -125,9 +131,18 @@ impl Inner {
                 answers.push(Err(StoreError::LeaseLost));
                 continue;
             };
-            row.entry.tell(&report.phases, report.progress.as_ref(), now);
             let (history, events) = histories.of(&known);
+            let is_told =
+                |attempted: &String| events.is_some_and(|events| events.starts_with(attempted));
+            if attempted.get(&known).is_some_and(is_told) {
+                answers.push(Ok(()));
+                continue;
+            }
+            row.entry.tell(&report.phases, report.progress.as_ref(), now);
             let events = append(events, &row.entry.events)?;
+            if !row.entry.events.is_empty() {
+                attempted.insert(known, events.clone());
+            }
             told.push(&row, events.clone())?;
             row.entry.events.clear();
             row.read_as.0 = row.entry.job.version;

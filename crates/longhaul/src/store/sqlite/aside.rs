@@ -30,7 +30,7 @@ pub(super) fn or_set_aside<T>(
     }
 }
 
-fn is_unreadable(error: &rusqlite::Error) -> bool {
+pub(super) fn is_unreadable(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{
         FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, QueryReturnedNoRows,
         Utf8Error,

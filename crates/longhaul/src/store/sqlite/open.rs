@@ -278,6 +278,22 @@ pub fn version() -> Result<&'static str, OpenError> {
     Ok(rusqlite::version())
 }
 
+/// Brings the schema of a database that no process has open up to date, as opening it does: from which
+/// version to which.
+pub fn migrate_file(path: impl AsRef<Path>) -> Result<(u32, u32), OpenError> {
+    let path = path.as_ref();
+    let canonical =
+        fs::canonicalize(path).map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+    let look = || -> Result<u32, OpenError> {
+        let conn = Connection::open_with_flags(&canonical, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        Ok(conn.pragma_query_value(None, "user_version", |row| row.get(0))?)
+    };
+    let from = look().map_err(|error| error.about(path))?;
+    // Closed as a server closes it, which empties the log.
+    drop(super::SqliteStore::open(&canonical, crate::clock::Clock::system())?);
+    Ok((from, super::migrate::KNOWN))
+}
+
 /// Looks through a database that no process has open, and changes nothing in it. Takes long if it
 /// is large.
 pub fn inspect(path: impl AsRef<Path>) -> Result<(), OpenError> {

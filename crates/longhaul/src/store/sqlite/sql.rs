@@ -1,6 +1,7 @@
 //! The statements. One a file, each opening with why it is there.
 
 pub(super) const BEAT: &str = include_str!("sql/beat.sql");
+pub(super) const COUNT_JOBS: &str = include_str!("sql/count_jobs.sql");
 pub(super) const DELETE_INPUT: &str = include_str!("sql/delete_input.sql");
 pub(super) const DELETE_JOB: &str = include_str!("sql/delete_job.sql");
 pub(super) const DELETE_RESULT: &str = include_str!("sql/delete_result.sql");
@@ -8,6 +9,9 @@ pub(super) const DELETE_STEPS: &str = include_str!("sql/delete_steps.sql");
 pub(super) const DROP_QUEUE_INDEX: &str = include_str!("sql/drop_queue_index.sql");
 pub(super) const END_LEASES: &str = include_str!("sql/end_leases.sql");
 pub(super) const EXPIRED_JOBS: &str = include_str!("sql/expired_jobs.sql");
+pub(super) const EXPORT_JOBS: &str = include_str!("sql/export_jobs.sql");
+pub(super) const EXPORT_PAUSED_QUEUES: &str = include_str!("sql/export_paused_queues.sql");
+pub(super) const EXPORT_TOMBSTONES: &str = include_str!("sql/export_tombstones.sql");
 pub(super) const FIND_HELD: &str = include_str!("sql/find_held.sql");
 pub(super) const FIND_JOB: &str = include_str!("sql/find_job.sql");
 pub(super) const FIND_KEY: &str = include_str!("sql/find_key.sql");

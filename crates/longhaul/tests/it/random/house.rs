@@ -15,7 +15,8 @@ const ROUNDS_TO_END: usize = 60;
 
 impl World {
     pub(crate) async fn sweep(&mut self) -> Checked {
-        let limit = self.random.random_range(1..20);
+        let few = self.random.random_range(1..20);
+        let limit = if self.house.sweeps_all() { 1_000 } else { few };
         let answer = self.store().sweep(limit).await;
         let told = answer.as_ref().map(|jobs| jobs.iter().map(|job| job.id).collect::<Vec<_>>());
         self.log(&format!("sweep: {told:?}"));

@@ -10,6 +10,11 @@ FROM (
     WHERE tenant_id = $1::text
     GROUP BY queue
     UNION ALL
+    SELECT queue, false, count(*), 0, min(run_at) FILTER (WHERE run_at <= $2::bigint)
+    FROM longhaul.arrivals
+    WHERE tenant_id = $1::text
+    GROUP BY queue
+    UNION ALL
     SELECT queue, false, 0, count(*), NULL
     FROM longhaul.leases
     WHERE tenant_id = $1::text

@@ -1,0 +1,94 @@
+//! What a crowd in line costs: claims beside it, and another tenant's wait.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use longhaul::job::{Json, Name, Outcome, TenantId};
+use longhaul::store::{Claim, KindRoom, Settlement};
+use longhaul::{Ctx, JobError, Kind};
+use tokio::sync::mpsc;
+
+use super::Report;
+use super::engine::{Bench, LATENCY_EVERY, Load, load};
+use super::measure::Watch;
+
+/// What one claim takes.
+const CLAIMED: usize = 32;
+const LEASE: Duration = Duration::from_mins(1);
+/// Whose jobs nobody is in a hurry for.
+const CROWD: &str = "crowd";
+
+impl Bench<'_> {
+    /// Claims and settles `jobs` of the crowd, and times the claims.
+    pub(super) async fn claim(&self) -> anyhow::Result<Report> {
+        let submitter = self.submitter().await?;
+        self.submit_all(&submitter, self.plan.pending + self.plan.jobs, None).await?;
+        submitter.stop().await;
+        let watch = Watch::new(self.plan, "claim", self.plan.jobs);
+        let kind = KindRoom { kind: Name::new("noop")?, room: CLAIMED, code_version: None };
+        let want = Claim {
+            replica: "bench".to_owned(),
+            limit: CLAIMED,
+            lease: LEASE,
+            kinds: vec![kind],
+            limits: Arc::default(),
+        };
+        let (mut left, timer) = (self.plan.jobs, Instant::now());
+        while left > 0 {
+            let claiming = Instant::now();
+            let leases = self.store.claim(&want).await?.leases;
+            watch.took(claiming.elapsed(), leases.len());
+            anyhow::ensure!(!leases.is_empty(), "nothing is due");
+            left = left.saturating_sub(leases.len());
+            let settle = |lease: &longhaul::store::Lease| Settlement {
+                lease: lease.to_ref(),
+                outcome: Outcome::Completed(Json::null()),
+                phases: Vec::new(),
+                progress: None,
+            };
+            for settled in self.store.settle(leases.iter().map(settle).collect()).await {
+                settled?;
+            }
+        }
+        watch.done();
+        Ok(Report::new(self.plan, timer.elapsed(), &watch))
+    }
+
+    /// Times the pickup of jobs of the default tenant beside another tenant's crowd.
+    pub(super) async fn fair(&self) -> anyhow::Result<Report> {
+        let crowd = TenantId::new(CROWD)?;
+        let submitter = self.submitter().await?;
+        self.submit_all(&submitter.for_tenant(crowd.clone()), self.plan.pending, None).await?;
+        let (picked_up, mut pickups) = mpsc::unbounded_channel();
+        let began = self.began;
+        let engine = self
+            .worker(Kind::new("noop", move |ctx: Ctx, load: Load| {
+                let waited =
+                    began.elapsed().saturating_sub(Duration::from_nanos(load.submitted_ns));
+                if ctx.job().tenant.as_str() != CROWD {
+                    picked_up.send(waited).ok();
+                }
+                async {
+                    // Long enough that the workers are always busy and the crowd does not run out.
+                    tokio::time::sleep(LATENCY_EVERY).await;
+                    Ok::<_, JobError>(())
+                }
+            }))
+            .await?;
+        let watch = Watch::new(self.plan, "fair", self.plan.jobs);
+        let filler = self.filler();
+        let mut timer = tokio::time::interval(LATENCY_EVERY);
+        let start = Instant::now();
+        for _ in 0..self.plan.jobs {
+            timer.tick().await;
+            engine.submit("noop", &load(began, &filler)).await?;
+            watch.took(pickups.recv().await.context("the workers stopped")?, 1);
+        }
+        watch.done();
+        let took = start.elapsed();
+        submitter.stop().await;
+        engine.stop().await;
+        Ok(Report::new(self.plan, took, &watch))
+    }
+}

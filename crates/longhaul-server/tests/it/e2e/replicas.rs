@@ -1,0 +1,181 @@
+//! Workers that die, sleep and leave, while another one and the API stay.
+
+use longhaul_client::wire::Status;
+use rustix::process::Signal;
+
+use super::fleet::{Fleet, SHORT_LEASES, completed};
+use super::home::Server;
+use super::submit::{end, until};
+use super::watch::{Watch, legal_history, saw_all};
+
+/// Two workers by name.
+struct Pair(Vec<(String, Server)>);
+
+impl Pair {
+    async fn start(fleet: &Fleet) -> Self {
+        let mut workers = Vec::new();
+        for name in ["worker-1", "worker-2"] {
+            workers.push((name.to_owned(), fleet.worker(name).await));
+        }
+        Self(workers)
+    }
+
+    /// Takes the worker of this name out; the other one stays.
+    fn take(&mut self, name: &str) -> Server {
+        let at = self.0.iter().position(|(known, _)| known == name).unwrap();
+        self.0.remove(at).1
+    }
+
+    fn left(&self) -> &str {
+        &self.0[0].0
+    }
+}
+
+#[tokio::test]
+async fn job_of_a_killed_worker_is_finished_by_the_other_and_no_finished_step_runs_again() {
+    let fleet = Fleet::new(SHORT_LEASES).await;
+    let _api = fleet.api().await;
+    let mut workers = Pair::start(&fleet).await;
+    let job = fleet.submit(10, "150ms").await;
+    let id = &job.job_id;
+    let mut watch = Watch::new(&fleet.home, id, Some(0));
+    let mut seen = Vec::new();
+    while seen.last().is_none_or(|job: &longhaul_client::wire::Job| {
+        job.progress.as_ref().is_none_or(|progress| progress.done < 3)
+    }) {
+        seen.push(watch.next().await.unwrap());
+    }
+    let killed = fleet.runner(id).await;
+    workers.take(&killed).kill9().await;
+
+    seen.extend(watch.rest().await);
+    let history = legal_history(&fleet.home, id).await;
+    saw_all(&seen, &history);
+    let last = seen.last().unwrap();
+    assert!(completed(last), "{last:?}");
+    assert_eq!(last.attempt, 2);
+    assert_eq!(fleet.runner(id).await, workers.left());
+    fleet.no_step_ran_twice(id, 10).await;
+    let steps = fleet.client().steps(id).await.unwrap();
+    assert!(steps.iter().filter(|step| step.attempt == 1).count() >= 3, "{steps:?}");
+}
+
+#[tokio::test]
+async fn worker_paused_past_its_lease_writes_nothing_any_more() {
+    let fleet = Fleet::new(SHORT_LEASES).await;
+    let _api = fleet.api().await;
+    let mut workers = Pair::start(&fleet).await;
+    let job = fleet.submit(8, "200ms").await;
+    let id = &job.job_id;
+    until(&fleet.client(), id, |job| job.progress.is_some()).await;
+    let paused_name = fleet.runner(id).await;
+    let paused = workers.take(&paused_name);
+    paused.signal(Signal::STOP);
+    until(&fleet.client(), id, |job| job.status == Status::Running && job.attempt == 2).await;
+    assert_eq!(fleet.runner(id).await, workers.left());
+    // It wakes in the middle of a step that another one runs by now, and goes on where it was.
+    paused.signal(Signal::CONT);
+    let ended = end(&fleet.client(), id).await;
+    assert!(completed(&ended), "{ended:?}");
+    assert_eq!(ended.attempt, 2);
+
+    // Once it has done something else, whatever it still had to say of the first job was said.
+    drop(workers);
+    let other = fleet.submit(1, "0ms").await;
+    let other = end(&fleet.client(), &other.job_id).await;
+    assert!(completed(&other));
+    assert_eq!(fleet.runner(&other.job_id).await, paused_name);
+
+    let history = legal_history(&fleet.home, id).await;
+    assert_eq!(history.last().unwrap().version, ended.version, "{history:?}");
+    let attempts = fleet.client().attempts(id).await.unwrap();
+    let told: Vec<_> = attempts.iter().map(|one| (one.attempt, one.status)).collect();
+    assert_eq!(told, [(1, Some(Status::Pending)), (2, Some(Status::Completed))], "{attempts:?}");
+    fleet.no_step_ran_twice(id, 8).await;
+}
+
+#[tokio::test]
+async fn job_of_a_worker_that_is_stopped_goes_on_elsewhere_without_an_attempt_charged() {
+    // The default lease: nobody has to wait for it to run out.
+    let fleet = Fleet::new("[worker]\nstop_grace = \"100ms\"\n").await;
+    let _api = fleet.api().await;
+    let mut workers = Pair::start(&fleet).await;
+    let job = fleet.submit(4, "500ms").await;
+    let id = &job.job_id;
+    until(&fleet.client(), id, |job| job.progress.is_some()).await;
+    let stopped = fleet.runner(id).await;
+    let exited = workers.take(&stopped).sigterm().await;
+    assert_eq!(exited.status.code(), Some(0), "{exited:?}");
+
+    let ended = end(&fleet.client(), id).await;
+    assert!(completed(&ended), "{ended:?}");
+    assert_eq!(ended.attempt, 1);
+    let attempts = fleet.client().attempts(id).await.unwrap();
+    let told: Vec<_> = attempts.iter().map(|one| (one.attempt, one.status)).collect();
+    assert_eq!(told, [(1, Some(Status::Pending)), (1, Some(Status::Completed))]);
+    assert_eq!(fleet.runner(id).await, workers.left());
+    fleet.no_step_ran_twice(id, 4).await;
+    legal_history(&fleet.home, id).await;
+}
+
+#[tokio::test]
+async fn api_shows_all_three_and_workers_listen_nowhere() {
+    let fleet = Fleet::new("").await;
+    let api = fleet.api().await;
+    let workers = Pair::start(&fleet).await;
+    let mut replicas = fleet.client().replicas().await.unwrap();
+    replicas.retain(|replica| replica.alive);
+    let told: Vec<_> =
+        replicas.iter().map(|replica| (replica.name.as_str(), replica.role.as_str())).collect();
+    assert_eq!(told, [("api", "api"), ("worker-1", "worker"), ("worker-2", "worker")]);
+    assert_eq!(listening(&api), 1);
+    for (name, worker) in &workers.0 {
+        assert_eq!(listening(worker), 0, "{name}");
+    }
+}
+
+/// How many sockets a process listens on.
+fn listening(server: &Server) -> usize {
+    let pid = server.pid().as_raw_nonzero();
+    let table = ["tcp", "tcp6"].map(|table| {
+        std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default()
+    });
+    // The fourth field is the state, where 0A is to listen; the tenth is the socket.
+    let listening: Vec<String> = table
+        .iter()
+        .flat_map(|table| table.lines())
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|fields| fields.get(3) == Some(&"0A"))
+        .map(|fields| format!("socket:[{}]", fields[9]))
+        .collect();
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let open = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    open.filter(|socket| listening.iter().any(|known| socket.as_os_str() == known.as_str())).count()
+}
+
+#[tokio::test]
+async fn jobs_are_finished_while_workers_are_killed_and_started_again() {
+    let fleet = Fleet::new(SHORT_LEASES).await;
+    let _api = fleet.api().await;
+    let mut workers = Pair::start(&fleet).await;
+    let mut ids = Vec::new();
+    for _ in 0..6 {
+        ids.push(fleet.submit(5, "100ms").await.job_id);
+    }
+    for (round, id) in ids.iter().enumerate().take(3) {
+        let running = |job: &longhaul_client::wire::Job| {
+            job.status == Status::Running || job.status.is_terminal()
+        };
+        until(&fleet.client(), id, running).await;
+        let (_, killed) = workers.0.remove(0);
+        killed.kill9().await;
+        let name = format!("worker-{}", round + 3);
+        workers.0.push((name.clone(), fleet.worker(&name).await));
+    }
+    for id in &ids {
+        let ended = end(&fleet.client(), id).await;
+        assert!(completed(&ended), "{ended:?}");
+        fleet.no_step_ran_twice(id, 5).await;
+        legal_history(&fleet.home, id).await;
+    }
+}

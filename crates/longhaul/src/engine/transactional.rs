@@ -1,0 +1,48 @@
+//! Submitting inside a database transaction of the caller's own.
+
+use std::collections::HashSet;
+
+use tokio_postgres::GenericClient;
+
+use super::{Submission, SubmitError};
+use crate::job::JobId;
+use crate::store::postgres::{Refusal, submit_over};
+
+impl Submission {
+    /// Submits inside the caller's transaction: the job is there with its commit and gone with its
+    /// rollback, and so is all that the caller wrote beside it. Workers see it after the commit.
+    ///
+    /// The transaction must be on the Postgres database that the engine keeps its jobs in; its role
+    /// needs `USAGE` on the schema `longhaul` and `EXECUTE` on `longhaul.submit`. Any other language does
+    /// the same by calling that function. A known idempotency key returns the existing job's id. If
+    /// this errs, the transaction has failed, and only a rollback, or a rollback to a savepoint, is
+    /// left to it.
+    ///
+    /// ```no_run
+    /// # async fn example(
+    /// #     engine: longhaul::Engine, client: &mut longhaul::store::postgres::tokio_postgres::Client,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
+    /// let order = client.transaction().await?;
+    /// order.execute("INSERT INTO orders (id) VALUES ($1)", &[&4711_i64]).await?;
+    /// let job = engine.submit("invoice", &4711).key("invoice-4711").in_transaction(&order).await?;
+    /// order.commit().await?;
+    /// println!("order and job {job} are there, both or neither");
+    /// # Ok(()) }
+    /// ```
+    pub async fn in_transaction(
+        self,
+        transaction: &(impl GenericClient + Sync),
+    ) -> Result<JobId, SubmitError> {
+        let engine = self.engine();
+        let (job, place) = engine.admit(self.check().await?, &mut HashSet::new()).await?;
+        let submitted = submit_over(transaction, &job).await;
+        // Nobody knows yet whether it will be there: the place counts until the next count.
+        if let (Err(_), Some(place)) = (&submitted, place) {
+            place.give_back();
+        }
+        submitted.map_err(|refusal| match refusal {
+            Refusal::Invalid(message) => SubmitError::Invalid(message),
+            Refusal::Store(error) => SubmitError::Store(error),
+        })
+    }
+}

@@ -1,0 +1,2 @@
+-- How much there is to copy.
+SELECT count(*) FROM jobs

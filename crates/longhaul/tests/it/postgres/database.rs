@@ -1,0 +1,75 @@
+//! A database for one test.
+
+use longhaul::Clock;
+use longhaul::store::conformance::Bench;
+use longhaul::store::postgres::PostgresStore;
+use tokio::runtime::{Handle, Runtime};
+
+/// A database of its own in the cluster that `make` started, gone when this is dropped.
+pub(crate) struct TestDatabase {
+    admin: String,
+    name: String,
+}
+
+impl TestDatabase {
+    pub(crate) async fn create() -> Self {
+        let admin = std::env::var("LONGHAUL_TEST_POSTGRES").expect(
+            "LONGHAUL_TEST_POSTGRES should be the address of a private cluster: \
+             `make test-rust` starts one, or `scripts/postgres start DIR` prints its address",
+        );
+        Self::create_in(&admin).await
+    }
+
+    /// One in another cluster.
+    pub(crate) async fn create_in(admin: &str) -> Self {
+        let name = format!("test_{:016x}", rand::random::<u64>());
+        let database = Self { admin: admin.to_owned(), name };
+        database.administer(&format!("CREATE DATABASE {}", database.name)).await;
+        database
+    }
+
+    pub(crate) fn url(&self) -> String {
+        let (cluster, _) = self.admin.rsplit_once('/').unwrap();
+        format!("{cluster}/{}", self.name)
+    }
+
+    /// A connection beside the store's.
+    pub(crate) async fn connect(&self) -> tokio_postgres::Client {
+        connect(&self.url()).await
+    }
+
+    /// A statement of whoever runs the cluster.
+    pub(crate) async fn administer(&self, sql: &str) {
+        connect(&self.admin).await.batch_execute(sql).await.unwrap();
+    }
+}
+
+/// A connection that is nobody's but the test's.
+pub(crate) async fn connect(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        let drop_it = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
+        // On a thread of its own: the test's runtime may have none to spare.
+        let dropping = || Runtime::new().unwrap().block_on(self.administer(&drop_it));
+        std::thread::scope(|scope| scope.spawn(dropping).join()).unwrap();
+    }
+}
+
+/// A store on a database of its own.
+pub(crate) async fn bench() -> Bench {
+    let database = TestDatabase::create().await;
+    let (clock, url) = (Bench::clock(), database.url());
+    let store = PostgresStore::open(&url, clock.clone()).await.unwrap();
+    Bench::new(store, clock).keeping(database).reopened_by(move |clock| open_now(&url, clock))
+}
+
+/// Opens a store where nobody can wait.
+pub(crate) fn open_now(url: &str, clock: Clock) -> PostgresStore {
+    let opening = PostgresStore::open(url, clock);
+    tokio::task::block_in_place(|| Handle::current().block_on(opening)).unwrap()
+}

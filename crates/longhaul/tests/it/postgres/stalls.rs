@@ -1,0 +1,85 @@
+//! A database that does not answer, and one whose connections are all taken.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::job::TenantId;
+use longhaul::store::conformance::{Bench, LEASE, done};
+use longhaul::store::postgres::PostgresStore;
+use longhaul::store::{Renewal, StoreError};
+
+use super::database::TestDatabase;
+use super::proxy::Proxy;
+use super::wait::until;
+
+fn is_unavailable<T>(answer: &Result<T, StoreError>) -> bool {
+    matches!(answer, Err(StoreError::Unavailable(_)))
+}
+
+/// On one thread, where a paused clock jumps as soon as everybody only waits: patience runs out at once.
+#[tokio::test]
+async fn database_that_stalls_is_unavailable_and_then_as_if_nothing_was() {
+    let database = Arc::new(TestDatabase::create().await);
+    let proxy = Proxy::before(&database.url()).await;
+    let clock = Bench::clock();
+    let store = PostgresStore::open(&proxy.url(&database.url()), clock.clone()).await.unwrap();
+    let bench = Bench::new(store, clock).keeping(Arc::clone(&database));
+    let (lease, pending) = (bench.running().await, bench.pending().await);
+
+    proxy.stall();
+    tokio::time::pause();
+    let lost = bench.job();
+    assert!(is_unavailable(&bench.submit(lost.clone()).await));
+    assert!(is_unavailable(&bench.try_record(pending.id).await));
+    assert!(is_unavailable(&bench.store().claim(&bench.want(1)).await));
+    assert!(is_unavailable(&bench.store().renew(vec![lease.to_ref()], LEASE).await));
+    assert!(is_unavailable(&bench.step(&lease, 0, "extract", "1").await));
+    assert!(is_unavailable(&bench.settle(&lease, done()).await));
+    assert!(is_unavailable(&bench.store().replicas().await));
+    tokio::time::resume();
+    proxy.go_on();
+
+    assert_eq!(bench.record(pending.id).await.job.id, pending.id);
+    let renewed = bench.store().renew(vec![lease.to_ref()], LEASE).await.unwrap();
+    // What was asked for while nobody answered may have been done since.
+    if renewed == [(Renewal::Kept { cancel_requested: false })] {
+        bench.settle(&lease, done()).await.unwrap();
+    }
+    let again = bench.submit(lost.clone()).await.unwrap();
+    assert_eq!(again.record.job.id, lost.id);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_are_renewed_while_every_other_connection_waits() {
+    let database = Arc::new(TestDatabase::create().await);
+    let clock = Bench::clock();
+    let url = format!("{}?pool_max=2", database.url());
+    let store = PostgresStore::open(&url, clock.clone()).await.unwrap();
+    let bench = Arc::new(Bench::new(store, clock).keeping(Arc::clone(&database)));
+    let lease = bench.running().await;
+
+    let foreign = database.connect().await;
+    foreign.batch_execute("BEGIN; LOCK TABLE longhaul.jobs").await.unwrap();
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let (bench, id) = (Arc::clone(&bench), lease.job.id);
+            tokio::spawn(async move { bench.store().job(&TenantId::default(), id).await })
+        })
+        .collect();
+    let onlooker = database.connect().await;
+    until("two connections that wait for a lock", async || {
+        let sql = "SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let waiting: i64 = onlooker.query_one(sql, &[]).await.unwrap().get(0);
+        (waiting == 2).then_some(())
+    })
+    .await;
+
+    let renewed = bench.store().renew(vec![lease.to_ref()], Duration::from_mins(1)).await;
+    assert_eq!(renewed.unwrap(), [Renewal::Kept { cancel_requested: false }]);
+
+    foreign.batch_execute("COMMIT").await.unwrap();
+    for read in waiting {
+        assert_eq!(read.await.unwrap().unwrap().job.id, lease.job.id);
+    }
+}

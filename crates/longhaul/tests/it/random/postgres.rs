@@ -1,0 +1,99 @@
+//! The Postgres store, whose database outlives its processes.
+
+use std::sync::Arc;
+
+use longhaul::clock::Clock;
+use longhaul::store::Store;
+use longhaul::store::sqlite::SqliteStore;
+use tokio::runtime::Handle;
+
+use super::twins::Twins;
+use super::world::House;
+use super::{hold_promises, number};
+use crate::postgres::{ByTurns, TestDatabase, open_now};
+
+/// A few plans, or more with `PROPTEST_CASES`: each takes about a second.
+fn runs() -> u64 {
+    number("PROPTEST_CASES").map_or(4, |cases| (cases / 20).max(4))
+}
+
+/// A database and the processes that use it.
+struct InPostgres {
+    database: TestDatabase,
+    open: fn(&str, &Clock) -> Arc<dyn Store>,
+    /// Processes that were taken for dead and are not: they hold connections, and what they know is old.
+    left: Vec<Arc<dyn Store>>,
+}
+
+impl InPostgres {
+    fn new(open: fn(&str, &Clock) -> Arc<dyn Store>) -> Self {
+        let creating = TestDatabase::create();
+        let database = tokio::task::block_in_place(|| Handle::current().block_on(creating));
+        Self { database, open, left: Vec::new() }
+    }
+}
+
+impl House for InPostgres {
+    fn open(&mut self, clock: &Clock) -> Arc<dyn Store> {
+        (self.open)(&self.database.url(), clock)
+    }
+
+    fn restart(&mut self, store: Arc<dyn Store>, clock: &Clock, kill: bool) -> Arc<dyn Store> {
+        if kill {
+            self.left.push(store);
+        }
+        self.open(clock)
+    }
+
+    fn find_orphans(&mut self) -> Result<(), String> {
+        let looking = async {
+            let client = self.database.connect().await;
+            // Ids of deleted jobs are kept on purpose, and so is what belongs to no job.
+            for table in ["jobs", "line", "leases", "steps"] {
+                let count = format!("SELECT count(*) FROM longhaul.{table}");
+                let rows: i64 = client.query_one(&count, &[]).await.unwrap().get(0);
+                if rows > 0 {
+                    return Err(format!("{rows} rows are left in {table}"));
+                }
+            }
+            Ok(())
+        };
+        tokio::task::block_in_place(|| Handle::current().block_on(looking))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_holds_its_promises() {
+    let open = |url: &str, clock: &Clock| Arc::new(open_now(url, clock.clone())) as Arc<dyn Store>;
+    hold_promises(runs(), || Box::new(InPostgres::new(open))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_holds_its_promises_by_turns() {
+    let open = |url: &str, clock: &Clock| Arc::new(ByTurns::open_now(url, clock)) as Arc<dyn Store>;
+    hold_promises(runs(), || Box::new(InPostgres::new(open))).await;
+}
+
+/// What no job tells apart: the same plan, call by call, on both.
+struct InBoth(TestDatabase);
+
+impl House for InBoth {
+    fn open(&mut self, clock: &Clock) -> Arc<dyn Store> {
+        let sqlite = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
+        let postgres = Arc::new(open_now(&self.0.url(), clock.clone()));
+        Arc::new(Twins { one: sqlite, other: postgres })
+    }
+
+    fn sweeps_all(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_and_postgres_answer_the_same_to_the_same_plan() {
+    hold_promises(runs(), || {
+        let creating = TestDatabase::create();
+        Box::new(InBoth(tokio::task::block_in_place(|| Handle::current().block_on(creating))))
+    })
+    .await;
+}

@@ -1,0 +1,171 @@
+//! Two stores that are asked the same, and have to answer the same.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
+use longhaul::store::{
+    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef, NewJob, Page, PageRequest,
+    QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError, Submitted,
+};
+
+/// Two stores that go by one clock.
+pub(crate) struct Twins {
+    pub(crate) one: Arc<dyn Store>,
+    pub(crate) other: Arc<dyn Store>,
+}
+
+/// The answer, if both gave it.
+fn same<T: Debug>(call: &str, one: T, other: &T) -> T {
+    let (first, second) = (format!("{one:?}"), format!("{other:?}"));
+    assert_eq!(first, second, "the stores do not agree on {call}");
+    one
+}
+
+macro_rules! both {
+    ($self:ident, $call:ident($($given:expr),*)) => {{
+        let one = $self.one.$call($(Clone::clone(&$given)),*).await;
+        let other = $self.other.$call($($given),*).await;
+        same(stringify!($call), one, &other)
+    }};
+}
+
+#[async_trait]
+impl Store for Twins {
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+        both!(self, submit(jobs))
+    }
+
+    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+        let (mut one, mut other) = (self.one.claim(want).await?, self.other.claim(want).await?);
+        // A claim that took all that it may need not say what is next: whoever asked asks again.
+        if one.leases.len() >= want.limit {
+            (one.next_due_at, other.next_due_at) = (None, None);
+        }
+        Ok(same("claim", one, &other))
+    }
+
+    async fn report(&self, reports: Vec<Report>) -> Vec<Result<(), StoreError>> {
+        both!(self, report(reports))
+    }
+
+    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError> {
+        both!(self, checkpoint(checkpoint))
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+        both!(self, settle(settlements))
+    }
+
+    async fn renew(
+        &self,
+        leases: Vec<LeaseRef>,
+        duration: Duration,
+    ) -> Result<Vec<Renewal>, StoreError> {
+        both!(self, renew(leases, duration))
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+        let (mut one, mut other) = (self.one.sweep(limit).await?, self.other.sweep(limit).await?);
+        one.sort_by_key(|job| job.id);
+        other.sort_by_key(|job| job.id);
+        Ok(same("sweep", one, &other))
+    }
+
+    fn hints(&self) -> Option<Hints> {
+        self.other.hints()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.one.now()
+    }
+
+    async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError> {
+        both!(self, job(tenant, id))
+    }
+
+    async fn jobs(
+        &self,
+        tenant: &TenantId,
+        filter: &Filter,
+        page: &PageRequest,
+    ) -> Result<Page, StoreError> {
+        both!(self, jobs(tenant, filter, page))
+    }
+
+    async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
+        both!(self, job_by_key(tenant, key))
+    }
+
+    async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError> {
+        both!(self, input(tenant, id))
+    }
+
+    async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError> {
+        both!(self, steps(tenant, id))
+    }
+
+    async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
+        both!(self, cancel(tenant, id))
+    }
+
+    async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
+        both!(self, resume(tenant, id))
+    }
+
+    async fn fork(
+        &self,
+        tenant: &TenantId,
+        id: JobId,
+        new_id: JobId,
+        from_step: Option<&str>,
+    ) -> Result<Job, StoreError> {
+        both!(self, fork(tenant, id, new_id, from_step))
+    }
+
+    async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
+        both!(self, purge(tenant, id))
+    }
+
+    async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
+        both!(self, queues(tenant))
+    }
+
+    async fn pause_queue(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        paused: bool,
+    ) -> Result<(), StoreError> {
+        both!(self, pause_queue(tenant, queue, paused))
+    }
+
+    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
+        both!(self, pending(tenant, up_to))
+    }
+
+    async fn glimpse(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
+        both!(self, glimpse(jobs))
+    }
+
+    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
+        both!(self, expire(limit))
+    }
+
+    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
+        both!(self, beat(beat))
+    }
+
+    async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
+        both!(self, replicas())
+    }
+
+    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
+        both!(self, leave(replica))
+    }
+}
