@@ -5,6 +5,7 @@ mod check;
 mod error;
 mod kinds;
 mod layers;
+mod queues;
 mod sources;
 mod units;
 mod value;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use longhaul::job::{Name, Retention};
+use longhaul::store::FlowLimit;
 
 use crate::listen::ConnLimits;
 use layers::Layers;
@@ -57,6 +59,8 @@ pub struct Config {
     pub http: Http,
     /// The declared kinds; `demo` is not among them.
     pub kinds: BTreeMap<Name, Kind>,
+    /// The queues that have limits.
+    pub queues: BTreeMap<Name, FlowLimit>,
 }
 
 /// Where jobs are kept.
@@ -187,6 +191,8 @@ pub struct Worker {
 pub struct Limits {
     /// What a job may take.
     pub job: longhaul::job::Limits,
+    /// What each tenant's jobs may do, over all replicas.
+    pub tenants: FlowLimit,
     /// Jobs in one batch.
     pub batch_jobs_max: usize,
     /// Bytes of a batch's body.
@@ -259,6 +265,9 @@ fn settings(layers: &Layers) -> Vec<Setting> {
     }
     for (name, entry) in &layers.kinds {
         list_settings(&format!("kinds.{name}"), entry, &mut settings);
+    }
+    for (name, entry) in &layers.queues {
+        list_settings(&format!("queues.{name}"), entry, &mut settings);
     }
     settings
 }

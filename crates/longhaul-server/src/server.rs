@@ -212,6 +212,7 @@ async fn engine(
         .cancel_grace(config.worker.cancel_grace + CANCEL_MARGIN)
         .retention(config.retention)
         .limits(config.limits.job)
+        .limit_tenants(config.limits.tenants)
         .concurrency(kinds::concurrency(config))
         .register(kinds::demo(config));
     for (name, kind) in &config.kinds {
@@ -219,6 +220,9 @@ async fn engine(
             .map_err(|source| StartError::Kind { kind: name.to_string(), source })
             .map_err(name::Start::Other)?;
         builder = builder.register(kind);
+    }
+    for (name, limit) in &config.queues {
+        builder = builder.limit_queue(name.clone(), *limit);
     }
     let builder = match store {
         Some(store) => builder.store(store),

@@ -29,7 +29,7 @@ pub use watcher::Watcher;
 
 use crate::clock::Clock;
 use crate::job::{IdSource, JobId, Limits, Name, Retention, TenantId};
-use crate::store::{Store, StoreError};
+use crate::store::{FlowLimits, Store, StoreError};
 use crate::worker::Workers;
 
 /// A running engine, bound to one tenant. Clones are cheap and share everything.
@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) role: String,
     pub(crate) kinds: HashMap<Name, Arc<Kind>>,
     pub(crate) limits: Limits,
+    /// What its claims are held to.
+    pub(crate) flow: Arc<FlowLimits>,
     pub(crate) retention: Retention,
     pub(crate) ids: IdSource,
     /// Tells the claim loop that there may be something to claim, or room for it.
@@ -87,6 +89,11 @@ impl Engine {
     /// The bounds that submissions are held to.
     pub fn limits(&self) -> &Limits {
         &self.shared.limits
+    }
+
+    /// The limits over all replicas that this process claims with.
+    pub fn flow_limits(&self) -> &FlowLimits {
+        &self.shared.flow
     }
 
     /// The kinds that this engine knows, by name.

@@ -3,6 +3,7 @@
 mod canonical;
 mod error;
 mod fingerprint;
+mod flow;
 mod id;
 mod json;
 mod limits;
@@ -15,6 +16,7 @@ mod timestamp;
 
 pub use error::JobError;
 pub use fingerprint::Fingerprint;
+pub use flow::{Bucket, Rate};
 pub use id::{IdSource, JobId};
 pub use json::{Json, JsonError};
 pub use limits::{LimitError, Limits, within};

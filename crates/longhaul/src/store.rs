@@ -13,6 +13,7 @@ mod entry;
 mod error;
 #[cfg(feature = "conformance")]
 pub mod faulty;
+mod flow;
 #[cfg(feature = "postgres")]
 pub(crate) mod parcel;
 #[cfg(feature = "postgres")]
@@ -24,6 +25,7 @@ mod types;
 use async_trait::async_trait;
 
 pub use error::StoreError;
+pub use flow::{FlowLimit, FlowLimits};
 pub use replica::{Beat, REPLICA_FORGOTTEN_AFTER, ReplicaState};
 pub use types::{
     Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, KindRoom, Lease, LeaseRef, NewJob, Page,
@@ -111,7 +113,8 @@ pub trait Store: Send + Sync {
     // --- for workers ---
 
     /// Claims up to `want.limit` due jobs, rotating over tenants, each for `want.lease`. Charges
-    /// each an attempt, unless its last one was given back, and raises its epoch.
+    /// each an attempt, unless its last one was given back, and raises its epoch. Takes no more than
+    /// `want.limits` allow, and passes over what they hold back.
     async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError>;
 
     /// Extends leases to `duration` from now.

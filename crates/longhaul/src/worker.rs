@@ -179,6 +179,7 @@ async fn claim_loop(runner: Arc<Runner>, attempts: TaskTracker) {
                 limit,
                 lease: runner.settings.lease,
                 kinds: free.kinds,
+                limits: Arc::clone(&shared.flow),
             };
             // Counted from before the claim was sent: the store's lease ends no earlier.
             let sent_at = shared.clock.now();

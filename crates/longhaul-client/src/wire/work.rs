@@ -21,6 +21,13 @@ pub struct Queue {
     /// When the job that has been due longest was due; null when none is.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub oldest_due_at: Option<Instant>,
+    /// Jobs of this queue that may run at once, over all tenants and replicas; null for no limit.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub running_max: Option<u32>,
+    /// How fast jobs of this queue may start, over all tenants and replicas: `100/1m` is a hundred a
+    /// minute; null for no limit.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub rate: Option<String>,
 }
 
 /// The tenant's queues that have unfinished jobs or are paused.

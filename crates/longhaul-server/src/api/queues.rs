@@ -4,6 +4,7 @@ use axum::Json;
 use longhaul::Engine;
 use longhaul::job::Name;
 use longhaul::store::QueueState;
+use longhaul_client::format_duration;
 use longhaul_client::wire::{Queue, QueueList};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -28,6 +29,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 )]
 async fn list_queues(caller: Caller) -> Result<Json<QueueList>, Problem> {
     let queues = caller.engine.queues().await?;
+    let shown = |queue| shown(&caller.engine, queue);
     Ok(Json(QueueList { queues: queues.iter().map(shown).collect() }))
 }
 
@@ -58,15 +60,18 @@ async fn queue(engine: &Engine, name: Name) -> Result<Json<Queue>, Problem> {
     let queues = engine.queues().await?;
     let found = queues.into_iter().find(|queue| queue.name == name);
     let empty = || QueueState { name, paused: false, pending: 0, running: 0, oldest_due_at: None };
-    Ok(Json(shown(&found.unwrap_or_else(empty))))
+    Ok(Json(shown(engine, &found.unwrap_or_else(empty))))
 }
 
-fn shown(queue: &QueueState) -> Queue {
+fn shown(engine: &Engine, queue: &QueueState) -> Queue {
+    let limit = engine.flow_limits().queue(&queue.name);
     Queue {
         name: queue.name.to_string(),
         paused: queue.paused,
         pending: queue.pending,
         running: queue.running,
         oldest_due_at: queue.oldest_due_at.map(answer::instant),
+        running_max: limit.running_max,
+        rate: limit.rate.map(|rate| format!("{}/{}", rate.jobs, format_duration(rate.per))),
     }
 }

@@ -1,5 +1,6 @@
 //! What a crowd in line costs: claims beside it, and another tenant's wait.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -26,8 +27,13 @@ impl Bench<'_> {
         submitter.stop().await;
         let watch = Watch::new(self.plan, "claim", self.plan.jobs);
         let kind = KindRoom { kind: Name::new("noop")?, room: CLAIMED, code_version: None };
-        let want =
-            Claim { replica: "bench".to_owned(), limit: CLAIMED, lease: LEASE, kinds: vec![kind] };
+        let want = Claim {
+            replica: "bench".to_owned(),
+            limit: CLAIMED,
+            lease: LEASE,
+            kinds: vec![kind],
+            limits: Arc::default(),
+        };
         let (mut left, timer) = (self.plan.jobs, Instant::now());
         while left > 0 {
             let claiming = Instant::now();

@@ -36,15 +36,19 @@ pub(crate) fn queues(queues: &[Queue], now: Timestamp, style: Style) -> String {
             Cell::new("open").fg(Color::Green)
         };
         let oldest = queue.oldest_due_at.as_ref().map(|at| age_of(now, at));
+        let max = queue.running_max.map_or_else(|| "any".to_owned(), |max| max.to_string());
         vec![
             Cell::new(printable(&queue.name)),
             state,
             number(queue.pending),
             number(queue.running),
+            Cell::new(max).set_alignment(CellAlignment::Right),
+            Cell::new(queue.rate.as_deref().map_or_else(|| "any".into(), printable))
+                .set_alignment(CellAlignment::Right),
             Cell::new(oldest.unwrap_or_default()).set_alignment(CellAlignment::Right),
         ]
     });
-    layout(&["QUEUE", "STATE", "PENDING", "RUNNING", "OLDEST DUE"], rows, style)
+    layout(&["QUEUE", "STATE", "PENDING", "RUNNING", "MAX", "RATE", "OLDEST DUE"], rows, style)
 }
 
 /// Kinds, one a row.
@@ -179,12 +183,14 @@ mod tests {
             pending: 120,
             running: 4,
             oldest_due_at: Some("2026-11-15T07:59:30.000Z".into()),
+            running_max: paused.then_some(10),
+            rate: paused.then(|| "100/1m".to_owned()),
         };
         let listed = [queue("default", false), queue("slow", true)];
         insta::assert_snapshot!(queues(&listed, now(), Style::PLAIN), @"
-        QUEUE    STATE   PENDING  RUNNING  OLDEST DUE
-        default  open        120        4         39s
-        slow     paused      120        4         39s
+        QUEUE    STATE   PENDING  RUNNING  MAX  RATE    OLDEST DUE
+        default  open        120        4  any     any         39s
+        slow     paused      120        4   10  100/1m         39s
         ");
     }
 

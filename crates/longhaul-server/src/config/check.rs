@@ -7,16 +7,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use longhaul::job::{Limits as JobLimits, Name, Retention};
+use longhaul::store::FlowLimit;
 
 use super::error::{ConfigError, Origin};
 use super::layers::Layers;
 use super::value::{Entry, Table};
 use super::{
-    Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role, Worker, kinds,
+    Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role, Worker, kinds, queues,
 };
 
 /// The least that a timeout may be.
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
+/// How many jobs at once a limit over all replicas may name.
+pub(super) const RUNNING_MAX: RangeInclusive<u32> = 1..=1_000_000;
 const DAY: Duration = Duration::from_hours(24);
 const MIB: u64 = 1 << 20;
 
@@ -67,7 +70,7 @@ impl Check {
 
 /// The whole configuration, or everything that is wrong with it.
 pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
-    let Layers { settings, kinds: tables, log_filter, errors } = layers;
+    let Layers { settings, kinds: tables, queues: queue_tables, log_filter, errors } = layers;
     let mut check = Check { settings, read: BTreeSet::new(), errors };
     let c = &mut check;
     // Every section gets its turn before the first `?`.
@@ -90,6 +93,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
     let (log, retention, lease) = (log(c, log_filter.as_ref()), retention(c), lease(c));
     let (worker, limits, http) = (worker(c), limits(c), http(c));
     let kinds = kinds::kinds(c, &tables, worker.map_or(1, |worker| worker.concurrency));
+    let queues = queues::queues(c, &queue_tables);
     let config = || {
         let ((), data) = (keys?, data?);
         Some(Config {
@@ -108,6 +112,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
             limits: limits?,
             http: http?,
             kinds,
+            queues,
         })
     };
     (config(), check)
@@ -246,6 +251,10 @@ fn limits(check: &mut Check) -> Option<Limits> {
     let step = check.size("limits.step_bytes_max", 1..=64 * MIB);
     let pending = check
         .read("limits.pending_per_tenant_max", |entry, key| entry.count(key, 1..=1_000_000_000));
+    let running = check.read("limits.running_per_tenant_max", |entry, key| {
+        entry.count(key, 0..=*RUNNING_MAX.end())
+    });
+    let rate = check.read("limits.rate_per_tenant", queues::opt_rate);
     let batch_jobs_max = check.count("limits.batch_jobs_max", 1..=10_000);
     let batch_bytes_max = check.size("limits.batch_bytes_max", 1..=1024 * MIB);
     let list_limit_max = check.count("limits.list_limit_max", 1..=10_000);
@@ -260,6 +269,7 @@ fn limits(check: &mut Check) -> Option<Limits> {
             pending_per_tenant_max: u64::from(pending?),
             ..JobLimits::default()
         },
+        tenants: FlowLimit { running_max: Some(running?).filter(|max| *max > 0), rate: rate? },
         batch_jobs_max: batch_jobs_max?,
         batch_bytes_max: batch_bytes_max?,
         list_limit_max: list_limit_max?,

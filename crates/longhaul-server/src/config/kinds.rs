@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use longhaul::job::{Limits, Name, Retry};
 
-use super::check::{Check, MOMENT};
+use super::check::{Check, MOMENT, RUNNING_MAX};
 use super::error::{ConfigError, hint, nearest};
 use super::value::{Entry, Table};
 
 /// Keys of a kind's table.
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 10] = [
     "command",
     "concurrency",
     "max_attempts",
@@ -18,6 +18,7 @@ const KEYS: [&str; 9] = [
     "retry_after",
     "retry_first",
     "retry_max",
+    "running_max",
     "steps",
     "timeout",
 ];
@@ -39,6 +40,8 @@ pub struct Kind {
     pub timeout: Option<Duration>,
     /// Jobs of this kind at once, in this process.
     pub concurrency: u32,
+    /// Jobs of this kind at once, over all replicas.
+    pub running_max: Option<u32>,
     /// Attempts and the waits between them.
     pub retry: Retry,
     /// What callers are told instead of the estimate.
@@ -100,6 +103,7 @@ impl Reader<'_> {
         });
         let timeout = self.read("timeout", |e, key| e.duration(key, MOMENT..=limits.timeout_max));
         let own_concurrency = self.read("concurrency", |e, key| e.count(key, 1..=10_000));
+        let running_max = self.read("running_max", |e, key| e.count(key, RUNNING_MAX));
         let attempts =
             self.read("max_attempts", |e, key| e.count(key, 1..=limits.max_attempts_max));
         let wait = Duration::ZERO..=limits.delay_max;
@@ -121,6 +125,7 @@ impl Reader<'_> {
             queue: queue.unwrap_or_else(Name::default_queue),
             timeout,
             concurrency: own_concurrency.unwrap_or(concurrency),
+            running_max,
             retry,
             retry_after,
         })

@@ -42,10 +42,11 @@ const NOT_BUILT: [&str; 7] = [
     "webhooks",
 ];
 
-/// All settings by dotted key, the kinds apart, and what was wrong on the way.
+/// All settings by dotted key, kinds and queues apart, and what was wrong on the way.
 pub(super) struct Layers {
     pub(super) settings: Table,
     pub(super) kinds: Table,
+    pub(super) queues: Table,
     pub(super) log_filter: Option<Entry>,
     pub(super) errors: Vec<ConfigError>,
 }
@@ -67,7 +68,7 @@ impl Layers {
             Err(errors) => (Table::new(), errors),
         };
         let settings = flatten(root).collect();
-        Self { settings, kinds: Table::new(), log_filter: None, errors }
+        Self { settings, kinds: Table::new(), queues: Table::new(), log_filter: None, errors }
     }
 
     fn add_file(&mut self, sources: &Sources) {
@@ -91,10 +92,11 @@ impl Layers {
     }
 
     fn add_document(&mut self, mut root: Table) {
-        if let Some(kinds) = root.remove("kinds") {
-            match kinds.table("kinds") {
-                Ok(kinds) => self.kinds.clone_from(kinds),
-                Err(error) => self.errors.push(error),
+        for (section, tables) in [("kinds", &mut self.kinds), ("queues", &mut self.queues)] {
+            match root.remove(section).map(|entry| entry.table(section).cloned()) {
+                Some(Ok(given)) => *tables = given,
+                Some(Err(error)) => self.errors.push(error),
+                None => {}
             }
         }
         // A wrong section is one mistake, however many keys it has.
@@ -189,7 +191,8 @@ impl Layers {
         }
         let sections =
             self.settings.keys().filter_map(|key| key.split_once('.')).map(|(name, _)| name);
-        let known = self.settings.keys().map(String::as_str).chain(sections).chain(["kinds"]);
+        let known =
+            self.settings.keys().map(String::as_str).chain(sections).chain(["kinds", "queues"]);
         // The right key in the wrong section is as common as a slip.
         let elsewhere = || {
             let last = given.rsplit('.').next()?;

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use longhaul::job::{Limits as JobLimits, Retry};
+use longhaul::job::{Limits as JobLimits, Rate, Retry};
 
 use super::*;
 
@@ -68,6 +68,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
         worker: Worker { concurrency: 4, stop_grace: 20 * SECOND, cancel_grace: 5 * SECOND },
         limits: Limits {
             job: JobLimits::default(),
+            tenants: FlowLimit::default(),
             batch_jobs_max: 1000,
             batch_bytes_max: 32 << 20,
             list_limit_max: 1000,
@@ -82,6 +83,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
             connections_max: 16_384,
         },
         kinds: BTreeMap::new(),
+        queues: BTreeMap::new(),
     };
     assert_eq!(Given::nothing().config(), expected);
 }
@@ -280,6 +282,35 @@ fn kinds_of_the_contract_are_read() {
     assert_eq!(pipeline.run, Run::Steps(vec![step("extract"), step("index")]));
     assert_eq!((pipeline.concurrency, pipeline.retry), (4, Retry::JOB));
     assert_eq!(pipeline.queue, Name::default_queue());
+}
+
+#[test]
+fn limits_over_all_replicas_are_read() {
+    let config = Given::file(
+        "[limits]\nrunning_per_tenant_max = 7\nrate_per_tenant = '5/1s'\n\
+         [kinds.resize]\ncommand = ['x']\nrunning_max = 3\n\
+         [queues.mail]\nrunning_max = 10\nrate = '100/1m30s'\n[queues.free]\n",
+    )
+    .config();
+    let tenants = FlowLimit::running(7).and_rate(Rate::new(5, SECOND));
+    assert_eq!(config.limits.tenants, tenants);
+    assert_eq!(config.kinds[&Name::new("resize").unwrap()].running_max, Some(3));
+    let mail = FlowLimit::running(10).and_rate(Rate::new(100, 90 * SECOND));
+    assert_eq!(config.queues[&Name::new("mail").unwrap()], mail);
+    assert!(config.queues[&Name::new("free").unwrap()].is_none());
+}
+
+#[test]
+fn mistakes_in_limits_are_told_at_once() {
+    let given = Given::file(
+        "[limits]\nrate_per_tenant = '100'\nrunning_per_tenant_max = -1\n\
+         [kinds.resize]\ncommand = ['x']\nrunning_max = 0\n\
+         [queues.'no name']\nrunning_max = 1\n\
+         [queues.mail]\nrunning_max = 'many'\nrate = '0/1m'\n\
+         [queues.slip]\nruning_max = 1\nrate = '5/0s'\n\
+         [queues]\nflat = 3\n",
+    );
+    insta::assert_snapshot!(given.errors());
 }
 
 #[test]

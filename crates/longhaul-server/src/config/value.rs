@@ -7,11 +7,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use longhaul::job::Rate;
 use longhaul_client::{format_duration, parse_duration};
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Origin};
 use super::units::{format_bytes, parse_bytes};
+
+/// The time that a rate may be about.
+const RATE_PER: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_hours(24 * 366);
 
 /// A table's entries by name.
 pub(super) type Table = BTreeMap<String, Entry>;
@@ -162,6 +167,18 @@ impl Entry {
                 key,
                 format!("a duration from {start} to {end}, such as \"15s\" or \"1h30m\""),
             )
+        })
+    }
+
+    /// So many jobs in so much time, as in `100/1m`.
+    pub(super) fn rate(&self, key: &str) -> Result<Rate, ConfigError> {
+        let read = |text: &str| {
+            let (jobs, per) = text.split_once('/')?;
+            let (jobs, per) = (jobs.parse().ok()?, parse_duration(per).ok()?);
+            Some(Rate { jobs, per }).filter(|rate| rate.jobs > 0 && RATE_PER.contains(&rate.per))
+        };
+        self.text(key).ok().and_then(read).ok_or_else(|| {
+            self.wrong(key, "so many jobs in so much time, such as \"100/1m\" or \"1/500ms\"")
         })
     }
 

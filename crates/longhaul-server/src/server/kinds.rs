@@ -37,6 +37,9 @@ pub(super) fn declared(
     };
     let mut built =
         built.queue(kind.queue.clone()).concurrency(kind.concurrency as usize).retry(kind.retry);
+    if let Some(jobs) = kind.running_max {
+        built = built.running_max(jobs);
+    }
     if let Some(timeout) = kind.timeout {
         built = built.timeout(timeout);
     }

@@ -8,12 +8,18 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
-use longhaul::job::Json;
+use longhaul::job::{Json, Name, Rate};
+use longhaul::store::FlowLimit;
 use longhaul::{Clock, Ctx, Engine, JobError, Kind, Retry, Timestamp};
 use longhaul_server::api::{AppState, router};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
+
+/// The limits of the queue `mail`, more than any test needs.
+fn mail() -> FlowLimit {
+    FlowLimit::running(10).and_rate(Rate::new(100, Duration::from_mins(1)))
+}
 
 /// A running server.
 pub(crate) struct Server {
@@ -34,6 +40,7 @@ impl Server {
         let (gate, runs) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let engine = Engine::builder()
             .replica("test")
+            .limit_queue(Name::new("mail").unwrap(), mail())
             .register(echo(Arc::clone(&runs)))
             .register(gated(Arc::clone(&gate), Arc::clone(&runs)))
             .register(Kind::new("steps", steps).retry(Retry::times(1)))

@@ -16,9 +16,9 @@ use super::elsewhere::Elsewhere;
 use super::{Engine, Kind, Shared, hub::Hub, pace::Pace};
 use crate::clock::Clock;
 use crate::ctx::Ctx;
-use crate::job::{IdSource, JobError, Limits, NameError, Retention, TenantId};
+use crate::job::{IdSource, JobError, Limits, Name, NameError, Retention, TenantId};
 use crate::store::sqlite::{OpenError, SqliteStore};
-use crate::store::{ReplicaState, Store};
+use crate::store::{FlowLimit, FlowLimits, ReplicaState, Store};
 use crate::worker::{WorkerSettings, Workers, beats};
 
 /// Describes an engine. Everything has a default; without a store it keeps its jobs in memory.
@@ -43,6 +43,7 @@ pub struct EngineBuilder {
     role: String,
     tenant: TenantId,
     limits: Limits,
+    flow: FlowLimits,
     retention: Retention,
     kinds: Vec<Kind>,
     settings: WorkerSettings,
@@ -109,6 +110,7 @@ impl Default for EngineBuilder {
             role: "all".to_owned(),
             tenant: TenantId::default(),
             limits: Limits::default(),
+            flow: FlowLimits::default(),
             retention: Retention::default(),
             kinds: Vec::new(),
             settings: WorkerSettings::default(),
@@ -225,6 +227,21 @@ impl EngineBuilder {
         self
     }
 
+    /// Limits what a queue may do, over all tenants and all processes that share a store, each of
+    /// which has to say so. Jobs that are held back wait in line; other queues' go on.
+    pub fn limit_queue(mut self, queue: Name, limit: FlowLimit) -> Self {
+        self.flow.queues.retain(|(name, _)| *name != queue);
+        self.flow.queues.push((queue, limit));
+        self
+    }
+
+    /// Limits what each tenant may do, over all processes that share a store, each of which has to
+    /// say so. One tenant's limit holds no other back. For kinds see [`Kind::running_max`].
+    pub fn limit_tenants(mut self, limit: FlowLimit) -> Self {
+        self.flow.tenants = limit;
+        self
+    }
+
     /// Where the time comes from. A given store brings its own clock: hand both the same one.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -234,8 +251,10 @@ impl EngineBuilder {
     /// Opens the store and starts working. Must be called inside a tokio runtime.
     pub async fn start(self) -> Result<Engine, BuildError> {
         let mut kinds = HashMap::new();
+        let mut flow = self.flow;
         for kind in self.kinds {
             let name = kind.checked_name()?;
+            flow.kinds.extend(kind.running_max.map(|jobs| (name.clone(), jobs)));
             if kinds.insert(name.clone(), Arc::new(kind)).is_some() {
                 return Err(BuildError::KindTwice(name.to_string()));
             }
@@ -267,6 +286,7 @@ impl EngineBuilder {
             role: self.role,
             kinds,
             limits: self.limits,
+            flow: Arc::new(flow),
             retention: self.retention,
             ids: IdSource::default(),
             wake: Notify::new(),

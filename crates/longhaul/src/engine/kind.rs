@@ -35,6 +35,7 @@ pub struct Kind {
     handler: Option<Handler>,
     pub(crate) queue: Option<Name>,
     pub(crate) concurrency: Option<usize>,
+    pub(crate) running_max: Option<u32>,
     pub(crate) timeout: Duration,
     pub(crate) retry: Retry,
     pub(crate) code_version: Option<String>,
@@ -77,6 +78,7 @@ impl Kind {
             handler,
             queue: None,
             concurrency: None,
+            running_max: None,
             timeout: TIMEOUT,
             retry: Retry::JOB,
             code_version: None,
@@ -96,6 +98,13 @@ impl Kind {
     #[must_use]
     pub fn concurrency(mut self, jobs: usize) -> Self {
         self.concurrency = Some(jobs);
+        self
+    }
+
+    /// At most so many at once over all processes that share a store, each of which has to say so.
+    #[must_use]
+    pub fn running_max(mut self, jobs: u32) -> Self {
+        self.running_max = Some(jobs);
         self
     }
 

@@ -21,6 +21,7 @@ mod bench;
 pub mod claiming;
 pub mod control;
 pub mod durability;
+pub mod flow;
 pub mod history;
 pub mod leasing;
 pub mod listing;
@@ -191,6 +192,30 @@ macro_rules! store_conformance {
                 pending_jobs_are_counted_for_one_tenant_only,
                 pending_jobs_are_counted_no_further_than_asked,
             }
+            flow {
+                queue_limit_counts_all_tenants,
+                kind_limit_counts_all_queues,
+                tenant_limit_is_each_tenants_own,
+                every_limit_that_is_about_a_job_holds,
+                replicas_at_once_never_exceed_a_limit,
+                limit_frees_up_however_an_attempt_ends,
+                end_that_is_told_twice_gives_back_once,
+                limited_queue_does_not_hold_back_others_behind_it,
+                limited_tenant_does_not_hold_back_other_tenants,
+                limited_kind_does_not_hold_back_other_kinds,
+                room_that_a_limit_leaves_is_filled_by_others,
+                rate_is_respected_and_refills_with_time,
+                burst_is_bounded_by_the_rate,
+                rate_of_tenants_is_each_tenants_own,
+                replicas_at_once_share_a_rate,
+                claim_tells_when_a_rate_lets_the_next_job_start,
+                jobs_that_began_without_a_limit_are_not_counted,
+                lowered_limit_counts_what_runs,
+                lifted_limit_leaves_the_counts_right,
+                limit_of_zero_lets_nothing_start,
+                counts_survive_reopening,
+                job_that_is_tried_again_is_counted_once,
+            }
             retention {
                 finished_job_is_kept_for_its_own_retention,
                 job_cancelled_in_line_is_kept_too,
@@ -258,6 +283,7 @@ mod tests {
             include_str!("conformance/claiming.rs"),
             include_str!("conformance/control.rs"),
             include_str!("conformance/durability.rs"),
+            include_str!("conformance/flow.rs"),
             include_str!("conformance/history.rs"),
             include_str!("conformance/leasing.rs"),
             include_str!("conformance/listing.rs"),

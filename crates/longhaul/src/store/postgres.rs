@@ -13,6 +13,7 @@ mod control;
 mod database;
 mod error;
 mod find;
+mod flow;
 mod held;
 mod import;
 mod lanes;
@@ -33,6 +34,7 @@ mod time;
 mod url;
 mod work;
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -84,6 +86,8 @@ struct Inner {
     held: HeldRows,
     /// The tenant that was served last. Only a hint for fairness: nothing is lost with it.
     last_served: Mutex<String>,
+    /// Tenants that limits held back when last looked at. Only a hint: claims look again.
+    held_back: Mutex<HashSet<TenantId>>,
     /// How many lanes the last claim found something in.
     lanes_seen: AtomicUsize,
     care: tokio::sync::Mutex<Care>,
@@ -132,6 +136,7 @@ impl PostgresStore {
             notify: Notifier::new(),
             held: HeldRows::default(),
             last_served: Mutex::default(),
+            held_back: Mutex::default(),
             lanes_seen: AtomicUsize::new(1),
             care: tokio::sync::Mutex::default(),
             arrivals_seen_at: AtomicI64::new(0),

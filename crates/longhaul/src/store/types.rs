@@ -1,10 +1,12 @@
 //! What goes into a store and what comes out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::flow::FlowLimits;
 use crate::job::{
     Fingerprint, Job, JobId, Json, Name, Outcome, Progress, Record, Retention, Status, Step,
     TenantId, Timestamp,
@@ -153,6 +155,8 @@ pub struct Claim {
     pub lease: Duration,
     /// Which kinds, and how many of each at most.
     pub kinds: Vec<KindRoom>,
+    /// What this claim is held to, over all replicas.
+    pub limits: Arc<FlowLimits>,
 }
 
 /// Room for jobs of one kind.
@@ -171,7 +175,7 @@ pub struct KindRoom {
 pub struct Claimed {
     /// What the replica now holds, in the order in which it was picked.
     pub leases: Vec<Lease>,
-    /// When the next job that is not due yet will be.
+    /// When the next job that is not due yet will be, or the next that a rate held back may start.
     pub next_due_at: Option<Timestamp>,
 }
 

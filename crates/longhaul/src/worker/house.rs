@@ -7,7 +7,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::engine::Shared;
-use crate::job::Status;
 use crate::store::StoreError;
 
 /// How many jobs one look handles; the next look follows at once while there are as many.
@@ -45,7 +44,8 @@ async fn sweep_loop(shared: Arc<Shared>, every: Duration) {
                     );
                     shared.hub.changed(&job.tenant, job.id, job.status, Some(job.version));
                 }
-                if jobs.iter().any(|job| job.status == Status::Pending) {
+                // They are in line again, or make room for others where a limit counted them.
+                if !jobs.is_empty() {
                     shared.wake.notify_one();
                 }
                 jobs.len() == BATCH

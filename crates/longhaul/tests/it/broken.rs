@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use longhaul::clock::Clock;
 use longhaul::job::{Job, JobId, Json, Name, Outcome, Record, Status, Step, TenantId, Timestamp};
 use longhaul::store::{
-    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef, NewJob, Page, PageRequest,
-    QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError, Submitted,
+    Beat, Checkpoint, Claim, Claimed, Filter, FlowLimits, Glimpse, Hints, LeaseRef, NewJob, Page,
+    PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError,
+    Submitted,
 };
 
 use crate::random::InMemory;
@@ -37,6 +38,9 @@ enum Bug {
     ClaimForgotten,
     StaleGlimpse,
     GlimpseIgnoresTenant,
+    LimitIgnored,
+    RoomGivenBackTwice,
+    RoomNeverGivenBack,
 }
 
 struct Broken {
@@ -55,6 +59,7 @@ struct Notes {
     tenants: HashMap<JobId, TenantId>,
     outputs: HashMap<(JobId, String), Json>,
     read: HashMap<JobId, Record>,
+    settled: u32,
 }
 
 impl Broken {
@@ -81,6 +86,23 @@ impl Broken {
             Some(epoch) if bugs.contains(&self.bug) => LeaseRef { epoch: *epoch, ..lease },
             Some(_) | None => lease,
         }
+    }
+
+    /// The limits as a store would see them that counts wrong what has ended.
+    fn miscounted(&self, limits: &FlowLimits) -> FlowLimits {
+        let ended = self.notes.lock().unwrap().settled / 10;
+        let mut seen = limits.clone();
+        let tenants = &mut seen.tenants.running_max;
+        if self.is(Bug::LimitIgnored) {
+            return FlowLimits::default();
+        }
+        if self.is(Bug::RoomGivenBackTwice) {
+            *tenants = tenants.map(|max| max + ended);
+        }
+        if self.is(Bug::RoomNeverGivenBack) {
+            *tenants = tenants.map(|max| max.saturating_sub(ended));
+        }
+        seen
     }
 
     fn overwritten(&self, id: JobId, mut steps: Vec<Step>) -> Vec<Step> {
@@ -210,7 +232,8 @@ impl Store for Broken {
     }
 
     async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
-        let mut claimed = self.inner.claim(want).await?;
+        let limits = Arc::new(self.miscounted(&want.limits));
+        let mut claimed = self.inner.claim(&Claim { limits, ..want.clone() }).await?;
         for lease in &mut claimed.leases {
             lease.steps = self.overwritten(lease.job.id, std::mem::take(&mut lease.steps));
             self.notes.lock().unwrap().epochs.insert(lease.job.id, lease.epoch);
@@ -269,6 +292,7 @@ impl Store for Broken {
         let answers = self.inner.settle(settlements).await;
         for ((tenant, id), answer) in ended.iter().zip(&answers) {
             let status = answer.as_ref().map(|settled| settled.status);
+            self.notes.lock().unwrap().settled += u32::from(status.is_ok());
             if self.is(Bug::CancelledGoesBackInLine) && status == Ok(Status::Cancelled) {
                 self.inner.resume(tenant, *id).await.ok();
             }
@@ -343,6 +367,9 @@ caught! {
     forgetting_a_claim_is_caught: ClaimForgotten as "[19]";
     glimpsing_an_old_version_is_caught: StaleGlimpse as "[6]";
     glimpsing_another_tenants_job_is_caught: GlimpseIgnoresTenant as "[11]";
+    ignoring_a_limit_is_caught: LimitIgnored as "[20]";
+    giving_room_back_twice_is_caught: RoomGivenBackTwice as "[20]";
+    keeping_room_for_what_has_ended_is_caught: RoomNeverGivenBack as "[20]";
 }
 
 /// A database that answers before its log is on the disk loses what it acknowledged.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::copy::{Copied, CopyError, Stage, copy};
@@ -53,7 +54,13 @@ fn maker(clock: &Clock) -> Bench {
 
 fn want(limit: usize) -> Claim {
     let demo = KindRoom { kind: name("demo"), room: limit, code_version: Some("v\0 7".into()) };
-    Claim { replica: "r".into(), limit, lease: Duration::from_secs(15), kinds: vec![demo] }
+    Claim {
+        replica: "r".into(),
+        limit,
+        lease: Duration::from_secs(15),
+        kinds: vec![demo],
+        limits: Arc::default(),
+    }
 }
 
 async fn accept(store: &SqliteStore, job: NewJob) -> JobId {

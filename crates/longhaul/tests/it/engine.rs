@@ -2,6 +2,7 @@
 
 mod cancelling;
 mod failing;
+mod flow;
 mod pending;
 mod replicas;
 mod running;

@@ -235,8 +235,9 @@ impl Store for Reference {
             want.kinds.iter().map(|kind| (kind.kind.clone(), kind.room)).collect();
         let mut leases = Vec::new();
         while leases.len() < want.limit
-            && let Some(id) = state.pick(&rooms, now)
+            && let Some(id) = state.pick(&rooms, &want.limits, now)
         {
+            state.count(id, &want.limits, now);
             state.turn += 1;
             let turn = state.turn;
             let row = state.rows.get_mut(&id).expect("it was picked");
@@ -266,7 +267,8 @@ impl Store for Reference {
         let later = state.rows.values().map(|row| &row.record.job).filter(|job| {
             job.status == Status::Pending && job.run_at > now && rooms.contains_key(&job.kind)
         });
-        Ok(Claimed { leases, next_due_at: later.map(|job| job.run_at).min() })
+        let next_token_at = state.next_token_at(&rooms, &want.limits, now);
+        Ok(Claimed { leases, next_due_at: later.map(|job| job.run_at).chain(next_token_at).min() })
     }
 
     async fn renew(

@@ -18,7 +18,9 @@ async fn paused_queue_holds_its_jobs_back_until_it_is_resumed() {
           "oldestDueAt": "[time]",
           "paused": true,
           "pending": 1,
-          "running": 0
+          "rate": null,
+          "running": 0,
+          "runningMax": null
         }
       ]
     }
@@ -31,6 +33,13 @@ async fn paused_queue_holds_its_jobs_back_until_it_is_resumed() {
 }
 
 #[tokio::test]
+async fn queue_shows_its_limits() {
+    let server = Server::start().await;
+    let queue = server.post("/v1/queues/mail/pause").send().await.json();
+    assert_eq!((&queue["runningMax"], &queue["rate"]), (&json!(10), &json!("100/1m")));
+}
+
+#[tokio::test]
 async fn queue_without_jobs_can_be_resumed() {
     let server = Server::start().await;
     let answer = server.post("/v1/queues/nobody/resume").send().await;
@@ -40,7 +49,9 @@ async fn queue_without_jobs_can_be_resumed() {
       "oldestDueAt": null,
       "paused": false,
       "pending": 0,
-      "running": 0
+      "rate": null,
+      "running": 0,
+      "runningMax": null
     }
     "#);
 }

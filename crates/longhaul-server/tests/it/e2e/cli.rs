@@ -171,8 +171,8 @@ async fn people_read_what_became_of_their_jobs() {
     insta::assert_snapshot!(see(&["queues"]).await, @"no queue has unfinished jobs or is paused");
     let later = out(&home, &["submit", "demo", "--delay", "1h"]).await;
     insta::assert_snapshot!(see(&["queues"]).await, @"
-    QUEUE  STATE  PENDING  RUNNING  OLDEST DUE
-    default  open  1  0
+    QUEUE  STATE  PENDING  RUNNING  MAX  RATE  OLDEST DUE
+    default  open  1  0  any  any
     ");
     insta::assert_snapshot!(see(&["result", later.trim()]).await, @"
     error: job [id] is pending, not finished yet

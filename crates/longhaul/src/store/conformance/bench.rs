@@ -200,6 +200,7 @@ impl Bench {
             limit,
             lease: LEASE,
             kinds: vec![KindRoom { kind: demo(), room: limit, code_version: None }],
+            limits: Arc::default(),
         }
     }
 

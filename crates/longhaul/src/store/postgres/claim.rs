@@ -7,22 +7,31 @@ use super::columns::{Columns, int, limit, small, to_json, without_nul};
 use super::database::Transaction;
 use super::error::{Tries, Trouble};
 use super::held::HeldRow;
-use super::pick::{Head, pick};
+use super::pick::{Head, Picker};
 use super::row::Row;
 use super::{Inner, find, sql};
 use crate::job::{Job, JobId, Json, Step, Timestamp};
+use crate::store::flow::{Gate, Lane};
 use crate::store::{Claim, Claimed, Lease, StoreError};
 
 /// The most lanes that one claim looks at; the next one begins after the tenant that was served last.
-const LANES_MAX: usize = 1_000;
+pub(super) const LANES_MAX: usize = 1_000;
 /// The fewest jobs that are read of each lane.
 const HEADS_MIN: usize = 4;
 
 /// A job that may be claimed, and what goes with it.
-struct Candidate {
-    row: Row,
+pub(super) struct Candidate {
+    pub(super) row: Row,
     input: Json,
     history: Option<String>,
+}
+
+/// What a claim takes of what it locked.
+#[derive(Default)]
+pub(super) struct Chosen {
+    pub(super) taken: Vec<Candidate>,
+    /// How many others could have been taken.
+    pub(super) left: usize,
 }
 
 impl Inner {
@@ -64,16 +73,20 @@ impl Inner {
 
     async fn try_claim(&self, want: &Claim, claim: i64) -> Result<Claimed, Trouble> {
         let now = self.clock.now();
-        let (transaction, candidates) = self.heads(want, now).await?;
-        let heads: Vec<Head> = candidates.iter().map(|found| head(&found.row.entry.job)).collect();
-        let places = pick(&heads, want);
-        let mut all: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
+        let mut gate = Gate::new(&want.limits, now);
+        let (transaction, chosen) = if gate.is_open() {
+            let (transaction, candidates) = self.heads(want, now).await?;
+            (transaction, choose(candidates, &mut Picker::new(want), &mut gate))
+        } else {
+            self.choose_within_limits(want, now, &mut gate).await?
+        };
         let mut taken = Taken::default();
-        let mut leases = Vec::with_capacity(places.len());
-        let left = all.len() - places.len();
-        for place in places {
-            let Some(mut found) = all.get_mut(place).and_then(Option::take) else { continue };
+        let mut leases = Vec::with_capacity(chosen.taken.len());
+        for mut found in chosen.taken {
             let expires_at = found.row.entry.claim(want, now)?;
+            if !gate.is_open() {
+                taken.counted.push(gate.pass(Lane::of(&found.row.entry.job)));
+            }
             let row = found.row.claimed(now);
             taken.push(&row)?;
             self.held.keep(HeldRow { row: row.clone(), history: found.history, events: None });
@@ -81,7 +94,8 @@ impl Inner {
         }
         let Some(last) = leases.last() else {
             let next = transaction.commit_with(sql::NEXT_DUE, &[&now.as_millis()]).await?;
-            return Ok(Claimed { leases, next_due_at: next_due(&next)? });
+            let next_due_at = next_due(&next)?.into_iter().chain(gate.next_at()).min();
+            return Ok(Claimed { leases, next_due_at });
         };
         last.job.tenant.as_str().clone_into(&mut self.lock_last_served());
         let replica = without_nul(&want.replica);
@@ -89,10 +103,13 @@ impl Inner {
         let begun = now.as_millis();
         let next = if leases.len() < want.limit {
             let next = transaction.query(sql::NEXT_DUE, &[&begun]).await?;
-            next_due(&next)?
+            next_due(&next)?.into_iter().chain(gate.next_at()).min()
         } else {
             None
         };
+        if !gate.is_open() {
+            self.save_meters(&transaction, &gate).await?;
+        }
         transaction
             .commit_with(
                 sql::CLAIM_JOBS,
@@ -113,11 +130,12 @@ impl Inner {
                     &begun,
                     &until,
                     &claim,
+                    &taken.counted,
                 ],
             )
             .await?;
         self.notify.jobs();
-        if left > 0 {
+        if chosen.left > 0 {
             // They were locked for a moment, and whoever looked meanwhile has passed them over.
             self.notify.line();
         }
@@ -135,9 +153,14 @@ impl Inner {
         let mut each = self.heads_of_each_lane(want.limit);
         let connection = self.database.connection().await?;
         let (lanes_max, at) = (limit(LANES_MAX), now.as_millis());
+        // Nobody is passed over.
+        let all: Vec<&str> = Vec::new();
         let (transaction, mut rows) = connection
             .begin(
-                (sql::CLAIM_HEADS, &[&kinds, &&*last_served, &at, &lanes_max, &limit(each)]),
+                (
+                    sql::CLAIM_HEADS,
+                    &[&kinds, &&*last_served, &at, &lanes_max, &limit(each), &all, &all],
+                ),
                 None,
             )
             .await?;
@@ -170,13 +193,13 @@ impl Inner {
             }
             each = want.limit;
             let params: &[&dyn super::params::Param] =
-                &[&kinds, &&*last_served, &at, &lanes_max, &limit(each)];
+                &[&kinds, &&*last_served, &at, &lanes_max, &limit(each), &all, &all];
             rows = transaction.query(sql::CLAIM_HEADS, params).await?;
         }
     }
 
     /// How many jobs of each lane to read: with many lanes, one or two of each are enough.
-    fn heads_of_each_lane(&self, wanted: usize) -> usize {
+    pub(super) fn heads_of_each_lane(&self, wanted: usize) -> usize {
         let lanes = self.lanes_seen();
         (2 * wanted / lanes.max(1)).clamp(HEADS_MIN.min(wanted), wanted)
     }
@@ -208,12 +231,27 @@ impl Inner {
         Ok(Claimed { leases, next_due_at })
     }
 
-    fn lock_last_served(&self) -> std::sync::MutexGuard<'_, String> {
+    pub(super) fn lock_last_served(&self) -> std::sync::MutexGuard<'_, String> {
         self.last_served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn candidate(row: &tokio_postgres::Row) -> Result<Candidate, Trouble> {
+/// Those of the candidates that are taken, in the order in which they are.
+pub(super) fn choose(
+    candidates: Vec<Candidate>,
+    picker: &mut Picker<'_>,
+    gate: &mut Gate<'_>,
+) -> Chosen {
+    let heads: Vec<Head> = candidates.iter().map(|found| head(&found.row.entry.job)).collect();
+    let places = picker.pick(&heads, gate);
+    let mut all: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
+    let taken = places.into_iter().filter_map(|place| all.get_mut(place).and_then(Option::take));
+    let taken = taken.collect();
+    let left = all.iter().flatten().filter(|one| gate.admits(Lane::of(&one.row.entry.job))).count();
+    Chosen { taken, left }
+}
+
+pub(super) fn candidate(row: &tokio_postgres::Row) -> Result<Candidate, Trouble> {
     let mut columns = Columns::of(row);
     let row = Row::read(&mut columns)?;
     let history = columns.get()?;
@@ -225,6 +263,7 @@ fn candidate(row: &tokio_postgres::Row) -> Result<Candidate, Trouble> {
 fn head(job: &Job) -> Head {
     Head {
         tenant: job.tenant.clone(),
+        queue: job.queue.clone(),
         kind: job.kind.clone(),
         priority: job.priority,
         run_at: job.run_at,
@@ -255,6 +294,8 @@ struct Taken {
     started_ats: Vec<i64>,
     code_versions: Vec<Option<String>>,
     progress: Vec<Option<String>>,
+    /// Empty where nothing is limited.
+    counted: Vec<Option<String>>,
 }
 
 impl Taken {

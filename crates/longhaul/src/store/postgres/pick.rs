@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use crate::job::{JobId, Name, TenantId, Timestamp};
 use crate::store::Claim;
+use crate::store::flow::{Gate, Lane};
 
 /// What a point of priority is worth in waiting.
 const PRIORITY_POINT_MS: i64 = 60_000;
@@ -15,6 +16,7 @@ const PRIORITY_POINT_MS: i64 = 60_000;
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) tenant: TenantId,
+    pub(super) queue: Name,
     pub(super) kind: Name,
     pub(super) priority: i32,
     pub(super) run_at: Timestamp,
@@ -22,6 +24,10 @@ pub(super) struct Head {
 }
 
 impl Head {
+    pub(super) fn lane(&self) -> Lane<'_> {
+        Lane { tenant: &self.tenant, kind: &self.kind, queue: Some(&self.queue) }
+    }
+
     /// The place in the tenant's line: waiting a minute outweighs a point of priority.
     fn rank(&self) -> (i64, JobId) {
         let head_start = i64::from(self.priority) * PRIORITY_POINT_MS;
@@ -29,59 +35,80 @@ impl Head {
     }
 }
 
-/// The places in `heads` of the jobs to take, in their order. Tenants take turns in the order in which
-/// they first come.
-pub(super) fn pick(heads: &[Head], want: &Claim) -> Vec<usize> {
-    let mut tenants: Vec<Vec<usize>> = Vec::new();
-    let mut place_of: HashMap<&TenantId, usize> = HashMap::new();
-    for (place, head) in heads.iter().enumerate() {
-        let tenant = *place_of.entry(&head.tenant).or_insert_with(|| {
-            tenants.push(Vec::new());
-            tenants.len() - 1
-        });
-        if let Some(line) = tenants.get_mut(tenant) {
-            line.push(place);
+/// What there is room for while a claim runs.
+pub(super) struct Picker<'a> {
+    left: usize,
+    room: HashMap<&'a str, usize>,
+}
+
+impl<'a> Picker<'a> {
+    pub(super) fn new(want: &'a Claim) -> Self {
+        let room = want.kinds.iter().map(|kind| (kind.kind.as_str(), kind.room)).collect();
+        Self { left: want.limit, room }
+    }
+
+    /// The places in `heads` of the jobs to take, in their order. Tenants take turns in the order in
+    /// which they first come.
+    pub(super) fn pick(&mut self, heads: &[Head], gate: &mut Gate<'_>) -> Vec<usize> {
+        let mut tenants: Vec<Vec<usize>> = Vec::new();
+        let mut place_of: HashMap<&TenantId, usize> = HashMap::new();
+        for (place, head) in heads.iter().enumerate() {
+            let tenant = *place_of.entry(&head.tenant).or_insert_with(|| {
+                tenants.push(Vec::new());
+                tenants.len() - 1
+            });
+            if let Some(line) = tenants.get_mut(tenant) {
+                line.push(place);
+            }
         }
-    }
-    let rank = |place: &usize| heads.get(*place).map(Head::rank);
-    for line in &mut tenants {
-        // From its end, where taking is cheap.
-        line.sort_unstable_by_key(|place| std::cmp::Reverse(rank(place)));
-    }
-    let mut room: HashMap<&str, usize> =
-        want.kinds.iter().map(|kind| (kind.kind.as_str(), kind.room)).collect();
-    let mut picked = Vec::new();
-    while !tenants.is_empty() && picked.len() < want.limit {
-        tenants.retain_mut(|line| {
-            if picked.len() == want.limit {
-                return false;
-            }
-            // A kind that has no room now has none for the rest of this claim.
-            while let Some(place) = line.pop() {
-                let kind = heads.get(place).map(|head| head.kind.as_str());
-                if let Some(room) = kind.and_then(|kind| room.get_mut(kind))
-                    && *room > 0
-                {
-                    *room -= 1;
-                    picked.push(place);
-                    return true;
+        let rank = |place: &usize| heads.get(*place).map(Head::rank);
+        for line in &mut tenants {
+            // From its end, where taking is cheap.
+            line.sort_unstable_by_key(|place| std::cmp::Reverse(rank(place)));
+        }
+        let mut picked = Vec::new();
+        while !tenants.is_empty() && self.left > 0 {
+            tenants.retain_mut(|line| {
+                if self.left == 0 {
+                    return false;
                 }
-            }
-            false
-        });
+                // What has no room now, or is held back, is so for the rest of this claim.
+                while let Some(place) = line.pop() {
+                    if heads.get(place).is_some_and(|head| self.takes(head, gate)) {
+                        picked.push(place);
+                        return true;
+                    }
+                }
+                false
+            });
+        }
+        picked
     }
-    picked
+
+    fn takes(&mut self, head: &Head, gate: &mut Gate<'_>) -> bool {
+        let Some(room) = self.room.get_mut(head.kind.as_str()) else { return false };
+        if *room == 0 || !gate.admits(head.lane()) {
+            return false;
+        }
+        gate.reserve(head.lane());
+        *room -= 1;
+        self.left -= 1;
+        true
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::KindRoom;
+    use crate::store::flow::{Meter, Scope};
+    use crate::store::{FlowLimit, FlowLimits, KindRoom};
+    use std::sync::Arc;
     use std::time::Duration;
 
     fn head(tenant: &str, kind: &str, priority: i32, run_at: i64, id: u128) -> Head {
         Head {
             tenant: TenantId::new(tenant).unwrap(),
+            queue: Name::default_queue(),
             kind: Name::new(kind).unwrap(),
             priority,
             run_at: Timestamp::from_millis(run_at),
@@ -96,7 +123,18 @@ mod tests {
             code_version: None,
         };
         let kinds = rooms.iter().map(kind).collect();
-        Claim { replica: "r".into(), limit, lease: Duration::from_secs(15), kinds }
+        Claim {
+            replica: "r".into(),
+            limit,
+            lease: Duration::from_secs(15),
+            kinds,
+            limits: Arc::default(),
+        }
+    }
+
+    fn pick(heads: &[Head], want: &Claim) -> Vec<usize> {
+        let mut gate = Gate::new(&want.limits, Timestamp::from_millis(0));
+        Picker::new(want).pick(heads, &mut gate)
     }
 
     #[test]
@@ -116,5 +154,32 @@ mod tests {
         let heads = [head("a", "x", 0, 1, 1), head("a", "y", 0, 2, 2), head("a", "x", 0, 3, 3)];
         assert_eq!(pick(&heads, &want(9, &[("x", 1), ("y", 5)])), [0, 1]);
         assert_eq!(pick(&heads, &want(9, &[("y", 5)])), [1]);
+    }
+
+    #[test]
+    fn held_back_tenant_is_passed_over() {
+        let heads = [head("a", "x", 0, 1, 1), head("a", "x", 0, 2, 2), head("b", "x", 0, 3, 3)];
+        let limits = FlowLimits { tenants: FlowLimit::running(1), ..FlowLimits::default() };
+        let want = want(9, &[("x", 9)]);
+        let mut gate = Gate::new(&limits, Timestamp::from_millis(0));
+        let mut pick = |meters: [(&str, u64); 2]| {
+            for (tenant, running) in meters {
+                let scope = Scope::Tenant(TenantId::new(tenant).unwrap());
+                gate.learn(scope, Meter { running, bucket: None });
+            }
+            Picker::new(&want).pick(&heads, &mut gate)
+        };
+        assert_eq!(pick([("a", 0), ("b", 0)]), [0, 2]);
+        assert_eq!(pick([("a", 1), ("b", 0)]), [2]);
+    }
+
+    #[test]
+    fn what_has_a_limit_and_was_never_looked_up_is_held_back() {
+        let limits = FlowLimits { tenants: FlowLimit::running(1), ..FlowLimits::default() };
+        let mut gate = Gate::new(&limits, Timestamp::from_millis(0));
+        assert_eq!(
+            Picker::new(&want(9, &[("x", 9)])).pick(&[head("a", "x", 0, 1, 1)], &mut gate),
+            [0_usize; 0]
+        );
     }
 }

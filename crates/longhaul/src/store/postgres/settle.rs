@@ -97,7 +97,11 @@ impl Inner {
             let mut connection = self.database.connection().await?;
             connection.query(sql::END_ATTEMPTS, &endings.params()).await
         };
-        for row in ended.await.unwrap_or_default() {
+        let ended = ended.await.unwrap_or_default();
+        if gave_back(&ended) {
+            self.notify.line();
+        }
+        for row in ended {
             let mut columns = Columns::of(&row);
             let (Ok(tenant), Ok(id)) = (columns.get::<String>(), columns.id()) else { continue };
             if let Some((place, settled)) = places.get(&(tenant, id))
@@ -134,7 +138,9 @@ impl Inner {
                 Some(row) => row.entry.settled_before(settlement),
             });
         }
-        endings.write(transaction).await?;
+        if endings.write(transaction).await? {
+            self.notify.line();
+        }
         Ok(answers)
     }
 
@@ -200,6 +206,11 @@ impl Inner {
         self.notify.jobs();
         Ok(ended)
     }
+}
+
+/// Whether a limit counted any of the attempts that `end_attempts` ended.
+fn gave_back(ended: &[tokio_postgres::Row]) -> bool {
+    ended.iter().any(|row| row.try_get(2).unwrap_or(false))
 }
 
 /// Keeps a job that cannot be read from being met again and again.
@@ -349,16 +360,17 @@ impl Endings {
         ]
     }
 
-    /// Writes all of them and commits. In a transaction that holds their locks, all are there.
-    async fn write(self, transaction: Transaction) -> Result<(), Trouble> {
+    /// Writes all of them and commits. In a transaction that holds their locks, all are there. Whether
+    /// that made room where there is a limit.
+    async fn write(self, transaction: Transaction) -> Result<bool, Trouble> {
         if self.ids.is_empty() {
-            return transaction.commit().await;
+            return transaction.commit().await.map(|()| false);
         }
         let ended = transaction.query(sql::END_ATTEMPTS, &self.params()).await?;
         if ended.len() != self.ids.len() {
             transaction.roll_back().await?;
             return Err(Trouble::Overtaken);
         }
-        transaction.commit().await
+        transaction.commit().await.map(|()| gave_back(&ended))
     }
 }

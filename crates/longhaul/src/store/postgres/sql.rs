@@ -48,10 +48,13 @@ statements! {
     LOCK_JOB = "lock_job";
     LOCK_LEASES = "lock_leases";
     LOCK_LOST_LEASES = "lock_lost_leases";
+    LOCK_METERS = "lock_meters";
     LOWER_LANES = "lower_lanes";
-    MOVE_ARRIVALS = "move_arrivals";
+    MAKE_METERS = "make_meters";
     MAKE_MIGRATIONS = "make_migrations";
     MAKE_SCHEMA = "make_schema";
+    METERS = "meters";
+    MOVE_ARRIVALS = "move_arrivals";
     NEXT_DUE = "next_due";
     NOTE_MIGRATION = "note_migration";
     NOW = "now";
@@ -65,16 +68,19 @@ statements! {
     RESUME_QUEUE = "resume_queue";
     SAVE_JOB = "save_job";
     SAVE_LEASES = "save_leases";
+    SAVE_METERS = "save_meters";
     SCHEMA_VERSION = "schema_version";
     SET_ASIDE = "set_aside";
     STEPS = "steps";
     STORED_STEPS = "stored_steps";
     SUBMIT = "submit";
+    TRY_LOCK_METERS = "try_lock_meters";
 }
 
 /// Migrations in their order; the first makes version 1.
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("sql/migrations/0001_jobs.sql"),
     include_str!("sql/migrations/0002_replicas.sql"),
+    include_str!("sql/migrations/0003_flow.sql"),
     include_str!("sql/migrations/0004_submit.sql"),
 ];

@@ -14,6 +14,8 @@ pub(super) fn or_set_aside<T>(
     match read {
         Err(Trouble::Sql(error)) if is_unreadable(&error) => {
             let text = |row: &rusqlite::Row<'_>, column| row.get(column).unwrap_or_default();
+            // Nobody would give it back later.
+            tx.run(sql::GIVE_BACK, [seq])?;
             let found = tx.one(sql::SET_ASIDE, [seq], |row| Ok((text(row, 0), text(row, 1))))?;
             let (tenant, id): (String, String) = found.unwrap_or_default();
             tracing::error!(

@@ -5,10 +5,12 @@
 //! and does not grow with what is pending, scheduled, paused or finished, nor with queues, nor with
 //! tenants that only have jobs of other kinds.
 
+mod flow;
 mod line;
 mod tenants;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::aside::or_set_aside;
@@ -18,47 +20,62 @@ use super::row::{PRIORITY_POINT_MS, Row};
 use super::task::Tx;
 use super::{find, sql};
 use crate::job::Timestamp;
+use crate::store::flow::{Gate, Lane};
 use crate::store::{Claim, Claimed, Lease};
+use flow::Meters;
 use line::TenantLine;
 use tenants::Tenants;
 
 /// Jobs whose time has come that a claim puts in line; the next claim takes the rest.
 const PROMOTED_MAX: usize = 1_000;
 
-/// The tenant that was served last. Only a hint for fairness: nothing is lost with it.
+/// What is remembered from claim to claim. Nothing is lost with it.
 #[derive(Debug, Default)]
-pub(super) struct Rotation(
-    /// A std mutex: only the writer's thread takes it.
-    Mutex<String>,
-);
+pub(super) struct Rotation {
+    /// The tenant that was served last: a hint for fairness. A std mutex: only the writer's thread
+    /// takes it.
+    last_served: Mutex<String>,
+    /// Whether any claim was made since the file was opened.
+    begun: AtomicBool,
+}
 
 /// Claims what there is room for.
 pub(super) fn claim(tx: &Tx<'_>, want: &Claim, rotation: &Rotation) -> Result<Claimed, Trouble> {
     let promoted_max = limit(PROMOTED_MAX.max(want.limit));
     tx.run(sql::PROMOTE_DUE, [tx.now.as_millis(), promoted_max, PRIORITY_POINT_MS])?;
-    let mut last_served = rotation.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let picked = Picker::new(tx, want).pick(&mut last_served)?;
+    let mut last_served = rotation.last_served.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut meters = Meters::new(tx, want)?;
+    if !rotation.begun.swap(true, Ordering::Relaxed) && !meters.by_queue {
+        tx.run(sql::DROP_QUEUE_INDEX, [])?;
+    }
+    let picked = Picker::new(tx, want, &mut meters).pick(&mut last_served)?;
     let mut leases = Vec::with_capacity(picked.len());
     for seq in picked {
-        leases.extend(or_set_aside(tx, seq, take(tx, seq, want))?);
+        let taken = take(tx, seq, want, &mut meters.gate);
+        leases.extend(or_set_aside(tx, seq, taken)?);
     }
+    meters.save(tx)?;
     let next_due_at: Option<i64> = tx.one(sql::NEXT_DUE, [], |row| row.get(0))?.flatten();
-    Ok(Claimed { leases, next_due_at: next_due_at.map(Timestamp::from_millis) })
+    let next_due_at = next_due_at.map(Timestamp::from_millis);
+    let next_due_at = next_due_at.into_iter().chain(meters.gate.next_at()).min();
+    Ok(Claimed { leases, next_due_at })
 }
 
 /// What is left to pick while a claim runs.
-struct Picker<'a> {
+struct Picker<'a, 'm> {
     tx: &'a Tx<'a>,
     /// How many more in all.
     left: usize,
     /// How many more of each kind.
     room: HashMap<&'a str, usize>,
+    /// What limits allow.
+    meters: &'m mut Meters<'a>,
 }
 
-impl<'a> Picker<'a> {
-    fn new(tx: &'a Tx<'a>, want: &'a Claim) -> Self {
+impl<'a, 'm> Picker<'a, 'm> {
+    fn new(tx: &'a Tx<'a>, want: &'a Claim, meters: &'m mut Meters<'a>) -> Self {
         let room = want.kinds.iter().map(|kind| (kind.kind.as_str(), kind.room)).collect();
-        Self { tx, left: want.limit, room }
+        Self { tx, left: want.limit, room, meters }
     }
 
     /// The jobs to take, in their order. Starts after the tenant that was served last.
@@ -70,7 +87,7 @@ impl<'a> Picker<'a> {
         while self.has_room()
             && let Some((tenant, kinds)) = tenants.next(&self.room)?
         {
-            let mut line = TenantLine::new(tenant, kinds);
+            let mut line = TenantLine::new(self.tx, tenant, kinds, self.meters)?;
             if let Some(seq) = self.pick_from(&mut line)? {
                 picked.push(seq);
                 last_served.clone_from(&line.tenant);
@@ -100,7 +117,9 @@ impl<'a> Picker<'a> {
         if self.left == 0 {
             return Ok(None);
         }
-        let Some((kind, seq)) = line.pop(self.tx, &self.room)? else { return Ok(None) };
+        let Some((kind, seq)) = line.pop(self.tx, &self.room, self.meters)? else {
+            return Ok(None);
+        };
         if let Some(room) = self.room.get_mut(kind) {
             *room = room.saturating_sub(1);
         }
@@ -110,12 +129,13 @@ impl<'a> Picker<'a> {
 }
 
 /// Gives the job to the replica that asks. Reads all of it before it writes.
-fn take(tx: &Tx<'_>, seq: i64, want: &Claim) -> Result<Lease, Trouble> {
+fn take(tx: &Tx<'_>, seq: i64, want: &Claim, gate: &mut Gate<'_>) -> Result<Lease, Trouble> {
     let mut row = Row::load(tx, seq)?;
     let input = find::input_of(tx, seq)?;
     let may_have_steps = row.entry.may_have_steps();
     let steps = if may_have_steps { find::steps_of(tx, seq)? } else { Vec::new() };
     let expires_at = row.entry.claim(want, tx.now)?;
+    row.counted = gate.pass(Lane::of(&row.entry.job));
     row.save(tx)?;
     Ok(Lease { epoch: row.entry.epoch, expires_at, input, steps, job: row.entry.job })
 }

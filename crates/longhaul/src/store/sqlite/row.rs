@@ -19,6 +19,8 @@ pub(super) struct Row {
     pub(super) seq: i64,
     pub(super) entry: Entry,
     pub(super) fingerprint: Fingerprint,
+    /// The scopes that its lease is counted in.
+    pub(super) counted: Option<String>,
     /// Version and epoch in the database, which a write must still find there.
     read_as: (u64, u64),
 }
@@ -32,7 +34,7 @@ struct Place {
 impl Row {
     /// A job that was never stored.
     pub(super) fn new(entry: Entry, fingerprint: Fingerprint) -> Self {
-        Self { seq: 0, entry, fingerprint, read_as: (0, 0) }
+        Self { seq: 0, entry, fingerprint, counted: None, read_as: (0, 0) }
     }
 
     /// Reads a job that was found in this transaction.
@@ -109,6 +111,7 @@ impl Row {
                 job.code_version,
                 self.lines()?,
                 place.paused,
+                self.counted,
             ],
         )?;
         if saved != 1 {
@@ -116,6 +119,14 @@ impl Row {
         }
         self.entry.events.clear();
         self.read_as = (self.entry.job.version, self.entry.epoch);
+        Ok(())
+    }
+
+    /// Gives back what the lease is counted in. Before the end of its attempt is written.
+    pub(super) fn give_back(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
+        if self.counted.take().is_some() {
+            tx.run(sql::GIVE_BACK, [self.seq])?;
+        }
         Ok(())
     }
 
@@ -178,7 +189,8 @@ impl Row {
             retention: Retention { completed: columns.duration()?, failed: columns.duration()? },
             events: Vec::new(),
         };
-        Ok(Self { seq, entry, fingerprint: Fingerprint::from_bytes(columns.get()?), read_as })
+        let fingerprint = Fingerprint::from_bytes(columns.get()?);
+        Ok(Self { seq, entry, fingerprint, counted: columns.get()?, read_as })
     }
 }
 

@@ -23,6 +23,7 @@ pub(super) fn settle(tx: &Tx<'_>, settlement: &Settlement) -> Result<Settled, Tr
     if let Some(result) = row.entry.settle(settlement, tx.now)? {
         tx.run(sql::INSERT_RESULT, params![row.seq, result.as_str()])?;
     }
+    row.give_back(tx)?;
     row.save(tx)?;
     Ok(row.entry.settled())
 }
@@ -36,6 +37,7 @@ pub(super) fn sweep(tx: &Tx<'_>, count: usize) -> Result<Vec<Job>, Trouble> {
         let read = Row::load(tx, seq).map_err(Trouble::from);
         let Some(mut row) = or_set_aside(tx, seq, read)? else { continue };
         row.entry.lose(tx.now)?;
+        row.give_back(tx)?;
         row.save(tx)?;
         ended.push(row.entry.job);
     }

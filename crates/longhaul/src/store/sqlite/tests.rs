@@ -7,6 +7,7 @@ mod open;
 mod plan;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{SqliteStore, control};
@@ -60,7 +61,16 @@ async fn accept(store: &SqliteStore, job: NewJob) -> JobId {
 async fn claim(store: &SqliteStore, limit: usize) -> Claimed {
     let kind = Name::new("demo").unwrap();
     let kinds = vec![KindRoom { kind, room: limit, code_version: None }];
-    store.claim(&Claim { replica: "r1".to_owned(), limit, lease: LEASE, kinds }).await.unwrap()
+    store
+        .claim(&Claim {
+            replica: "r1".to_owned(),
+            limit,
+            lease: LEASE,
+            kinds,
+            limits: Arc::default(),
+        })
+        .await
+        .unwrap()
 }
 
 /// Writes what this program never would.

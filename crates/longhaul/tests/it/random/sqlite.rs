@@ -65,7 +65,9 @@ impl House for OnDisk {
             if kept.contains(&table.as_str()) || table.starts_with("sqlite_") {
                 continue;
             }
-            let count = format!("SELECT count(*) FROM {table}");
+            // What limits count outlives jobs, and counts none of them any more.
+            let filter = if table == "flow" { "WHERE running <> 0" } else { "" };
+            let count = format!("SELECT count(*) FROM {table} {filter}");
             let rows: i64 = database.query_row(&count, [], |row| row.get(0)).unwrap();
             if rows > 0 {
                 return Err(format!("{rows} rows are left in {table}"));

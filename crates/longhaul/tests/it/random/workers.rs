@@ -1,11 +1,12 @@
 //! What replicas do, with leases that they hold and with leases that they lost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::job::{Job, JobError, JobId, Next, Outcome, Progress, Standing, Status, Transition};
 use longhaul::store::conformance::{LEASE, demo, json};
 use longhaul::store::{
-    Checkpoint, Claim, KindRoom, Lease, Renewal, Report, Settlement, Store, StoreError,
+    Checkpoint, Claim, FlowLimit, KindRoom, Lease, Renewal, Report, Settlement, Store, StoreError,
 };
 use rand::RngExt;
 
@@ -21,7 +22,7 @@ impl World {
     pub(crate) async fn claim_up_to(&mut self, limit: usize) -> Checked {
         let replica = format!("replica-{}", self.random.random_range(0..3));
         let kinds = vec![KindRoom { kind: demo(), room: limit, code_version: None }];
-        let want = Claim { replica, limit, lease: LEASE, kinds };
+        let want = Claim { replica, limit, lease: LEASE, kinds, limits: Arc::clone(&self.limits) };
         let due = self.jobs.values().filter(|job| job.is_due(self.now(), &self.paused)).count();
         let answer = self.store().claim(&want).await;
         let leases = match answer {
@@ -35,10 +36,38 @@ impl World {
         let ids: Vec<String> =
             leases.iter().map(|lease| format!("{}@{}", lease.job.id, lease.epoch)).collect();
         self.log(&format!("claim {limit}: {ids:?}"));
-        ensure!(leases.len() == limit.min(due), "[19] {due} due, {limit} asked: {ids:?}");
+        let (claimed, limited) = (leases.len(), !self.limits.is_empty());
+        ensure!(limited || claimed == limit.min(due), "[19] {due} due, {limit} asked: {ids:?}");
         for lease in leases {
             self.check_lease(&lease).await?;
             self.leases.push(lease);
+        }
+        self.check_limits(claimed == limit)
+    }
+
+    /// What runs is within the limits, and what they do not hold back is taken while there is room.
+    fn check_limits(&self, full: bool) -> Checked {
+        let kept = || self.jobs.values().filter(|job| !job.gone);
+        let running = |of: &dyn Fn(&Job) -> bool| {
+            kept().filter(|job| job.status() == Status::Running && of(&job.record.job)).count()
+        };
+        let is_over = |limit: FlowLimit, of: &dyn Fn(&Job) -> bool, more: usize| {
+            limit.running_max.is_some_and(|max| running(of) + more > max as usize)
+        };
+        // Whether the limits on a job's queue and tenant are exceeded once so many more of it run.
+        let exceeds = |job: &Job, more| {
+            let in_queue = |other: &Job| other.queue == job.queue;
+            let of_tenant = |other: &Job| other.tenant == job.tenant;
+            is_over(self.limits.queue(&job.queue), &in_queue, more)
+                || is_over(self.limits.tenants, &of_tenant, more)
+        };
+        for job in kept() {
+            let runs = job.status() == Status::Running;
+            let over = runs && exceeds(&job.record.job, 0);
+            ensure!(!over, "[20] more runs than may beside {}", job.id());
+            let waits = !full && job.is_due(self.now(), &self.paused);
+            let left = waits && !exceeds(&job.record.job, 1);
+            ensure!(!left, "[20] {} waits and nothing holds it back", job.id());
         }
         Ok(())
     }

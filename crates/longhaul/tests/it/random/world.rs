@@ -8,7 +8,7 @@ use longhaul::clock::Clock;
 use longhaul::job::{IdSource, JobId, Name, Status, TenantId, Timestamp};
 use longhaul::store::conformance::{Bench, LEASE, name, tenant};
 use longhaul::store::faulty::{FaultPlan, Faulty};
-use longhaul::store::{Lease, Store, StoreError};
+use longhaul::store::{FlowLimit, FlowLimits, Lease, Store, StoreError};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -41,6 +41,8 @@ pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) store: Option<Faulty<dyn Store>>,
     pub(crate) house: Box<dyn House>,
+    /// What all claims of the run bring, from the first to the last.
+    pub(crate) limits: Arc<FlowLimits>,
     pub(crate) ids: IdSource,
     pub(crate) jobs: BTreeMap<JobId, Tracked>,
     /// The job that has each key, while it is kept.
@@ -53,6 +55,15 @@ pub(crate) struct World {
 }
 
 const STEPS: usize = 250;
+
+/// Half of the runs are within limits.
+fn limits(seed: u64) -> FlowLimits {
+    if seed.is_multiple_of(2) {
+        return FlowLimits::default();
+    }
+    let queues = vec![(name("slow"), FlowLimit::running(2))];
+    FlowLimits { queues, tenants: FlowLimit::running(3), ..FlowLimits::default() }
+}
 
 /// Plays one seed to its end.
 pub(crate) async fn play(seed: u64, house: Box<dyn House>) -> Checked {
@@ -75,6 +86,7 @@ impl World {
             clock,
             store: Some(store),
             house,
+            limits: Arc::new(limits(seed)),
             ids: IdSource::default(),
             jobs: BTreeMap::new(),
             keys: HashMap::new(),

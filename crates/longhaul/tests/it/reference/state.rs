@@ -1,12 +1,15 @@
 //! What the reference knows of each job, and the rules that more than one call follows.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use longhaul::job::{
-    Command, Event, Fingerprint, Job, JobError, JobId, Json, Name, Next, Progress, Record,
+    Bucket, Command, Event, Fingerprint, Job, JobError, JobId, Json, Name, Next, Progress, Record,
     Retention, Standing, Status, Step, TenantId, Timestamp, Transition,
 };
-use longhaul::store::{LeaseRef, NewJob, ReplicaState, Settled, Settlement, StoreError, Submitted};
+use longhaul::store::{
+    FlowLimit, FlowLimits, LeaseRef, NewJob, ReplicaState, Settled, Settlement, StoreError,
+    Submitted,
+};
 
 #[derive(Default)]
 pub(super) struct State {
@@ -17,6 +20,25 @@ pub(super) struct State {
     pub(super) served: HashMap<TenantId, u64>,
     pub(super) turn: u64,
     pub(super) replicas: BTreeMap<String, ReplicaState>,
+    /// What is left of rates.
+    pub(super) buckets: HashMap<Scope, Bucket>,
+}
+
+/// What a limit is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Scope {
+    Kind(Name),
+    Queue(Name),
+    Tenant(TenantId),
+}
+
+/// The limits that are about a job.
+pub(super) fn limits_on(job: &Job, limits: &FlowLimits) -> Vec<(Scope, FlowLimit)> {
+    let kind = limits.kinds.iter().find(|(kind, _)| *kind == job.kind);
+    let kind = kind.map(|(kind, max)| (Scope::Kind(kind.clone()), FlowLimit::running(*max)));
+    let queue = (Scope::Queue(job.queue.clone()), limits.queue(&job.queue));
+    let tenant = (Scope::Tenant(job.tenant.clone()), limits.tenants);
+    kind.into_iter().chain([queue, tenant]).filter(|(_, limit)| !limit.is_none()).collect()
 }
 
 #[derive(Clone)]
@@ -33,6 +55,8 @@ pub(super) struct Row {
     pub(super) settled_epoch: u64,
     pub(super) replica: Option<String>,
     pub(super) lease_ends_at: Timestamp,
+    /// The limits that count it while it runs.
+    pub(super) counted: HashSet<Scope>,
 }
 
 impl Row {
@@ -72,6 +96,7 @@ impl Row {
 
     pub(super) fn apply(&mut self, next: Next, now: Timestamp) {
         self.turn(next.command()).expect("only running jobs are settled");
+        self.counted.clear();
         let job = &mut self.record.job;
         let mut why = None;
         match next {
@@ -205,6 +230,7 @@ impl State {
             settled_epoch: 0,
             replica: None,
             lease_ends_at: now,
+            counted: HashSet::new(),
         };
         row.event(now, None);
         let record = row.record.clone();
@@ -213,18 +239,62 @@ impl State {
     }
 
     /// The best job of the tenant that was served longest ago.
-    pub(super) fn pick(&self, rooms: &HashMap<Name, usize>, now: Timestamp) -> Option<JobId> {
-        let due = self.rows.values().filter(|row| {
+    pub(super) fn pick(
+        &self,
+        rooms: &HashMap<Name, usize>,
+        limits: &FlowLimits,
+        now: Timestamp,
+    ) -> Option<JobId> {
+        let free = |(scope, limit): &(Scope, FlowLimit)| {
+            let running = || self.rows.values().filter(|row| row.counted.contains(scope)).count();
+            let bucket = self.buckets.get(scope).copied();
+            limit.running_max.is_none_or(|max| running() < max as usize)
+                && limit.rate.is_none_or(|rate| rate.available(bucket, now) > 0)
+        };
+        let due = self.due(rooms, now);
+        let free = due.filter(|row| limits_on(&row.record.job, limits).iter().all(free));
+        free.min_by_key(|row| {
+            (self.served.get(&row.record.job.tenant).copied().unwrap_or(0), row.rank())
+        })
+        .map(|row| row.record.job.id)
+    }
+
+    fn due(&self, rooms: &HashMap<Name, usize>, now: Timestamp) -> impl Iterator<Item = &Row> {
+        self.rows.values().filter(move |row| {
             let job = &row.record.job;
             job.status == Status::Pending
                 && job.run_at <= now
                 && rooms.get(&job.kind).is_some_and(|room| *room > 0)
                 && !self.paused.contains(&(job.tenant.clone(), job.queue.clone()))
-        });
-        due.min_by_key(|row| {
-            (self.served.get(&row.record.job.tenant).copied().unwrap_or(0), row.rank())
         })
-        .map(|row| row.record.job.id)
+    }
+
+    /// Counts a job that starts.
+    pub(super) fn count(&mut self, id: JobId, limits: &FlowLimits, now: Timestamp) {
+        let row = self.rows.get_mut(&id).expect("it was picked");
+        for (scope, limit) in limits_on(&row.record.job, limits) {
+            if let Some(rate) = limit.rate {
+                let taken = rate.take(self.buckets.get(&scope).copied(), 1, now);
+                self.buckets.insert(scope.clone(), taken);
+            }
+            if limit.running_max.is_some() {
+                row.counted.insert(scope);
+            }
+        }
+    }
+
+    /// When a rate lets the next job start that it holds back.
+    pub(super) fn next_token_at(
+        &self,
+        rooms: &HashMap<Name, usize>,
+        limits: &FlowLimits,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let scopes = self.due(rooms, now).flat_map(|row| limits_on(&row.record.job, limits));
+        let next = scopes.filter_map(|(scope, limit)| {
+            limit.rate?.next_at(self.buckets.get(&scope).copied(), now)
+        });
+        next.filter(|at| *at > now).min()
     }
 
     pub(super) fn settle(

@@ -1,11 +1,13 @@
 -- The first due jobs of each lane that has some, locked and with all that their claim needs. Lanes come
 -- in the order of tenants, those after $2 first, so that tenants take turns; who of these is taken is
--- decided outside. What another claim has locked is passed over.
+-- decided outside. What another claim has locked is passed over, and so are the queues $6 and the tenants
+-- $7, which limits hold back.
 WITH lanes AS (
     SELECT tenant_id, queue, kind, priority, due_at, tenant_id <= $2::text AS served
     FROM longhaul.lanes AS lane
     WHERE
         kind = ANY($1::text[]) AND due_at <= $3::bigint AND due_at < 9223372036854775807
+        AND queue <> ALL($6::text[]) AND tenant_id <> ALL($7::text[])
         AND NOT EXISTS (
             SELECT FROM longhaul.paused_queues AS paused
             WHERE paused.tenant_id = lane.tenant_id AND paused.name = lane.queue

@@ -1,13 +1,14 @@
 -- Gives locked jobs to a replica: their places go, their leases begin. Lanes note now and then that they
--- are in use.
+-- are in use. $17 is as long as the others, or empty if no limit counts these jobs.
 WITH taken AS (
     SELECT *
     FROM unnest(
         $1::text[], $2::text[], $3::text[], $4::integer[], $5::bigint[], $6::text[], $7::bigint[],
-        $8::bigint[], $9::integer[], $10::bigint[], $11::text[], $12::text[]
+        $8::bigint[], $9::integer[], $10::bigint[], $11::text[], $12::text[],
+        $17::text[]
     ) AS taken (
         tenant_id, queue, kind, priority, run_at, id, epoch, version, attempt, started_at,
-        code_version, progress
+        code_version, progress, counted
     )
 ),
 
@@ -29,9 +30,9 @@ active AS (
 
 INSERT INTO longhaul.leases (
     tenant_id, id, queue, epoch, version, attempt, started_at, code_version, progress, replica,
-    claimed_at, lease_until, claim
+    claimed_at, lease_until, claim, counted
 )
 SELECT
     tenant_id, id, queue, epoch, version, attempt, started_at, code_version, progress, $13::text,
-    $14::bigint, $15::bigint, $16::bigint
+    $14::bigint, $15::bigint, $16::bigint, counted
 FROM taken

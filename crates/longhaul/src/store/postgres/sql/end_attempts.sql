@@ -1,5 +1,6 @@
 -- Ends attempts: leases go, and what they knew is written to the jobs, those that go on are put back in
--- line. Epoch and version in the WHERE: an attempt that is not the one that was read is left alone.
+-- line. Epoch and version in the WHERE: an attempt that is not the one that was read is left alone. What
+-- limits counted is given back; lanes come after that, because claims go from meters to lanes too.
 WITH ended AS (
     DELETE FROM longhaul.leases AS lease
     USING unnest(
@@ -14,7 +15,7 @@ WITH ended AS (
     WHERE
         lease.tenant_id = done.tenant_id AND lease.id = done.id
         AND lease.epoch = done.held_epoch AND lease.version = done.held_version
-    RETURNING done.*
+    RETURNING done.*, lease.counted
 ),
 
 saved AS (
@@ -27,7 +28,35 @@ saved AS (
         result = ended.result, history = ended.history
     FROM ended
     WHERE job.tenant_id = ended.tenant_id AND job.id = ended.id
-    RETURNING job.tenant_id, job.id, job.queue, job.kind, job.priority, job.run_at, job.status
+    RETURNING
+        job.tenant_id, job.id, job.queue, job.kind, job.priority, job.run_at, job.status,
+        ended.counted
+),
+
+meters AS (
+    SELECT flow.scope, flow.name, counted.running
+    FROM (
+        SELECT
+            scope,
+            CASE scope
+                WHEN 'kind' THEN saved.kind WHEN 'queue' THEN saved.queue ELSE saved.tenant_id
+            END AS name,
+            count(*) AS running
+        FROM saved
+        CROSS JOIN LATERAL unnest(string_to_array(saved.counted, ' ')) AS scope
+        WHERE saved.counted IS NOT NULL
+        GROUP BY 1, 2
+    ) AS counted
+    INNER JOIN longhaul.flow USING (scope, name)
+    ORDER BY flow.scope, flow.name
+    FOR UPDATE OF flow
+),
+
+given_back AS (
+    UPDATE longhaul.flow SET running = greatest(flow.running - meters.running, 0)
+    FROM meters
+    WHERE flow.scope = meters.scope AND flow.name = meters.name
+    RETURNING 1
 ),
 
 in_line AS (
@@ -45,10 +74,12 @@ told AS (
         GROUP BY tenant_id, queue, kind, priority
     ) AS due
     LEFT JOIN longhaul.lanes AS lane USING (tenant_id, queue, kind, priority)
-    WHERE lane.due_at IS NULL OR lane.due_at > due.run_at
+    WHERE
+        (lane.due_at IS NULL OR lane.due_at > due.run_at)
+        AND (SELECT count(*) FROM given_back) >= 0
     ORDER BY due.tenant_id, due.queue, due.kind, due.priority
     ON CONFLICT (tenant_id, queue, kind, priority)
     DO UPDATE SET due_at = least(lanes.due_at, excluded.due_at)
 )
 
-SELECT tenant_id, id FROM ended
+SELECT tenant_id, id, counted IS NOT NULL FROM ended

@@ -7,6 +7,7 @@ use rusqlite::params;
 use super::super::columns::limit;
 use super::super::sql;
 use super::super::task::Tx;
+use super::flow::{LineNames, Meters};
 
 /// How much is read ahead grows by this factor: many tenants with a job each cost one row each, and
 /// one tenant with all the jobs costs few reads.
@@ -15,12 +16,16 @@ const READ_AHEAD_GROWTH: usize = 4;
 /// The jobs of one tenant that may be claimed.
 pub(super) struct TenantLine<'a> {
     pub(super) tenant: String,
-    /// Each kind has a line of its own, since each has its own room.
-    kinds: Vec<KindLine<'a>>,
+    /// Each kind has a line of its own, since each has its own room; and each queue of it, if any
+    /// queue has a limit.
+    lines: Vec<Line<'a>>,
 }
 
-struct KindLine<'a> {
+struct Line<'a> {
     kind: &'a str,
+    queue: Option<String>,
+    /// None if nothing is limited.
+    names: Option<LineNames>,
     /// Read but not picked, in order.
     heads: VecDeque<Head>,
     /// Where the last read ended.
@@ -39,36 +44,68 @@ struct Head {
 }
 
 impl<'a> TenantLine<'a> {
-    pub(super) fn new(tenant: String, kinds: Vec<&'a str>) -> Self {
-        Self { tenant, kinds: kinds.into_iter().map(KindLine::new).collect() }
+    pub(super) fn new(
+        tx: &Tx<'_>,
+        tenant: String,
+        kinds: Vec<&'a str>,
+        meters: &Meters<'_>,
+    ) -> rusqlite::Result<Self> {
+        let mut lines = Vec::with_capacity(kinds.len());
+        for kind in kinds {
+            if !meters.by_queue {
+                lines.push(Line::new(kind, None, meters.names(&tenant, kind, None)));
+                continue;
+            }
+            let mut last = String::new();
+            let hop = |last: &str| tx.one(sql::NEXT_QUEUE, [kind, &tenant, last], |row| row.get(0));
+            while let Some(queue) = hop(&last)? {
+                last = queue;
+                let names = meters.names(&tenant, kind, Some(&last));
+                lines.push(Line::new(kind, Some(last.clone()), names));
+            }
+        }
+        Ok(Self { tenant, lines })
     }
 
-    /// Takes the job with the least rank, then id, of a kind that has room.
+    /// Takes the job with the least rank, then id, of a kind that has room and that no limit holds
+    /// back.
     pub(super) fn pop(
         &mut self,
         tx: &Tx<'_>,
         room: &HashMap<&str, usize>,
+        meters: &mut Meters<'_>,
     ) -> rusqlite::Result<Option<(&'a str, i64)>> {
-        let mut first: Option<&mut KindLine<'a>> = None;
-        for line in &mut self.kinds {
+        let mut first: Option<&mut Line<'a>> = None;
+        for line in &mut self.lines {
             if room.get(line.kind).is_none_or(|room| *room == 0) {
                 continue;
             }
             line.read_on(tx, &self.tenant)?;
             let Some(head) = line.heads.front() else { continue };
-            if first.as_ref().and_then(|first| first.heads.front()).is_none_or(|least| head < least)
-            {
+            let is_first = first
+                .as_ref()
+                .and_then(|first| first.heads.front())
+                .is_none_or(|least| head < least);
+            if is_first && line.is_let_in(tx, meters)? {
                 first = Some(line);
             }
         }
-        Ok(first.and_then(|line| Some((line.kind, line.heads.pop_front()?.seq))))
+        let Some(line) = first else { return Ok(None) };
+        if let Some(names) = &line.names {
+            meters.reserve(names);
+        }
+        Ok(line.heads.pop_front().map(|head| (line.kind, head.seq)))
     }
 }
 
-impl<'a> KindLine<'a> {
-    fn new(kind: &'a str) -> Self {
+impl<'a> Line<'a> {
+    fn new(kind: &'a str, queue: Option<String>, names: Option<LineNames>) -> Self {
         let read_to = (i64::MIN, String::new());
-        Self { kind, heads: VecDeque::new(), read_to, read_ahead: 1, dry: false }
+        Self { kind, queue, names, heads: VecDeque::new(), read_to, read_ahead: 1, dry: false }
+    }
+
+    fn is_let_in(&self, tx: &Tx<'_>, meters: &mut Meters<'_>) -> rusqlite::Result<bool> {
+        self.names.as_ref().map_or(Ok(true), |names| meters.admit(tx, names))
     }
 
     /// Reads the next jobs, if all that were read are picked.
@@ -77,11 +114,17 @@ impl<'a> KindLine<'a> {
             return Ok(());
         }
         let (rank, id) = &self.read_to;
-        let heads = tx.all(
-            sql::LINE_HEADS,
-            params![self.kind, tenant, rank, id, limit(self.read_ahead)],
-            |row| Ok(Head { seq: row.get(0)?, rank: row.get(1)?, id: row.get(2)? }),
-        )?;
+        let ahead = limit(self.read_ahead);
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(Head { seq: row.get(0)?, rank: row.get(1)?, id: row.get(2)? })
+        };
+        let heads = match &self.queue {
+            None => tx.all(sql::LINE_HEADS, params![self.kind, tenant, rank, id, ahead], read)?,
+            Some(queue) => {
+                let params = params![self.kind, tenant, rank, id, ahead, queue];
+                tx.all(sql::QUEUE_HEADS, params, read)?
+            }
+        };
         self.dry = heads.len() < self.read_ahead;
         if let Some(last) = heads.last() {
             self.read_to = (last.rank, last.id.clone());

@@ -5,6 +5,6 @@ SELECT
     version, idempotency_key, created_at, run_at, started_at, completed_at, expires_at, error,
     cancel_requested_at, timeout_ms, code_version, forked_from, parent_id,
     seq, attempt_base, charge, epoch, replica, lease_until, retention_completed_ms,
-    retention_failed_ms, fingerprint
+    retention_failed_ms, fingerprint, counted
 FROM jobs
 WHERE seq = ?1

@@ -1,5 +1,6 @@
 //! How claims walk tenants and their lines.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{accept, claim, memory, new_job};
@@ -33,7 +34,10 @@ async fn claim_kinds(store: &SqliteStore, limit: usize, kinds: &[(&str, usize)])
     };
     let kinds = kinds.iter().map(room).collect();
     let lease = Duration::from_secs(15);
-    store.claim(&Claim { replica: "r1".to_owned(), limit, lease, kinds }).await.unwrap()
+    store
+        .claim(&Claim { replica: "r1".to_owned(), limit, lease, kinds, limits: Arc::default() })
+        .await
+        .unwrap()
 }
 
 #[tokio::test]

@@ -185,7 +185,9 @@ async fn database_of_the_first_shape_is_brought_to_the_present_one() {
     let id = accept(&store, new_job()).await;
     drop(store);
     let conn = rusqlite::Connection::open(&path).unwrap();
-    conn.execute_batch("DROP TABLE replicas; PRAGMA user_version = 1").unwrap();
+    let undo = "DROP TABLE replicas; DROP TABLE flow; ALTER TABLE jobs DROP COLUMN counted;
+        PRAGMA user_version = 1";
+    conn.execute_batch(undo).unwrap();
     drop(conn);
     let store = SqliteStore::open(&path, clock()).unwrap();
     assert!(store.replicas().await.unwrap().is_empty());

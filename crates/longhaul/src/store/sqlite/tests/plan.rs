@@ -15,8 +15,15 @@ fn statements() -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-fn plan(sql: &str) -> String {
+/// With all that a claim may make on its way.
+fn database() -> rusqlite::Connection {
     let conn = open::open_memory().unwrap();
+    conn.execute(sql::INDEX_QUEUES, []).unwrap();
+    conn
+}
+
+fn plan(sql: &str) -> String {
+    let conn = database();
     let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let mut rows = statement.raw_query();
     let mut plan = String::new();
@@ -29,7 +36,7 @@ fn plan(sql: &str) -> String {
 
 #[test]
 fn every_statement_prepares_and_opens_by_saying_why() {
-    let conn = open::open_memory().unwrap();
+    let conn = database();
     let statements = statements();
     assert!(!statements.is_empty());
     for (path, sql) in statements {
@@ -47,6 +54,8 @@ fn claims_seek_to_the_last_column_and_never_sort() {
     for (sql, seek) in [
         (sql::NEXT_TENANT, "jobs_in_line (kind=? AND tenant_id>?)"),
         (sql::LINE_HEADS, "jobs_in_line (kind=? AND tenant_id=? AND rank>?)"),
+        (sql::NEXT_QUEUE, "jobs_in_queue (kind=? AND tenant_id=? AND queue>?)"),
+        (sql::QUEUE_HEADS, "jobs_in_queue (kind=? AND tenant_id=? AND queue=? AND rank>?)"),
         (sql::PAUSE_JOBS, "jobs_pending (tenant_id=? AND queue=?)"),
         (sql::RESUME_JOBS, "jobs_pending (tenant_id=? AND queue=?)"),
         (sql::PROMOTE_DUE, "jobs_later (run_at<?)"),
@@ -63,6 +72,10 @@ fn claims_seek_to_the_last_column_and_never_sort() {
 #[test]
 fn no_statement_scans_the_jobs() {
     for (path, sql) in statements() {
+        // A copy reads everything, and nobody else is there.
+        if path.ends_with("count_jobs.sql") {
+            continue;
+        }
         let plan = plan(&sql);
         let scans = plan.lines().any(|line| {
             line.contains("SCAN jobs")

@@ -1,0 +1,88 @@
+//! What the limits of a claim count.
+
+use std::collections::HashMap;
+
+use rusqlite::params;
+
+use super::super::columns::{Columns, int};
+use super::super::sql;
+use super::super::task::Tx;
+use crate::job::{Bucket, Name, TenantId, Timestamp};
+use crate::store::Claim;
+use crate::store::flow::{Gate, Lane, Meter, Scope};
+
+/// The gate of one claim, and the store's meters behind it.
+pub(super) struct Meters<'a> {
+    pub(super) gate: Gate<'a>,
+    kinds: HashMap<&'a str, &'a Name>,
+    /// Whether lines are to be walked queue by queue.
+    pub(super) by_queue: bool,
+}
+
+/// The names of a line, as far as limits are about it. None if there are none.
+pub(super) struct LineNames {
+    pub(super) tenant: TenantId,
+    pub(super) kind: Name,
+    pub(super) queue: Option<Name>,
+}
+
+impl LineNames {
+    fn lane(&self) -> Lane<'_> {
+        Lane { tenant: &self.tenant, kind: &self.kind, queue: self.queue.as_ref() }
+    }
+}
+
+impl<'a> Meters<'a> {
+    pub(super) fn new(tx: &Tx<'_>, want: &'a Claim) -> rusqlite::Result<Self> {
+        let gate = Gate::new(&want.limits, tx.now);
+        let by_queue = want.limits.limit_queues();
+        if by_queue {
+            tx.run(sql::INDEX_QUEUES, [])?;
+        }
+        let names = want.kinds.iter().filter(|_| !gate.is_open());
+        let kinds = names.map(|room| (room.kind.as_str(), &room.kind)).collect();
+        Ok(Self { gate, kinds, by_queue })
+    }
+
+    /// The names of a line, if limits are about any. Names that cannot be are not held back: whoever
+    /// reads their jobs sets them aside.
+    pub(super) fn names(&self, tenant: &str, kind: &str, queue: Option<&str>) -> Option<LineNames> {
+        let kind = (*self.kinds.get(kind)?).clone();
+        let tenant = TenantId::new(tenant).ok()?;
+        Some(LineNames { tenant, kind, queue: queue.and_then(|queue| Name::new(queue).ok()) })
+    }
+
+    /// Whether one more job of this line may start.
+    pub(super) fn admit(&mut self, tx: &Tx<'_>, line: &LineNames) -> rusqlite::Result<bool> {
+        let unknown = |scope: &Scope| !self.gate.knows(scope);
+        let scopes: Vec<Scope> = self.gate.limited(line.lane()).filter(unknown).collect();
+        for scope in scopes {
+            let (of, name) = scope.as_strs();
+            let meter = tx.one(sql::METERS, [of, name], |row| read(&mut Columns::of(row)))?;
+            self.gate.learn(scope, meter.unwrap_or_default());
+        }
+        Ok(self.gate.admits(line.lane()))
+    }
+
+    /// Keeps a place for one job of this line.
+    pub(super) fn reserve(&mut self, line: &LineNames) {
+        self.gate.reserve(line.lane());
+    }
+
+    /// Writes what was counted.
+    pub(super) fn save(&self, tx: &Tx<'_>) -> rusqlite::Result<()> {
+        for (scope, Meter { running, bucket }) in self.gate.changed() {
+            let (of, name) = scope.as_strs();
+            let parts = bucket.map_or(0, |bucket| int(bucket.parts));
+            let taken_at = bucket.map(|bucket| bucket.as_of.as_millis());
+            tx.run(sql::SAVE_METERS, params![of, name, int(running), parts, taken_at])?;
+        }
+        Ok(())
+    }
+}
+
+fn read(columns: &mut Columns<'_>) -> rusqlite::Result<Meter> {
+    let (running, parts) = (columns.count()?, columns.count()?);
+    let as_of: Option<Timestamp> = columns.opt_at()?;
+    Ok(Meter { running, bucket: as_of.map(|as_of| Bucket { parts, as_of }) })
+}

@@ -1,0 +1,129 @@
+//! Limits that hold over all processes that share a store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::job::{Name, Rate};
+use longhaul::store::conformance::{Bench, LEASE, TICK};
+use longhaul::store::faulty::{Fault, FaultPlan, Faulty};
+use longhaul::store::sqlite::SqliteStore;
+use longhaul::store::{Claim, FlowLimit, FlowLimits, Store};
+use longhaul::{Clock, Engine, Kind, Status, TenantId};
+
+use super::{START, Signal, echo, gated, still, until};
+
+fn slow() -> Name {
+    Name::new("slow").unwrap()
+}
+
+#[tokio::test]
+async fn kind_limit_holds_over_two_engines_on_one_store() {
+    let clock = Clock::manual(START);
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
+    let (began, go) = (Signal::new(), Signal::new());
+    let start = async |replica: &str| {
+        Engine::builder()
+            .store(Arc::clone(&store))
+            .clock(clock.clone())
+            .replica(replica)
+            .register(gated("gated", &began, &go).running_max(1))
+            // Only where its job is waited for: this store tells nobody what others did.
+            .register(if replica == "other" { echo() } else { Kind::elsewhere("echo") })
+            .start()
+            .await
+            .unwrap()
+    };
+    let (one, other) = (start("one").await, start("other").await);
+    let mut jobs = Vec::new();
+    for engine in [&one, &other, &one] {
+        jobs.push(engine.submit("gated", &()).await.unwrap());
+    }
+    for left in (0..3).rev() {
+        began.wait().await;
+        // What is behind them goes on meanwhile.
+        let done: String = other.submit("echo", "x").await.unwrap().result().await.unwrap();
+        assert_eq!(done, "x");
+        let mut running = 0;
+        for job in &jobs {
+            running += usize::from(job.record().await.unwrap().job.status == Status::Running);
+        }
+        assert_eq!(running, 1, "{left} to come");
+        go.send();
+        // The engine that did not run it learns of the room at its next look.
+        clock.advance(Duration::from_secs(1));
+    }
+    tokio::join!(one.stop(), other.stop());
+    for job in jobs {
+        assert_eq!(job.record().await.unwrap().job.status, Status::Completed);
+    }
+}
+
+/// The claim loop would look again only after a second, had the store not told it when to.
+#[tokio::test]
+async fn job_that_a_rate_held_back_starts_when_it_may() {
+    let half = Duration::from_millis(500);
+    let (builder, clock) = still();
+    let limit = FlowLimit::rate(Rate::new(1, half));
+    let engine = builder.register(echo()).limit_queue(slow(), limit).start().await.unwrap();
+    let first = engine.submit("echo", "a").queue("slow").await.unwrap();
+    let second = engine.submit("echo", "b").queue("slow").await.unwrap();
+    assert_eq!(first.result::<String>().await.unwrap(), "a");
+    // Behind it in line and not held back: when this is done, the second has been passed over.
+    let other = engine.submit("echo", "c").await.unwrap();
+    assert_eq!(other.result::<String>().await.unwrap(), "c");
+    assert_eq!(second.record().await.unwrap().job.status, Status::Pending);
+    clock.advance(half);
+    assert_eq!(second.result::<String>().await.unwrap(), "b");
+}
+
+#[tokio::test]
+async fn tenant_that_is_held_back_leaves_the_replica_to_others() {
+    let (builder, _clock) = still();
+    let (began, go) = (Signal::new(), Signal::new());
+    let kind: Kind = gated("gated", &began, &go);
+    let limit = FlowLimit::running(1);
+    let engine = builder.register(kind).limit_tenants(limit).start().await.unwrap();
+    let mut jobs = Vec::new();
+    for _ in 0..3 {
+        jobs.push(engine.submit("gated", &()).await.unwrap());
+    }
+    began.wait().await;
+    let other = engine.for_tenant(TenantId::new("other").unwrap());
+    let other = other.submit("gated", &()).await.unwrap();
+    began.wait().await;
+    until(&other, Status::Running).await;
+    assert_eq!(engine.running(), 2);
+    for _ in 0..4 {
+        go.send();
+    }
+    for job in jobs.iter().chain([&other]) {
+        assert_eq!(job.result::<String>().await.unwrap(), "done");
+    }
+}
+
+/// A claim whose answer is lost has taken its jobs: they count once, until the sweep finds them.
+#[tokio::test]
+async fn claim_whose_answer_is_lost_counts_once() {
+    let clock = Bench::clock();
+    let store = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
+    let faulty = Faulty::new(Arc::clone(&store), FaultPlan::none());
+    let bench = Bench::new(Faulty::new(store, FaultPlan::none()), clock);
+    let limits = FlowLimits { tenants: FlowLimit::running(2), ..FlowLimits::default() };
+    let want = Claim { limits: Arc::new(limits), ..bench.want(9) };
+    for _ in 0..9 {
+        bench.pending().await;
+    }
+    let claim = async || faulty.claim(&want).await.map(|claimed| claimed.leases);
+    for fault in [Fault::BeforeCommit, Fault::AfterCommit] {
+        faulty.fail_next(fault);
+        claim().await.unwrap_err();
+    }
+    assert!(claim().await.unwrap().is_empty());
+    bench.advance(LEASE + TICK);
+    // So does a sweep.
+    faulty.fail_next(Fault::AfterCommit);
+    faulty.sweep(9).await.unwrap_err();
+    faulty.sweep(9).await.unwrap();
+    assert_eq!(claim().await.unwrap().len(), 2);
+    assert!(claim().await.unwrap().is_empty());
+}
