@@ -7,6 +7,7 @@ use super::columns::{Columns, int, limit, small, to_json, without_nul};
 use super::database::Transaction;
 use super::error::{Tries, Trouble};
 use super::held::HeldRow;
+use super::params::Param;
 use super::pick::{Head, Picker};
 use super::row::Row;
 use super::{Inner, find, sql};
@@ -101,39 +102,36 @@ impl Inner {
         let replica = without_nul(&want.replica);
         let until = now.after(want.lease).as_millis();
         let begun = now.as_millis();
-        let next = if leases.len() < want.limit {
-            let next = transaction.query(sql::NEXT_DUE, &[&begun]).await?;
-            next_due(&next)?.into_iter().chain(gate.next_at()).min()
-        } else {
-            None
-        };
         if !gate.is_open() {
             self.save_meters(&transaction, &gate).await?;
         }
-        transaction
-            .commit_with(
-                sql::CLAIM_JOBS,
-                &[
-                    &taken.tenants,
-                    &taken.queues,
-                    &taken.kinds,
-                    &taken.priorities,
-                    &taken.run_ats,
-                    &taken.ids,
-                    &taken.epochs,
-                    &taken.versions,
-                    &taken.attempts,
-                    &taken.started_ats,
-                    &taken.code_versions,
-                    &taken.progress,
-                    &&*replica,
-                    &begun,
-                    &until,
-                    &claim,
-                    &taken.counted,
-                ],
-            )
-            .await?;
+        let params: &[&dyn Param] = &[
+            &taken.tenants,
+            &taken.queues,
+            &taken.kinds,
+            &taken.priorities,
+            &taken.run_ats,
+            &taken.ids,
+            &taken.epochs,
+            &taken.versions,
+            &taken.attempts,
+            &taken.started_ats,
+            &taken.code_versions,
+            &taken.progress,
+            &&*replica,
+            &begun,
+            &until,
+            &claim,
+            &taken.counted,
+        ];
+        let next = if leases.len() < want.limit {
+            let look: (&str, &[&dyn Param]) = (sql::NEXT_DUE, &[&begun]);
+            let next = transaction.commit_with_both(look, (sql::CLAIM_JOBS, params)).await?;
+            next_due(&next)?.into_iter().chain(gate.next_at()).min()
+        } else {
+            transaction.commit_with(sql::CLAIM_JOBS, params).await?;
+            None
+        };
         self.notify.jobs();
         if chosen.left > 0 {
             // They were locked for a moment, and whoever looked meanwhile has passed them over.
@@ -192,7 +190,7 @@ impl Inner {
                 return Ok((transaction, candidates));
             }
             each = want.limit;
-            let params: &[&dyn super::params::Param] =
+            let params: &[&dyn Param] =
                 &[&kinds, &&*last_served, &at, &lanes_max, &limit(each), &all, &all];
             rows = transaction.query(sql::CLAIM_HEADS, params).await?;
         }

@@ -338,6 +338,22 @@ impl Transaction {
         Ok(rows)
     }
 
+    /// Asks a last question, runs the last statement and commits, all sent together. Returns the answer.
+    pub(super) async fn commit_with_both(
+        mut self,
+        question: (&'static str, &[&dyn Param]),
+        last: (&'static str, &[&dyn Param]),
+    ) -> Result<Vec<Row>, Trouble> {
+        let connection = self.connection()?;
+        connection.prepare(question.0, question.1).await?;
+        connection.prepare(last.0, last.1).await?;
+        let question = connection.send(question.0, question.1);
+        let last = connection.send(last.0, last.1);
+        let (rows, _, ()) = tokio::try_join!(biased; question, last, connection.control("COMMIT"))?;
+        drop(self.0.take());
+        Ok(rows)
+    }
+
     /// Commits.
     pub(super) async fn commit(mut self) -> Result<(), Trouble> {
         self.connection()?.control("COMMIT").await?;
