@@ -1,5 +1,6 @@
 //! What is Postgres' own: databases to test in, and all that can go wrong with one.
 
+mod aside;
 mod bouncer;
 mod cluster;
 mod cuts;

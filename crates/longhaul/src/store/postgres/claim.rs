@@ -178,9 +178,7 @@ impl Inner {
                         *lanes.entry(lane).or_default() += 1;
                         candidates.push(found);
                     }
-                    Err(trouble) => {
-                        tracing::error!(?trouble, "a job that cannot be read is passed over");
-                    }
+                    Err(trouble) => set_aside(&transaction, row, &trouble).await?,
                 }
             }
             self.set_lanes_seen(lanes.len());
@@ -232,6 +230,29 @@ impl Inner {
     pub(super) fn lock_last_served(&self) -> std::sync::MutexGuard<'_, String> {
         self.last_served.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Takes a job out of line that cannot be read: it would be met again and again, and a claim that has room
+/// for one would never see what is behind it.
+pub(super) async fn set_aside(
+    transaction: &Transaction,
+    row: &tokio_postgres::Row,
+    trouble: &Trouble,
+) -> Result<(), Trouble> {
+    let text = |column: &str| row.try_get::<_, String>(column).unwrap_or_default();
+    let (tenant, id) = (text("tenant_id"), text("id"));
+    tracing::error!(
+        ?trouble,
+        job.id = id,
+        tenant.id = tenant,
+        "a job that cannot be read is set aside"
+    );
+    let priority: i32 = row.try_get("priority")?;
+    let run_at: i64 = row.try_get("run_at")?;
+    let (queue, kind) = (text("queue"), text("kind"));
+    let place: &[&dyn Param] = &[&tenant, &queue, &kind, &priority, &run_at, &id];
+    transaction.query(sql::LEAVE_LINE, place).await?;
+    Ok(())
 }
 
 /// Those of the candidates that are taken, in the order in which they are.

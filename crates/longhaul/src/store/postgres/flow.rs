@@ -9,7 +9,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 use tokio_postgres::Row;
 
-use super::claim::{Candidate, Chosen, LANES_MAX, candidate, choose};
+use super::claim::{Candidate, Chosen, LANES_MAX, candidate, choose, set_aside};
 use super::columns::{Columns, int, limit, unreadable};
 use super::database::{Connection, Transaction};
 use super::error::Trouble;
@@ -88,7 +88,7 @@ struct Found {
 }
 
 impl Found {
-    fn read(rows: &[Row]) -> Self {
+    async fn read(transaction: &Transaction, rows: &[Row]) -> Result<Self, Trouble> {
         let mut found = Self { candidates: Vec::with_capacity(rows.len()), lanes: HashMap::new() };
         for row in rows {
             match candidate(row) {
@@ -96,12 +96,10 @@ impl Found {
                     *found.lanes.entry(lane_key(&read.row.entry.job)).or_default() += 1;
                     found.candidates.push(read);
                 }
-                Err(trouble) => {
-                    tracing::error!(?trouble, "a job that cannot be read is passed over");
-                }
+                Err(trouble) => set_aside(transaction, row, &trouble).await?,
             }
         }
-        found
+        Ok(found)
     }
 
     /// Whether there may be lanes, or jobs in them, that this look did not get to. Lanes whose first
@@ -144,7 +142,7 @@ impl Inner {
         let mut chosen = Chosen::default();
         let mut taken: HashSet<(TenantId, JobId)> = HashSet::new();
         for looks in 1..=LOOKS_MAX {
-            let mut found = Found::read(&rows);
+            let mut found = Found::read(&transaction, &rows).await?;
             found.candidates.retain(|found| {
                 let job = &found.row.entry.job;
                 !taken.contains(&(job.tenant.clone(), job.id))

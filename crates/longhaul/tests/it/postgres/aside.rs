@@ -1,0 +1,39 @@
+//! Jobs that cannot be read. One of them must not stop the others.
+
+use std::sync::Arc;
+
+use longhaul::store::conformance::Bench;
+use longhaul::store::postgres::PostgresStore;
+use longhaul::store::{Claim, FlowLimit, FlowLimits};
+
+use super::database::TestDatabase;
+
+/// The first of two jobs in line is damaged; a claim that has room for one looks twice.
+async fn second_job_is_claimed(limits: FlowLimits) {
+    let database = TestDatabase::create().await;
+    let clock = Bench::clock();
+    let store = PostgresStore::open(&database.url(), clock.clone()).await.unwrap();
+    let bench = Bench::new(store, clock);
+    let (damaged, sound) = (bench.pending().await, bench.pending().await);
+    let damage = format!("UPDATE longhaul.jobs SET error = '{{' WHERE id = '{}'", damaged.id);
+    database.connect().await.batch_execute(&damage).await.unwrap();
+    let want = Claim { limits: Arc::new(limits), ..bench.want(1) };
+    let mut claimed = Vec::new();
+    for _ in 0..2 {
+        claimed.extend(bench.store().claim(&want).await.unwrap().leases);
+    }
+    let ids: Vec<_> = claimed.iter().map(|lease| lease.job.id).collect();
+    assert_eq!(ids, [sound.id]);
+    drop(bench);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn job_that_cannot_be_read_does_not_hide_what_is_behind_it() {
+    second_job_is_claimed(FlowLimits::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn job_that_cannot_be_read_does_not_hide_what_is_behind_it_within_limits() {
+    let tenants = FlowLimit::running(5);
+    second_job_is_claimed(FlowLimits { tenants, ..FlowLimits::default() }).await;
+}
