@@ -16,8 +16,8 @@ struct Database {
 
 impl Database {
     async fn create() -> Self {
-        let admin = std::env::var("LONGHAUL_TEST_POSTGRES").expect(
-            "LONGHAUL_TEST_POSTGRES should be the address of a private cluster: \
+        let admin = std::env::var("TEST_POSTGRES_URL").expect(
+            "TEST_POSTGRES_URL should be the address of a private cluster: \
              `make test-rust` starts one, or `scripts/postgres start DIR` prints its address",
         );
         let name = format!("test_{:016x}", rand::random::<u64>());

@@ -9,7 +9,7 @@ use crate::clock::Clock;
 /// A database of its own in the cluster that `make` started. It goes with the cluster.
 async fn database() -> String {
     // tidy: allow(environment) where there is a cluster to test in, only whoever started it knows
-    let admin = std::env::var("LONGHAUL_TEST_POSTGRES").expect("`make test-rust` sets it");
+    let admin = std::env::var("TEST_POSTGRES_URL").expect("`make test-rust` sets it");
     let name = format!("statements_{:016x}", rand::random::<u64>());
     let client = connect(&admin).await;
     client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
