@@ -142,7 +142,11 @@ impl PostgresStore {
             arrivals_seen_at: AtomicI64::new(0),
             heartbeat: tokio::sync::Mutex::default(),
         });
-        inner.follow_time().await.map_err(migrate::connect_error)?;
+        let mut tries = Tries::default();
+        while let Err(trouble) = inner.follow_time().await {
+            let again = tries.again(trouble).await;
+            again.map_err(|error| OpenError::Connect(error.to_string()))?;
+        }
         let runtime = Handle::current();
         let tasks = vec![
             runtime.spawn(notify::send_on(Arc::clone(&inner))),

@@ -14,13 +14,15 @@ use tokio_postgres::{Client, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::OpenError;
-use super::error::Trouble;
+use super::error::{Trouble, is_of_a_shared_session};
 use super::params::Param;
 use super::sql;
 use super::url::Target;
 
 /// How long a caller waits for a connection, or for one to be made.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(5);
+/// How often a pooler is looked for at the start. Each look is a round trip.
+const LOOKS_FOR_A_POOLER: usize = 10;
 /// How long a statement may take, as we count it: the server counts [`SESSION`]'s.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(12);
 
@@ -103,7 +105,8 @@ impl Database {
     /// A connection.
     pub(super) async fn connection(&self) -> Result<Connection, Trouble> {
         let client = self.pool.get().await?;
-        Ok(Connection { client: Some(client), pooled: self.is_pooled() })
+        let sessions = Arc::clone(&self.sessions);
+        Ok(Connection { client: Some(client), pooled: self.is_pooled(), sessions })
     }
 
     /// A connection of its own, outside of the pool and driven by the calling runtime.
@@ -128,11 +131,25 @@ impl Database {
         self.sessions.pooled.load(Ordering::Relaxed)
     }
 
-    /// Opens two connections at once, so that a pooler in between shows itself.
+    /// Looks which server processes serve two connections of ours, again and again: one that serves both,
+    /// or a connection that is served by another one than before, is a pooler's.
     pub(super) async fn look_for_a_pooler(&self) -> Result<(), Trouble> {
         let first = self.connection().await?;
         let second = self.connection().await?;
-        drop((first, second));
+        let mut served = [backend(first.client()?).await?, backend(second.client()?).await?];
+        for _ in 0..LOOKS_FOR_A_POOLER {
+            if served[0] == served[1] {
+                self.sessions.are_pooled();
+            }
+            let again = [backend(first.client()?).await?, backend(second.client()?).await?];
+            if again != served {
+                self.sessions.are_pooled();
+            }
+            if self.is_pooled() {
+                break;
+            }
+            served = again;
+        }
         Ok(())
     }
 
@@ -143,22 +160,27 @@ impl Database {
 
 impl Sessions {
     async fn greet(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
-        let rows = client.query_typed(sql::BACKEND, &[]).await?;
-        if let Some(row) = rows.first() {
-            let backend = (row.try_get(0)?, row.try_get(1)?);
-            let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
-            if !backends.insert(backend) {
-                let was = self.pooled.swap(true, Ordering::Relaxed);
-                if !was {
-                    tracing::info!("a pooler is in between: no statement is prepared from now on");
-                }
-            }
+        let backend = backend(client).await?;
+        if !self.backends.lock().unwrap_or_else(PoisonError::into_inner).insert(backend) {
+            self.are_pooled();
         }
         if !self.pooled.load(Ordering::Relaxed) {
             client.batch_execute(SESSION).await?;
         }
         Ok(())
     }
+
+    fn are_pooled(&self) {
+        if !self.pooled.swap(true, Ordering::Relaxed) {
+            tracing::info!("a pooler is in between: no statement is prepared from now on");
+        }
+    }
+}
+
+/// The server process that serves this connection now, by number and start.
+async fn backend(client: &Client) -> Result<(i32, i64), tokio_postgres::Error> {
+    let rows = client.query_typed(sql::BACKEND, &[]).await?;
+    rows.first().map_or(Ok((0, 0)), |row| Ok((row.try_get(0)?, row.try_get(1)?)))
 }
 
 /// A connection for one transaction at a time. Given up, not given back, if it is dropped in the
@@ -166,6 +188,7 @@ impl Sessions {
 pub(super) struct Connection {
     client: Option<Object>,
     pooled: bool,
+    sessions: Arc<Sessions>,
 }
 
 impl Connection {
@@ -179,7 +202,9 @@ impl Connection {
             let Some(client) = self.client.take() else {
                 return Err(Trouble::NoConnection("it was given up".to_owned()));
             };
-            let transaction = Transaction(Some(Self { client: Some(client), pooled: true }));
+            let sessions = Arc::clone(&self.sessions);
+            let alone = Self { client: Some(client), pooled: true, sessions };
+            let transaction = Transaction(Some(alone));
             let (rows, connection) = transaction.alone(sql, params).await?;
             self.client = connection.client;
             return Ok(rows);
@@ -227,9 +252,20 @@ impl Connection {
             let client = self.client()?;
             let types: Vec<Type> = params.iter().map(|param| param.kind()).collect();
             let prepared = timeout(ANSWER_PATIENCE, client.prepare_typed_cached(sql, &types));
-            prepared.await.map_err(|_| Trouble::TimedOut)??;
+            self.noted(prepared.await.map_err(|_| Trouble::TimedOut)?)?;
         }
         Ok(())
+    }
+
+    /// A statement of ours that is not there, or there already, is in a session that others use too.
+    fn noted<T>(&self, answer: Result<T, tokio_postgres::Error>) -> Result<T, Trouble> {
+        if let Err(error) = &answer
+            && !self.pooled
+            && is_of_a_shared_session(error)
+        {
+            self.sessions.are_pooled();
+        }
+        Ok(answer?)
     }
 
     /// One of `BEGIN`, `COMMIT` and `ROLLBACK`.
@@ -251,7 +287,7 @@ impl Connection {
             }
         };
         if let Ok(answer) = timeout(ANSWER_PATIENCE, answer).await {
-            Ok(answer?)
+            self.noted(answer)
         } else {
             // Nobody waits for the answer any more: let the server stop too, as far as it can.
             tokio::spawn({

@@ -59,7 +59,7 @@ impl Trouble {
     pub(super) fn is_fatal_to_connection(&self) -> bool {
         match self {
             Self::Database(error) => {
-                error.is_closed() || error.code().is_none() || {
+                error.is_closed() || error.code().is_none() || is_of_a_shared_session(error) || {
                     // A view was replaced by a newer version of this program: statements that were
                     // prepared before no longer fit.
                     error.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED)
@@ -87,6 +87,13 @@ impl Trouble {
     }
 }
 
+/// Whether a prepared statement of ours met somebody else's session.
+pub(super) fn is_of_a_shared_session(error: &tokio_postgres::Error) -> bool {
+    let code = error.code();
+    code == Some(&SqlState::INVALID_SQL_STATEMENT_NAME)
+        || code == Some(&SqlState::DUPLICATE_PSTATEMENT)
+}
+
 fn is_transient(code: &SqlState) -> bool {
     [
         SqlState::T_R_DEADLOCK_DETECTED,
@@ -98,6 +105,9 @@ fn is_transient(code: &SqlState) -> bool {
         SqlState::CONNECTION_EXCEPTION,
         SqlState::CONNECTION_DOES_NOT_EXIST,
         SqlState::FEATURE_NOT_SUPPORTED,
+        // Behind a pooler that was not noticed before: from now on nothing is prepared.
+        SqlState::INVALID_SQL_STATEMENT_NAME,
+        SqlState::DUPLICATE_PSTATEMENT,
         // A standby that has not been promoted yet.
         SqlState::READ_ONLY_SQL_TRANSACTION,
     ]
