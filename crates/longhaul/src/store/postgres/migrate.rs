@@ -70,8 +70,8 @@ fn version_number(count: usize) -> i32 {
 pub(super) fn connect_error(trouble: Trouble) -> OpenError {
     match trouble {
         Trouble::Database(error) => OpenError::Connect(super::error::describe(&error)),
+        Trouble::NoConnection(why) => OpenError::Connect(why),
         other @ (Trouble::Refused(_)
-        | Trouble::NoConnection(_)
         | Trouble::TimedOut
         | Trouble::Unreadable(_)
         | Trouble::Overtaken) => OpenError::Connect(to_store_error(other).to_string()),
