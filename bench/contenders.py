@@ -30,7 +30,7 @@ SCENARIOS = [
     Scenario("submit 32", "submit, 32 callers", "submit", "submit", 32, "river"),
     Scenario("submit 256", "submit, 256 callers", "submit", "submit", 256, "bullmq"),
     Scenario("bulk", "submit in bulk", "bulk", "bulk", 1, "river"),
-    Scenario("drain", "drain", "drain", "drain", 256, "graphile-worker"),
+    Scenario("drain", "drain", "drain", "drain", 1000, "graphile-worker"),
     Scenario("pickup", "idle pickup, p50", "latency", "pickup", 1, "bullmq", "p50Ms", "ms"),
     Scenario("steps 50", "three steps, 50 callers", "steps", "steps", 50, "dbos-ts", "stepsPerS"),
     Scenario("steps 1", "three steps, one by one, p50", "steps", "steps", 1, "dbos-ts", "p50Ms", "ms"),
@@ -45,7 +45,7 @@ class Contender(NamedTuple):
     package: str = ""  # in the lock file, which knows its version
     settings: str = ""  # for the table and the plot; bench/README.md says why
     submit_share: float = 0.1  # of --jobs, so that it is done in seconds
-    drain_share: float = 1
+    drain_share: float = 5  # of --jobs: 20,000 would be over before it runs steadily
     lacks: tuple[str, ...] = STEPS
     redis: bool = False
 

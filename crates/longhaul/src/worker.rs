@@ -2,6 +2,7 @@
 
 mod attempt;
 pub(crate) mod beats;
+mod claims;
 mod house;
 mod keeper;
 mod reports;
@@ -17,20 +18,11 @@ use tokio_util::task::TaskTracker;
 pub(crate) use reports::Reports;
 
 use crate::engine::{Shared, lookout};
-use crate::job::{JobId, Retry};
-use crate::store::{Claim, Claimed};
+use crate::job::JobId;
 use attempt::Runner;
 use beats::Beats;
 use keeper::Keeper;
 use slots::Slots;
-
-/// The most that one claim takes: enough to fill a large replica in a few calls, small enough to
-/// leave the store to others in between.
-const CLAIM_BATCH_MAX: usize = 256;
-/// How often there is a look for work that nobody announced.
-const POLL: Duration = Duration::from_secs(1);
-/// How the looks get rarer while the store fails.
-const FAILING: Retry = Retry { max_attempts: u32::MAX, first: POLL, max: Duration::from_secs(30) };
 
 /// How long a stop waits for what should take a moment.
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
@@ -80,11 +72,12 @@ pub(crate) struct Workers {
 impl Workers {
     pub(crate) fn start(shared: &Arc<Shared>, settings: WorkerSettings) -> io::Result<Self> {
         let (ended, attempts) = (CancellationToken::new(), TaskTracker::new());
-        let beats = Beats::new(shared, &attempts, settings.concurrency);
+        let slots = Arc::new(Slots::new(settings.concurrency, shared.kinds.values()));
+        let beats = Beats::new(shared, &slots, settings.concurrency);
         let workers = Self {
             shared: Arc::clone(shared),
             settings,
-            slots: Arc::new(Slots::new(settings.concurrency, shared.kinds.values())),
+            slots,
             keeper: Arc::new(Keeper::start(shared, settings, beats.clone(), ended.clone())?),
             beats,
             stopping: CancellationToken::new(),
@@ -107,7 +100,7 @@ impl Workers {
                 stopping: workers.stopping.clone(),
                 release: workers.release.clone(),
             };
-            workers.claiming.spawn(claim_loop(Arc::new(runner), workers.attempts.clone()));
+            workers.claiming.spawn(claims::claim_on(Arc::new(runner), workers.attempts.clone()));
         }
         for tasks in [&workers.claiming, &workers.attempts, &workers.loops] {
             tasks.close();
@@ -116,7 +109,7 @@ impl Workers {
     }
 
     pub(crate) fn running(&self) -> usize {
-        self.attempts.len()
+        self.slots.running()
     }
 
     pub(crate) fn concurrency(&self) -> usize {
@@ -162,58 +155,5 @@ impl Drop for Workers {
         self.stopping.cancel();
         self.release.cancel();
         self.ended.cancel();
-    }
-}
-
-async fn claim_loop(runner: Arc<Runner>, attempts: TaskTracker) {
-    let shared = &runner.shared;
-    let mut failures = 0;
-    while !runner.stopping.is_cancelled() {
-        let free = runner.slots.free();
-        let limit = free.total.min(CLAIM_BATCH_MAX);
-        let mut next_due_at = None;
-        let mut more = false;
-        if limit > 0 && !free.kinds.is_empty() {
-            let want = Claim {
-                replica: shared.replica.clone(),
-                limit,
-                lease: runner.settings.lease,
-                kinds: free.kinds,
-                limits: Arc::clone(&shared.flow),
-            };
-            // Counted from before the claim was sent: the store's lease ends no earlier.
-            let sent_at = shared.clock.now();
-            runner.keeper.claiming();
-            match shared.store.claim(&want).await {
-                Ok(Claimed { leases, next_due_at: due }) => {
-                    failures = 0;
-                    more = leases.len() == limit;
-                    next_due_at = due;
-                    for lease in leases {
-                        let slot = runner.slots.take(&lease.job.kind);
-                        attempts.spawn(Arc::clone(&runner).run(lease, sent_at, slot));
-                    }
-                }
-                Err(error) => {
-                    failures += 1;
-                    shared.noted(&error);
-                    tracing::warn!(%error, failures, "cannot claim jobs");
-                }
-            }
-            runner.keeper.handed_out();
-        }
-        if more {
-            continue;
-        }
-        let now = shared.clock.now();
-        let pause = if failures == 0 { POLL } else { FAILING.delay(failures, 1.0) };
-        let look_at = next_due_at.map_or(now.after(pause), |due| due.min(now.after(pause)));
-        tokio::select! {
-            biased;
-            () = runner.stopping.cancelled() => return,
-            // While the store fails, no announcement makes it better.
-            () = shared.wake.notified(), if failures == 0 => {}
-            () = shared.clock.sleep_until(look_at) => {}
-        }
     }
 }

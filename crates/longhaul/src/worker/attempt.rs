@@ -67,12 +67,17 @@ impl Runner {
                 // Stopping; or a kind that does not run here, which is never claimed.
                 Some(_) | None => Some(Outcome::Released),
             };
+            let ending = slot.ending();
+            self.shared.wake.notify_one();
             if let Some(outcome) = outcome {
                 self.settle(&job, lease_ref, outcome, &signals, sent_at).await;
             }
             drop(kept);
-            drop(slot);
-            self.shared.wake.notify_one();
+            let makes_room = ending.makes_room();
+            drop(ending);
+            if makes_room {
+                self.shared.wake.notify_one();
+            }
         }
     }
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio_util::task::TaskTracker;
-
+use super::slots::Slots;
 use crate::engine::{BuildError, Shared};
 use crate::store::{Beat, StoreError};
 
@@ -18,7 +17,7 @@ const SILENT_AFTER: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub(super) struct Beats {
     shared: Arc<Shared>,
-    attempts: TaskTracker,
+    slots: Arc<Slots>,
     concurrency: usize,
     /// Whether the name is ours: not once another process was given it while this one was silent.
     named: Arc<AtomicBool>,
@@ -60,9 +59,9 @@ fn beat(shared: &Shared, running: usize, concurrency: usize) -> Beat {
 }
 
 impl Beats {
-    pub(super) fn new(shared: &Arc<Shared>, attempts: &TaskTracker, concurrency: usize) -> Self {
-        let (shared, attempts) = (Arc::clone(shared), attempts.clone());
-        Self { shared, attempts, concurrency, named: Arc::new(AtomicBool::new(true)) }
+    pub(super) fn new(shared: &Arc<Shared>, slots: &Arc<Slots>, concurrency: usize) -> Self {
+        let (shared, slots) = (Arc::clone(shared), Arc::clone(slots));
+        Self { shared, slots, concurrency, named: Arc::new(AtomicBool::new(true)) }
     }
 
     /// Goes on after the first one.
@@ -70,7 +69,7 @@ impl Beats {
         let shared = &*self.shared;
         loop {
             shared.clock.sleep(BEAT_EVERY).await;
-            let beat = beat(shared, self.attempts.len(), self.concurrency);
+            let beat = beat(shared, self.slots.running(), self.concurrency);
             let answer = shared.store.beat(&beat).await;
             let taken = matches!(answer, Err(StoreError::NameTaken { .. }));
             self.named.store(!taken, Ordering::Relaxed);

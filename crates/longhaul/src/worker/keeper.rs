@@ -27,8 +27,10 @@ pub(super) struct Keeper {
 #[derive(Default)]
 struct Leases {
     by_job: HashMap<JobId, Held>,
+    /// How many claims are under way.
+    claims: usize,
     /// Jobs that were asked to stop while a claim, which may have taken them before, was under way.
-    cancelled_meanwhile: Option<HashSet<JobId>>,
+    cancelled_meanwhile: HashSet<JobId>,
 }
 
 struct Held {
@@ -93,7 +95,7 @@ impl Keeper {
         give_up_at: Timestamp,
     ) -> Kept {
         let mut leases = lock(&self.held);
-        if leases.cancelled_meanwhile.as_ref().is_some_and(|jobs| jobs.contains(&lease.job)) {
+        if leases.cancelled_meanwhile.contains(&lease.job) {
             signals.cancel.cancel();
         }
         let held = Held { lease: lease.clone(), signals, valid_until, give_up_at };
@@ -107,12 +109,16 @@ impl Keeper {
 
     /// A claim begins; what it brings is not held yet.
     pub(super) fn claiming(&self) {
-        lock(&self.held).cancelled_meanwhile = Some(HashSet::new());
+        lock(&self.held).claims += 1;
     }
 
     /// What the claim brought is held.
     pub(super) fn handed_out(&self) {
-        lock(&self.held).cancelled_meanwhile = None;
+        let mut leases = lock(&self.held);
+        leases.claims = leases.claims.saturating_sub(1);
+        if leases.claims == 0 {
+            leases.cancelled_meanwhile.clear();
+        }
     }
 
     /// Tells the attempt of this job, if it runs here or is about to, to stop.
@@ -120,8 +126,8 @@ impl Keeper {
         let mut leases = lock(&self.held);
         if let Some(held) = leases.by_job.get(&id) {
             held.signals.cancel.cancel();
-        } else if let Some(jobs) = &mut leases.cancelled_meanwhile {
-            jobs.insert(id);
+        } else if leases.claims > 0 {
+            leases.cancelled_meanwhile.insert(id);
         }
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Candidate {
     pub(super) row: Row,
     input: Json,
     history: Option<String>,
+    /// Where its place in line is, as long as the transaction that found it lasts.
+    place: Option<String>,
 }
 
 /// What a claim takes of what it locked.
@@ -89,8 +91,13 @@ impl Inner {
                 taken.counted.push(gate.pass(Lane::of(&found.row.entry.job)));
             }
             let row = found.row.claimed(now);
-            taken.push(&row)?;
-            self.held.keep(HeldRow { row: row.clone(), history: found.history, events: None });
+            taken.push(&row, found.place)?;
+            self.held.keep(HeldRow {
+                row: row.clone(),
+                history: found.history,
+                events: None,
+                counted: !gate.is_open(),
+            });
             leases.push(lease(row, found.input, expires_at));
         }
         let Some(last) = leases.last() else {
@@ -110,7 +117,7 @@ impl Inner {
             &taken.queues,
             &taken.kinds,
             &taken.priorities,
-            &taken.run_ats,
+            &taken.places,
             &taken.ids,
             &taken.epochs,
             &taken.versions,
@@ -276,7 +283,7 @@ pub(super) fn candidate(row: &tokio_postgres::Row) -> Result<Candidate, Trouble>
     let history = columns.get()?;
     // A job in line has no events since its claim, and no result.
     let (_, _): (Option<&str>, Option<&str>) = (columns.get()?, columns.get()?);
-    Ok(Candidate { row, input: columns.json()?, history })
+    Ok(Candidate { row, input: columns.json()?, history, place: columns.get()? })
 }
 
 fn head(job: &Job) -> Head {
@@ -305,7 +312,7 @@ struct Taken {
     queues: Vec<String>,
     kinds: Vec<String>,
     priorities: Vec<i32>,
-    run_ats: Vec<i64>,
+    places: Vec<Option<String>>,
     ids: Vec<String>,
     epochs: Vec<i64>,
     versions: Vec<i64>,
@@ -318,13 +325,13 @@ struct Taken {
 }
 
 impl Taken {
-    fn push(&mut self, row: &Row) -> Result<(), Trouble> {
+    fn push(&mut self, row: &Row, place: Option<String>) -> Result<(), Trouble> {
         let (entry, job) = (&row.entry, &row.entry.job);
         self.tenants.push(job.tenant.as_str().to_owned());
         self.queues.push(job.queue.as_str().to_owned());
         self.kinds.push(job.kind.as_str().to_owned());
         self.priorities.push(job.priority);
-        self.run_ats.push(job.run_at.as_millis());
+        self.places.push(place);
         self.ids.push(job.id.to_string());
         self.epochs.push(int(entry.epoch));
         self.versions.push(int(job.version));

@@ -18,6 +18,8 @@ pub(super) struct HeldRow {
     pub(super) history: Option<String>,
     /// The events since.
     pub(super) events: Option<String>,
+    /// Whether a limit may count it.
+    pub(super) counted: bool,
 }
 
 /// Rows by job. Only a hint: what is written still carries the version that it was read with.

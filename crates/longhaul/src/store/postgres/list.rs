@@ -32,10 +32,13 @@ impl Inner {
         for status in statuses {
             let sql = match status {
                 Status::Running => sql::LIST_RUNNING,
-                Status::Pending | Status::Waiting => sql::LIST_OPEN,
-                Status::Completed | Status::Failed | Status::Cancelled => sql::LIST_ENDED,
+                Status::Pending => sql::LIST_PENDING,
+                Status::Waiting | Status::Completed | Status::Failed | Status::Cancelled => {
+                    sql::LIST_SETTLED
+                }
             };
-            let status = (status != Status::Running).then(|| status.as_str());
+            let is_settled = !matches!(status, Status::Pending | Status::Running);
+            let status = is_settled.then(|| status.as_str());
             found.extend(search.run(&mut connection, sql, status).await?);
         }
         found.sort_unstable_by(|one, other| other.cmp(one));

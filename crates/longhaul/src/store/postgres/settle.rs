@@ -77,16 +77,16 @@ impl Inner {
         let now = self.clock.now();
         let mut endings = Endings::default();
         let mut places: HashMap<Key, (usize, Settled)> = HashMap::new();
+        let mut short = true;
         for (place, settlement) in settlements.iter().enumerate() {
-            let Some(HeldRow { mut row, history, events }) = self.held.take(&settlement.lease)
-            else {
-                continue;
-            };
+            let Some(held) = self.held.take(&settlement.lease) else { continue };
+            let HeldRow { mut row, history, events, counted } = held;
             let Ok(result) = row.entry.settle(settlement, now) else { continue };
             let known = key(&row.entry.job);
             let settled = row.entry.settled();
             if endings.push(&row, history.as_deref(), events.as_deref(), result).is_ok() {
                 places.insert(known, (place, settled));
+                short &= settled.status.is_terminal() && !counted;
             }
         }
         if places.is_empty() {
@@ -95,7 +95,8 @@ impl Inner {
         // Whatever goes wrong here, the long way finds out what became of it.
         let ended = async {
             let mut connection = self.database.connection().await?;
-            connection.query(sql::END_ATTEMPTS, &endings.params()).await
+            let sql = if short { sql::END_JOBS } else { sql::END_ATTEMPTS };
+            connection.query(sql, &endings.params()).await
         };
         let ended = ended.await.unwrap_or_default();
         if gave_back(&ended) {

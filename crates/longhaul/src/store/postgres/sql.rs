@@ -21,6 +21,7 @@ statements! {
     DELETE_EXPIRED = "delete_expired";
     DELETE_JOB = "delete_job";
     END_ATTEMPTS = "end_attempts";
+    END_JOBS = "end_jobs";
     ENTER_LINE = "enter_line";
     ENTRIES = "entries";
     EXPORT_JOBS = "export_jobs";
@@ -42,9 +43,9 @@ statements! {
     LEAVE = "leave";
     LEAVE_LINE = "leave_line";
     LIST_BY_ID = "list_by_id";
-    LIST_ENDED = "list_ended";
-    LIST_OPEN = "list_open";
+    LIST_PENDING = "list_pending";
     LIST_RUNNING = "list_running";
+    LIST_SETTLED = "list_settled";
     LOCK_JOB = "lock_job";
     LOCK_LEASES = "lock_leases";
     LOCK_LOST_LEASES = "lock_lost_leases";

@@ -36,6 +36,42 @@ async fn every_statement_prepares() {
     drop(store);
 }
 
+/// Programs read columns by their place.
+#[tokio::test]
+async fn jobs_that_nobody_holds_are_read_like_all_others() {
+    let url = database().await;
+    let store = PostgresStore::open(&url, Clock::system()).await.unwrap();
+    let client = connect(&url).await;
+    let mut views = Vec::new();
+    for view in ["records", "unheld"] {
+        let statement = client.prepare(&format!("SELECT * FROM longhaul.{view}")).await.unwrap();
+        let columns = statement.columns().iter();
+        views.push(columns.map(|one| (one.name().to_owned(), one.type_().clone())).collect());
+    }
+    let [records, unheld]: [Vec<_>; 2] = views.try_into().unwrap();
+    assert_eq!(records, unheld);
+    drop(store);
+}
+
+/// Otherwise the row that an end writes would need a new entry in every index.
+#[tokio::test]
+async fn no_index_of_jobs_has_a_column_that_changes() {
+    let url = database().await;
+    let store = PostgresStore::open(&url, Clock::system()).await.unwrap();
+    let client = connect(&url).await;
+    // As parts of keys or of conditions.
+    let indexed = "SELECT DISTINCT attname::text FROM pg_index
+        JOIN pg_attribute ON attrelid = indrelid AND (attnum = ANY (indkey) OR EXISTS (
+            SELECT FROM pg_depend
+            WHERE objid = indexrelid AND refobjid = indrelid AND refobjsubid = attnum
+        ))
+        WHERE indrelid = 'longhaul.jobs'::regclass";
+    let rows = client.query(indexed, &[]).await.unwrap();
+    let columns: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(columns, ["id", "idempotency_key", "tenant_id"].map(str::to_owned).into());
+    drop(store);
+}
+
 /// What nobody uses the compiler tells, once it is in the list.
 #[test]
 fn every_file_is_in_the_list() {

@@ -150,6 +150,8 @@ impl Inner {
                 row,
                 history: history.map(ToOwned::to_owned),
                 events: (!events.is_empty()).then_some(events),
+                // Nobody has looked.
+                counted: true,
             });
             answers.push(Ok(()));
         }

@@ -1,4 +1,5 @@
--- The first due jobs of each lane that has some, locked and with all that their claim needs. Lanes come
+-- The first due jobs of each lane that has some, locked and with all that their claim needs, the place in
+-- line by its address in the table: as long as it is locked, it stays there. Lanes come
 -- in the order of tenants, those after $2 first, so that tenants take turns; who of these is taken is
 -- decided outside. What another claim has locked is passed over, and so are the queues $6 and the tenants
 -- $7, which limits hold back.
@@ -16,10 +17,10 @@ WITH lanes AS (
     LIMIT $4::bigint
 )
 
-SELECT job.*
+SELECT job.*, head.place
 FROM lanes
 CROSS JOIN LATERAL (
-    SELECT run_at, id
+    SELECT ctid::text AS place, id
     FROM longhaul.line
     WHERE
         tenant_id = lanes.tenant_id AND queue = lanes.queue AND kind = lanes.kind
@@ -29,7 +30,7 @@ CROSS JOIN LATERAL (
     FOR UPDATE SKIP LOCKED
 ) AS head
 CROSS JOIN LATERAL (
-    SELECT * FROM longhaul.records
+    SELECT * FROM longhaul.unheld
     WHERE tenant_id = lanes.tenant_id AND id = head.id
     LIMIT 1
 ) AS job

@@ -3,11 +3,11 @@
 WITH taken AS (
     SELECT *
     FROM unnest(
-        $1::text[], $2::text[], $3::text[], $4::integer[], $5::bigint[], $6::text[], $7::bigint[],
+        $1::text[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::text[], $7::bigint[],
         $8::bigint[], $9::integer[], $10::bigint[], $11::text[], $12::text[],
         $17::text[]
     ) AS taken (
-        tenant_id, queue, kind, priority, run_at, id, epoch, version, attempt, started_at,
+        tenant_id, queue, kind, priority, place, id, epoch, version, attempt, started_at,
         code_version, progress, counted
     )
 ),
@@ -15,9 +15,7 @@ WITH taken AS (
 out_of_line AS (
     DELETE FROM longhaul.line AS line
     USING taken
-    WHERE
-        line.tenant_id = taken.tenant_id AND line.queue = taken.queue AND line.kind = taken.kind
-        AND line.priority = taken.priority AND line.run_at = taken.run_at AND line.id = taken.id
+    WHERE line.ctid = taken.place::tid AND line.id = taken.id
 ),
 
 active AS (

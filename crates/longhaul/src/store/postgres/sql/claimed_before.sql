@@ -1,5 +1,5 @@
 -- What a claim took whose answer was lost.
-SELECT job.*
+SELECT job.*, NULL::text AS place
 FROM longhaul.leases AS lease
 CROSS JOIN LATERAL (
     SELECT * FROM longhaul.records

@@ -1,17 +1,28 @@
 -- Deletes finished jobs that are kept no longer, as `delete_job` does. Every replica does this: what
--- another one has locked is left to it.
+-- another one has locked is left to it. The job's own time is looked at too: it may have been resumed by
+-- now.
 WITH expired AS (
-    SELECT tenant_id, id FROM longhaul.jobs
-    WHERE expires_at <= $1::bigint
-    ORDER BY expires_at
+    SELECT job.tenant_id, settled.status, job.id
+    FROM longhaul.settled
+    INNER JOIN longhaul.jobs AS job USING (tenant_id, id)
+    WHERE settled.expires_at <= $1::bigint AND job.expires_at <= $1::bigint
+    ORDER BY settled.expires_at
     LIMIT $2::bigint
-    FOR UPDATE SKIP LOCKED
+    FOR UPDATE OF job SKIP LOCKED
 ),
 
 gone AS (
     DELETE FROM longhaul.jobs AS job
     USING expired
     WHERE job.tenant_id = expired.tenant_id AND job.id = expired.id
+),
+
+unsettled AS (
+    DELETE FROM longhaul.settled
+    USING expired
+    WHERE
+        settled.tenant_id = expired.tenant_id AND settled.status = expired.status
+        AND settled.id = expired.id
 ),
 
 steps_gone AS (

@@ -2,7 +2,15 @@
 -- key.
 WITH gone AS (
     DELETE FROM longhaul.jobs WHERE tenant_id = $1::text AND id = $2::text
-    RETURNING tenant_id, id
+    RETURNING tenant_id, status, id
+),
+
+unsettled AS (
+    DELETE FROM longhaul.settled
+    USING gone
+    WHERE
+        settled.tenant_id = gone.tenant_id AND settled.status = gone.status
+        AND settled.id = gone.id
 ),
 
 steps_gone AS (

@@ -12,8 +12,13 @@ WITH ended AS (
         completed_at, expires_at, cancel_requested_at, charge, progress, error, code_version, result,
         history
     )
+    CROSS JOIN LATERAL (
+        SELECT ctid AS place FROM longhaul.leases
+        WHERE tenant_id = done.tenant_id AND id = done.id
+        LIMIT 1
+    ) AS held
     WHERE
-        lease.tenant_id = done.tenant_id AND lease.id = done.id
+        lease.ctid = held.place
         AND lease.epoch = done.held_epoch AND lease.version = done.held_version
     RETURNING done.*, lease.counted
 ),
@@ -30,7 +35,12 @@ saved AS (
     WHERE job.tenant_id = ended.tenant_id AND job.id = ended.id
     RETURNING
         job.tenant_id, job.id, job.queue, job.kind, job.priority, job.run_at, job.status,
-        ended.counted
+        job.expires_at, ended.counted
+),
+
+at_rest AS (
+    INSERT INTO longhaul.settled (tenant_id, status, id, expires_at)
+    SELECT tenant_id, status, id, expires_at FROM saved WHERE status <> 'pending'
 ),
 
 meters AS (

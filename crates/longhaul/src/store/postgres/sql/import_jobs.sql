@@ -24,7 +24,12 @@ accepted AS (
         history
     FROM new
     ON CONFLICT DO NOTHING
-    RETURNING tenant_id, id, queue, kind, priority, run_at, status
+    RETURNING tenant_id, id, queue, kind, priority, run_at, expires_at, status
+),
+
+at_rest AS (
+    INSERT INTO longhaul.settled (tenant_id, status, id, expires_at)
+    SELECT tenant_id, status, id, expires_at FROM accepted WHERE status <> 'pending'
 ),
 
 arrived AS (

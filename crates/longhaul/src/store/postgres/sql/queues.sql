@@ -20,10 +20,11 @@ FROM (
     WHERE tenant_id = $1::text
     GROUP BY queue
     UNION ALL
-    SELECT queue, false, 0, 0, NULL
-    FROM longhaul.jobs
-    WHERE status = 'waiting' AND status IN ('pending', 'waiting') AND tenant_id = $1::text
-    GROUP BY queue
+    SELECT job.queue, false, 0, 0, NULL
+    FROM longhaul.settled
+    INNER JOIN longhaul.jobs AS job USING (tenant_id, id)
+    WHERE settled.tenant_id = $1::text AND settled.status = 'waiting'
+    GROUP BY job.queue
     UNION ALL
     SELECT name, true, 0, 0, NULL FROM longhaul.paused_queues WHERE tenant_id = $1::text
 ) AS counts (queue, paused, pending, running, due_at)

@@ -1,7 +1,10 @@
 -- The first shape of the database. What is hot is small and apart: `line` holds nothing but places of
--- pending jobs, `leases` nothing but running ones, and `jobs` is written when a job is accepted, when
--- it goes back in line and when it ends. The tenant comes first in every key, so that all of it can be
--- distributed by tenant. Instants are milliseconds since 1970.
+-- pending jobs, `leases` nothing but running ones, `settled` nothing but where to find the others, and
+-- `jobs` is written when a job is accepted, when it goes back in line and when it ends. The tenant comes
+-- first in every key, so that all of it can be distributed by tenant. Instants are milliseconds since 1970.
+--
+-- No index of `jobs` has a column that changes, and each page has room for what an end adds: so the row
+-- that an end writes stays on its page and costs no index anything.
 CREATE TABLE longhaul.jobs (
     created_at bigint NOT NULL,
     run_at bigint NOT NULL,
@@ -41,15 +44,22 @@ CREATE TABLE longhaul.jobs (
     -- One JSON event a line, oldest first; none until the first attempt has ended.
     history text,
     PRIMARY KEY (tenant_id, id)
-);
+) WITH (fillfactor = 40);
 
 CREATE UNIQUE INDEX jobs_key ON longhaul.jobs (tenant_id, idempotency_key)
 WHERE idempotency_key IS NOT NULL;
-CREATE INDEX jobs_open ON longhaul.jobs (tenant_id, id)
-WHERE status IN ('pending', 'waiting');
-CREATE INDEX jobs_ended ON longhaul.jobs (tenant_id, status, id)
-WHERE status IN ('completed', 'failed', 'cancelled');
-CREATE INDEX jobs_expiring ON longhaul.jobs (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Jobs that are neither in line nor running, by status and by when they go. Whoever has locked the job
+-- writes here.
+CREATE TABLE longhaul.settled (
+    expires_at bigint,
+    tenant_id text COLLATE "C" NOT NULL,
+    status text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant_id, status, id)
+);
+
+CREATE INDEX settled_expiring ON longhaul.settled (expires_at) WHERE expires_at IS NOT NULL;
 
 -- A lane is what a claim chooses between: jobs of one tenant, queue, kind and priority, by due time.
 -- There are few of them, and none is ever removed.
@@ -83,6 +93,9 @@ CREATE TABLE longhaul.line (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
     autovacuum_vacuum_insert_scale_factor = 1, autovacuum_vacuum_cost_delay = 0
 );
+
+-- For lists.
+CREATE INDEX line_by_id ON longhaul.line (tenant_id, id);
 
 -- What is different about a job while a replica holds it. Room on each page lets a renewal stay there.
 CREATE TABLE longhaul.leases (
@@ -184,7 +197,18 @@ SELECT
 FROM longhaul.jobs AS j
 LEFT JOIN longhaul.leases AS l ON l.tenant_id = j.tenant_id AND l.id = j.id;
 
--- The same without what may be large.
+-- The same of jobs that nobody holds, without looking for a lease. Has the columns of `records`.
+CREATE VIEW longhaul.unheld AS
+SELECT
+    tenant_id, id, kind, queue, status, NULL::text AS phase, priority, attempt, max_attempts, progress,
+    labels::text AS labels, version, idempotency_key, created_at, run_at, started_at, completed_at,
+    expires_at, error, cancel_requested_at, timeout_ms, code_version, forked_from, parent_id,
+    attempt_base, charge, epoch, NULL::text AS replica, NULL::bigint AS lease_until,
+    retention_completed_ms, retention_failed_ms, version AS settled_version,
+    NULL::bigint AS claimed_at, history, NULL::text AS events, result, input
+FROM longhaul.jobs;
+
+-- The same as `records` without what may be large.
 CREATE VIEW longhaul.entries AS
 SELECT
     tenant_id, id, kind, queue, status, phase, priority, attempt, max_attempts, progress, labels,

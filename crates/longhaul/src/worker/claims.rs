@@ -1,0 +1,139 @@
+//! Keeps the places of this replica filled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::task::TaskTracker;
+
+use super::attempt::Runner;
+use super::slots::Reserved;
+use crate::job::{Retry, Timestamp};
+use crate::store::{Claim, Claimed, StoreError};
+
+/// The most that one claim takes: enough to fill a large replica in a few calls, small enough to
+/// leave the store to others in between.
+const CLAIM_BATCH_MAX: usize = 256;
+/// How many claims are under way at once while there is more than one of them can take: one waits for
+/// its sync while the other looks.
+const CLAIMS_MAX: usize = 2;
+/// A further claim is for at least so many: small ones cost the store more than they gain.
+const FURTHER_MIN: usize = 64;
+/// How often there is a look for work that nobody announced.
+const POLL: Duration = Duration::from_secs(1);
+/// How the looks get rarer while the store fails.
+const FAILING: Retry = Retry { max_attempts: u32::MAX, first: POLL, max: Duration::from_secs(30) };
+
+/// What the last claims told.
+#[derive(Default)]
+struct Told {
+    failures: u32,
+    /// Whether there was as much as was asked for: then there may be more.
+    more: bool,
+    next_due_at: Option<Timestamp>,
+}
+
+/// One claim's answer, and the room that was kept for it.
+struct Answer {
+    claimed: Result<Claimed, StoreError>,
+    sent_at: Timestamp,
+    reserved: Reserved,
+}
+
+/// Claims whenever there is room and may be work, until told to stop. What is under way then is still
+/// handed out: whoever runs it gives it back.
+pub(super) async fn claim_on(runner: Arc<Runner>, attempts: TaskTracker) {
+    let shared = &runner.shared;
+    let mut under_way = JoinSet::new();
+    let mut told = Told::default();
+    let mut look = true;
+    while !runner.stopping.is_cancelled() {
+        if look {
+            // Handlers that are ready to return make room first.
+            tokio::task::yield_now().await;
+            told.next_due_at = None;
+            while let Some(reserved) = room(&runner, under_way.len(), told.more) {
+                under_way.spawn(claim(Arc::clone(&runner), reserved));
+            }
+        }
+        let idle = under_way.is_empty();
+        let look_at = told.look_at(shared.clock.now());
+        look = tokio::select! {
+            biased;
+            () = runner.stopping.cancelled() => break,
+            Some(answer) = under_way.join_next() => told.learn(&runner, &attempts, answer),
+            // While the store fails, no announcement makes it better.
+            () = shared.wake.notified(), if told.failures == 0 && (idle || told.more) => true,
+            () = shared.clock.sleep_until(look_at), if idle => true,
+        };
+    }
+    while let Some(answer) = under_way.join_next().await {
+        told.learn(&runner, &attempts, answer);
+    }
+}
+
+/// Room for one more claim, if there should be one now.
+fn room(runner: &Runner, under_way: usize, more: bool) -> Option<Reserved> {
+    match under_way {
+        0 => runner.slots.reserve(1, CLAIM_BATCH_MAX),
+        1..CLAIMS_MAX if more => runner.slots.reserve(FURTHER_MIN, CLAIM_BATCH_MAX),
+        _ => None,
+    }
+}
+
+async fn claim(runner: Arc<Runner>, reserved: Reserved) -> Answer {
+    let shared = &runner.shared;
+    let want = Claim {
+        replica: shared.replica.clone(),
+        limit: reserved.limit(),
+        lease: runner.settings.lease,
+        kinds: reserved.kinds().to_vec(),
+        limits: Arc::clone(&shared.flow),
+    };
+    runner.keeper.claiming();
+    // Counted from before the claim was sent: the store's lease ends no earlier.
+    let sent_at = shared.clock.now();
+    Answer { claimed: shared.store.claim(&want).await, sent_at, reserved }
+}
+
+impl Told {
+    /// Hands out what a claim brought. Whether to look again at once.
+    fn learn(
+        &mut self,
+        runner: &Arc<Runner>,
+        attempts: &TaskTracker,
+        answer: Result<Answer, JoinError>,
+    ) -> bool {
+        self.more = false;
+        match answer {
+            Ok(Answer { claimed: Ok(Claimed { leases, next_due_at }), sent_at, reserved }) => {
+                self.failures = 0;
+                self.more = leases.len() == reserved.limit();
+                self.next_due_at = next_due_at;
+                for lease in leases {
+                    let slot = runner.slots.take(&lease.job.kind);
+                    attempts.spawn(Arc::clone(runner).run(lease, sent_at, slot));
+                }
+            }
+            Ok(Answer { claimed: Err(error), .. }) => {
+                self.failures += 1;
+                runner.shared.noted(&error);
+                tracing::warn!(%error, failures = self.failures, "cannot claim jobs");
+            }
+            Err(error) => {
+                self.failures += 1;
+                tracing::error!(%error, "a claim ended without an answer");
+            }
+        }
+        runner.keeper.handed_out();
+        self.more
+    }
+
+    /// When to look even if nobody says that there is something.
+    fn look_at(&self, now: Timestamp) -> Timestamp {
+        let failing = self.failures > 0;
+        let pause = if failing { FAILING.delay(self.failures, 1.0) } else { POLL };
+        let poll_at = now.after(pause);
+        self.next_due_at.map_or(poll_at, |due| due.min(poll_at))
+    }
+}
