@@ -22,7 +22,7 @@ pub use json::{Json, JsonError};
 pub use limits::{LimitError, Limits, within};
 pub use name::{Name, NameError, TenantId};
 pub use next::{Next, Outcome, Standing};
-pub use record::{Attempt, Event, Job, Progress, Record, Retention, Step};
+pub use record::{Artifact, Attempt, Event, Job, Progress, Record, Retention, Step};
 pub use retry::Retry;
 pub use status::{Command, Status, Transition};
 pub use timestamp::Timestamp;

@@ -3,10 +3,11 @@
 //! Every method is one transaction and leaves no trace when it errs. What is acknowledged is
 //! synced. Methods that a worker calls carry its lease's epoch, and a superseded epoch gets
 //! [`StoreError::LeaseLost`]. Every method names a tenant, except the few that serve all of them:
-//! `claim`, `sweep` and `expire`, and those that are about processes instead of jobs: `beat`,
-//! `replicas` and `leave`. Stores hold no policy: what follows from an outcome is decided by
+//! `claim`, `sweep` and `expire`, `expire_payloads` and what deletes blobs, and those that are about
+//! processes instead of jobs: `beat`, `replicas` and `leave`. Stores hold no policy: what follows from an outcome is decided by
 //! [`crate::job::Outcome::next`], inside the store's transaction.
 
+mod blobs;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod entry;
@@ -24,6 +25,7 @@ mod types;
 
 use async_trait::async_trait;
 
+pub use blobs::{Blob, BlobRef, BlobRole, Burial, NewBlob, WrappedKey};
 pub use error::StoreError;
 pub use flow::{FlowLimit, FlowLimits};
 pub use replica::{Beat, REPLICA_FORGOTTEN_AFTER, ReplicaState};
@@ -64,6 +66,13 @@ pub trait Store: Send + Sync {
 
     /// A job's finished steps, in their order.
     async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError>;
+
+    /// All that was stored for a job, and what became of it: also of one that is gone, for as long as
+    /// that is remembered. Nothing of a job that never was.
+    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError>;
+
+    /// How many bytes are stored for the tenant's jobs.
+    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError>;
 
     /// Cancels a pending or waiting job; asks the worker of a running one to stop, which makes its
     /// phase `cancelling`. Asking again changes nothing, also once it has stopped.
@@ -132,6 +141,14 @@ pub trait Store: Send + Sync {
     /// [`StoreError::StepConflict`].
     async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError>;
 
+    /// Notes that a job's payload is about to be written in clear to this folder.
+    async fn keep_folder(
+        &self,
+        lease: &LeaseRef,
+        path: &str,
+        replica: &str,
+    ) -> Result<(), StoreError>;
+
     /// Ends attempts. Saying it again, because the answer was lost, is fine.
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>>;
 
@@ -144,6 +161,27 @@ pub trait Store: Send + Sync {
     /// Deletes up to `limit` finished jobs whose retention has ended, and forgets ids that have
     /// been gone for long. Returns how many jobs were deleted.
     async fn expire(&self, limit: usize) -> Result<usize, StoreError>;
+
+    /// Fails up to `limit` jobs whose payloads were stored `kept` ago and that nobody has claimed since.
+    async fn expire_payloads(
+        &self,
+        kept: std::time::Duration,
+        limit: usize,
+    ) -> Result<Vec<Job>, StoreError>;
+
+    /// Up to `limit` blobs that nobody needs any more and whose deletion is due.
+    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError>;
+
+    /// Folders of this host that are not known to be deleted.
+    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError>;
+
+    /// Records attempts of `replica` to delete things. What could not be deleted is due again later,
+    /// each time after a longer while.
+    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError>;
+
+    /// Those of these blobs that belong to nobody: no job has stored them, and none that still goes on
+    /// may be about to.
+    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError>;
 
     // --- for replicas, over all tenants ---
 

@@ -18,6 +18,8 @@ const CLAIMED: usize = 32;
 const LEASE: Duration = Duration::from_mins(1);
 /// Whose jobs nobody is in a hurry for.
 const CROWD: &str = "crowd";
+/// The most jobs that are added to it at once.
+const REFILL_MAX: usize = 1_000;
 
 impl Bench<'_> {
     /// Claims and settles `jobs` of the crowd, and times the claims.
@@ -46,6 +48,7 @@ impl Bench<'_> {
                 outcome: Outcome::Completed(Json::null()),
                 phases: Vec::new(),
                 progress: None,
+                artifacts: Vec::new(),
             };
             for settled in self.store.settle(leases.iter().map(settle).collect()).await {
                 settled?;
@@ -55,22 +58,27 @@ impl Bench<'_> {
         Ok(Report::new(self.plan, timer.elapsed(), &watch))
     }
 
-    /// Times the pickup of jobs of the default tenant beside another tenant's crowd.
+    /// Times the pickup of jobs of the default tenant beside another tenant's crowd, which stays as large as
+    /// it is: for each of its jobs that starts, another one comes. So the workers are as busy beside a small
+    /// crowd as beside a large one.
     pub(super) async fn fair(&self) -> anyhow::Result<Report> {
         let crowd = TenantId::new(CROWD)?;
         let submitter = self.submitter().await?;
         self.submit_all(&submitter.for_tenant(crowd.clone()), self.plan.pending, None).await?;
         let (picked_up, mut pickups) = mpsc::unbounded_channel();
+        let (crowd_left, mut leaving) = mpsc::unbounded_channel();
         let began = self.began;
         let engine = self
             .worker(Kind::new("noop", move |ctx: Ctx, load: Load| {
                 let waited =
                     began.elapsed().saturating_sub(Duration::from_nanos(load.submitted_ns));
-                if ctx.job().tenant.as_str() != CROWD {
+                if ctx.job().tenant.as_str() == CROWD {
+                    crowd_left.send(()).ok();
+                } else {
                     picked_up.send(waited).ok();
                 }
                 async {
-                    // Long enough that the workers are always busy and the crowd does not run out.
+                    // Long enough that the workers are always busy.
                     tokio::time::sleep(LATENCY_EVERY).await;
                     Ok::<_, JobError>(())
                 }
@@ -78,6 +86,14 @@ impl Bench<'_> {
             .await?;
         let watch = Watch::new(self.plan, "fair", self.plan.jobs);
         let filler = self.filler();
+        let (crowd, crowd_filler) = (submitter.for_tenant(crowd), filler.clone());
+        let refill = tokio::spawn(async move {
+            let mut left = Vec::new();
+            while leaving.recv_many(&mut left, REFILL_MAX).await > 0 {
+                let another = |()| crowd.submit("noop", &load(began, &crowd_filler));
+                drop(crowd.submit_all(left.drain(..).map(another).collect()).await);
+            }
+        });
         let mut timer = tokio::time::interval(LATENCY_EVERY);
         let start = Instant::now();
         for _ in 0..self.plan.jobs {
@@ -87,6 +103,7 @@ impl Bench<'_> {
         }
         watch.done();
         let took = start.elapsed();
+        refill.abort();
         submitter.stop().await;
         engine.stop().await;
         Ok(Report::new(self.plan, took, &watch))

@@ -293,6 +293,7 @@ impl Submission {
             labels: self.labels,
             retention,
             parent_id: None,
+            payload: None,
         };
         check_limits(&job, shared)?;
         Ok(job)

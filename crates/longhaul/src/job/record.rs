@@ -58,6 +58,21 @@ pub struct Job {
     pub forked_from: Option<JobId>,
     /// The job that spawned it.
     pub parent_id: Option<JobId>,
+    /// Whether it was submitted with a payload.
+    pub has_payload: bool,
+    /// What it produced besides its result; nothing until it completes.
+    pub artifacts: Vec<Artifact>,
+}
+
+/// Bytes that a job produced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Artifact {
+    /// Its name, unique in the job.
+    pub name: String,
+    /// What it is.
+    pub content_type: String,
+    /// How many bytes.
+    pub size: u64,
 }
 
 /// A job with its result and the history of its transitions.

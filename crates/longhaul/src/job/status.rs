@@ -43,6 +43,8 @@ pub enum Command {
     Resume,
     /// A caller wants a finished job forgotten.
     Purge,
+    /// Nobody claimed the job before its payload expired.
+    Expire,
 }
 
 /// What a command does to a job.
@@ -74,12 +76,15 @@ impl Status {
 
     /// What `command` does to a job that stands here.
     pub fn on(self, command: Command) -> Transition {
-        use Command::{Cancel, Claim, Complete, Fail, Purge, PutBack, Resume, Stop, Wait, Wake};
+        use Command::{
+            Cancel, Claim, Complete, Expire, Fail, Purge, PutBack, Resume, Stop, Wait, Wake,
+        };
         use Transition::{Ask, Keep, Move, Refuse, Remove};
         match self {
             Self::Pending => match command {
                 Claim => Move(Self::Running),
                 Cancel => Move(Self::Cancelled),
+                Expire => Move(Self::Failed),
                 Complete | Fail | PutBack | Stop | Wait | Wake | Resume | Purge => Refuse,
             },
             Self::Running => match command {
@@ -89,27 +94,28 @@ impl Status {
                 Stop => Move(Self::Cancelled),
                 Wait => Move(Self::Waiting),
                 Cancel => Ask,
-                Claim | Wake | Resume | Purge => Refuse,
+                Claim | Wake | Resume | Purge | Expire => Refuse,
             },
             Self::Waiting => match command {
                 Wake => Move(Self::Pending),
                 Cancel => Move(Self::Cancelled),
-                Claim | Complete | Fail | PutBack | Stop | Wait | Resume | Purge => Refuse,
+                Claim | Complete | Fail | PutBack | Stop | Wait | Resume | Purge | Expire => Refuse,
             },
             Self::Completed => match command {
                 Purge => Remove,
-                Claim | Complete | Fail | PutBack | Stop | Wait | Wake | Cancel | Resume => Refuse,
+                Claim | Complete | Fail | PutBack | Stop | Wait | Wake | Cancel | Resume
+                | Expire => Refuse,
             },
             Self::Failed => match command {
                 Resume => Move(Self::Pending),
                 Purge => Remove,
-                Claim | Complete | Fail | PutBack | Stop | Wait | Wake | Cancel => Refuse,
+                Claim | Complete | Fail | PutBack | Stop | Wait | Wake | Cancel | Expire => Refuse,
             },
             Self::Cancelled => match command {
                 Resume => Move(Self::Pending),
                 Purge => Remove,
                 Cancel => Keep,
-                Claim | Complete | Fail | PutBack | Stop | Wait | Wake => Refuse,
+                Claim | Complete | Fail | PutBack | Stop | Wait | Wake | Expire => Refuse,
             },
         }
     }
@@ -148,7 +154,7 @@ impl std::fmt::Display for Status {
 
 impl Command {
     /// Every command.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Claim,
         Self::Complete,
         Self::Fail,
@@ -159,6 +165,7 @@ impl Command {
         Self::Cancel,
         Self::Resume,
         Self::Purge,
+        Self::Expire,
     ];
 
     /// The word used in messages.
@@ -174,6 +181,7 @@ impl Command {
             Self::Cancel => "cancel",
             Self::Resume => "resume",
             Self::Purge => "purge",
+            Self::Expire => "expire",
         }
     }
 }

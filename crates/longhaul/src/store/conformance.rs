@@ -18,6 +18,7 @@
 )]
 
 mod bench;
+pub mod blobs;
 pub mod claiming;
 pub mod control;
 pub mod durability;
@@ -62,6 +63,23 @@ macro_rules! store_conformance {
                 delayed_job_is_not_claimed_before_it_is_due,
                 job_asked_for_in_the_past_is_due_at_once,
                 jobs_of_a_batch_keep_their_own_words,
+            }
+            blobs {
+                payload_is_kept_with_its_job,
+                known_key_keeps_the_first_payload,
+                payload_stays_while_the_job_goes_on,
+                payload_is_unreadable_from_the_end_on,
+                job_whose_payload_is_gone_is_neither_resumed_nor_forked,
+                payload_that_nobody_claims_fails_its_job,
+                payload_of_a_claimed_job_does_not_expire,
+                artifacts_come_with_completion,
+                artifacts_of_a_repeated_settlement_are_stored_once,
+                artifacts_go_with_their_job,
+                failed_deletion_is_tried_again,
+                strays_are_what_no_job_knows,
+                folders_are_on_record,
+                stored_bytes_are_counted_by_tenant,
+                blobs_are_their_tenants_own,
             }
             claiming {
                 lease_holds_the_job_as_claimed,

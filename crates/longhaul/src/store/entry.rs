@@ -7,7 +7,7 @@ use crate::job::{
     Command, Event, Job, JobError, JobId, Json, Name, Next, Outcome, Progress, Retention, Standing,
     Status, Timestamp, Transition,
 };
-use crate::store::{Claim, NewJob, Settled, Settlement, StoreError};
+use crate::store::{Claim, NewBlob, NewJob, Settled, Settlement, StoreError};
 
 /// What a job's phase is from when it was asked to stop until it does.
 const CANCELLING: &str = "cancelling";
@@ -57,12 +57,17 @@ impl Entry {
             code_version: None,
             forked_from: None,
             parent_id: new.parent_id,
+            has_payload: new.payload.is_some(),
+            artifacts: Vec::new(),
         };
         Self::begun(job, new.retention, now)
     }
 
     /// The job as if it had just been submitted, with the attempts that it had at first.
-    pub(super) fn fork(&self, id: JobId, now: Timestamp) -> Self {
+    pub(super) fn fork(&self, id: JobId, now: Timestamp) -> Result<Self, StoreError> {
+        if self.job.has_payload {
+            return Err(StoreError::PayloadPurged);
+        }
         let job = Job {
             id,
             status: Status::Pending,
@@ -82,9 +87,10 @@ impl Entry {
             code_version: None,
             forked_from: Some(self.job.id),
             parent_id: None,
+            artifacts: Vec::new(),
             ..self.job.clone()
         };
-        Self::begun(job, self.retention, now)
+        Ok(Self::begun(job, self.retention, now))
     }
 
     fn begun(job: Job, retention: Retention, now: Timestamp) -> Self {
@@ -147,7 +153,11 @@ impl Entry {
     ) -> Result<Option<Json>, StoreError> {
         self.tell(&settlement.phases, settlement.progress.as_ref(), now);
         let next = settlement.outcome.clone().next(self.standing(), now);
-        self.end(next, now)
+        let result = self.end(next, now)?;
+        if result.is_some() {
+            self.job.artifacts = settlement.artifacts.iter().map(NewBlob::to_artifact).collect();
+        }
+        Ok(result)
     }
 
     /// Ends the attempt of a worker that let its lease run out.
@@ -206,9 +216,28 @@ impl Entry {
         Ok(true)
     }
 
+    /// Fails a job that nobody claimed before its payload expired.
+    pub(super) fn expire(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        self.job.status = self.move_by(Command::Expire)?;
+        let message = "nobody claimed the job before its payload expired";
+        let error = JobError::new("payload-expired", message, false);
+        self.job.error = Some(error.clone());
+        self.finish(now);
+        self.record(now, Some(error));
+        Ok(())
+    }
+
+    /// Whether the job has ended and its payload has to go.
+    pub(super) fn dooms_payload(&self) -> bool {
+        self.job.has_payload && self.job.status.is_terminal()
+    }
+
     /// Puts a job that ended badly back in line.
     pub(super) fn resume(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let status = self.move_by(Command::Resume)?;
+        if self.job.has_payload {
+            return Err(StoreError::PayloadPurged);
+        }
         let further = self.attempts_allowed();
         self.attempt_base = self.job.attempt;
         self.charge = true;

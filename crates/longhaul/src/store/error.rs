@@ -42,6 +42,10 @@ pub enum StoreError {
         name: String,
     },
 
+    /// Fix the request: the job had a payload, which is gone.
+    #[error("the job's payload is gone: submit it again")]
+    PayloadPurged,
+
     /// Fix the configuration: another process that lives has this name.
     #[error("another replica with the name {replica:?} is running")]
     NameTaken {
@@ -72,6 +76,7 @@ impl StoreError {
             | Self::KeyReused { .. }
             | Self::StepConflict { .. }
             | Self::UnknownStep { .. }
+            | Self::PayloadPurged
             | Self::NameTaken { .. }
             | Self::Broken(_) => false,
         }

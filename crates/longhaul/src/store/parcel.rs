@@ -34,8 +34,13 @@ impl Parcel {
         let last = self.history.lines().last().and_then(|line| serde_json::from_str(line).ok());
         let at = last.map_or(job.run_at, |event: Event| event.at);
         let lease = LeaseRef { tenant: job.tenant.clone(), job: job.id, epoch: self.entry.epoch };
-        let release =
-            Settlement { lease, outcome: Outcome::Released, phases: Vec::new(), progress: None };
+        let release = Settlement {
+            lease,
+            outcome: Outcome::Released,
+            phases: Vec::new(),
+            progress: None,
+            artifacts: Vec::new(),
+        };
         self.entry.settle(&release, at)?;
         for event in std::mem::take(&mut self.entry.events) {
             let line = serde_json::to_string(&event);

@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod batcher;
+mod blobs;
 mod caller;
 mod claim;
 mod columns;
@@ -59,8 +60,9 @@ use self::held::HeldRows;
 use self::lanes::Care;
 use self::notify::Notifier;
 use super::{
-    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef, NewJob, Page, PageRequest,
-    QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError, Submitted,
+    Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
+    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement,
+    Store, StoreError, Submitted,
 };
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
@@ -214,6 +216,14 @@ impl Store for PostgresStore {
         persistently!(self.inner.try_steps(tenant, id))
     }
 
+    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
+        persistently!(self.inner.try_blobs(tenant, id))
+    }
+
+    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        persistently!(self.inner.try_blob_bytes(tenant))
+    }
+
     async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
         persistently!(self.inner.try_cancel(tenant, id))
     }
@@ -285,6 +295,15 @@ impl Store for PostgresStore {
         self.checkpoints.write_one(checkpoint).await
     }
 
+    async fn keep_folder(
+        &self,
+        lease: &LeaseRef,
+        path: &str,
+        replica: &str,
+    ) -> Result<(), StoreError> {
+        persistently!(self.inner.try_keep_folder(lease, path, replica))
+    }
+
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
         self.settlements.write(settlements).await
     }
@@ -301,6 +320,26 @@ impl Store for PostgresStore {
 
     async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
         persistently!(self.inner.try_expire(limit))
+    }
+
+    async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
+        persistently!(self.inner.try_expire_payloads(kept, limit))
+    }
+
+    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        persistently!(self.inner.try_doomed(limit))
+    }
+
+    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        persistently!(self.inner.try_folders(host, limit))
+    }
+
+    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
+        persistently!(self.inner.try_bury(&burials, replica))
+    }
+
+    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        persistently!(self.inner.try_strays(&blobs))
     }
 
     async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {

@@ -5,6 +5,7 @@
 //! writes share a sync.
 
 mod aside;
+mod blobs;
 mod claim;
 mod columns;
 mod control;
@@ -43,8 +44,9 @@ use self::readers::Readers;
 use self::task::Tx;
 use self::writer::Writer;
 use super::{
-    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef, NewJob, Page, PageRequest,
-    QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError, Submitted,
+    Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
+    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement,
+    Store, StoreError, Submitted,
 };
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
@@ -164,6 +166,16 @@ impl Store for SqliteStore {
         self.read(move |tx| find::steps(tx, &tenant, id)).await
     }
 
+    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |tx| blobs::blobs(tx, &tenant, id)).await
+    }
+
+    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |tx| blobs::bytes(tx, &tenant)).await
+    }
+
     async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
         let tenant = tenant.clone();
         self.writer.call(move |tx| control::cancel(tx, &tenant, id)).await
@@ -245,6 +257,16 @@ impl Store for SqliteStore {
         self.writer.call(move |tx| work::checkpoint(tx, &checkpoint)).await
     }
 
+    async fn keep_folder(
+        &self,
+        lease: &LeaseRef,
+        path: &str,
+        replica: &str,
+    ) -> Result<(), StoreError> {
+        let (lease, path, replica) = (lease.clone(), path.to_owned(), replica.to_owned());
+        self.writer.call(move |tx| blobs::keep_folder(tx, &lease, &path, &replica)).await
+    }
+
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
         self.write_each(settlements, settle::settle).await
     }
@@ -264,6 +286,28 @@ impl Store for SqliteStore {
                 Err(_) => return Ok(deleted),
             }
         }
+    }
+
+    async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
+        self.writer.call(move |tx| blobs::expire_payloads(tx, kept, limit)).await
+    }
+
+    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.read(move |tx| blobs::doomed(tx, limit)).await
+    }
+
+    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        let host = host.to_owned();
+        self.read(move |tx| blobs::folders(tx, &host, limit)).await
+    }
+
+    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
+        let replica = replica.to_owned();
+        self.writer.call(move |tx| blobs::bury(tx, &burials, &replica)).await
+    }
+
+    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        self.read(move |tx| blobs::strays(tx, &blobs)).await
     }
 
     async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {

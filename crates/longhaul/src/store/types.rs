@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::blobs::NewBlob;
 use super::flow::FlowLimits;
 use crate::job::{
     Fingerprint, Job, JobId, Json, Name, Outcome, Progress, Record, Retention, Status, Step,
@@ -43,6 +44,8 @@ pub struct NewJob {
     pub retention: Retention,
     /// The job that spawns it.
     pub parent_id: Option<JobId>,
+    /// What was uploaded with it.
+    pub payload: Option<NewBlob>,
 }
 
 /// When a new job is due.
@@ -263,6 +266,8 @@ pub struct Settlement {
     pub phases: Vec<String>,
     /// The last word on progress, if it was not reported yet.
     pub progress: Option<Progress>,
+    /// What it produced: the job's artifacts, if this completes it.
+    pub artifacts: Vec<NewBlob>,
 }
 
 /// The answer to a settlement.

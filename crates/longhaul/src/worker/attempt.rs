@@ -150,7 +150,8 @@ impl Runner {
         began_at: Timestamp,
     ) {
         let progress = self.reports.take(&lease);
-        let settlement = Settlement { lease, outcome, phases: Vec::new(), progress };
+        let settlement =
+            Settlement { lease, outcome, phases: Vec::new(), progress, artifacts: Vec::new() };
         for attempt in 1.. {
             let answer = self.shared.store.settle(vec![settlement.clone()]).await.pop();
             match answer {

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use longhaul::clock::Clock;
 use longhaul::job::{Job, JobId, Json, Name, Outcome, Record, Status, Step, TenantId, Timestamp};
 use longhaul::store::{
-    Beat, Checkpoint, Claim, Claimed, Filter, FlowLimits, Glimpse, Hints, LeaseRef, NewJob, Page,
-    PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError,
-    Submitted,
+    Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, FlowLimits, Glimpse, Hints,
+    LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled,
+    Settlement, Store, StoreError, Submitted,
 };
 
 use crate::random::InMemory;
@@ -309,6 +309,43 @@ impl Store for Broken {
 
     async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
         self.inner.expire(limit).await
+    }
+
+    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
+        self.inner.blobs(tenant, id).await
+    }
+
+    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        self.inner.blob_bytes(tenant).await
+    }
+
+    async fn keep_folder(
+        &self,
+        lease: &LeaseRef,
+        path: &str,
+        replica: &str,
+    ) -> Result<(), StoreError> {
+        self.inner.keep_folder(lease, path, replica).await
+    }
+
+    async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
+        self.inner.expire_payloads(kept, limit).await
+    }
+
+    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.inner.doomed(limit).await
+    }
+
+    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.inner.folders(host, limit).await
+    }
+
+    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
+        self.inner.bury(burials, replica).await
+    }
+
+    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        self.inner.strays(blobs).await
     }
 
     async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {

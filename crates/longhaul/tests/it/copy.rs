@@ -86,7 +86,8 @@ async fn run(store: &SqliteStore, job: NewJob, outcome: Option<Outcome>) -> JobI
     let progress = Progress { done: 3, total: Some(9), message: Some("p\0".to_owned()) };
     let (phases, lease) = (vec!["parsing".to_owned()], lease.to_ref());
     if let Some(outcome) = outcome {
-        let end = Settlement { lease, outcome, phases, progress: Some(progress) };
+        let end =
+            Settlement { lease, outcome, phases, progress: Some(progress), artifacts: Vec::new() };
         store.settle(vec![end]).await.remove(0).unwrap();
     } else {
         let report = Report { lease, phases, progress: Some(progress) };

@@ -13,12 +13,12 @@ use longhaul::job::{
     Command, Job, JobId, Json, Name, Next, Record, Status, Step, TenantId, Timestamp,
 };
 use longhaul::store::{
-    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, Lease, LeaseRef, NewJob, Page,
-    PageRequest, QueueState, REPLICA_FORGOTTEN_AFTER, Renewal, ReplicaState, Report, Settled,
-    Settlement, Start, Store, StoreError, Submitted,
+    Beat, Blob, BlobRef, BlobRole, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints,
+    Lease, LeaseRef, NewJob, Page, PageRequest, QueueState, REPLICA_FORGOTTEN_AFTER, Renewal,
+    ReplicaState, Report, Settled, Settlement, Start, Store, StoreError, Submitted,
 };
 
-use state::{Row, State};
+use state::{Kept, Row, State};
 
 const GONE_FOR: Duration = Duration::from_hours(24 * 366);
 
@@ -97,12 +97,18 @@ impl Store for Reference {
         }
         row.ended(now);
         row.event(now, None);
-        Ok(row.record.job.clone())
+        let job = row.record.job.clone();
+        state.doom_payload(&job, now);
+        Ok(job)
     }
 
     async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
         let (mut state, now) = (self.state(), self.now());
         let row = state.row(tenant, id)?;
+        if row.record.job.has_payload && row.record.job.status != Status::Completed {
+            row.clone().turn(Command::Resume)?;
+            return Err(StoreError::PayloadPurged);
+        }
         row.turn(Command::Resume)?;
         let job = &mut row.record.job;
         job.run_at = now;
@@ -123,6 +129,9 @@ impl Store for Reference {
     ) -> Result<Job, StoreError> {
         let (mut state, now) = (self.state(), self.now());
         let parent = state.row(tenant, id)?.clone();
+        if parent.record.job.has_payload {
+            return Err(StoreError::PayloadPurged);
+        }
         let shared = match from_step {
             None => parent.steps.len(),
             Some(name) => parent
@@ -147,6 +156,7 @@ impl Store for Reference {
             labels,
             retention: parent.retention,
             parent_id: None,
+            payload: None,
         };
         state.submit(new, now)?;
         let row = state.row(tenant, new_id)?;
@@ -337,7 +347,11 @@ impl Store for Reference {
             row.apply(Next::after_lost_lease(row.standing(), &replica, now), now);
             row.record.job.clone()
         };
-        Ok(lost.take(limit).map(sweep).collect())
+        let swept: Vec<Job> = lost.take(limit).map(sweep).collect();
+        for job in &swept {
+            state.doom_payload(job, now);
+        }
+        Ok(swept)
     }
 
     async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
@@ -350,6 +364,84 @@ impl Store for Reference {
             state.remove(*id, now);
         }
         Ok(ended.len())
+    }
+
+    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
+        Ok(self.state().blobs_of(tenant, id).map(|kept| kept.blob.clone()).collect())
+    }
+
+    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        let state = self.state();
+        let left = state.blobs.iter().filter(|kept| &kept.tenant == tenant && kept.is_left());
+        Ok(left.map(|kept| kept.blob.size).sum())
+    }
+
+    async fn keep_folder(
+        &self,
+        lease: &LeaseRef,
+        path: &str,
+        replica: &str,
+    ) -> Result<(), StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        state.held(lease)?;
+        let folder = Kept::folder(lease, path, replica, now);
+        if !state.blobs_of(&lease.tenant, lease.job).any(|kept| kept.blob.path == path) {
+            state.blobs.push(folder);
+        }
+        Ok(())
+    }
+
+    async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        let old = state.blobs.iter().filter(|one| {
+            one.blob.role == BlobRole::Payload && now.since(one.blob.stored_at) >= kept
+        });
+        let old: Vec<JobId> = old.map(|one| one.job).collect();
+        let unclaimed = |id: &JobId| {
+            let row = state.rows.get(id);
+            row.is_some_and(|row| row.epoch == 0 && row.record.job.status == Status::Pending)
+        };
+        let failing: Vec<JobId> = old.into_iter().filter(unclaimed).take(limit).collect();
+        Ok(failing.into_iter().map(|id| state.expire_payload(id, now)).collect())
+    }
+
+    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        let (state, now) = (self.state(), self.now());
+        let doomed = state.blobs.iter().filter(|kept| kept.bury_at.is_some_and(|at| at <= now));
+        Ok(doomed.take(limit).map(Kept::to_ref).collect())
+    }
+
+    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        let (state, host) = (self.state(), format!("{host}:"));
+        let here = state.blobs.iter().filter(|kept| {
+            let Blob { role, path, deleted_at, .. } = &kept.blob;
+            *role == BlobRole::Folder && deleted_at.is_none() && path.starts_with(&host)
+        });
+        Ok(here.take(limit).map(Kept::to_ref).collect())
+    }
+
+    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        for burial in burials {
+            let kept = state.blobs.iter_mut().find(|kept| kept.to_ref() == burial.blob);
+            if let Some(kept) = kept.filter(|kept| kept.blob.deleted_at.is_none()) {
+                kept.bury(burial.failure, replica, now);
+            }
+        }
+        Ok(())
+    }
+
+    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        let mut state = self.state();
+        let is_stray = |blob: &BlobRef| {
+            let known = state
+                .blobs
+                .iter()
+                .any(|kept| kept.to_ref() == *blob && kept.blob.deleted_at.is_none());
+            let row = state.row(&blob.tenant, blob.job);
+            !known && row.is_err() | row.is_ok_and(|row| row.record.job.status.is_terminal())
+        };
+        Ok(blobs.into_iter().filter(is_stray).collect())
     }
 
     async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {

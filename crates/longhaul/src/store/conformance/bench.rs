@@ -129,6 +129,7 @@ impl Bench {
             labels: BTreeMap::new(),
             retention: Retention::default(),
             parent_id: None,
+            payload: None,
         }
     }
 
@@ -281,7 +282,13 @@ impl Bench {
 
 /// The end of an attempt, with no last words.
 pub fn settlement(lease: &Lease, outcome: Outcome) -> Settlement {
-    Settlement { lease: lease.to_ref(), outcome, phases: Vec::new(), progress: None }
+    Settlement {
+        lease: lease.to_ref(),
+        outcome,
+        phases: Vec::new(),
+        progress: None,
+        artifacts: Vec::new(),
+    }
 }
 
 /// The kind that jobs on the bench have.

@@ -5,11 +5,13 @@ use std::time::Duration;
 use super::columns::{int, limit, millis, small, to_json};
 use super::database::Transaction;
 use super::error::{Tries, Trouble};
+use super::params::Param;
 use super::row::Row;
 use super::settle::{histories, key};
 use super::work::Told;
 use super::{Inner, find, sql};
 use crate::job::{Event, Job, JobId, Name, TenantId, Timestamp};
+use crate::store::entry::Entry;
 use crate::store::{LeaseRef, StoreError};
 
 /// How long a deleted job is remembered as gone.
@@ -53,9 +55,20 @@ impl Inner {
     }
 
     async fn cancel_unheld(&self, tenant: &TenantId, id: JobId) -> Result<Job, Trouble> {
+        self.end_unheld(tenant, id, Entry::cancel).await
+    }
+
+    /// Ends a job that nobody holds by `end`, which tells whether that changes anything.
+    pub(super) async fn end_unheld(
+        &self,
+        tenant: &TenantId,
+        id: JobId,
+        end: impl FnOnce(&mut Entry, Timestamp) -> Result<bool, StoreError>,
+    ) -> Result<Job, Trouble> {
         let (transaction, mut row) = self.lock_job(tenant, id).await?;
         let was = row.entry.job.clone();
-        match row.entry.cancel(self.clock.now()) {
+        let now = self.clock.now();
+        match end(&mut row.entry, now) {
             Ok(true) => {}
             Ok(false) => {
                 transaction.roll_back().await?;
@@ -87,7 +100,13 @@ impl Inner {
                 return Err(Trouble::Overtaken);
             }
         }
-        save(transaction, &row).await?.commit().await?;
+        let transaction = save(transaction, &row).await?;
+        if row.entry.dooms_payload() {
+            let id = was.id.to_string();
+            let key = [&vec![was.tenant.as_str()] as &dyn Param, &vec![&*id], &now.as_millis()];
+            transaction.query(sql::DOOM_PAYLOADS, &key).await?;
+        }
+        transaction.commit().await?;
         Ok(row.entry.job)
     }
 
@@ -195,6 +214,7 @@ impl Inner {
         let deleted = connection.query(sql::DELETE_EXPIRED, &[&now, &count]).await?;
         let gone_before = now.saturating_sub(millis(TOMBSTONES_KEPT));
         connection.query(sql::FORGET_TOMBSTONES, &[&gone_before, &count]).await?;
+        connection.query(sql::FORGET_BLOBS, &[&gone_before, &count]).await?;
         Ok(deleted.len())
     }
 

@@ -37,4 +37,5 @@ kinds! {
     Vec<Option<&str>> => TEXT_ARRAY,
     Vec<Option<String>> => TEXT_ARRAY,
     Vec<&[u8]> => BYTEA_ARRAY,
+    Vec<Vec<u8>> => BYTEA_ARRAY,
 }

@@ -200,5 +200,7 @@ fn read_job(columns: &mut Columns<'_>) -> Result<Job, Trouble> {
         code_version: columns.get()?,
         forked_from: columns.opt_id()?,
         parent_id: columns.opt_id()?,
+        has_payload: columns.get()?,
+        artifacts: columns.opt_json()?.unwrap_or_default(),
     })
 }

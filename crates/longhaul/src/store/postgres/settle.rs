@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::blobs::NewBlobs;
 use super::columns::{Columns, int, limit, small, to_json, without_nul};
 use super::database::Transaction;
 use super::error::{Tries, Trouble};
@@ -10,7 +11,7 @@ use super::params::Param;
 use super::row::Row;
 use super::{Inner, sql};
 use crate::job::{Job, JobId, Json, Timestamp};
-use crate::store::{LeaseRef, Settled, Settlement, StoreError};
+use crate::store::{BlobRole, LeaseRef, Settled, Settlement, StoreError};
 
 /// About how many bytes a settlement is.
 pub(super) fn bytes_of(settlement: &Settlement) -> usize {
@@ -81,6 +82,10 @@ impl Inner {
         for (place, settlement) in settlements.iter().enumerate() {
             let Some(held) = self.held.take(&settlement.lease) else { continue };
             let HeldRow { mut row, history, events, counted } = held;
+            if row.entry.job.has_payload || !settlement.artifacts.is_empty() {
+                // What is stored for it changes too, in the same transaction.
+                continue;
+            }
             let Ok(result) = row.entry.settle(settlement, now) else { continue };
             let known = key(&row.entry.job);
             let settled = row.entry.settled();
@@ -96,7 +101,7 @@ impl Inner {
         let ended = async {
             let mut connection = self.database.connection().await?;
             let sql = if short { sql::END_JOBS } else { sql::END_ATTEMPTS };
-            connection.query(sql, &endings.params()).await
+            connection.query(sql, &endings.params(!short)).await
         };
         let ended = ended.await.unwrap_or_default();
         if gave_back(&ended) {
@@ -133,13 +138,18 @@ impl Inner {
                     let result = row.entry.settle(settlement, now)?;
                     let settled = row.entry.settled();
                     let (history, events) = histories.of(&known);
+                    if result.is_some() {
+                        let role = BlobRole::Artifact;
+                        let each = settlement.artifacts.iter().map(|artifact| (role, artifact));
+                        endings.blobs.push_all(&lease.tenant, lease.job, each);
+                    }
                     endings.push(&row, history, events, result)?;
                     Ok(settled)
                 }
                 Some(row) => row.entry.settled_before(settlement),
             });
         }
-        if endings.write(transaction).await? {
+        if endings.write(transaction, now).await? {
             self.notify.line();
         }
         Ok(answers)
@@ -202,7 +212,7 @@ impl Inner {
             let (history, events) = histories.of(&key(&row.entry.job));
             endings.push(&row, history, events, None)?;
         }
-        endings.write(transaction).await?;
+        endings.write(transaction, now).await?;
         self.notify.line();
         self.notify.jobs();
         Ok(ended)
@@ -297,6 +307,11 @@ pub(super) struct Endings {
     code_versions: Vec<Option<String>>,
     results: Vec<Option<String>>,
     histories: Vec<String>,
+    artifacts: Vec<Option<String>>,
+    /// What they stored.
+    blobs: NewBlobs,
+    /// Whose payloads have to go.
+    payloads: (Vec<String>, Vec<String>),
 }
 
 impl Endings {
@@ -314,6 +329,12 @@ impl Endings {
         let job = &row.entry.job;
         let progress = job.progress.as_ref().map(to_json).transpose()?;
         let error = job.error.as_ref().map(to_json).transpose()?;
+        let artifacts = (!job.artifacts.is_empty()).then(|| to_json(&job.artifacts)).transpose()?;
+        if row.entry.dooms_payload() {
+            self.payloads.0.push(job.tenant.as_str().to_owned());
+            self.payloads.1.push(job.id.to_string());
+        }
+        self.artifacts.push(artifacts);
         self.histories.push(lines);
         self.progress.push(progress);
         self.errors.push(error);
@@ -337,8 +358,9 @@ impl Endings {
         Ok(())
     }
 
-    fn params(&self) -> [&dyn Param; 19] {
-        [
+    /// With or without artifacts, which jobs that end the short way have none of.
+    fn params(&self, artifacts: bool) -> Vec<&dyn Param> {
+        let mut params: Vec<&dyn Param> = vec![
             &self.tenants,
             &self.ids,
             &self.held_epochs,
@@ -358,19 +380,29 @@ impl Endings {
             &self.code_versions,
             &self.results,
             &self.histories,
-        ]
+        ];
+        if artifacts {
+            params.push(&self.artifacts);
+        }
+        params
     }
 
     /// Writes all of them and commits. In a transaction that holds their locks, all are there. Whether
     /// that made room where there is a limit.
-    async fn write(self, transaction: Transaction) -> Result<bool, Trouble> {
+    async fn write(self, transaction: Transaction, now: Timestamp) -> Result<bool, Trouble> {
         if self.ids.is_empty() {
             return transaction.commit().await.map(|()| false);
         }
-        let ended = transaction.query(sql::END_ATTEMPTS, &self.params()).await?;
+        let ended = transaction.query(sql::END_ATTEMPTS, &self.params(true)).await?;
         if ended.len() != self.ids.len() {
             transaction.roll_back().await?;
             return Err(Trouble::Overtaken);
+        }
+        self.blobs.write(&transaction, now).await?;
+        let (tenants, ids) = &self.payloads;
+        if !ids.is_empty() {
+            let params: [&dyn Param; 3] = [tenants, ids, &now.as_millis()];
+            transaction.query(sql::DOOM_PAYLOADS, &params).await?;
         }
         transaction.commit().await.map(|()| gave_back(&ended))
     }

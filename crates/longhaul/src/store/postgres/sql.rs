@@ -13,6 +13,9 @@ macro_rules! statements {
 statements! {
     BACKEND = "backend";
     BEAT = "beat";
+    BLOBS = "blobs";
+    BLOB_BYTES = "blob_bytes";
+    BURY_BLOBS = "bury_blobs";
     CHECK_LANES = "check_lanes";
     CLAIMED_BEFORE = "claimed_before";
     CLAIM_HEADS = "claim_heads";
@@ -20,15 +23,20 @@ statements! {
     COUNT_TOMBSTONES = "count_tombstones";
     DELETE_EXPIRED = "delete_expired";
     DELETE_JOB = "delete_job";
+    DOOMED_BLOBS = "doomed_blobs";
+    DOOM_PAYLOADS = "doom_payloads";
     END_ATTEMPTS = "end_attempts";
     END_JOBS = "end_jobs";
     ENTER_LINE = "enter_line";
     ENTRIES = "entries";
+    EXPIRED_PAYLOADS = "expired_payloads";
     EXPORT_JOBS = "export_jobs";
     FIND_KEYS = "find_keys";
     FIND_STEP = "find_step";
     FIND_TOMBSTONE = "find_tombstone";
     FINGERPRINTS = "fingerprints";
+    FOLDERS = "folders";
+    FORGET_BLOBS = "forget_blobs";
     FORGET_REPLICAS = "forget_replicas";
     FORGET_TOMBSTONES = "forget_tombstones";
     FORK_JOB = "fork_job";
@@ -38,8 +46,11 @@ statements! {
     IMPORT_STEPS = "import_steps";
     IMPORT_TOMBSTONES = "import_tombstones";
     INPUT = "input";
+    INSERT_BLOBS = "insert_blobs";
     INSERT_JOBS = "insert_jobs";
     INSERT_STEPS = "insert_steps";
+    KEEP_FOLDER = "keep_folder";
+    KEEP_TRYING = "keep_trying";
     LEAVE = "leave";
     LEAVE_LINE = "leave_line";
     LIST_BY_ID = "list_by_id";
@@ -74,6 +85,7 @@ statements! {
     SET_ASIDE = "set_aside";
     STEPS = "steps";
     STORED_STEPS = "stored_steps";
+    STRAY_BLOBS = "stray_blobs";
     SUBMIT = "submit";
     TRY_LOCK_METERS = "try_lock_meters";
 }
@@ -84,4 +96,5 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("sql/migrations/0002_replicas.sql"),
     include_str!("sql/migrations/0003_flow.sql"),
     include_str!("sql/migrations/0004_submit.sql"),
+    include_str!("sql/migrations/0005_blobs.sql"),
 ];

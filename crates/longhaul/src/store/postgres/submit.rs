@@ -2,14 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::blobs::NewBlobs;
 use super::columns::{Columns, millis, small, to_json, without_nul};
 use super::database::Connection;
 use super::error::{Tries, Trouble, to_store_error};
+use super::params::Param;
 use super::row::Row;
 use super::{Inner, find, sql};
 use crate::job::{Fingerprint, Job, JobId, Json, Name, TenantId, Timestamp};
 use crate::store::entry::Entry;
-use crate::store::{NewJob, StoreError, Submitted};
+use crate::store::{BlobRole, NewJob, StoreError, Submitted};
 
 /// About how many bytes a submission is.
 pub(super) fn bytes_of(new: &NewJob) -> usize {
@@ -49,7 +51,13 @@ impl Inner {
     ) -> Result<Vec<Result<Submitted, StoreError>>, Trouble> {
         let entries: Vec<Entry> = jobs.iter().map(|new| Entry::accepted(new, now)).collect();
         let mut connection = self.database.connection().await?;
-        let accepted = insert(&mut connection, jobs, &entries).await?;
+        let accepted = if jobs.iter().any(|new| new.payload.is_some()) {
+            let accepted = insert_with_payloads(connection, jobs, &entries, now).await?;
+            connection = self.database.connection().await?;
+            accepted
+        } else {
+            insert(&mut connection, jobs, &entries).await?
+        };
         let mut answers = Vec::with_capacity(jobs.len());
         let mut known = None;
         for (new, entry) in jobs.iter().zip(entries) {
@@ -82,7 +90,7 @@ impl Inner {
             Some(name) => Some(position(&mut connection, tenant, id, name).await?),
             None => None,
         };
-        let entry = old.entry.fork(new_id, self.clock.now());
+        let entry = old.entry.fork(new_id, self.clock.now())?;
         let job = &entry.job;
         let created_at = job.created_at.as_millis();
         let max_attempts = small(job.max_attempts);
@@ -137,45 +145,80 @@ async fn insert(
     jobs: &[NewJob],
     entries: &[Entry],
 ) -> Result<HashSet<(String, JobId)>, Trouble> {
-    fn each<T>(entries: &[Entry], of: impl Fn(&Job) -> T) -> Vec<T> {
-        entries.iter().map(|entry| of(&entry.job)).collect()
-    }
-    let tenants: Vec<&str> = jobs.iter().map(|new| new.tenant.as_str()).collect();
-    let labels = jobs.iter().map(labels).collect::<Result<Vec<String>, _>>()?;
-    let fingerprints: Vec<&[u8]> =
-        jobs.iter().map(|new| new.fingerprint.as_bytes().as_slice()).collect();
-    let retention = |of: fn(&NewJob) -> std::time::Duration| -> Vec<i64> {
-        jobs.iter().map(|new| millis(of(new))).collect()
-    };
-    let inserted = connection
-        .query(
-            sql::INSERT_JOBS,
-            &[
-                &tenants,
-                &each(entries, |job| job.id.to_string()),
-                &jobs.iter().map(|new| new.kind.as_str()).collect::<Vec<_>>(),
-                &jobs.iter().map(|new| new.queue.as_str()).collect::<Vec<_>>(),
-                &each(entries, |job| job.priority),
-                &each(entries, |job| small(job.max_attempts)),
-                &labels,
-                &jobs.iter().map(|new| new.idempotency_key.as_deref()).collect::<Vec<_>>(),
-                &fingerprints,
-                &each(entries, |job| job.created_at.as_millis()),
-                &each(entries, |job| job.run_at.as_millis()),
-                &each(entries, |job| job.timeout.map(millis)),
-                &retention(|new| new.retention.completed),
-                &retention(|new| new.retention.failed),
-                &each(entries, |job| job.forked_from.map(|id| id.to_string())),
-                &each(entries, |job| job.parent_id.map(|id| id.to_string())),
-                &jobs.iter().map(|new| new.input.as_str()).collect::<Vec<_>>(),
-            ],
-        )
-        .await?;
-    let key = |row: &tokio_postgres::Row| {
-        let mut columns = Columns::of(row);
-        Ok((columns.get::<String>()?, columns.id()?))
-    };
+    let columns = Accepted::new(jobs, entries)?;
+    let inserted = connection.query(sql::INSERT_JOBS, &columns.params()).await?;
     inserted.iter().map(key).collect()
+}
+
+/// The same, with what was uploaded with them, in one transaction.
+async fn insert_with_payloads(
+    connection: Connection,
+    jobs: &[NewJob],
+    entries: &[Entry],
+    now: Timestamp,
+) -> Result<HashSet<(String, JobId)>, Trouble> {
+    let columns = Accepted::new(jobs, entries)?;
+    let (transaction, inserted) =
+        connection.begin((sql::INSERT_JOBS, &columns.params()), None).await?;
+    let accepted: HashSet<(String, JobId)> =
+        inserted.iter().map(key).collect::<Result<_, Trouble>>()?;
+    let mut blobs = NewBlobs::default();
+    for new in jobs.iter().filter(|new| accepted.contains(&(new.tenant.to_string(), new.id))) {
+        let payload = new.payload.iter().map(|payload| (BlobRole::Payload, payload));
+        blobs.push_all(&new.tenant, new.id, payload);
+    }
+    blobs.write(&transaction, now).await?;
+    transaction.commit().await?;
+    Ok(accepted)
+}
+
+fn key(row: &tokio_postgres::Row) -> Result<(String, JobId), Trouble> {
+    let mut columns = Columns::of(row);
+    Ok((columns.get()?, columns.id()?))
+}
+
+/// What `insert_jobs` takes, by column.
+struct Accepted<'a>(Vec<Box<dyn Param + 'a>>);
+
+impl<'a> Accepted<'a> {
+    fn new(jobs: &'a [NewJob], entries: &'a [Entry]) -> Result<Self, Trouble> {
+        fn each<T>(entries: &[Entry], of: impl Fn(&Job) -> T) -> Vec<T> {
+            entries.iter().map(|entry| of(&entry.job)).collect()
+        }
+        let text = |of: fn(&NewJob) -> &str| Box::new(jobs.iter().map(of).collect::<Vec<_>>());
+        let labels = jobs.iter().map(labels).collect::<Result<Vec<String>, _>>()?;
+        let fingerprints: Vec<&[u8]> =
+            jobs.iter().map(|new| new.fingerprint.as_bytes().as_slice()).collect();
+        let keys: Vec<Option<&str>> =
+            jobs.iter().map(|new| new.idempotency_key.as_deref()).collect();
+        let retention = |of: fn(&NewJob) -> std::time::Duration| -> Box<Vec<i64>> {
+            Box::new(jobs.iter().map(|new| millis(of(new))).collect())
+        };
+        Ok(Self(vec![
+            text(|new| new.tenant.as_str()),
+            Box::new(each(entries, |job| job.id.to_string())),
+            text(|new| new.kind.as_str()),
+            text(|new| new.queue.as_str()),
+            Box::new(each(entries, |job| job.priority)),
+            Box::new(each(entries, |job| small(job.max_attempts))),
+            Box::new(labels),
+            Box::new(keys),
+            Box::new(fingerprints),
+            Box::new(each(entries, |job| job.created_at.as_millis())),
+            Box::new(each(entries, |job| job.run_at.as_millis())),
+            Box::new(each(entries, |job| job.timeout.map(millis))),
+            retention(|new| new.retention.completed),
+            retention(|new| new.retention.failed),
+            Box::new(each(entries, |job| job.forked_from.map(|id| id.to_string()))),
+            Box::new(each(entries, |job| job.parent_id.map(|id| id.to_string()))),
+            text(|new| new.input.as_str()),
+            Box::new(each(entries, |job| job.has_payload)),
+        ]))
+    }
+
+    fn params(&self) -> Vec<&dyn Param> {
+        self.0.iter().map(|column| &**column as &dyn Param).collect()
+    }
 }
 
 pub(super) fn labels(new: &NewJob) -> Result<String, Trouble> {

@@ -58,6 +58,7 @@ pub(super) fn expire(tx: &Tx<'_>, count: usize) -> Result<(usize, bool), Trouble
     }
     let gone_before = tx.now.as_millis().saturating_sub(millis(TOMBSTONES_KEPT));
     tx.run(sql::FORGET_TOMBSTONES, [gone_before, limit(count)])?;
+    tx.run(sql::FORGET_BLOBS, [gone_before, limit(count)])?;
     Ok((deleted, rows >= EXPIRED_ROWS_MAX))
 }
 
@@ -67,6 +68,7 @@ fn delete(tx: &Tx<'_>, seq: i64, tenant: &str, id: &str) -> rusqlite::Result<usi
     for sql in [sql::DELETE_JOB, sql::DELETE_INPUT, sql::DELETE_RESULT, sql::DELETE_STEPS] {
         rows += tx.run(sql, [seq])?;
     }
+    rows += tx.run(sql::DOOM_BLOBS, params![tenant, id, tx.now.as_millis()])?;
     tx.deleted.set(true);
     tx.run(sql::INSERT_TOMBSTONE, params![tenant, id, tx.now.as_millis()])?;
     Ok(rows)

@@ -6,8 +6,8 @@
 use rusqlite::params;
 
 use super::columns::{Columns, from_json, int, millis, to_json};
-use super::sql;
 use super::task::Tx;
+use super::{blobs, sql};
 use crate::job::{Event, Fingerprint, Job, Name, Record, Retention, Status, TenantId, Timestamp};
 use crate::store::entry::Entry;
 
@@ -74,6 +74,7 @@ impl Row {
                 job.forked_from.map(|id| id.to_string()),
                 job.parent_id.map(|id| id.to_string()),
                 self.lines()?,
+                job.has_payload,
             ],
         )?;
         self.seq = tx.conn.last_insert_rowid();
@@ -112,10 +113,14 @@ impl Row {
                 self.lines()?,
                 place.paused,
                 self.counted,
+                (!job.artifacts.is_empty()).then(|| to_json(&job.artifacts)).transpose()?,
             ],
         )?;
         if saved != 1 {
             return Err(rusqlite::Error::StatementChangedRows(saved));
+        }
+        if entry.dooms_payload() {
+            blobs::doom_payload(tx, &job.tenant, job.id)?;
         }
         self.entry.events.clear();
         self.read_as = (self.entry.job.version, self.entry.epoch);
@@ -231,5 +236,7 @@ fn read_job(columns: &mut Columns<'_>) -> rusqlite::Result<Job> {
         code_version: columns.get()?,
         forked_from: columns.opt_id()?,
         parent_id: columns.opt_id()?,
+        has_payload: columns.get()?,
+        artifacts: columns.opt_json()?.unwrap_or_default(),
     })
 }

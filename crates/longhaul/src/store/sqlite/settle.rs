@@ -7,9 +7,9 @@ use super::columns::limit;
 use super::error::Trouble;
 use super::row::Row;
 use super::task::Tx;
-use super::{find, sql};
+use super::{blobs, find, sql};
 use crate::job::Job;
-use crate::store::{Settled, Settlement, StoreError};
+use crate::store::{BlobRole, Settled, Settlement, StoreError};
 
 /// Ends an attempt, or finds that this very settlement ended it before.
 pub(super) fn settle(tx: &Tx<'_>, settlement: &Settlement) -> Result<Settled, Trouble> {
@@ -22,6 +22,9 @@ pub(super) fn settle(tx: &Tx<'_>, settlement: &Settlement) -> Result<Settled, Tr
     };
     if let Some(result) = row.entry.settle(settlement, tx.now)? {
         tx.run(sql::INSERT_RESULT, params![row.seq, result.as_str()])?;
+        for artifact in &settlement.artifacts {
+            blobs::insert(tx, &lease.tenant, lease.job, BlobRole::Artifact, artifact)?;
+        }
     }
     row.give_back(tx)?;
     row.save(tx)?;

@@ -5,16 +5,19 @@ use rusqlite::params;
 use super::error::Trouble;
 use super::row::Row;
 use super::task::Tx;
-use super::{find, sql};
+use super::{blobs, find, sql};
 use crate::job::{Job, JobId, TenantId};
 use crate::store::entry::Entry;
-use crate::store::{NewJob, StoreError, Submitted};
+use crate::store::{BlobRole, NewJob, StoreError, Submitted};
 
 /// Accepts a job, or finds the one that this submission made before.
 pub(super) fn submit(tx: &Tx<'_>, new: &NewJob) -> Result<Submitted, Trouble> {
     let mut row = Row::new(Entry::accepted(new, tx.now), new.fingerprint);
     if row.insert(tx)? {
         tx.run(sql::INSERT_INPUT, params![row.seq, new.input.as_str()])?;
+        if let Some(payload) = &new.payload {
+            blobs::insert(tx, &new.tenant, new.id, BlobRole::Payload, payload)?;
+        }
         return Ok(Submitted { record: row.into_new_record(), created: true });
     }
     let existing = match &new.idempotency_key {
@@ -45,7 +48,7 @@ pub(super) fn fork(
         Some(name) => Some(position(tx, old.seq, name)?),
         None => None,
     };
-    let mut row = Row::new(old.entry.fork(new_id, tx.now), old.fingerprint);
+    let mut row = Row::new(old.entry.fork(new_id, tx.now)?, old.fingerprint);
     if row.insert(tx)? {
         tx.run(sql::FORK_INPUT, [old.seq, row.seq])?;
         tx.run(sql::FORK_STEPS, params![old.seq, row.seq, from])?;

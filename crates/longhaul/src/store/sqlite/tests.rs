@@ -47,6 +47,7 @@ fn new_job() -> NewJob {
         labels: BTreeMap::new(),
         retention: Retention::default(),
         parent_id: None,
+        payload: None,
     }
 }
 
@@ -167,7 +168,13 @@ async fn late_settlement_of_a_swept_job_is_no_repetition() {
     let lease = claim(&store, 1).await.leases.remove(0).to_ref();
     store.clock.advance(LEASE);
     store.sweep(10).await.unwrap();
-    let late = Settlement { lease, outcome: Outcome::Released, phases: Vec::new(), progress: None };
+    let late = Settlement {
+        lease,
+        outcome: Outcome::Released,
+        phases: Vec::new(),
+        progress: None,
+        artifacts: Vec::new(),
+    };
     assert_eq!(store.settle(vec![late]).await, [Err(StoreError::LeaseLost)]);
 }
 
@@ -181,8 +188,13 @@ async fn settlement_under_an_old_epoch_writes_nothing() {
     claim(&store, 1).await;
     let before = store.job(&TenantId::default(), id).await.unwrap();
     let outcome = Outcome::Completed(Json::null());
-    let late =
-        Settlement { lease: first, outcome, phases: vec!["late".to_owned()], progress: None };
+    let late = Settlement {
+        lease: first,
+        outcome,
+        phases: vec!["late".to_owned()],
+        progress: None,
+        artifacts: Vec::new(),
+    };
     assert_eq!(store.settle(vec![late]).await, [Err(StoreError::LeaseLost)]);
     assert_eq!(store.job(&TenantId::default(), id).await.unwrap(), before);
 }

@@ -12,8 +12,9 @@ use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
 use longhaul::store::conformance::Bench;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{
-    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef, NewJob, Page, PageRequest,
-    QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError, Submitted,
+    Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
+    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement,
+    Store, StoreError, Submitted,
 };
 
 use super::database::{TestDatabase, open_now};
@@ -207,6 +208,43 @@ impl Store for ByTurns {
 
     async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
         self.next().expire(limit).await
+    }
+
+    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
+        self.next().blobs(tenant, id).await
+    }
+
+    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        self.next().blob_bytes(tenant).await
+    }
+
+    async fn keep_folder(
+        &self,
+        lease: &LeaseRef,
+        path: &str,
+        replica: &str,
+    ) -> Result<(), StoreError> {
+        self.next().keep_folder(lease, path, replica).await
+    }
+
+    async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
+        self.next().expire_payloads(kept, limit).await
+    }
+
+    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.next().doomed(limit).await
+    }
+
+    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.next().folders(host, limit).await
+    }
+
+    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
+        self.next().bury(burials, replica).await
+    }
+
+    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        self.next().strays(blobs).await
     }
 
     async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {

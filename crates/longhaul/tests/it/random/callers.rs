@@ -43,6 +43,7 @@ impl World {
             labels: BTreeMap::new(),
             retention,
             parent_id: None,
+            payload: None,
         }
     }
 

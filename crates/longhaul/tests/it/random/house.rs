@@ -130,7 +130,13 @@ impl World {
         for lease in self.leases.clone() {
             if self.jobs[&lease.job.id].holder == Holder::Lease(lease.epoch) {
                 let (phases, progress) = (Vec::new(), None);
-                let end = Settlement { lease: lease.to_ref(), outcome: done(), phases, progress };
+                let end = Settlement {
+                    lease: lease.to_ref(),
+                    outcome: done(),
+                    phases,
+                    progress,
+                    artifacts: Vec::new(),
+                };
                 self.settle_as(end, &lease).await?;
             }
         }

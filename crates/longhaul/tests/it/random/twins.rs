@@ -7,8 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
 use longhaul::store::{
-    Beat, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef, NewJob, Page, PageRequest,
-    QueueState, Renewal, ReplicaState, Report, Settled, Settlement, Store, StoreError, Submitted,
+    Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
+    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement,
+    Store, StoreError, Submitted,
 };
 
 /// Two stores that go by one clock.
@@ -155,6 +156,43 @@ impl Store for Twins {
 
     async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
         both!(self, expire(limit))
+    }
+
+    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
+        both!(self, blobs(tenant, id))
+    }
+
+    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        both!(self, blob_bytes(tenant))
+    }
+
+    async fn keep_folder(
+        &self,
+        lease: &LeaseRef,
+        path: &str,
+        replica: &str,
+    ) -> Result<(), StoreError> {
+        both!(self, keep_folder(lease, path, replica))
+    }
+
+    async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
+        both!(self, expire_payloads(kept, limit))
+    }
+
+    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        both!(self, doomed(limit))
+    }
+
+    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        both!(self, folders(host, limit))
+    }
+
+    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
+        both!(self, bury(burials, replica))
+    }
+
+    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        both!(self, strays(blobs))
     }
 
     async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {

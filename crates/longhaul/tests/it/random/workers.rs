@@ -252,8 +252,11 @@ impl World {
         let Some(lease) = self.some_lease() else { return Ok(()) };
         let outcome = self.some_outcome();
         let (phases, progress) = self.some_words();
-        self.settle_as(Settlement { lease: lease.to_ref(), outcome, phases, progress }, &lease)
-            .await
+        self.settle_as(
+            Settlement { lease: lease.to_ref(), outcome, phases, progress, artifacts: Vec::new() },
+            &lease,
+        )
+        .await
     }
 
     pub(crate) async fn settle_as(&mut self, end: Settlement, lease: &Lease) -> Checked {

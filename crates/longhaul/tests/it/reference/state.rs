@@ -7,8 +7,8 @@ use longhaul::job::{
     Retention, Standing, Status, Step, TenantId, Timestamp, Transition,
 };
 use longhaul::store::{
-    FlowLimit, FlowLimits, LeaseRef, NewJob, ReplicaState, Settled, Settlement, StoreError,
-    Submitted,
+    Blob, BlobRef, BlobRole, FlowLimit, FlowLimits, LeaseRef, NewBlob, NewJob, ReplicaState,
+    Settled, Settlement, StoreError, Submitted,
 };
 
 #[derive(Default)]
@@ -20,6 +20,7 @@ pub(super) struct State {
     pub(super) served: HashMap<TenantId, u64>,
     pub(super) turn: u64,
     pub(super) replicas: BTreeMap<String, ReplicaState>,
+    pub(super) blobs: Vec<Kept>,
     /// What is left of rates.
     pub(super) buckets: HashMap<Scope, Bucket>,
 }
@@ -171,9 +172,44 @@ impl State {
     }
 
     pub(super) fn remove(&mut self, id: JobId, now: Timestamp) {
+        for kept in self.blobs.iter_mut().filter(|kept| kept.job == id) {
+            kept.doom(now);
+        }
         if let Some(row) = self.rows.remove(&id) {
             self.gone.insert((row.record.job.tenant, id), now);
         }
+    }
+
+    pub(super) fn blobs_of(
+        &self,
+        tenant: &TenantId,
+        id: JobId,
+    ) -> impl Iterator<Item = &Kept> + use<'_> {
+        let tenant = tenant.clone();
+        self.blobs.iter().filter(move |kept| kept.tenant == tenant && kept.job == id)
+    }
+
+    /// The job stands somewhere else now: if that is its end, its payload goes.
+    pub(super) fn doom_payload(&mut self, job: &Job, now: Timestamp) {
+        let ended = job.status.is_terminal();
+        for kept in self.blobs.iter_mut().filter(|kept| ended && kept.job == job.id) {
+            if kept.blob.role == BlobRole::Payload && kept.blob.key.is_some() {
+                kept.doom(now);
+            }
+        }
+    }
+
+    pub(super) fn expire_payload(&mut self, id: JobId, now: Timestamp) -> Job {
+        let row = self.rows.get_mut(&id).expect("it was found");
+        row.turn(Command::Expire).expect("it is pending");
+        let message = "nobody claimed the job before its payload expired";
+        let error = JobError::fatal(message).with_code("payload-expired");
+        row.record.job.error = Some(error.clone());
+        row.ended(now);
+        row.event(now, Some(error));
+        let job = row.record.job.clone();
+        self.doom_payload(&job, now);
+        job
     }
 
     pub(super) fn by_key(&self, tenant: &TenantId, key: &str) -> Option<&Row> {
@@ -217,7 +253,12 @@ impl State {
             code_version: None,
             forked_from: None,
             parent_id: new.parent_id,
+            has_payload: new.payload.is_some(),
+            artifacts: Vec::new(),
         };
+        if let Some(payload) = new.payload {
+            self.blobs.push(Kept::new(&job, BlobRole::Payload, payload, now));
+        }
         let mut row = Row {
             attempts_at_first: job.max_attempts,
             record: Record { job, result: None, history: Vec::new() },
@@ -316,6 +357,97 @@ impl State {
         row.words(end.phases, end.progress, now);
         row.settled_epoch = end.lease.epoch;
         row.apply(end.outcome.next(row.standing(), now), now);
-        Ok(answer(row))
+        let completed = row.record.job.status == Status::Completed;
+        let artifacts = if completed { end.artifacts } else { Vec::new() };
+        row.record.job.artifacts = artifacts.iter().map(NewBlob::to_artifact).collect();
+        let (answer, job) = (answer(row), row.record.job.clone());
+        for artifact in artifacts {
+            self.blobs.push(Kept::new(&job, BlobRole::Artifact, artifact, now));
+        }
+        self.doom_payload(&job, now);
+        Ok(answer)
+    }
+}
+
+/// Something that was stored for a job.
+#[derive(Clone)]
+pub(super) struct Kept {
+    pub(super) tenant: TenantId,
+    pub(super) job: JobId,
+    pub(super) blob: Blob,
+    pub(super) bury_at: Option<Timestamp>,
+}
+
+impl Kept {
+    fn new(job: &Job, role: BlobRole, new: NewBlob, now: Timestamp) -> Self {
+        let blob = Blob {
+            role,
+            path: new.path,
+            name: new.name,
+            content_type: new.content_type,
+            size: new.size,
+            digest: Some(new.digest),
+            key: Some(new.key),
+            stored_at: now,
+            stored_by: new.replica,
+            key_destroyed_at: None,
+            deleted_at: None,
+            deleted_by: None,
+            failures: 0,
+            failure: None,
+        };
+        Self { tenant: job.tenant.clone(), job: job.id, blob, bury_at: None }
+    }
+
+    pub(super) fn folder(lease: &LeaseRef, path: &str, replica: &str, now: Timestamp) -> Self {
+        let blob = Blob {
+            role: BlobRole::Folder,
+            path: path.to_owned(),
+            name: String::new(),
+            content_type: String::new(),
+            size: 0,
+            digest: None,
+            key: None,
+            stored_at: now,
+            stored_by: replica.to_owned(),
+            key_destroyed_at: None,
+            deleted_at: None,
+            deleted_by: None,
+            failures: 0,
+            failure: None,
+        };
+        Self { tenant: lease.tenant.clone(), job: lease.job, blob, bury_at: None }
+    }
+
+    pub(super) fn is_left(&self) -> bool {
+        self.blob.deleted_at.is_none() && self.blob.role != BlobRole::Folder
+    }
+
+    pub(super) fn to_ref(&self) -> BlobRef {
+        BlobRef { tenant: self.tenant.clone(), job: self.job, path: self.blob.path.clone() }
+    }
+
+    fn doom(&mut self, now: Timestamp) {
+        self.blob.key = None;
+        if self.blob.role != BlobRole::Folder {
+            self.blob.key_destroyed_at = self.blob.key_destroyed_at.or(Some(now));
+            if self.is_left() {
+                self.bury_at = self.bury_at.or(Some(now));
+            }
+        }
+    }
+
+    pub(super) fn bury(&mut self, failure: Option<String>, replica: &str, now: Timestamp) {
+        if failure.is_some() {
+            let pause = std::time::Duration::from_secs(5) * 2_u32.pow(self.blob.failures.min(20));
+            self.bury_at = Some(now.after(pause.min(std::time::Duration::from_mins(15))));
+            self.blob.failures += 1;
+            self.blob.failure = failure;
+            return;
+        }
+        self.doom(now);
+        self.bury_at = None;
+        self.blob.deleted_at = Some(now);
+        self.blob.deleted_by = Some(replica.to_owned());
     }
 }

@@ -25,6 +25,20 @@ unsettled AS (
         AND settled.id = expired.id
 ),
 
+doomed AS (
+    UPDATE longhaul.blobs AS blob SET
+        wrapped_key = NULL,
+        key_destroyed_at = CASE
+            WHEN blob.role <> 'folder' THEN coalesce(blob.key_destroyed_at, $1::bigint)
+        END,
+        bury_at = CASE
+            WHEN blob.role <> 'folder' AND blob.deleted_at IS NULL
+                THEN coalesce(blob.bury_at, $1::bigint)
+        END
+    FROM expired
+    WHERE blob.tenant_id = expired.tenant_id AND blob.id = expired.id
+),
+
 steps_gone AS (
     DELETE FROM longhaul.steps AS step
     USING expired

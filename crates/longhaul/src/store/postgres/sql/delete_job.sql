@@ -13,6 +13,20 @@ unsettled AS (
         AND settled.id = gone.id
 ),
 
+doomed AS (
+    UPDATE longhaul.blobs AS blob SET
+        wrapped_key = NULL,
+        key_destroyed_at = CASE
+            WHEN blob.role <> 'folder' THEN coalesce(blob.key_destroyed_at, $3::bigint)
+        END,
+        bury_at = CASE
+            WHEN blob.role <> 'folder' AND blob.deleted_at IS NULL
+                THEN coalesce(blob.bury_at, $3::bigint)
+        END
+    FROM gone
+    WHERE blob.tenant_id = gone.tenant_id AND blob.id = gone.id
+),
+
 steps_gone AS (
     DELETE FROM longhaul.steps WHERE tenant_id = $1::text AND id = $2::text
 )

@@ -6,11 +6,11 @@ WITH ended AS (
     USING unnest(
         $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[],
         $8::integer[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
-        $14::boolean[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[]
+        $14::boolean[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[]
     ) AS done (
         tenant_id, id, held_epoch, held_version, epoch, version, status, attempt, run_at, started_at,
         completed_at, expires_at, cancel_requested_at, charge, progress, error, code_version, result,
-        history
+        history, artifacts
     )
     CROSS JOIN LATERAL (
         SELECT ctid AS place FROM longhaul.leases
@@ -30,7 +30,8 @@ saved AS (
         completed_at = ended.completed_at, expires_at = ended.expires_at,
         cancel_requested_at = ended.cancel_requested_at, charge = ended.charge,
         progress = ended.progress, error = ended.error, code_version = ended.code_version,
-        result = ended.result, history = ended.history
+        result = ended.result, history = ended.history,
+        artifacts = ended.artifacts
     FROM ended
     WHERE job.tenant_id = ended.tenant_id AND job.id = ended.id
     RETURNING

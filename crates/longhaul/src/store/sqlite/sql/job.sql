@@ -4,6 +4,7 @@ SELECT
     tenant_id, id, kind, queue, status, phase, priority, attempt, max_attempts, progress, labels,
     version, idempotency_key, created_at, run_at, started_at, completed_at, expires_at, error,
     cancel_requested_at, timeout_ms, code_version, forked_from, parent_id,
+    has_payload, artifacts,
     seq, attempt_base, charge, epoch, replica, lease_until, retention_completed_ms,
     retention_failed_ms, fingerprint, counted
 FROM jobs

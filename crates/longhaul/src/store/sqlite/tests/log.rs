@@ -23,7 +23,8 @@ async fn nothing_of_a_purged_input_stays_in_the_files() {
     let id = accept(&store, NewJob { input, ..new_job() }).await;
     let lease = claim(&store, 1).await.leases.remove(0).to_ref();
     let outcome = Outcome::Completed(Json::null());
-    let done = Settlement { lease, outcome, phases: Vec::new(), progress: None };
+    let done =
+        Settlement { lease, outcome, phases: Vec::new(), progress: None, artifacts: Vec::new() };
     store.settle(vec![done]).await.remove(0).unwrap();
     assert!(holds(&log, "canary"));
     store.purge(&TenantId::default(), id).await.unwrap();

@@ -24,6 +24,8 @@ CREATE TABLE longhaul.jobs (
     attempt_base integer NOT NULL,
     -- Whether the next claim counts as a further attempt.
     charge boolean NOT NULL,
+    -- Whether it was submitted with a payload.
+    has_payload boolean NOT NULL DEFAULT false,
     tenant_id text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
     kind text COLLATE "C" NOT NULL,
@@ -41,6 +43,8 @@ CREATE TABLE longhaul.jobs (
     parent_id text COLLATE "C",
     input text NOT NULL,
     result text,
+    -- What it produced, as JSON; none until it completes.
+    artifacts text,
     -- One JSON event a line, oldest first; none until the first attempt has ended.
     history text,
     PRIMARY KEY (tenant_id, id)
@@ -180,6 +184,8 @@ SELECT
     coalesce(l.code_version, j.code_version) AS code_version,
     j.forked_from,
     j.parent_id,
+    j.has_payload,
+    j.artifacts,
     j.attempt_base,
     l.id IS NOT NULL OR j.charge AS charge,
     coalesce(l.epoch, j.epoch) AS epoch,
@@ -203,7 +209,7 @@ SELECT
     tenant_id, id, kind, queue, status, NULL::text AS phase, priority, attempt, max_attempts, progress,
     labels::text AS labels, version, idempotency_key, created_at, run_at, started_at, completed_at,
     expires_at, error, cancel_requested_at, timeout_ms, code_version, forked_from, parent_id,
-    attempt_base, charge, epoch, NULL::text AS replica, NULL::bigint AS lease_until,
+    has_payload, artifacts, attempt_base, charge, epoch, NULL::text AS replica, NULL::bigint AS lease_until,
     retention_completed_ms, retention_failed_ms, version AS settled_version,
     NULL::bigint AS claimed_at, history, NULL::text AS events, result, input
 FROM longhaul.jobs;
@@ -213,7 +219,7 @@ CREATE VIEW longhaul.entries AS
 SELECT
     tenant_id, id, kind, queue, status, phase, priority, attempt, max_attempts, progress, labels,
     version, idempotency_key, created_at, run_at, started_at, completed_at, expires_at, error,
-    cancel_requested_at, timeout_ms, code_version, forked_from, parent_id, attempt_base, charge,
-    epoch, replica, lease_until, retention_completed_ms, retention_failed_ms, settled_version,
+    cancel_requested_at, timeout_ms, code_version, forked_from, parent_id, has_payload, artifacts,
+    attempt_base, charge, epoch, replica, lease_until, retention_completed_ms, retention_failed_ms, settled_version,
     claimed_at
 FROM longhaul.records;

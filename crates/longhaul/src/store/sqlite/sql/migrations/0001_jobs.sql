@@ -42,6 +42,10 @@ CREATE TABLE jobs (
     code_version TEXT,
     forked_from TEXT,
     parent_id TEXT,
+    -- Whether it was submitted with a payload.
+    has_payload INTEGER NOT NULL,
+    -- What it produced, as JSON; none until it completes.
+    artifacts TEXT,
     -- One JSON event a line, oldest first.
     history TEXT NOT NULL
 ) STRICT;

@@ -1,0 +1,278 @@
+//! What is stored for a job elsewhere: readable as long as it should be, and known to be gone afterwards.
+
+use std::time::Duration;
+
+use super::bench::{Bench, TICK, done, failed, failed_for_good, settlement, tenant};
+use crate::job::{JobId, Outcome, Status, TenantId};
+use crate::store::{
+    Blob, BlobRef, BlobRole, Burial, Lease, NewBlob, NewJob, Settlement, StoreError, WrappedKey,
+};
+
+const KEPT: Duration = Duration::from_hours(1);
+
+fn blob(name: &str) -> NewBlob {
+    NewBlob {
+        path: format!("default/{name}"),
+        name: name.to_owned(),
+        content_type: "application/zip".to_owned(),
+        size: 1_000,
+        digest: [7; 32],
+        key: WrappedKey(vec![1, 2, 3]),
+        replica: "replica-1".to_owned(),
+    }
+}
+
+fn with_payload(bench: &Bench, name: &str) -> NewJob {
+    NewJob { payload: Some(blob(name)), ..bench.job() }
+}
+
+fn reference(job: JobId, path: &str) -> BlobRef {
+    BlobRef { tenant: TenantId::default(), job, path: format!("default/{path}") }
+}
+
+async fn blobs(bench: &Bench, id: JobId) -> Vec<Blob> {
+    bench.store().blobs(&TenantId::default(), id).await.unwrap()
+}
+
+async fn only_blob(bench: &Bench, id: JobId) -> Blob {
+    let mut all = blobs(bench, id).await;
+    assert_eq!(all.len(), 1, "one blob");
+    all.remove(0)
+}
+
+async fn doomed(bench: &Bench) -> Vec<BlobRef> {
+    bench.store().doomed(100).await.unwrap()
+}
+
+async fn bury(bench: &Bench, blob: BlobRef, failure: Option<&str>) {
+    let burial = Burial { blob, failure: failure.map(str::to_owned) };
+    bench.store().bury(vec![burial], "replica-2").await.unwrap();
+}
+
+/// A job that completed with one artifact.
+async fn completed_with_artifact(bench: &Bench) -> JobId {
+    let lease = bench.running().await;
+    let end = Settlement { artifacts: vec![blob("report")], ..settlement(&lease, done()) };
+    bench.settle_as(end).await.unwrap();
+    lease.job.id
+}
+
+/// What was uploaded is remembered with its job, to the last word.
+pub async fn payload_is_kept_with_its_job(bench: &Bench) {
+    let job = bench.accept(with_payload(bench, "p")).await;
+    assert!(job.has_payload);
+    let stored = only_blob(bench, job.id).await;
+    let new = blob("p");
+    assert_eq!(stored.role, BlobRole::Payload);
+    assert_eq!((stored.path, stored.name), (new.path, new.name));
+    assert_eq!((stored.content_type, stored.size), (new.content_type, new.size));
+    assert_eq!((stored.digest, stored.key), (Some(new.digest), Some(new.key)));
+    assert_eq!((stored.stored_at, stored.stored_by), (bench.now(), new.replica));
+    assert_eq!((stored.key_destroyed_at, stored.deleted_at), (None, None));
+    assert!(doomed(bench).await.is_empty());
+    let without = bench.pending().await;
+    assert!(!without.has_payload && blobs(bench, without.id).await.is_empty());
+}
+
+/// Whoever comes second under a key has stored for nothing.
+pub async fn known_key_keeps_the_first_payload(bench: &Bench) {
+    let keyed = |name| NewJob { payload: Some(blob(name)), ..bench.keyed("k") };
+    let first = bench.accept(keyed("one")).await;
+    let second = bench.submit(keyed("two")).await.unwrap();
+    assert!(!second.created && second.record.job.id == first.id);
+    assert_eq!(only_blob(bench, first.id).await.name, "one");
+}
+
+/// An attempt that did not end the job leaves its payload to the next.
+pub async fn payload_stays_while_the_job_goes_on(bench: &Bench) {
+    let lease = bench.running_as(with_payload(bench, "p")).await;
+    bench.settle(&lease, failed()).await.unwrap();
+    let lease = bench.claim_one().await;
+    bench.settle(&lease, Outcome::Released).await.unwrap();
+    let lease = bench.claim_one().await;
+    bench.lose(&lease).await;
+    assert!(only_blob(bench, lease.job.id).await.key.is_some());
+    assert!(doomed(bench).await.is_empty());
+}
+
+async fn assert_unreadable(bench: &Bench, id: JobId) {
+    let stored = only_blob(bench, id).await;
+    assert_eq!((stored.key, stored.key_destroyed_at), (None, Some(bench.now())));
+    let blob = BlobRef { tenant: TenantId::default(), job: id, path: stored.path };
+    assert_eq!(doomed(bench).await, [blob.clone()]);
+    bury(bench, blob, None).await;
+}
+
+/// The key goes in the very transaction that ends the job, however it ends.
+pub async fn payload_is_unreadable_from_the_end_on(bench: &Bench) {
+    for (number, outcome) in [done(), failed_for_good(), Outcome::Cancelled].into_iter().enumerate()
+    {
+        let lease = bench.running_as(with_payload(bench, &number.to_string())).await;
+        bench.settle(&lease, outcome).await.unwrap();
+        assert_unreadable(bench, lease.job.id).await;
+    }
+    let pending = bench.accept(with_payload(bench, "cancelled in line")).await;
+    bench.store().cancel(&pending.tenant, pending.id).await.unwrap();
+    assert_unreadable(bench, pending.id).await;
+    let last_try = NewJob { max_attempts: 1, ..with_payload(bench, "lost") };
+    let lease = bench.running_as(last_try).await;
+    assert_eq!(bench.lose(&lease).await.status, Status::Failed);
+    assert_unreadable(bench, lease.job.id).await;
+}
+
+/// A payload that is gone cannot be worked on again.
+pub async fn job_whose_payload_is_gone_is_neither_resumed_nor_forked(bench: &Bench) {
+    let lease = bench.running_as(with_payload(bench, "p")).await;
+    let Lease { job, .. } = &lease;
+    bench.settle(&lease, failed_for_good()).await.unwrap();
+    let resumed = bench.store().resume(&job.tenant, job.id).await;
+    assert_eq!(resumed.unwrap_err(), StoreError::PayloadPurged);
+    let forked = bench.store().fork(&job.tenant, job.id, bench.id(), None).await;
+    assert_eq!(forked.unwrap_err(), StoreError::PayloadPurged);
+    assert_eq!(bench.record(job.id).await.job.status, Status::Failed);
+}
+
+/// Nobody waits for a worker for ever with somebody's bytes in store.
+pub async fn payload_that_nobody_claims_fails_its_job(bench: &Bench) {
+    let unclaimed = bench.accept(with_payload(bench, "unclaimed")).await;
+    let plain = bench.pending().await;
+    bench.advance_short_of(KEPT);
+    assert!(bench.store().expire_payloads(KEPT, 10).await.unwrap().is_empty());
+    bench.advance(TICK * 2);
+    let failed = bench.store().expire_payloads(KEPT, 10).await.unwrap();
+    assert_eq!(failed.iter().map(|job| job.id).collect::<Vec<_>>(), [unclaimed.id]);
+    let job = bench.record(unclaimed.id).await.job;
+    assert_eq!((job.status, job.error.unwrap().code.as_str()), (Status::Failed, "payload-expired"));
+    assert_unreadable(bench, unclaimed.id).await;
+    assert_eq!(bench.claim_one().await.job.id, plain.id, "it is not in line any more");
+    assert!(bench.store().expire_payloads(KEPT, 10).await.unwrap().is_empty());
+}
+
+/// Once claimed, a job has as much time as it needs, also between attempts.
+pub async fn payload_of_a_claimed_job_does_not_expire(bench: &Bench) {
+    let lease = bench.running_as(with_payload(bench, "p")).await;
+    bench.settle(&lease, failed()).await.unwrap();
+    bench.advance(KEPT * 2);
+    assert!(bench.store().expire_payloads(KEPT, 10).await.unwrap().is_empty());
+    assert!(only_blob(bench, lease.job.id).await.key.is_some());
+}
+
+/// Artifacts are there with the result, not before and not without it.
+pub async fn artifacts_come_with_completion(bench: &Bench) {
+    let id = completed_with_artifact(bench).await;
+    let shown = bench.record(id).await.job.artifacts;
+    assert_eq!(shown, [blob("report").to_artifact()]);
+    let stored = only_blob(bench, id).await;
+    assert_eq!((stored.role, stored.key), (BlobRole::Artifact, Some(blob("report").key)));
+    assert!(doomed(bench).await.is_empty(), "it is kept with the job");
+    let lease = bench.running().await;
+    let end = Settlement { artifacts: vec![blob("half")], ..settlement(&lease, failed_for_good()) };
+    bench.settle_as(end).await.unwrap();
+    assert!(bench.record(lease.job.id).await.job.artifacts.is_empty());
+    assert!(blobs(bench, lease.job.id).await.is_empty());
+}
+
+/// A settlement that is said twice stores once.
+pub async fn artifacts_of_a_repeated_settlement_are_stored_once(bench: &Bench) {
+    let lease = bench.running_as(with_payload(bench, "p")).await;
+    let end = Settlement { artifacts: vec![blob("report")], ..settlement(&lease, done()) };
+    bench.settle_as(end.clone()).await.unwrap();
+    bench.settle_as(end).await.unwrap();
+    assert_eq!(blobs(bench, lease.job.id).await.len(), 2);
+}
+
+/// What a job leaves behind is deleted with it, and its receipt outlives it.
+pub async fn artifacts_go_with_their_job(bench: &Bench) {
+    let purged = completed_with_artifact(bench).await;
+    bench.store().purge(&TenantId::default(), purged).await.unwrap();
+    assert_unreadable(bench, purged).await;
+    let expired = completed_with_artifact(bench).await;
+    bench.advance(Duration::from_hours(25));
+    assert_eq!(bench.store().expire(10).await.unwrap(), 1);
+    assert_unreadable(bench, expired).await;
+    let receipt = only_blob(bench, purged).await;
+    assert!(receipt.deleted_at.is_some());
+    assert_eq!(receipt.deleted_by.as_deref(), Some("replica-2"));
+}
+
+/// A deletion that fails is tried again, each time later, until it is done.
+pub async fn failed_deletion_is_tried_again(bench: &Bench) {
+    let lease = bench.running_as(with_payload(bench, "p")).await;
+    bench.settle(&lease, done()).await.unwrap();
+    let this = reference(lease.job.id, "p");
+    for (failures, seconds) in [(1, 5), (2, 10), (3, 20)] {
+        assert_eq!(doomed(bench).await, [this.clone()]);
+        bury(bench, this.clone(), Some("no route")).await;
+        let stored = only_blob(bench, lease.job.id).await;
+        assert_eq!((stored.failures, stored.failure.as_deref()), (failures, Some("no route")));
+        assert!(doomed(bench).await.is_empty(), "not at once");
+        bench.advance(Duration::from_secs(seconds));
+    }
+    bury(bench, this, None).await;
+    let stored = only_blob(bench, lease.job.id).await;
+    assert_eq!(stored.deleted_at, Some(bench.now()));
+    bench.advance(Duration::from_hours(1));
+    assert!(doomed(bench).await.is_empty());
+}
+
+/// Bytes without a job are found, and only those.
+pub async fn strays_are_what_no_job_knows(bench: &Bench) {
+    let ended = completed_with_artifact(bench).await;
+    let pending = bench.accept(with_payload(bench, "p")).await.id;
+    let never = bench.id();
+    let all = vec![
+        reference(pending, "p"),
+        // The job goes on: this may be what it is about to store.
+        reference(pending, "soon"),
+        reference(ended, "report"),
+        reference(ended, "left over"),
+        reference(never, "orphan"),
+    ];
+    let mut strays = bench.store().strays(all).await.unwrap();
+    strays.sort();
+    let mut expected = [reference(ended, "left over"), reference(never, "orphan")];
+    expected.sort();
+    assert_eq!(strays, expected);
+    assert!(bench.store().strays(Vec::new()).await.unwrap().is_empty());
+}
+
+/// A folder that holds a payload in clear is on record before it does, and until it is gone.
+pub async fn folders_are_on_record(bench: &Bench) {
+    let lease = bench.running_as(with_payload(bench, "p")).await;
+    let path = "host-a:/work/1";
+    for _ in 0..2 {
+        bench.store().keep_folder(&lease.to_ref(), path, "replica-1").await.unwrap();
+    }
+    let folders = bench.store().folders("host-a", 10).await.unwrap();
+    let this = BlobRef { tenant: TenantId::default(), job: lease.job.id, path: path.to_owned() };
+    assert_eq!(folders, [this.clone()]);
+    assert!(bench.store().folders("host", 10).await.unwrap().is_empty());
+    bench.settle(&lease, done()).await.unwrap();
+    let late = bench.store().keep_folder(&lease.to_ref(), "host-a:/work/2", "replica-1").await;
+    assert_eq!(late.unwrap_err(), StoreError::LeaseLost);
+    bury(bench, this, None).await;
+    assert!(bench.store().folders("host-a", 10).await.unwrap().is_empty());
+    let folder = blobs(bench, lease.job.id).await.into_iter().find(|one| one.path == path).unwrap();
+    assert_eq!((folder.role, folder.deleted_at), (BlobRole::Folder, Some(bench.now())));
+    assert_eq!((folder.digest, folder.key_destroyed_at), (None, None));
+}
+
+/// What is stored counts until it is deleted.
+pub async fn stored_bytes_are_counted_by_tenant(bench: &Bench) {
+    let bytes = async || bench.store().blob_bytes(&TenantId::default()).await.unwrap();
+    assert_eq!(bytes().await, 0);
+    let lease = bench.running_as(with_payload(bench, "p")).await;
+    completed_with_artifact(bench).await;
+    assert_eq!(bytes().await, 2_000);
+    bench.settle(&lease, done()).await.unwrap();
+    assert_eq!(bytes().await, 2_000, "unreadable is not deleted");
+    bury(bench, reference(lease.job.id, "p"), None).await;
+    assert_eq!(bytes().await, 1_000);
+    assert_eq!(bench.store().blob_bytes(&tenant("other")).await.unwrap(), 0);
+}
+
+/// Another tenant's receipt is nobody's.
+pub async fn blobs_are_their_tenants_own(bench: &Bench) {
+    let id = bench.accept(with_payload(bench, "p")).await.id;
+    assert!(bench.store().blobs(&tenant("other"), id).await.unwrap().is_empty());
+}

@@ -1,0 +1,7 @@
+-- What was stored for a job, in the order in which it was.
+SELECT
+    role, path, name, content_type, size, digest, wrapped_key, stored_at, stored_by,
+    key_destroyed_at, deleted_at, deleted_by, failures, failure
+FROM longhaul.blobs
+WHERE tenant_id = $1::text AND id = $2::text
+ORDER BY stored_at, path

@@ -1,0 +1,14 @@
+-- What was deleted is not remembered for ever, nor longer than its job. A bounded part at a time.
+DELETE FROM longhaul.blobs AS blob
+USING (
+    SELECT tenant_id, id, path FROM longhaul.blobs AS old
+    WHERE
+        old.deleted_at <= $1::bigint
+        AND NOT EXISTS (
+            SELECT FROM longhaul.jobs AS job
+            WHERE job.tenant_id = old.tenant_id AND job.id = old.id
+        )
+    ORDER BY old.deleted_at
+    LIMIT $2::bigint
+) AS gone
+WHERE blob.tenant_id = gone.tenant_id AND blob.id = gone.id AND blob.path = gone.path

@@ -1,0 +1,11 @@
+-- What was deleted is not remembered for ever, nor longer than its job. A bounded part at a time.
+DELETE FROM blobs WHERE (tenant_id, id, path) IN (
+    SELECT tenant_id, id, path FROM blobs INDEXED BY blobs_deleted
+    WHERE
+        deleted_at <= ?1
+        AND NOT EXISTS (
+            SELECT 1 FROM jobs WHERE jobs.tenant_id = blobs.tenant_id AND jobs.id = blobs.id
+        )
+    ORDER BY deleted_at
+    LIMIT ?2
+)
