@@ -47,6 +47,8 @@ pub(super) async fn claim_on(runner: Arc<Runner>, attempts: TaskTracker) {
     let mut under_way = JoinSet::new();
     let mut told = Told::default();
     let mut look = true;
+    // Woken while a claim was under way, which may have looked before.
+    let mut woken = false;
     while !runner.stopping.is_cancelled() {
         if look {
             // Handlers that are ready to return make room first.
@@ -61,9 +63,15 @@ pub(super) async fn claim_on(runner: Arc<Runner>, attempts: TaskTracker) {
         look = tokio::select! {
             biased;
             () = runner.stopping.cancelled() => break,
-            Some(answer) = under_way.join_next() => told.learn(&runner, &attempts, answer),
+            Some(answer) = under_way.join_next() => {
+                let more = told.learn(&runner, &attempts, answer);
+                more || (std::mem::take(&mut woken) && told.failures == 0)
+            }
             // While the store fails, no announcement makes it better.
-            () = shared.wake.notified(), if told.failures == 0 && (idle || told.more) => true,
+            () = shared.wake.notified(), if told.failures == 0 && (idle || told.more) => {
+                woken = !idle;
+                true
+            }
             () = shared.clock.sleep_until(look_at), if idle => true,
         };
     }

@@ -15,6 +15,7 @@ mod stalls;
 mod tls;
 mod turns;
 mod wait;
+mod waking;
 
 pub(crate) use bouncer::bench_behind_pgbouncer;
 pub(crate) use database::{TestDatabase, bench, open_now};
