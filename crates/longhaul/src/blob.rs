@@ -1,0 +1,49 @@
+//! Blobs: what is too large for the database. Files, archives, results of many megabytes.
+//!
+//! They are kept in a folder, in memory or in the cloud, sealed with a key of the job that they belong to.
+//! Which blobs there are, how large they are and what their jobs' keys are is the database's to know;
+//! what no row knows is an orphan, to be found by [`Blobs::list`] and deleted.
+//!
+//! ```
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! use futures_util::TryStreamExt as _;
+//! use longhaul::blob::{BlobPath, Blobs, JobKey};
+//! use longhaul::{JobId, TenantId, Timestamp};
+//!
+//! let blobs = Blobs::open("memory:").unwrap();
+//! let job = JobId::from_parts(Timestamp::from_millis(0), 1);
+//! let (path, key) = (BlobPath::new(&TenantId::default(), job), JobKey::generate());
+//!
+//! let mut writer = blobs.writer(&path, &key);
+//! writer.write("hello".into()).await.unwrap();
+//! let written = writer.finish().await.unwrap();
+//!
+//! let pieces: Vec<_> =
+//!     blobs.read(&path, &key, written.size, Some(1..4)).await.unwrap().try_collect().await.unwrap();
+//! assert_eq!(pieces.concat(), b"ell");
+//! # });
+//! ```
+
+mod address;
+mod cipher;
+#[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+mod cloud;
+mod error;
+mod keys;
+mod layout;
+mod local;
+mod path;
+mod reader;
+mod seal;
+mod store;
+mod upload;
+mod writer;
+
+pub use address::{CloudOptions, Patience};
+pub use error::BlobError;
+pub use keys::{JobKey, KeyError, Keyring};
+pub use layout::BLOB_BYTES_MAX;
+pub use path::{BlobPath, PathError};
+pub use reader::BlobStream;
+pub use store::{Blobs, Kept};
+pub use writer::{BlobWriter, Written};

@@ -1,0 +1,84 @@
+//! AES-256-GCM, HKDF and randomness, from the library that TLS uses: it has the processor's own AES.
+
+use rand::rand_core::UnwrapErr;
+use rand::{Rng as _, rngs::SysRng};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
+use zeroize::Zeroizing;
+
+/// Bytes of a key.
+pub(super) const KEY_BYTES: usize = 32;
+/// Bytes that authentication adds to a text.
+pub(super) const TAG_BYTES: usize = 16;
+/// Bytes of a nonce.
+pub(super) const NONCE_BYTES: usize = 12;
+
+/// Key bytes, which are overwritten when they are dropped.
+pub(super) type Secret = Zeroizing<[u8; KEY_BYTES]>;
+
+/// A text was changed, or sealed with something else.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Forged;
+
+/// One key, ready for use. ring does not overwrite what it expands a key to, so none is kept longer than
+/// for one blob or one wrapping.
+pub(super) struct Cipher(LessSafeKey);
+
+impl Cipher {
+    /// The key that follows from a secret for one salt and one purpose. Each salt makes another key,
+    /// so that nonces need to differ under one salt only.
+    #[expect(clippy::expect_used, reason = "all lengths are the ones that the algorithms ask for")]
+    pub(super) fn derive(secret: &Secret, salt: &[u8], purpose: &[&[u8]]) -> Self {
+        struct Length;
+        impl KeyType for Length {
+            fn len(&self) -> usize {
+                KEY_BYTES
+            }
+        }
+        let mut key = Secret::default();
+        let extracted = Salt::new(HKDF_SHA256, salt).extract(&**secret);
+        let expanded = extracted.expand(purpose, Length).expect("a key is short");
+        expanded.fill(&mut *key).expect("the length is that of the key");
+        Self(LessSafeKey::new(
+            UnboundKey::new(&AES_256_GCM, &*key).expect("the length is that of the algorithm"),
+        ))
+    }
+
+    /// Encrypts in place and returns what authenticates the text and its context.
+    #[expect(clippy::expect_used, reason = "only a text of more than 64 GiB is refused")]
+    pub(super) fn seal(
+        &self,
+        nonce: [u8; NONCE_BYTES],
+        context: &[u8],
+        text: &mut [u8],
+    ) -> [u8; TAG_BYTES] {
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let sealed = self.0.seal_in_place_separate_tag(nonce, Aad::from(context), text);
+        let mut tag = [0; TAG_BYTES];
+        tag.copy_from_slice(sealed.expect("the text is a chunk or a key").as_ref());
+        tag
+    }
+
+    /// Decrypts in place what [`Cipher::seal`] made, followed by its tag.
+    pub(super) fn open<'a>(
+        &self,
+        nonce: [u8; NONCE_BYTES],
+        context: &[u8],
+        sealed: &'a mut [u8],
+    ) -> Result<&'a mut [u8], Forged> {
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        self.0.open_in_place(nonce, Aad::from(context), sealed).map_err(|_| Forged)
+    }
+}
+
+/// Fresh bytes from the operating system. There is nothing to be done without them, so it panics.
+pub(super) fn fill_random(bytes: &mut [u8]) {
+    UnwrapErr(SysRng).fill_bytes(bytes);
+}
+
+/// Fresh bytes that are no secret.
+pub(super) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    fill_random(&mut bytes);
+    bytes
+}

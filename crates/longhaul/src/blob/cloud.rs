@@ -1,0 +1,189 @@
+//! Stores in the cloud. Credentials come from the environment variables that each is known for, and
+//! never from an address, which is logged and shown.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::client::HttpError;
+use object_store::path::Path;
+use object_store::prefix::PrefixStore;
+use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
+use url::Url;
+
+use super::address::{CloudOptions, Opened, Parts, Patience, Place};
+use super::error::{BlobError, with_causes};
+
+/// S3 takes parts from 5 MiB on, and up to ten thousand of them.
+const PARTS: Parts = Parts { bytes: 8 * 1024 * 1024, in_flight_max: 3 };
+/// Pauses grow by this factor, and by chance.
+const PAUSE_GROWTH: f64 = 2.0;
+
+/// A store whose blobs begin with the path of the address.
+pub(super) fn opened(
+    url: &Url,
+    store: Arc<dyn ObjectStore>,
+    tells_versions: bool,
+) -> Result<Opened, BlobError> {
+    let prefix = Path::from_url_path(url.path())
+        .map_err(|_| BlobError::refused("the path in its address is not understood"))?;
+    let store = Arc::new(PrefixStore::new(store, prefix));
+    Ok(Opened { store, place: Place::Cloud { tells_versions }, parts: PARTS })
+}
+
+#[cfg(feature = "s3")]
+pub(super) fn s3(url: &Url, options: &CloudOptions) -> Result<Arc<dyn ObjectStore>, BlobError> {
+    use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
+    let mut builder = match &options.variables {
+        None => AmazonS3Builder::from_env(),
+        Some(variables) => named(variables, "AWS_")
+            .fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value)),
+    };
+    builder = builder.with_bucket_name(bucket(url)?).with_retry(retry(&options.patience));
+    let mut http = None;
+    for (name, value) in url.query_pairs() {
+        match &*name {
+            "endpoint" => builder = builder.with_config(Key::S3Endpoint, endpoint(&value)?),
+            "region" => builder = builder.with_config(Key::Region, value),
+            "virtual_hosted" => {
+                builder = builder.with_virtual_hosted_style_request(flag(&name, &value)?);
+            }
+            "allow_http" => http = Some(flag(&name, &value)?),
+            _ => return Err(unknown("endpoint, region, virtual_hosted, allow_http")),
+        }
+    }
+    for (key, value) in client(&options.patience, http) {
+        builder = builder.with_config(Key::Client(key), value);
+    }
+    Ok(Arc::new(builder.build().map_err(|error| unusable(&error))?))
+}
+
+#[cfg(feature = "azure")]
+pub(super) fn azure(url: &Url, options: &CloudOptions) -> Result<Arc<dyn ObjectStore>, BlobError> {
+    use object_store::azure::{AzureConfigKey as Key, MicrosoftAzureBuilder};
+    let mut builder = match &options.variables {
+        None => MicrosoftAzureBuilder::from_env(),
+        Some(variables) => named(variables, "AZURE_")
+            .fold(MicrosoftAzureBuilder::new(), |builder, (key, value)| {
+                builder.with_config(key, value)
+            }),
+    };
+    builder = builder.with_container_name(bucket(url)?).with_retry(retry(&options.patience));
+    let mut http = None;
+    for (name, value) in url.query_pairs() {
+        match &*name {
+            "account" => builder = builder.with_account(value),
+            "endpoint" => builder = builder.with_endpoint(endpoint(&value)?),
+            "allow_http" => http = Some(flag(&name, &value)?),
+            _ => return Err(unknown("account, endpoint, allow_http")),
+        }
+    }
+    for (key, value) in client(&options.patience, http) {
+        builder = builder.with_config(Key::Client(key), value);
+    }
+    Ok(Arc::new(builder.build().map_err(|error| unusable(&error))?))
+}
+
+#[cfg(feature = "gcs")]
+pub(super) fn gcs(url: &Url, options: &CloudOptions) -> Result<Arc<dyn ObjectStore>, BlobError> {
+    use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey as Key};
+    let mut builder = match &options.variables {
+        None => GoogleCloudStorageBuilder::from_env(),
+        Some(variables) => named(variables, "GOOGLE_")
+            .fold(GoogleCloudStorageBuilder::new(), |builder, (key, value)| {
+                builder.with_config(key, value)
+            }),
+    };
+    builder = builder.with_bucket_name(bucket(url)?).with_retry(retry(&options.patience));
+    let mut http = None;
+    for (name, value) in url.query_pairs() {
+        match &*name {
+            "endpoint" => builder = builder.with_config(Key::BaseUrl, endpoint(&value)?),
+            "allow_http" => http = Some(flag(&name, &value)?),
+            _ => return Err(unknown("endpoint, allow_http")),
+        }
+    }
+    for (key, value) in client(&options.patience, http) {
+        builder = builder.with_config(Key::Client(key), value);
+    }
+    // Its messages may quote from a service account that is not written as it should be.
+    Ok(Arc::new(builder.build().map_err(|_| {
+        BlobError::refused("what GOOGLE_* in the environment says of credentials cannot be used")
+    })?))
+}
+
+/// Settings by the names that their variables have. What is no setting is left alone, as it is there for
+/// somebody else.
+fn named<'a, Key: FromStr>(
+    variables: &'a BTreeMap<String, String>,
+    prefix: &'static str,
+) -> impl Iterator<Item = (Key, &'a str)> {
+    let ours = variables.iter().filter(move |(name, _)| name.starts_with(prefix));
+    ours.filter_map(|(name, value)| Some((name.to_ascii_lowercase().parse().ok()?, &**value)))
+}
+
+fn bucket(url: &Url) -> Result<&str, BlobError> {
+    let name = url.host_str().filter(|name| !name.is_empty());
+    name.ok_or_else(|| BlobError::refused("its address names no bucket or container"))
+}
+
+fn endpoint(text: &str) -> Result<String, BlobError> {
+    let url = Url::parse(text).ok();
+    let is_whole = url.is_some_and(|url| url.has_host() && url.username().is_empty());
+    is_whole.then(|| text.to_owned()).ok_or_else(|| {
+        BlobError::refused("the endpoint in its address is not an http:// or https:// address")
+    })
+}
+
+fn flag(name: &str, text: &str) -> Result<bool, BlobError> {
+    text.parse().map_err(|_| BlobError::Refused(format!("{name} in its address is true or false")))
+}
+
+fn unknown(known: &str) -> BlobError {
+    BlobError::Refused(format!(
+        "its address has a setting other than {known}; credentials come from the environment"
+    ))
+}
+
+/// What a builder misses. Its messages name settings of the environment, and no values of them.
+#[cfg(any(feature = "azure", feature = "s3"))]
+fn unusable(error: &object_store::Error) -> BlobError {
+    BlobError::Refused(with_causes(error))
+}
+
+/// Settings of the HTTP client, beside those that the environment has.
+fn client(patience: &Patience, allow_http: Option<bool>) -> Vec<(ClientConfigKey, String)> {
+    // The provider of the rest of the program; whoever has chosen one before is left alone.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let millis = |duration: Duration| format!("{}ms", duration.as_millis());
+    let mut settings = vec![
+        (ClientConfigKey::ConnectTimeout, millis(patience.connect_timeout)),
+        (ClientConfigKey::Timeout, millis(patience.request_timeout)),
+    ];
+    settings.extend(allow_http.map(|allow| (ClientConfigKey::AllowHttp, allow.to_string())));
+    settings
+}
+
+fn retry(patience: &Patience) -> RetryConfig {
+    let tries = u32::try_from(patience.retries_max).unwrap_or(u32::MAX).saturating_add(1);
+    RetryConfig {
+        backoff: BackoffConfig {
+            init_backoff: patience.first_pause,
+            max_backoff: patience.pause_max,
+            base: PAUSE_GROWTH,
+        },
+        max_retries: patience.retries_max,
+        // Long enough for every try to time out: their number is the limit.
+        retry_timeout: Duration::saturating_mul(
+            patience.request_timeout.saturating_add(patience.pause_max),
+            tries,
+        ),
+    }
+}
+
+/// Whether a cause is a line that was cut, not made, or silent, and what is known of it.
+pub(super) fn lost_line(cause: &(dyn Error + 'static)) -> Option<String> {
+    cause.downcast_ref::<HttpError>().map(|error| with_causes(error))
+}

@@ -1,0 +1,101 @@
+//! Where a blob is: `<tenant>/<job id>/<random>`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::cipher::random;
+use crate::job::{JobId, TenantId};
+
+/// The name of one blob. It belongs to one job of one tenant, and is never used twice.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlobPath {
+    tenant: TenantId,
+    job: JobId,
+    random: u128,
+}
+
+/// Why a text is not the path of a blob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not the path of a blob: it is <tenant>/<job id>/<32 hexadecimal digits>")]
+pub struct PathError;
+
+impl BlobPath {
+    /// A path that no other blob has.
+    pub fn new(tenant: &TenantId, job: JobId) -> Self {
+        Self { tenant: tenant.clone(), job, random: u128::from_be_bytes(random()) }
+    }
+
+    /// Whose it is.
+    pub fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
+    /// Which job it belongs to.
+    pub fn job(&self) -> JobId {
+        self.job
+    }
+}
+
+impl fmt::Display for BlobPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{:032x}", self.tenant, self.job, self.random)
+    }
+}
+
+impl FromStr for BlobPath {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        let mut parts = text.split('/');
+        let mut part = || parts.next().ok_or(PathError);
+        let path = Self {
+            tenant: TenantId::new(part()?).map_err(|_| PathError)?,
+            job: part()?.parse().map_err(|()| PathError)?,
+            random: u128::from_str_radix(part()?, 16).map_err(|_| PathError)?,
+        };
+        // Other spellings of the same would be other objects to a store.
+        if path.to_string() == text { Ok(path) } else { Err(PathError) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Timestamp;
+
+    fn path() -> BlobPath {
+        let job = JobId::from_parts(Timestamp::from_millis(1_763_000_000_000), 42);
+        BlobPath::new(&TenantId::new("acme.eu").unwrap(), job)
+    }
+
+    #[test]
+    fn path_reads_back_from_its_text() {
+        let path = path();
+        assert_eq!(path.to_string().parse(), Ok(path.clone()));
+        assert!(path.to_string().starts_with("acme.eu/01K9XFT7G0"), "{path}");
+        assert_ne!(path, self::path());
+    }
+
+    #[test]
+    fn whatever_could_lead_elsewhere_is_refused() {
+        let good = path().to_string();
+        let bad = [
+            String::new(),
+            format!("/{good}"),
+            format!("{good}/"),
+            format!("{good}/x"),
+            good.replace("acme.eu", ".."),
+            good.replace("acme.eu", ""),
+            good.replace("acme.eu", "ümläut"),
+            good.replace("01K", "01k"),
+            format!("{}/../x", &good[..34]),
+            good[..good.len() - 1].to_owned(),
+            good[..good.len() - 1].to_owned() + "G",
+            good[..good.len() - 1].to_owned() + "#1",
+            good.replace('/', "\\"),
+        ];
+        for text in bad {
+            assert_eq!(text.parse::<BlobPath>(), Err(PathError), "{text}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Sealed bytes on their way into a store, with bounded memory.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload, WriteMultipart};
+
+use super::address::Parts;
+use super::error::BlobError;
+
+/// One object that is being written. Dropped before its end, it leaves nothing that can be read.
+pub(super) struct Upload {
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+    parts: Parts,
+    stage: Stage,
+}
+
+enum Stage {
+    /// Small so far: it may be sent as a whole.
+    Gathering { pieces: Vec<Bytes>, bytes: usize },
+    /// Too large for that: parts are on their way.
+    Sending(WriteMultipart),
+    /// There is nothing left to be done.
+    Ended,
+}
+
+impl Upload {
+    pub(super) fn new(store: Arc<dyn ObjectStore>, path: Path, parts: Parts) -> Self {
+        let stage = Stage::Gathering { pieces: Vec::new(), bytes: 0 };
+        Self { store, path, parts, stage }
+    }
+
+    /// Takes more bytes, once there is room for them. After an error there is no going on.
+    pub(super) async fn put(&mut self, more: Bytes) -> Result<(), BlobError> {
+        match &mut self.stage {
+            Stage::Gathering { pieces, bytes } => {
+                *bytes += more.len();
+                pieces.push(more);
+                if *bytes >= self.parts.bytes {
+                    self.start_sending().await?;
+                }
+            }
+            Stage::Sending(writing) => {
+                writing.wait_for_capacity(self.parts.in_flight_max).await.map_err(of_write)?;
+                writing.put(more);
+            }
+            Stage::Ended => return Err(ended()),
+        }
+        Ok(())
+    }
+
+    async fn start_sending(&mut self) -> Result<(), BlobError> {
+        let upload = self.store.put_multipart(&self.path).await.map_err(of_write)?;
+        let mut writing = WriteMultipart::new_with_chunk_size(upload, self.parts.bytes);
+        let before = std::mem::replace(&mut self.stage, Stage::Ended);
+        if let Stage::Gathering { pieces, .. } = before {
+            for piece in pieces {
+                writing.put(piece);
+            }
+        }
+        self.stage = Stage::Sending(writing);
+        Ok(())
+    }
+
+    /// Waits until all of it is kept: then, and not before, it can be read. Returns the version that
+    /// the store gave it, if it gives any.
+    pub(super) async fn finish(mut self) -> Result<Option<String>, BlobError> {
+        let stage = std::mem::replace(&mut self.stage, Stage::Ended);
+        let put = match stage {
+            Stage::Gathering { pieces, .. } => {
+                let whole = PutPayload::from_iter(pieces);
+                self.store.put(&self.path, whole).await.map_err(of_write)?
+            }
+            Stage::Sending(writing) => writing.finish().await.map_err(of_write)?,
+            Stage::Ended => return Err(ended()),
+        };
+        Ok(put.version)
+    }
+
+    /// Gives it up and waits until the store has cleared away what it got.
+    pub(super) async fn abort(mut self) -> Result<(), BlobError> {
+        match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::Sending(writing) => writing.abort().await.map_err(of_write),
+            Stage::Gathering { .. } | Stage::Ended => Ok(()),
+        }
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let Stage::Sending(writing) = std::mem::replace(&mut self.stage, Stage::Ended) else {
+            return;
+        };
+        // Without a runtime a folder still loses its file; a cloud has a rule for the rest.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = writing.abort().await.map_err(of_write) {
+                    tracing::debug!(%error, "an unfinished upload could not be cleared away");
+                }
+            });
+        }
+    }
+}
+
+/// What is said of a blob that cannot become whole any more.
+pub(super) fn ended() -> BlobError {
+    BlobError::Unavailable("an earlier write of this blob failed".to_owned())
+}
+
+/// To a writer, what is not there is the bucket.
+fn of_write(error: object_store::Error) -> BlobError {
+    let error = BlobError::from(error);
+    if error == BlobError::Missing {
+        return BlobError::refused("there is no such bucket or container");
+    }
+    error
+}

@@ -1,0 +1,86 @@
+//! Writing a blob.
+
+use bytes::Bytes;
+use ring::digest::{Context, SHA256};
+
+use super::error::BlobError;
+use super::layout::{BLOB_BYTES_MAX, CHUNK_BYTES};
+use super::seal::Sealer;
+use super::upload::{Upload, ended};
+
+/// A blob that is being written. Dropped before it is finished, it leaves nothing that can be read.
+pub struct BlobWriter {
+    /// None once a write has failed or was dropped halfway: what is missing then cannot be made up for.
+    open: Option<(Sealer, Upload)>,
+    digest: Context,
+    size: u64,
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes of the blob, before it was sealed. Whoever reads it has to know.
+    pub size: u64,
+    /// Their SHA-256.
+    pub digest: [u8; 32],
+}
+
+impl BlobWriter {
+    pub(super) fn new(sealer: Sealer, upload: Upload) -> Self {
+        Self { open: Some((sealer, upload)), digest: Context::new(&SHA256), size: 0 }
+    }
+
+    /// Writes more bytes. Waits while enough others are on their way, so that memory stays bounded. A
+    /// write that fails, or whose future is dropped, ends the blob: all that follows fails too.
+    pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), BlobError> {
+        let (mut sealer, mut upload) = self.open.take().ok_or_else(ended)?;
+        self.size = self.size.saturating_add(bytes.len() as u64);
+        if self.size > BLOB_BYTES_MAX {
+            return Err(BlobError::TooLarge);
+        }
+        while !bytes.is_empty() {
+            let mut piece = bytes.split_to(bytes.len().min(CHUNK_BYTES));
+            self.digest.update(&piece);
+            while !piece.is_empty() {
+                if let Some(sealed) = sealer.push(&mut piece) {
+                    upload.put(sealed).await?;
+                }
+            }
+            // A piece takes some 60 µs. Others may run in between, however large the write is.
+            tokio::task::coop::consume_budget().await;
+        }
+        self.open = Some((sealer, upload));
+        Ok(())
+    }
+
+    /// Waits until all of it is kept, as safely as the store keeps anything. If this fails or is
+    /// dropped, a whole blob may have been written that nobody knows of: an orphan.
+    pub async fn finish(self) -> Result<Written, BlobError> {
+        self.finish_with_version().await.map(|(written, _)| written)
+    }
+
+    pub(super) async fn finish_with_version(
+        mut self,
+    ) -> Result<(Written, Option<String>), BlobError> {
+        let (sealer, mut upload) = self.open.take().ok_or_else(ended)?;
+        upload.put(sealer.finish()).await?;
+        let version = upload.finish().await?;
+        let mut digest = [0; 32];
+        digest.copy_from_slice(self.digest.finish().as_ref());
+        Ok((Written { size: self.size, digest }, version))
+    }
+
+    /// Gives the blob up and waits until the store has cleared away what it got of it.
+    pub async fn abort(mut self) -> Result<(), BlobError> {
+        match self.open.take() {
+            Some((_, upload)) => upload.abort().await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Debug for BlobWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlobWriter").field("size", &self.size).finish_non_exhaustive()
+    }
+}

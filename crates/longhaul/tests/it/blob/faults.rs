@@ -1,0 +1,101 @@
+//! A cloud that fails, is silent, or refuses.
+
+use std::time::Duration;
+
+use longhaul::blob::{BlobError, Blobs, CloudOptions, JobKey, Patience};
+
+use super::servers::s3_options;
+use super::stub::Answer::{Hangup, Nothing, Status};
+use super::stub::Stub;
+use super::suite::{a_path, read, write};
+
+/// Tries often enough, and does not make a test wait.
+fn quick() -> CloudOptions {
+    let pause = Duration::from_millis(1);
+    let patience = Patience { first_pause: pause, pause_max: pause, ..Patience::default() };
+    CloudOptions { patience, ..CloudOptions::default() }
+}
+
+async fn write_hello(blobs: &Blobs) -> Result<(), BlobError> {
+    write(blobs, &a_path(), &JobKey::generate(), "hello".into()).await.map(|_| ())
+}
+
+#[tokio::test]
+async fn store_that_fails_twice_is_asked_three_times() {
+    let stub = Stub::answering([Status(500, ""), Status(503, ""), Status(200, "")]).await;
+    assert_eq!(write_hello(&stub.open(&quick())).await, Ok(()));
+    assert_eq!(stub.asked(), 3);
+}
+
+#[tokio::test]
+async fn connection_that_is_cut_is_made_again() {
+    let stub = Stub::answering([Hangup, Status(200, "")]).await;
+    assert_eq!(write_hello(&stub.open(&quick())).await, Ok(()));
+    assert_eq!(stub.asked(), 2);
+}
+
+#[tokio::test]
+async fn store_that_keeps_failing_is_not_available() {
+    let stub = Stub::answering([Status(503, "<Error><Code>SlowDown</Code></Error>")]).await;
+    let said = "it answered 503 (SlowDown)".to_owned();
+    assert_eq!(write_hello(&stub.open(&quick())).await, Err(BlobError::Unavailable(said)));
+    assert_eq!(stub.asked(), 4);
+}
+
+#[tokio::test]
+async fn silent_store_is_given_up_after_its_time() {
+    let stub = Stub::answering([Nothing]).await;
+    let mut options = quick();
+    options.patience.request_timeout = Duration::from_millis(100);
+    options.patience.retries_max = 1;
+    let error = write_hello(&stub.open(&options)).await.unwrap_err();
+    assert!(matches!(&error, BlobError::Unavailable(why) if why.contains("timed out")), "{error}");
+    assert_eq!(stub.asked(), 2);
+}
+
+#[tokio::test]
+async fn missing_blob_is_asked_for_once() {
+    let stub = Stub::answering([Status(404, "<Error><Code>NoSuchKey</Code></Error>")]).await;
+    let blobs = stub.open(&quick());
+    assert_eq!(read(&blobs, &a_path(), &JobKey::generate(), 5).await, Err(BlobError::Missing));
+    assert_eq!(stub.asked(), 1);
+}
+
+#[tokio::test]
+async fn refusal_is_final_and_tells_no_secrets() {
+    let body = "<Error><Code>SignatureDoesNotMatch</Code><AWSAccessKeyId>AKIAEXAMPLE\
+                </AWSAccessKeyId><StringToSign>topsecret</StringToSign></Error>";
+    let stub = Stub::answering([Status(403, body)]).await;
+    let said = "not permitted (SignatureDoesNotMatch)".to_owned();
+    assert_eq!(write_hello(&stub.open(&quick())).await, Err(BlobError::Refused(said)));
+    assert_eq!(stub.asked(), 1);
+}
+
+#[tokio::test]
+async fn store_that_is_not_there_is_not_available() {
+    let address = "s3://bucket?endpoint=http://127.0.0.1:1&allow_http=true";
+    let options = CloudOptions { variables: s3_options("topsecret").variables, ..quick() };
+    let error = write_hello(&Blobs::open_with(address, &options).unwrap()).await.unwrap_err();
+    assert!(matches!(&error, BlobError::Unavailable(why) if why.contains("refused")), "{error}");
+    assert!(!format!("{options:?}{error:?}").contains("topsecret"));
+}
+
+#[tokio::test]
+async fn blob_is_lost_for_good_once_a_part_of_it_is() {
+    // The upload is begun, and its parts fail.
+    let begun = "<InitiateMultipartUploadResult><UploadId>1</UploadId>\
+                 </InitiateMultipartUploadResult>";
+    let stub = Stub::answering([Status(200, begun), Status(403, "")]).await;
+    let (blobs, key) = (stub.open(&quick()), JobKey::generate());
+    let mut writer = blobs.writer(&a_path(), &key);
+    let mut failed = None;
+    for _ in 0..8 {
+        if let Err(error) = writer.write(vec![1; 8 * 1024 * 1024].into()).await {
+            failed = Some(error);
+            break;
+        }
+    }
+    assert!(matches!(failed, Some(BlobError::Refused(_))), "{failed:?}");
+    assert!(matches!(writer.write("more".into()).await, Err(BlobError::Unavailable(_))));
+    assert!(matches!(writer.finish().await, Err(BlobError::Unavailable(_))));
+}

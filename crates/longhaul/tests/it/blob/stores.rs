@@ -1,0 +1,62 @@
+//! The suite on every kind of store, and what is each one's own.
+
+use longhaul::blob::{BlobError, Blobs, JobKey, Kept};
+
+use super::servers::{Server, until};
+use super::suite::{a_path, every_promise, write};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_keeps_every_promise() {
+    let blobs = Blobs::open("memory:").unwrap();
+    every_promise(&blobs).await;
+    assert_eq!(blobs.check().await, Ok(Kept::Nothing));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn folder_keeps_every_promise() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = Blobs::open(&format!("file:{}/blobs", folder.path().display())).unwrap();
+    every_promise(&blobs).await;
+    assert_eq!(blobs.check().await, Ok(Kept::Nothing));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_keeps_every_promise() {
+    let server = Server::s3().await;
+    let blobs = server.open_s3("bucket", "secret");
+    every_promise(&blobs).await;
+    assert_eq!(blobs.check().await, Ok(Kept::Nothing));
+
+    // What was begun and dropped is cleared away by a task that nobody waits for.
+    until("unfinished uploads to be gone", async || {
+        let answer = server.request("GET", "/bucket?uploads", &[], "").await;
+        !answer.contains("<Upload>")
+    })
+    .await;
+
+    let versions = "<VersioningConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+                    <Status>Enabled</Status></VersioningConfiguration>";
+    server.request("PUT", "/bucket?versioning", &[], versions).await;
+    assert_eq!(blobs.check().await, Ok(Kept::Versions));
+
+    let absent = server.open_s3("absent", "secret");
+    let said = "there is no such bucket or container".to_owned();
+    assert_eq!(absent.check().await, Err(BlobError::Refused(said)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn azure_keeps_every_promise() {
+    let server = Server::azure().await;
+    let blobs = server.open_azure("box", None);
+    every_promise(&blobs).await;
+    assert_eq!(blobs.check().await, Ok(Kept::Nothing));
+
+    let absent = server.open_azure("absent", None).check().await;
+    let said = "there is no such bucket or container".to_owned();
+    assert_eq!(absent, Err(BlobError::Refused(said)));
+
+    let wrong_key = server.open_azure("box", Some("d3Jvbmcga2V5"));
+    let written = write(&wrong_key, &a_path(), &JobKey::generate(), "hello".into()).await;
+    let said = "not permitted (AuthorizationFailure)".to_owned();
+    assert_eq!(written, Err(BlobError::Refused(said)));
+}
