@@ -1,5 +1,7 @@
 //! What a handler holds while it runs a job.
 
+mod artifact;
+pub(crate) mod payload;
 mod replay;
 mod sleep;
 mod step;
@@ -10,6 +12,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+pub use artifact::ArtifactWriter;
+use artifact::Made;
+pub use payload::Payload;
 pub use step::StepCall;
 
 use crate::engine::Shared;
@@ -37,6 +42,8 @@ struct Inner {
     signals: Signals,
     /// A std mutex: held for a few field writes, never across an await.
     state: Mutex<State>,
+    /// A std mutex: the same.
+    made: Mutex<Made>,
 }
 
 /// How the outside tells a running attempt what to do.
@@ -96,12 +103,21 @@ impl Ctx {
             stored: lease.steps,
             signals,
             state: Mutex::new(state),
+            made: Mutex::default(),
         }))
     }
 
     /// The job as it was claimed.
     pub fn job(&self) -> &Job {
         &self.0.job
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0.shared
+    }
+
+    fn lease(&self) -> &LeaseRef {
+        &self.0.lease
     }
 
     /// The job's id.

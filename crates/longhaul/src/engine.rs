@@ -9,9 +9,12 @@ mod hub;
 mod kind;
 pub(crate) mod lookout;
 mod pace;
+mod stored;
 mod submission;
 #[cfg(feature = "postgres")]
 mod transactional;
+mod upload;
+pub(crate) mod vault;
 mod watcher;
 
 use std::collections::HashMap;
@@ -24,7 +27,10 @@ pub use builder::{BuildError, EngineBuilder};
 pub use control::Bulk;
 pub use handle::{JobHandle, ResultError};
 pub use kind::{Handler, Kind};
+pub use stored::{ArtifactError, Receipt, StoredArtifact};
 pub use submission::{Submission, SubmitError};
+pub(crate) use upload::delete as delete_blob;
+pub use upload::{Staged, Upload, UploadError};
 pub use watcher::Watcher;
 
 use crate::clock::Clock;
@@ -53,6 +59,13 @@ pub(crate) struct Shared {
     /// What its claims are held to.
     pub(crate) flow: Arc<FlowLimits>,
     pub(crate) retention: Retention,
+    /// How long a payload waits for its job to be claimed.
+    pub(crate) payload_kept: std::time::Duration,
+    pub(crate) vault: Option<Arc<vault::Vault>>,
+    /// Where attempts have their folders.
+    pub(crate) work_root: std::path::PathBuf,
+    /// There may be something to delete.
+    pub(crate) doomed: Notify,
     pub(crate) ids: IdSource,
     /// Tells the claim loop that there may be something to claim, or room for it.
     pub(crate) wake: Notify,

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod blob;
 pub mod clock;
 #[cfg(feature = "postgres")]
 pub mod copy;
@@ -10,10 +11,10 @@ pub mod store;
 mod worker;
 
 pub use clock::Clock;
-pub use ctx::{Ctx, StepCall};
+pub use ctx::{ArtifactWriter, Ctx, Payload, StepCall};
 pub use engine::{
-    BuildError, Bulk, Engine, EngineBuilder, Handler, JobHandle, Kind, ResultError, Submission,
-    SubmitError, Watcher,
+    ArtifactError, BuildError, Bulk, Engine, EngineBuilder, Handler, JobHandle, Kind, Receipt,
+    ResultError, Staged, StoredArtifact, Submission, SubmitError, Upload, UploadError, Watcher,
 };
 pub use job::{Job, JobError, JobId, Retention, Retry, Status, TenantId, Timestamp};
 

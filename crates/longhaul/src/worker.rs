@@ -3,6 +3,7 @@
 mod attempt;
 pub(crate) mod beats;
 mod claims;
+mod cleaning;
 mod house;
 mod keeper;
 mod reports;
@@ -89,6 +90,7 @@ impl Workers {
         };
         let reports = Reports::start(shared, &workers.loops, ended.clone());
         house::start(shared, settings.sweep, &workers.loops, &ended);
+        cleaning::start(shared, &workers.loops, &ended);
         lookout::start(shared, &workers.loops, &ended);
         if settings.concurrency > 0 && shared.kinds.values().any(|kind| kind.runs_here()) {
             let runner = Runner {

@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::admission::Admission;
 use super::elsewhere::Elsewhere;
+use super::vault::Vault;
 use super::{Engine, Kind, Shared, hub::Hub, pace::Pace};
+use crate::blob::{BlobError, Blobs, Keyring};
 use crate::clock::Clock;
 use crate::ctx::Ctx;
 use crate::job::{IdSource, JobError, Limits, Name, NameError, Retention, TenantId};
@@ -45,6 +47,9 @@ pub struct EngineBuilder {
     limits: Limits,
     flow: FlowLimits,
     retention: Retention,
+    payload_kept: Duration,
+    vault: Option<Vault>,
+    work_root: Option<PathBuf>,
     kinds: Vec<Kind>,
     settings: WorkerSettings,
 }
@@ -96,6 +101,9 @@ pub enum BuildError {
         /// Who has it, if that is known.
         holder: Option<Box<ReplicaState>>,
     },
+    /// There is no place for payloads.
+    #[error(transparent)]
+    Blobs(BlobError),
     /// The thread that renews leases could not be started.
     #[error("cannot start the thread that renews leases")]
     Thread(#[source] std::io::Error),
@@ -112,6 +120,9 @@ impl Default for EngineBuilder {
             limits: Limits::default(),
             flow: FlowLimits::default(),
             retention: Retention::default(),
+            payload_kept: Duration::from_hours(1),
+            vault: None,
+            work_root: None,
             kinds: Vec::new(),
             settings: WorkerSettings::default(),
         }
@@ -221,6 +232,27 @@ impl EngineBuilder {
         self
     }
 
+    /// How long a payload waits for its job to be claimed before the job fails: an hour if nobody says.
+    pub fn payload_kept(mut self, kept: Duration) -> Self {
+        self.payload_kept = kept;
+        self
+    }
+
+    /// Keeps payloads and artifacts there, each sealed with a key of its own, which is sealed with the
+    /// keyring's. An engine that keeps its jobs in memory keeps them there too, if nobody says.
+    pub fn blobs(mut self, blobs: Blobs, keyring: impl Into<Arc<Keyring>>) -> Self {
+        self.vault = Some(Vault::new(blobs, keyring.into()));
+        self
+    }
+
+    /// Where attempts that ask for one get a folder of their own; below the system's folder for temporary
+    /// files if nobody says. Whatever is in it when a process dies is for whoever starts the next one
+    /// to delete.
+    pub fn work_root(mut self, path: impl Into<PathBuf>) -> Self {
+        self.work_root = Some(path.into());
+        self
+    }
+
     /// The bounds that submissions are held to.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -264,6 +296,13 @@ impl EngineBuilder {
             return Err(BuildError::LeaseTooShort { lease, renew });
         }
         let clock = self.clock.clone();
+        let vault = match (self.vault, &self.place) {
+            (None, Place::Memory) => {
+                let blobs = Blobs::open("memory:").map_err(BuildError::Blobs)?;
+                Some(Vault::new(blobs, Keyring::generate().into()))
+            }
+            (vault, _) => vault,
+        };
         let store: Arc<dyn Store> = match self.place {
             Place::Memory => Arc::new(SqliteStore::memory(clock)?),
             Place::Sqlite(path) => {
@@ -278,16 +317,24 @@ impl EngineBuilder {
             }
             Place::Given(store) => store,
         };
+        let replica = self.replica.unwrap_or_else(random_replica);
+        let work_root = self.work_root.unwrap_or_else(|| {
+            std::env::temp_dir().join(format!("longhaul-{}", std::process::id()))
+        });
         let shared = Arc::new(Shared {
             store,
             clock: self.clock,
-            replica: self.replica.unwrap_or_else(random_replica),
+            replica,
             run: rand::random(),
             role: self.role,
             kinds,
             limits: self.limits,
             flow: Arc::new(flow),
             retention: self.retention,
+            payload_kept: self.payload_kept,
+            vault: vault.map(Arc::new),
+            work_root,
+            doomed: Notify::new(),
             ids: IdSource::default(),
             wake: Notify::new(),
             hub: Hub::default(),

@@ -44,6 +44,8 @@ impl Engine {
             let job = engine.shared.store.cancel(&engine.tenant, id).await?;
             if job.status == Status::Running {
                 engine.workers.cancel(id);
+            } else if job.has_payload {
+                engine.shared.doomed.notify_one();
             }
             engine.shared.hub.changed(&job.tenant, id, job.status, Some(job.version));
             Ok(job)
@@ -87,7 +89,9 @@ impl Engine {
     /// Deletes a finished job with all that belongs to it.
     pub async fn purge(&self, id: JobId) -> Result<(), StoreError> {
         // Only what has ended can be purged, and whoever watched it has been told.
-        self.shared.store.purge(&self.tenant, id).await
+        self.shared.store.purge(&self.tenant, id).await?;
+        self.shared.doomed.notify_one();
+        Ok(())
     }
 
     /// Cancels, resumes or purges every job that matches and allows it. Returns how many it was.
@@ -110,7 +114,10 @@ impl Engine {
                 match answer.unwrap_or_else(lost) {
                     Ok(()) => done += 1,
                     Err(
-                        StoreError::WrongStatus { .. } | StoreError::NotFound | StoreError::Gone,
+                        StoreError::WrongStatus { .. }
+                        | StoreError::PayloadPurged
+                        | StoreError::NotFound
+                        | StoreError::Gone,
                     ) => {}
                     Err(error) => return Err(error),
                 }

@@ -40,6 +40,7 @@ pub struct Kind {
     pub(crate) retry: Retry,
     pub(crate) code_version: Option<String>,
     pub(crate) retry_after: Option<Duration>,
+    takes_payload: bool,
     description: String,
 }
 
@@ -83,6 +84,7 @@ impl Kind {
             retry: Retry::JOB,
             code_version: None,
             retry_after: None,
+            takes_payload: true,
             description: String::new(),
         }
     }
@@ -137,6 +139,13 @@ impl Kind {
         self
     }
 
+    /// Whether its jobs may bring a payload; they may, if nobody says.
+    #[must_use]
+    pub fn payload(mut self, takes_payload: bool) -> Self {
+        self.takes_payload = takes_payload;
+        self
+    }
+
     /// One line for people who list the kinds.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
@@ -170,6 +179,11 @@ impl Kind {
     /// How often and how soon a failed attempt is tried again.
     pub fn retry_policy(&self) -> Retry {
         self.retry
+    }
+
+    /// Whether its jobs may bring a payload.
+    pub fn takes_payload(&self) -> bool {
+        self.takes_payload
     }
 
     /// One line for people.

@@ -9,12 +9,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::admission::{NoPlace, Place};
-use super::{Engine, JobHandle, Shared};
+use super::{Engine, JobHandle, Kind, Shared, Staged};
 use crate::job::{
     Fingerprint, Json, JsonError, LimitError, Name, NameError, Retention, TenantId, Timestamp,
     within,
 };
-use crate::store::{NewJob, Start, StoreError, Submitted};
+use crate::store::{BlobRole, NewJob, Start, StoreError, Submitted};
 
 /// A submission in the making. Await it to submit.
 ///
@@ -39,6 +39,7 @@ pub struct Submission {
     labels: BTreeMap<String, String>,
     retention_completed: Option<Duration>,
     retention_failed: Option<Duration>,
+    payload: Option<Staged>,
 }
 
 /// Why a submission was not accepted. Nothing was written, and its key is not used up.
@@ -91,6 +92,7 @@ impl Engine {
             labels: BTreeMap::new(),
             retention_completed: None,
             retention_failed: None,
+            payload: None,
         }
     }
 
@@ -159,6 +161,52 @@ impl Engine {
         Ok((job, place))
     }
 
+    async fn kind(&self, name: &Name) -> Result<Arc<Kind>, SubmitError> {
+        match self.shared.kinds.get(name) {
+            Some(kind) => Ok(Arc::clone(kind)),
+            None => Ok(Arc::new(self.kind_elsewhere(name.as_str()).await?)),
+        }
+    }
+
+    /// Errs if there is no such kind or it takes no payload: before one is uploaded for it.
+    pub async fn check_payload_kind(&self, kind: &str) -> Result<(), SubmitError> {
+        let name = Name::new(kind)?;
+        if self.kind(&name).await?.takes_payload() { Ok(()) } else { Err(no_payload(&name)) }
+    }
+
+    /// The job under a key, if there is one. What is given of the submission that it comes with must be
+    /// what the job was submitted with: the kind, the input, and the digest of the payload.
+    pub async fn known(
+        &self,
+        key: &str,
+        kind: Option<&str>,
+        input: Option<&Json>,
+        digest: Option<&[u8; 32]>,
+    ) -> Result<Option<JobHandle>, SubmitError> {
+        let store = &self.shared.store;
+        let record = match store.job_by_key(&self.tenant, key).await {
+            Ok(record) => record,
+            Err(StoreError::NotFound) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let job = &record.job;
+        let mut same = kind.is_none_or(|kind| kind == job.kind.as_str());
+        if let Some(input) = input {
+            let stored = store.input(&self.tenant, job.id).await?;
+            same &= Fingerprint::of(&job.kind, input, None)?
+                == Fingerprint::of(&job.kind, &stored, None)?;
+        }
+        if let Some(digest) = digest {
+            let blobs = store.blobs(&self.tenant, job.id).await?;
+            let payload = blobs.iter().find(|blob| blob.role == BlobRole::Payload);
+            same &= payload.is_some_and(|payload| payload.digest.as_ref() == Some(digest));
+        }
+        if !same {
+            return Err(StoreError::KeyReused { existing: job.id }.into());
+        }
+        Ok(Some(JobHandle::new(self.clone(), record, false)))
+    }
+
     fn settle_place(&self, place: Option<Place>, answer: &Result<Submitted, StoreError>) {
         match (answer, place) {
             (Ok(Submitted { created: true, .. }), Some(taken)) => drop(taken),
@@ -179,6 +227,21 @@ impl Engine {
                 .increment(1);
         }
         JobHandle::new(self.clone(), record, created)
+    }
+}
+
+fn no_payload(kind: &Name) -> SubmitError {
+    SubmitError::Invalid(format!("the kind {kind} takes no payload"))
+}
+
+/// A payload that did not make a job is not needed; one that may have is left to the sweep of strays.
+fn keep_or_delete(payload: Option<Staged>, answer: &Result<Submitted, StoreError>) {
+    let may_be_kept = match answer {
+        Ok(submitted) => submitted.created,
+        Err(error) => matches!(error, StoreError::Unavailable(_) | StoreError::Broken(_)),
+    };
+    if let (true, Some(payload)) = (may_be_kept, payload) {
+        payload.keep();
     }
 }
 
@@ -247,18 +310,26 @@ impl Submission {
         self
     }
 
+    /// Brings what was uploaded before, by [`Engine::upload`] of the same tenant.
+    pub fn payload(mut self, payload: Staged) -> Self {
+        self.payload = Some(payload);
+        self
+    }
+
     #[cfg(feature = "postgres")]
     pub(super) fn engine(&self) -> Engine {
         self.engine.clone()
     }
 
-    async fn submit(self) -> Result<JobHandle, SubmitError> {
+    async fn submit(mut self) -> Result<JobHandle, SubmitError> {
         let engine = self.engine.clone();
-        let job = self.check().await?;
+        let payload = self.payload.take();
+        let job = self.check_with(payload.as_ref()).await?;
         let (job, place) = engine.admit(job, &mut HashSet::new()).await?;
         let answer = engine.shared.store.submit(vec![job]).await.pop();
         let answer = answer.unwrap_or_else(|| Err(no_answer()));
         engine.settle_place(place, &answer);
+        keep_or_delete(payload, &answer);
         let submitted = answer?;
         if submitted.created {
             engine.shared.wake.notify_one();
@@ -266,24 +337,33 @@ impl Submission {
         Ok(engine.accepted(submitted))
     }
 
+    /// A job without a payload: where it is submitted nothing could be stored with it.
     pub(super) async fn check(self) -> Result<NewJob, SubmitError> {
+        if self.payload.is_some() {
+            let why = "a job with a payload is submitted on its own";
+            return Err(SubmitError::Invalid(why.to_owned()));
+        }
+        self.check_with(None).await
+    }
+
+    async fn check_with(self, payload: Option<&Staged>) -> Result<NewJob, SubmitError> {
         let shared = &*self.engine.shared;
         let input = self.input?;
         let kind_name = Name::new(&self.kind)?;
-        let kind = match shared.kinds.get(&kind_name) {
-            Some(kind) => Arc::clone(kind),
-            None => Arc::new(self.engine.kind_elsewhere(&self.kind).await?),
-        };
+        let kind = self.engine.kind(&kind_name).await?;
+        if payload.is_some() && !kind.takes_payload() {
+            return Err(no_payload(&kind_name));
+        }
         let retention = Retention {
             completed: self.retention_completed.unwrap_or(shared.retention.completed),
             failed: self.retention_failed.unwrap_or(shared.retention.failed),
         };
         let job = NewJob {
             tenant: self.engine.tenant.clone(),
-            id: shared.new_id(),
+            id: payload.map_or_else(|| shared.new_id(), |payload| payload.id),
             queue: self.queue.map(Name::new).transpose()?.unwrap_or_else(|| kind.default_queue()),
             priority: self.priority,
-            fingerprint: Fingerprint::of(&kind_name, &input, None)?,
+            fingerprint: Fingerprint::of(&kind_name, &input, payload.map(Staged::digest))?,
             kind: kind_name,
             input,
             idempotency_key: self.key,
@@ -293,8 +373,12 @@ impl Submission {
             labels: self.labels,
             retention,
             parent_id: None,
-            payload: None,
+            payload: payload.map(|payload| payload.blob.clone()),
         };
+        if payload.is_some_and(|payload| payload.tenant != job.tenant) {
+            let why = "the payload was uploaded for another tenant";
+            return Err(SubmitError::Invalid(why.to_owned()));
+        }
         check_limits(&job, shared)?;
         Ok(job)
     }
@@ -317,7 +401,13 @@ fn check_limits(job: &NewJob, shared: &Shared) -> Result<(), SubmitError> {
         }
     }
     let now = shared.clock.now();
-    within("the delay", "delay_max", &job.start.run_at(now).since(now), &limits.delay_max)?;
+    let delay = job.start.run_at(now).since(now);
+    within("the delay", "delay_max", &delay, &limits.delay_max)?;
+    if job.payload.is_some() && delay >= shared.payload_kept {
+        let kept = shared.payload_kept;
+        let why = format!("the delay is longer than a payload is kept for ({kept:?})");
+        return Err(SubmitError::Invalid(why));
+    }
     let kept = job.retention.completed.max(job.retention.failed);
     within("the retention", "retention_max", &kept, &limits.retention_max)?;
     within("the number of labels", "labels_max", &job.labels.len(), &limits.labels_max)?;

@@ -31,12 +31,20 @@ pub struct Limits {
     pub delay_max: Duration,
     /// How long a finished job may be kept.
     pub retention_max: Duration,
+    /// Bytes of a job's payload, and of one artifact.
+    pub payload_bytes_max: u64,
+    /// Bytes of all payloads and artifacts of one tenant that are stored. Each upload looks when it
+    /// begins, so those that come at the same time may together be over it.
+    pub payload_bytes_per_tenant_max: u64,
+    /// Artifacts of one job.
+    pub artifacts_max: usize,
     /// Jobs of one tenant that are pending. Kept exactly by one process; each of several that share
     /// a store learns of the others' submissions only when it counts.
     pub pending_per_tenant_max: u64,
 }
 
 const KIB: usize = 1024;
+const MIB: u64 = 1024 * 1024;
 const DAY: Duration = Duration::from_hours(24);
 
 impl Default for Limits {
@@ -55,6 +63,9 @@ impl Default for Limits {
             timeout_max: DAY * 30,
             delay_max: DAY * 366,
             retention_max: DAY * 366,
+            payload_bytes_max: 500 * MIB,
+            payload_bytes_per_tenant_max: 100 * 1024 * MIB,
+            artifacts_max: 1_000,
             pending_per_tenant_max: 1_000_000,
         }
     }

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use super::entry::Entry;
-use super::{LeaseRef, Settlement, StoreError};
+use super::{Blob, LeaseRef, Settlement, StoreError};
 use crate::job::{Event, Fingerprint, JobId, Json, Outcome, Status, Step, TenantId};
 
 /// A job with all that belongs to it.
@@ -18,6 +18,8 @@ pub(crate) struct Parcel {
     pub(super) history: String,
     /// In their order.
     pub(super) steps: Vec<Step>,
+    /// What was stored for it, in the order in which it was.
+    pub(super) blobs: Vec<Blob>,
 }
 
 impl Parcel {
@@ -87,6 +89,7 @@ impl Parcel {
             add(&format!("{position} {alone} {attempt} {started_at:?} {completed_at:?}"));
             add(output.as_str());
         }
+        add(&format!("{:?}", self.blobs));
         hash.finalize().into()
     }
 }

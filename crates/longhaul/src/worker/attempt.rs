@@ -16,7 +16,7 @@ use super::{Reports, WorkerSettings};
 use crate::ctx::{Ctx, Signals};
 use crate::engine::{Kind, Shared};
 use crate::job::{Job, JobError, Json, Outcome, Retry, Status, Timestamp, within};
-use crate::store::{Lease, LeaseRef, Settled, Settlement, StoreError};
+use crate::store::{Lease, NewBlob, Settled, Settlement, StoreError};
 
 /// How soon a settlement is tried again while the store is not available. Bounded by the lease.
 const SETTLE_RETRY: Retry =
@@ -60,17 +60,32 @@ impl Runner {
         async move {
             let (job, lease_ref) = (lease.job.clone(), lease.to_ref());
             self.shared.hub.changed(&job.tenant, job.id, job.status, Some(job.version));
-            let outcome = match kind {
+            let (outcome, ctx) = match kind {
                 Some(kind) if !self.stopping.is_cancelled() => {
-                    self.work(&kind, lease, &signals, timeout).await
+                    let ctx = self.ctx(&kind, lease.clone(), &signals);
+                    (self.work(&kind, &ctx, lease.input, &signals, timeout).await, Some(ctx))
                 }
                 // Stopping; or a kind that does not run here, which is never claimed.
-                Some(_) | None => Some(Outcome::Released),
+                Some(_) | None => (Some(Outcome::Released), None),
             };
             let ending = slot.ending();
             self.shared.wake.notify_one();
+            let artifacts = match &ctx {
+                Some(ctx) => self.clear_up(ctx, outcome.as_ref()).await,
+                None => Vec::new(),
+            };
             if let Some(outcome) = outcome {
-                self.settle(&job, lease_ref, outcome, &signals, sent_at).await;
+                let settlement = Settlement {
+                    progress: self.reports.take(&lease_ref),
+                    lease: lease_ref,
+                    outcome,
+                    phases: Vec::new(),
+                    artifacts,
+                };
+                let refused = self.settle(&job, settlement, &signals, sent_at).await;
+                if let Some(ctx) = ctx {
+                    ctx.delete_artifacts(refused).await;
+                }
             }
             drop(kept);
             let makes_room = ending.makes_room();
@@ -81,28 +96,37 @@ impl Runner {
         }
     }
 
+    fn ctx(&self, kind: &Kind, lease: Lease, signals: &Signals) -> Ctx {
+        let (shared, reports) = (Arc::clone(&self.shared), Arc::clone(&self.reports));
+        Ctx::new(shared, reports, lease, kind.code_version.as_deref(), signals.clone())
+    }
+
+    /// Before anybody learns how the attempt ended, nothing is left of it in clear. What it produced is
+    /// kept if it completed its job.
+    async fn clear_up(&self, ctx: &Ctx, outcome: Option<&Outcome>) -> Vec<NewBlob> {
+        ctx.clear_folders().await;
+        let artifacts = ctx.take_artifacts();
+        if matches!(outcome, Some(Outcome::Completed(_))) {
+            return artifacts;
+        }
+        ctx.delete_artifacts(artifacts).await;
+        Vec::new()
+    }
+
     /// Lets the handler work until it returns or something ends the attempt. `None`: the lease is
     /// lost, and there is nothing left to say.
     async fn work(
         &self,
         kind: &Kind,
-        lease: Lease,
+        ctx: &Ctx,
+        input: Json,
         signals: &Signals,
         timeout: Duration,
     ) -> Option<Outcome> {
         let clock = &self.shared.clock;
-        let input = lease.input.clone();
-        let code_version = kind.code_version.as_deref();
-        let attempt = lease.job.attempt;
-        let ctx = Ctx::new(
-            Arc::clone(&self.shared),
-            Arc::clone(&self.reports),
-            lease,
-            code_version,
-            signals.clone(),
-        );
+        let attempt = ctx.attempt();
         let handler = kind.handler()?;
-        let work = run_handler(&ctx, || handler(ctx.clone(), input));
+        let work = run_handler(ctx, || handler(ctx.clone(), input));
         let grace_over = async {
             signals.cancel.cancelled().await;
             clock.sleep(self.settings.cancel_grace).await;
@@ -113,7 +137,7 @@ impl Runner {
             ended = work => Some(match ended {
                 Ended::Suspended(outcome) => outcome,
                 Ended::Returned(result) => {
-                    match result.and_then(|result| self.checked(&ctx, result)) {
+                    match result.and_then(|result| self.checked(ctx, result)) {
                         Ok(result) => Outcome::Completed(result),
                         Err(error) => failed(error, kind, attempt),
                     }
@@ -140,40 +164,44 @@ impl Runner {
         Ok(result)
     }
 
-    /// Tells the store how the attempt ended, until it knows or the lease is lost.
+    /// Tells the store how the attempt ended, until it knows or the lease is lost. Returns artifacts that
+    /// the store does not know, for sure.
     async fn settle(
         &self,
         job: &Job,
-        lease: LeaseRef,
-        outcome: Outcome,
+        settlement: Settlement,
         signals: &Signals,
         began_at: Timestamp,
-    ) {
-        let progress = self.reports.take(&lease);
-        let settlement =
-            Settlement { lease, outcome, phases: Vec::new(), progress, artifacts: Vec::new() };
+    ) -> Vec<NewBlob> {
         for attempt in 1.. {
             let answer = self.shared.store.settle(vec![settlement.clone()]).await.pop();
             match answer {
-                Some(Ok(settled)) => return self.settled(job, settled, began_at),
+                Some(Ok(settled)) => {
+                    self.settled(job, settled, began_at);
+                    // A cancel may have come before it.
+                    let completed = settled.status == Status::Completed;
+                    return if completed { Vec::new() } else { settlement.artifacts };
+                }
                 Some(Err(StoreError::LeaseLost)) | None => {
                     tracing::warn!(job.id = %job.id, "the lease was lost before the attempt ended");
-                    return;
+                    return settlement.artifacts;
                 }
                 Some(Err(error)) if error.is_transient() => {
                     tracing::warn!(%error, job.id = %job.id, "cannot settle yet");
                     tokio::select! {
-                        () = signals.lost.cancelled() => return,
+                        () = signals.lost.cancelled() => break,
                         () = tokio::time::sleep(SETTLE_RETRY.delay(attempt, rand::random())) => {}
                     }
                 }
                 Some(Err(error)) => {
                     self.shared.noted(&error);
                     tracing::error!(%error, job.id = %job.id, "cannot settle");
-                    return;
+                    break;
                 }
             }
         }
+        // Whether the store knows them is not known here: what it does not know is swept as a stray.
+        Vec::new()
     }
 
     fn settled(&self, job: &Job, settled: Settled, began_at: Timestamp) {
@@ -189,6 +217,12 @@ impl Runner {
         metrics::histogram!("longhaul_attempt_seconds", "kind" => kind).record(took.as_secs_f64());
         if settled.status == Status::Completed {
             self.shared.pace.ran(&job.kind, took);
+        }
+        if !settled.status.is_terminal() {
+            // It is in line again, and may be due before anything that claims know of.
+            self.shared.wake.notify_one();
+        } else if job.has_payload {
+            self.shared.doomed.notify_one();
         }
         self.shared.hub.changed(&job.tenant, job.id, settled.status, Some(settled.version));
     }

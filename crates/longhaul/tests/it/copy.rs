@@ -10,7 +10,9 @@ use longhaul::job::{Name, Outcome, Progress, Record, Step};
 use longhaul::store::conformance::{Bench, done, failed, failed_for_good, name, tenant};
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
-use longhaul::store::{Claim, KindRoom, NewJob, Report, Settlement, Start, Store, StoreError};
+use longhaul::store::{
+    Claim, KindRoom, NewBlob, NewJob, Report, Settlement, Start, Store, StoreError, WrappedKey,
+};
 use longhaul::{Clock, JobId, Status, TenantId};
 use tokio_postgres::Client;
 
@@ -67,6 +69,19 @@ async fn accept(store: &SqliteStore, job: NewJob) -> JobId {
     store.submit(vec![job]).await.remove(0).unwrap().record.job.id
 }
 
+/// Something that is stored elsewhere.
+fn blob(path: &str) -> NewBlob {
+    NewBlob {
+        path: path.to_owned(),
+        name: "report".to_owned(),
+        content_type: "text/plain".to_owned(),
+        size: 7,
+        digest: [3; 32],
+        key: WrappedKey(vec![0, 1, 255]),
+        replica: "here".to_owned(),
+    }
+}
+
 /// Submits a job and ends its attempt.
 async fn run(store: &SqliteStore, job: NewJob, outcome: Option<Outcome>) -> JobId {
     let id = accept(store, job).await;
@@ -86,8 +101,8 @@ async fn run(store: &SqliteStore, job: NewJob, outcome: Option<Outcome>) -> JobI
     let progress = Progress { done: 3, total: Some(9), message: Some("p\0".to_owned()) };
     let (phases, lease) = (vec!["parsing".to_owned()], lease.to_ref());
     if let Some(outcome) = outcome {
-        let end =
-            Settlement { lease, outcome, phases, progress: Some(progress), artifacts: Vec::new() };
+        let artifacts = vec![blob(&format!("default/{id}/report"))];
+        let end = Settlement { lease, outcome, phases, progress: Some(progress), artifacts };
         store.settle(vec![end]).await.remove(0).unwrap();
     } else {
         let report = Report { lease, phases, progress: Some(progress) };
@@ -128,6 +143,7 @@ async fn every_state(store: &SqliteStore, clock: &Clock) -> BTreeMap<&'static st
         start: Start::In(Duration::from_hours(1)),
         timeout: Some(Duration::from_secs(7)),
         labels,
+        payload: Some(blob("default/scheduled")),
         priority: -5,
         ..make.keyed("key-2")
     };
@@ -169,6 +185,10 @@ async fn jobs_of_every_state_arrive_as_they_were() {
             format!("{record:?}")
         };
         assert_eq!(unlike(&was), unlike(&is), "{what}");
+        let mine = TenantId::default();
+        let stored = here.from.blobs(&mine, jobs[what]).await.unwrap();
+        assert_eq!(stored.is_empty(), what != "completed", "{what}");
+        assert_eq!(here.to.blobs(&mine, jobs[what]).await.unwrap(), stored, "{what}");
         assert_eq!(
             steps(&here.from, jobs[what]).await,
             steps(&here.to, jobs[what]).await,

@@ -3,6 +3,7 @@
 mod cancelling;
 mod failing;
 mod flow;
+mod payloads;
 mod pending;
 mod replicas;
 mod running;

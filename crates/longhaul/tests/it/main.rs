@@ -8,6 +8,7 @@
     reason = "a test that cannot go on stops"
 )]
 
+mod blob;
 mod broken;
 mod conformance;
 mod copy;

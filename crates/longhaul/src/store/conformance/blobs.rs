@@ -99,7 +99,7 @@ async fn assert_unreadable(bench: &Bench, id: JobId) {
     let stored = only_blob(bench, id).await;
     assert_eq!((stored.key, stored.key_destroyed_at), (None, Some(bench.now())));
     let blob = BlobRef { tenant: TenantId::default(), job: id, path: stored.path };
-    assert_eq!(doomed(bench).await, [blob.clone()]);
+    assert_eq!(doomed(bench).await, std::slice::from_ref(&blob));
     bury(bench, blob, None).await;
 }
 
@@ -201,7 +201,7 @@ pub async fn failed_deletion_is_tried_again(bench: &Bench) {
     bench.settle(&lease, done()).await.unwrap();
     let this = reference(lease.job.id, "p");
     for (failures, seconds) in [(1, 5), (2, 10), (3, 20)] {
-        assert_eq!(doomed(bench).await, [this.clone()]);
+        assert_eq!(doomed(bench).await, std::slice::from_ref(&this));
         bury(bench, this.clone(), Some("no route")).await;
         let stored = only_blob(bench, lease.job.id).await;
         assert_eq!((stored.failures, stored.failure.as_deref()), (failures, Some("no route")));
@@ -245,7 +245,7 @@ pub async fn folders_are_on_record(bench: &Bench) {
     }
     let folders = bench.store().folders("host-a", 10).await.unwrap();
     let this = BlobRef { tenant: TenantId::default(), job: lease.job.id, path: path.to_owned() };
-    assert_eq!(folders, [this.clone()]);
+    assert_eq!(folders, std::slice::from_ref(&this));
     assert!(bench.store().folders("host", 10).await.unwrap().is_empty());
     bench.settle(&lease, done()).await.unwrap();
     let late = bench.store().keep_folder(&lease.to_ref(), "host-a:/work/2", "replica-1").await;

@@ -9,8 +9,8 @@ use super::error::{Trouble, to_store_error};
 use super::row::Row;
 use super::{Inner, PostgresStore, find, sql};
 use crate::job::{Fingerprint, JobId, Json, Step, TenantId, Timestamp};
-use crate::store::StoreError;
 use crate::store::parcel::{Parcel, Tombstone, hex};
+use crate::store::{Blob, StoreError};
 
 type Key = (TenantId, JobId);
 
@@ -62,6 +62,12 @@ impl Inner {
                     parcel.steps.push(step);
                 }
             }
+            for parcel in found.values_mut() {
+                let job = &parcel.entry.job;
+                if job.has_payload || !job.artifacts.is_empty() {
+                    parcel.blobs = self.try_blobs(&job.tenant, job.id).await?;
+                }
+            }
         }
         Ok(found)
     }
@@ -82,6 +88,10 @@ impl Inner {
         }
         for steps in steps_in_parts(parcels) {
             transaction.query(sql::IMPORT_STEPS, &[&to_json(&steps)?]).await?;
+        }
+        let blobs: Vec<Value> = parcels.iter().flat_map(blobs).collect();
+        if !blobs.is_empty() {
+            transaction.query(sql::IMPORT_BLOBS, &[&to_json(&blobs)?]).await?;
         }
         transaction.commit().await?;
         Ok(taken)
@@ -108,7 +118,7 @@ fn parcel(row: &tokio_postgres::Row) -> Result<Parcel, Trouble> {
     let result = columns.get::<Option<String>>()?.map(Json::from_text).transpose();
     let history = columns.get::<Option<String>>()?.unwrap_or_default();
     let result = result.map_err(unreadable)?;
-    Ok(Parcel { entry, fingerprint, input, result, history, steps: Vec::new() })
+    Ok(Parcel { entry, fingerprint, input, result, history, steps: Vec::new(), blobs: Vec::new() })
 }
 
 /// The columns of a job by their names.
@@ -151,7 +161,37 @@ fn job(parcel: &Parcel) -> Result<Value, Trouble> {
         "input": input.as_str(),
         "result": result.as_ref().map(Json::as_str),
         "history": history,
+        "has_payload": job.has_payload,
+        "artifacts": (!job.artifacts.is_empty()).then(|| to_json(&job.artifacts)).transpose()?,
     }))
+}
+
+/// The columns of what was stored for a job by their names.
+fn blobs(parcel: &Parcel) -> Vec<Value> {
+    let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
+    let bytea = |bytes: &[u8]| format!("\\x{}", hex(bytes));
+    let job = &parcel.entry.job;
+    let blob = |blob: &Blob| {
+        json!({
+            "tenant_id": job.tenant.as_str(),
+            "id": job.id.to_string(),
+            "path": blob.path,
+            "role": blob.role.as_str(),
+            "name": without_nul(&blob.name),
+            "content_type": without_nul(&blob.content_type),
+            "size": int(blob.size),
+            "digest": blob.digest.map(|digest| bytea(&digest)),
+            "wrapped_key": blob.key.as_ref().map(|key| bytea(&key.0)),
+            "stored_at": blob.stored_at.as_millis(),
+            "stored_by": without_nul(&blob.stored_by),
+            "key_destroyed_at": at(blob.key_destroyed_at),
+            "deleted_at": at(blob.deleted_at),
+            "deleted_by": blob.deleted_by.as_deref().map(without_nul),
+            "failures": blob.failures,
+            "failure": blob.failure.as_deref().map(without_nul),
+        })
+    };
+    parcel.blobs.iter().map(blob).collect()
 }
 
 /// The columns of all steps by their names, as many at a time as one statement should take.

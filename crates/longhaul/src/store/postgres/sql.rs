@@ -42,6 +42,7 @@ statements! {
     FORK_JOB = "fork_job";
     GLIMPSE = "glimpse";
     HISTORIES = "histories";
+    IMPORT_BLOBS = "import_blobs";
     IMPORT_JOBS = "import_jobs";
     IMPORT_STEPS = "import_steps";
     IMPORT_TOMBSTONES = "import_tombstones";

@@ -4,7 +4,7 @@ use super::columns::{Columns, limit};
 use super::error::Trouble;
 use super::row::Row;
 use super::task::Tx;
-use super::{SqliteStore, find, sql};
+use super::{SqliteStore, blobs, find, sql};
 use crate::job::{JobId, Status, TenantId};
 use crate::store::StoreError;
 use crate::store::parcel::{Parcel, Tombstone};
@@ -104,6 +104,12 @@ fn parcel(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Parcel> {
     } else {
         None
     };
+    let (tenant, id) = (entry.job.tenant.clone(), entry.job.id);
+    let blobs = match blobs::blobs(tx, &tenant, id) {
+        Ok(blobs) => blobs,
+        Err(Trouble::Sql(error)) => return Err(error),
+        Err(Trouble::Refused(_)) => Vec::new(),
+    };
     let history = tx.one(sql::HISTORY, [seq], |row| row.get(0))?;
     Ok(Parcel {
         entry,
@@ -112,5 +118,6 @@ fn parcel(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Parcel> {
         result,
         history: history.unwrap_or_default(),
         steps: find::steps_of(tx, seq)?,
+        blobs,
     })
 }

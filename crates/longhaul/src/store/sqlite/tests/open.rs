@@ -185,7 +185,7 @@ async fn database_of_the_first_shape_is_brought_to_the_present_one() {
     let id = accept(&store, new_job()).await;
     drop(store);
     let conn = rusqlite::Connection::open(&path).unwrap();
-    let undo = "DROP TABLE replicas; DROP TABLE flow; ALTER TABLE jobs DROP COLUMN counted;
+    let undo = "DROP TABLE replicas; DROP TABLE flow; DROP TABLE blobs; ALTER TABLE jobs DROP COLUMN counted;
         PRAGMA user_version = 1";
     conn.execute_batch(undo).unwrap();
     drop(conn);

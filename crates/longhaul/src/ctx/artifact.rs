@@ -1,0 +1,138 @@
+//! What a job produces besides its result.
+
+use std::path::PathBuf;
+use std::sync::{MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::Ctx;
+use crate::blob::BlobError;
+use crate::engine::delete_blob;
+use crate::engine::vault::{Incoming, Vault};
+use crate::job::{JobError, within};
+use crate::store::NewBlob;
+use std::sync::Arc;
+
+/// Characters of an artifact's name.
+const NAME_CHARS_MAX: usize = 255;
+
+/// What an attempt has made outside of the database.
+#[derive(Default)]
+pub(super) struct Made {
+    /// Finished artifacts, by the order in which they were.
+    pub(super) blobs: Vec<NewBlob>,
+    /// Folders to delete.
+    pub(super) folders: Vec<PathBuf>,
+}
+
+/// An artifact that is being written. Dropped before it is finished, it leaves nothing behind.
+pub struct ArtifactWriter {
+    ctx: Ctx,
+    incoming: Incoming,
+    name: String,
+    content_type: String,
+    bytes: u64,
+}
+
+impl ArtifactWriter {
+    /// Adds bytes: sealed and sent on their way.
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), JobError> {
+        self.bytes += bytes.len() as u64;
+        let max = self.ctx.shared().limits.payload_bytes_max;
+        within("an artifact in bytes", "payload_bytes_max", &self.bytes, &max)
+            .map_err(|error| JobError::new("limit", error, false))?;
+        self.incoming.write(bytes).await.map_err(|error| cannot_store(&error))
+    }
+
+    /// Waits until all of it is stored. It is the job's once the job completes.
+    pub async fn finish(self) -> Result<(), JobError> {
+        let Self { ctx, incoming, name, content_type, .. } = self;
+        let replica = ctx.shared().replica.clone();
+        let blob = incoming
+            .finish(name, content_type, replica)
+            .await
+            .map_err(|error| cannot_store(&error))?;
+        let replaced = {
+            let mut made = ctx.artifacts();
+            let place = made.blobs.iter().position(|known| known.name == blob.name);
+            let replaced = place.map(|place| made.blobs.remove(place));
+            made.blobs.push(blob);
+            replaced
+        };
+        if let Some(replaced) = replaced {
+            delete_all(ctx.vault()?, vec![replaced]).await;
+        }
+        Ok(())
+    }
+}
+
+impl Ctx {
+    /// Begins an artifact of this name, a file name without folders. A second one of the same name replaces
+    /// the first.
+    pub fn artifact(
+        &self,
+        name: impl Into<String>,
+        content_type: impl Into<String>,
+    ) -> Result<ArtifactWriter, JobError> {
+        let (name, content_type) = (name.into(), content_type.into());
+        check_name(&name)?;
+        let max = self.shared().limits.artifacts_max;
+        let count = self.artifacts().blobs.len() + 1;
+        within("the number of artifacts", "artifacts_max", &count, &max)
+            .map_err(|error| JobError::new("limit", error, false))?;
+        let job = self.job();
+        let incoming = self.vault()?.begin(&job.tenant, job.id);
+        Ok(ArtifactWriter { ctx: self.clone(), incoming, name, content_type, bytes: 0 })
+    }
+
+    pub(super) fn vault(&self) -> Result<&Arc<Vault>, JobError> {
+        let vault = self.shared().vault.as_ref();
+        vault.ok_or_else(|| {
+            JobError::fatal("this replica has no blob store").with_code("blob-store")
+        })
+    }
+
+    pub(super) fn artifacts(&self) -> MutexGuard<'_, Made> {
+        self.0.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The artifacts that were finished.
+    pub(crate) fn take_artifacts(&self) -> Vec<NewBlob> {
+        std::mem::take(&mut self.artifacts().blobs)
+    }
+
+    /// Deletes artifacts that became nobody's.
+    pub(crate) async fn delete_artifacts(&self, blobs: Vec<NewBlob>) {
+        if let Ok(vault) = self.vault() {
+            delete_all(vault, blobs).await;
+        }
+    }
+}
+
+async fn delete_all(vault: &Vault, blobs: Vec<NewBlob>) {
+    for blob in blobs {
+        if let Ok(path) = blob.path.parse() {
+            delete_blob(vault, &path).await;
+        }
+    }
+}
+
+fn check_name(name: &str) -> Result<(), JobError> {
+    let is_a_file_name = !name.is_empty()
+        && name.chars().count() <= NAME_CHARS_MAX
+        && !name.contains(['/', '\\'])
+        && !name.chars().any(char::is_control)
+        && name != "."
+        && name != "..";
+    if is_a_file_name {
+        return Ok(());
+    }
+    let why =
+        format!("an artifact's name is a file name of up to {NAME_CHARS_MAX} characters: {name:?}");
+    Err(JobError::fatal(why).with_code("artifact-name"))
+}
+
+fn cannot_store(error: &BlobError) -> JobError {
+    let retryable = error.is_transient();
+    JobError::new("blob-store", format!("an artifact cannot be stored: {error}"), retryable)
+}

@@ -1,0 +1,99 @@
+//! Where payloads and artifacts are kept, and what opens them.
+
+use std::sync::Arc;
+
+use crate::blob::{BlobError, BlobPath, BlobStream, BlobWriter, Blobs, JobKey, KeyError, Keyring};
+use crate::job::{JobId, TenantId};
+use crate::store::{Blob, NewBlob, WrappedKey};
+
+/// A blob store and the keys of its blobs' keys.
+pub(crate) struct Vault {
+    pub(crate) blobs: Blobs,
+    keyring: Arc<Keyring>,
+}
+
+/// Why stored bytes cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VaultError {
+    /// The key was destroyed, or the bytes deleted.
+    #[error("it was deleted")]
+    Destroyed,
+    /// The key cannot be opened.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The bytes cannot be had.
+    #[error(transparent)]
+    Blob(#[from] BlobError),
+}
+
+/// Bytes on their way into the vault.
+pub(crate) struct Incoming {
+    pub(crate) path: BlobPath,
+    key: WrappedKey,
+    writer: BlobWriter,
+}
+
+impl Vault {
+    pub(crate) fn new(blobs: Blobs, keyring: Arc<Keyring>) -> Self {
+        Self { blobs, keyring }
+    }
+
+    /// Begins to store something for a job, under a key of its own.
+    pub(crate) fn begin(&self, tenant: &TenantId, job: JobId) -> Incoming {
+        let path = BlobPath::new(tenant, job);
+        let key = JobKey::generate();
+        let wrapped = WrappedKey(self.keyring.wrap(&key, &context(tenant, job, &path.to_string())));
+        let writer = self.blobs.writer(&path, &key);
+        Incoming { path, key: wrapped, writer }
+    }
+
+    /// The bytes of a blob, or a part of them.
+    pub(crate) async fn read(
+        &self,
+        tenant: &TenantId,
+        job: JobId,
+        blob: &Blob,
+        range: Option<std::ops::Range<u64>>,
+    ) -> Result<BlobStream, VaultError> {
+        let wrapped = blob.key.as_ref().ok_or(VaultError::Destroyed)?;
+        let key = self.keyring.unwrap(&wrapped.0, &context(tenant, job, &blob.path))?;
+        let path: BlobPath = blob.path.parse().map_err(|_| BlobError::Missing)?;
+        Ok(self.blobs.read(&path, &key, blob.size, range).await?)
+    }
+}
+
+/// What a key is good for: this blob and no other.
+fn context(tenant: &TenantId, job: JobId, path: &str) -> Vec<u8> {
+    format!("{tenant}\n{job}\n{path}").into_bytes()
+}
+
+impl Incoming {
+    pub(crate) async fn write(&mut self, bytes: bytes::Bytes) -> Result<(), BlobError> {
+        self.writer.write(bytes).await
+    }
+
+    /// It is stored; what a store is told of it.
+    pub(crate) async fn finish(
+        self,
+        name: String,
+        content_type: String,
+        replica: String,
+    ) -> Result<NewBlob, BlobError> {
+        let written = self.writer.finish().await?;
+        Ok(NewBlob {
+            path: self.path.to_string(),
+            name,
+            content_type,
+            size: written.size,
+            digest: written.digest,
+            key: self.key,
+            replica,
+        })
+    }
+
+    pub(crate) async fn abort(self) {
+        if let Err(error) = self.writer.abort().await {
+            tracing::warn!(%error, "cannot take an upload back");
+        }
+    }
+}
