@@ -102,6 +102,18 @@ torture: setup-test ## The tests again and again with many more random plans (TO
 		cargo nextest run $(EVERYTHING) \
 		--profile torture --stress-duration $(TORTURE_FOR) $(ARGS)
 
+# RUSTC_BOOTSTRAP lets the stable compiler build for libFuzzer, which counts which code it reached.
+FUZZ_SECONDS ?= 300
+FUZZ_DIR := crates/longhaul-kinds/fuzz
+.PHONY: fuzz
+fuzz: ## Unpack what libFuzzer makes of a few good archives (FUZZ_SECONDS=300)
+	@scripts/setup-test 'cargo-fuzz@^0.13'
+	mkdir -p $(FUZZ_DIR)/corpus/archive
+	LONGHAUL_FUZZ_CORPUS=$(abspath $(FUZZ_DIR))/corpus/archive \
+		cargo nextest run --locked -p longhaul-kinds where_the_fuzzer_looks
+	RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir $(FUZZ_DIR) --sanitizer none archive -- \
+		-max_total_time=$(FUZZ_SECONDS) -max_len=65536 -rss_limit_mb=512 $(ARGS)
+
 .PHONY: mutants
 mutants: ## Change the code at random places and see whether a test notices
 	@scripts/setup-test 'cargo-mutants@^27'

@@ -16,7 +16,10 @@
 //! assert_eq!(job.result::<Value>().await?, "done");
 //! # engine.stop().await; Ok(()) }
 //! ```
+//!
+//! Kinds that take an archive from strangers unpack it with [`archive`].
 
+pub mod archive;
 pub mod command;
 mod demo;
 

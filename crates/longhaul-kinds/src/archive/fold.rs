@@ -1,0 +1,38 @@
+//! When two names are the same. Pure.
+
+use unicode_normalization::UnicodeNormalization;
+
+/// What the most forgiving file systems compare: no case, letters taken apart, nothing invisible,
+/// no dots and spaces at the end. By way of upper case, where `ß` is `SS` and `ſ` is `S`.
+pub(super) fn fold(name: &str) -> Box<str> {
+    let visible = name.nfd().filter(|char| !is_ignorable(*char));
+    let folded = visible.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+    let folded: String = folded.nfd().collect();
+    folded.trim_end_matches(['.', ' ']).into()
+}
+
+/// Whether nothing is left of a name on such a file system, or only `.` or `..`.
+pub(super) fn vanishes(name: &str) -> bool {
+    name.chars().all(|char| matches!(char, '.' | ' ') || is_ignorable(char))
+}
+
+/// What ext4 and HFS+ skip when they compare names without case.
+fn is_ignorable(char: char) -> bool {
+    matches!(
+        char,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
