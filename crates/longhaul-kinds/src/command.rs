@@ -7,6 +7,10 @@
 //! - `LONGHAUL_JOB_ID` and `LONGHAUL_ATTEMPT` in its environment, besides [`CommandKind::env`] and
 //!   of the server's own environment only `PATH`, `HOME`, `LANG`, `LC_ALL` and `TZ`: a server's
 //!   secrets are not its programs' business;
+//! - what was uploaded with the job, if anything was, as a file whose path is in `LONGHAUL_PAYLOAD`;
+//! - a folder, whose path is in `LONGHAUL_ARTIFACTS`: files in it become the job's artifacts when it
+//!   completes. Files only, no folders and no links. What an earlier attempt put there is gone: a
+//!   pipeline's artifacts are best made by its last program;
 //! - a working folder of its own, which is also its `TMPDIR`, and which is deleted with all that
 //!   is in it when the attempt ends. The programs of a pipeline share it; what a later attempt
 //!   needs belongs on stdout, because an attempt starts with an empty folder.
@@ -48,6 +52,7 @@
 //!
 //! `{"jobId", "kind", "queue", "attempt", "maxAttempts", "labels", "idempotencyKey", "createdAt"}`
 
+mod artifacts;
 mod attempt;
 mod folder;
 mod group;

@@ -15,7 +15,9 @@ use serde::{Deserialize, Deserializer};
 /// and reports progress after each. Then it fails with `fail`, retryably, or returns `result`, or
 /// its input if there is none.
 pub fn demo() -> Kind {
-    Kind::new("demo", run).description("does what its input says: steps, sleep, fail, result")
+    Kind::new("demo", run)
+        .payload(false)
+        .description("does what its input says: steps, sleep, fail, result")
 }
 
 async fn run(ctx: Ctx, Given { raw, wish }: Given) -> Result<Json, JobError> {

@@ -1,5 +1,6 @@
 //! One attempt: from the job's input to its result.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use tokio::sync::Mutex;
 use super::folder::Folder;
 use super::group::Group;
 use super::listener::Listener;
-use super::{PipelineStep, Program, Setup, stdin, verdict};
+use super::{PipelineStep, Program, Setup, artifacts, stdin, verdict};
 
 /// Runs the kind's programs for one attempt.
 pub(super) async fn run(setup: Arc<Setup>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
@@ -20,6 +21,10 @@ pub(super) async fn run(setup: Arc<Setup>, ctx: Ctx, input: Json) -> Result<Json
     let result = match &setup.program {
         Program::Single { argv } => attempt.single(argv).await,
         Program::Pipeline { steps } => attempt.pipeline(steps).await,
+    };
+    let result = match result {
+        Ok(result) => artifacts::store(&ctx, &attempt.artifacts).await.map(|()| result),
+        Err(error) => Err(error),
     };
     attempt.end().await;
     result
@@ -35,6 +40,10 @@ struct Attempt<'a> {
     /// it also does so before the folder goes.
     running: Mutex<Option<Group>>,
     folder: Folder,
+    /// Where its programs put what is to be kept.
+    artifacts: PathBuf,
+    /// The file that what was uploaded with the job is in, if anything was.
+    payload: Option<PathBuf>,
     /// Whether the program that ran last told its own progress.
     told_progress: AtomicBool,
 }
@@ -42,8 +51,14 @@ struct Attempt<'a> {
 impl<'a> Attempt<'a> {
     async fn begin(setup: &'a Setup, ctx: &'a Ctx, input: &'a Json) -> Result<Self, JobError> {
         let folder = Folder::create(&setup.work_root, ctx.id(), ctx.attempt()).await?;
+        let artifacts = artifacts::make_folder(folder.path()).await?;
+        let payload = if ctx.job().has_payload {
+            Some(ctx.payload().await?.file_in(folder.path()).await?)
+        } else {
+            None
+        };
         let (running, told_progress) = (Mutex::new(None), AtomicBool::new(false));
-        Ok(Self { setup, ctx, input, running, folder, told_progress })
+        Ok(Self { setup, ctx, input, running, folder, artifacts, payload, told_progress })
     }
 
     /// The program is no step: its output is the result, and storing it twice gains nothing.
@@ -119,6 +134,8 @@ impl<'a> Attempt<'a> {
             .envs(self.setup.env.iter().map(|(name, value)| (name, value)))
             .env("LONGHAUL_JOB_ID", self.ctx.id().to_string())
             .env("LONGHAUL_ATTEMPT", self.ctx.attempt().to_string())
+            .env("LONGHAUL_ARTIFACTS", &self.artifacts)
+            .envs(self.payload.iter().map(|path| ("LONGHAUL_PAYLOAD", path)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
