@@ -1,15 +1,18 @@
 //! The client over HTTP.
 
 mod call;
+mod download;
 mod error;
 mod events;
 mod jobs;
+mod payload;
 mod queues;
 mod retry;
 mod sse;
 mod submit;
 #[cfg(test)]
 mod testing;
+mod upload;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,9 +21,11 @@ use std::time::Duration;
 use reqwest::header::HeaderValue;
 use reqwest::{Url, redirect};
 
+pub use download::Download;
 pub use error::ClientError;
 pub use events::{Events, Update};
 pub use jobs::ListRequest;
+pub use payload::Payload;
 pub use submit::SubmitOptions;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

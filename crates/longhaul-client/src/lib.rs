@@ -39,4 +39,7 @@ pub mod wire;
 
 pub use duration::{DurationError, DurationText, format_duration, parse_duration};
 #[cfg(feature = "http")]
-pub use http::{Client, ClientError, Events, ListRequest, SubmitOptions, Update, without_password};
+pub use http::{
+    Client, ClientError, Download, Events, ListRequest, Payload, SubmitOptions, Update,
+    without_password,
+};

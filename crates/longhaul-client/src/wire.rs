@@ -8,6 +8,7 @@ mod bulk;
 mod job;
 mod json;
 mod problem;
+mod receipt;
 mod status;
 mod submit;
 mod trail;
@@ -17,6 +18,7 @@ pub use bulk::{BulkRequest, BulkResult, JobFilter};
 pub use job::{Artifact, Job, JobError, JobList, JobSummary, Progress};
 pub use json::{Instant, RawJson};
 pub use problem::Problem;
+pub use receipt::{Receipt, Stored, StoredRole};
 pub use status::{Status, UnknownStatus};
 pub use submit::{
     BatchAnswer, BatchJob, BatchRequest, BatchResponse, RetentionRequest, SubmitRequest,

@@ -1,5 +1,6 @@
 //! The command line: one file a command, and what they share: how to show things and how to fail.
 
+mod artifacts;
 mod bench;
 mod card;
 mod completions;
@@ -17,10 +18,14 @@ mod list;
 mod live;
 mod migrate;
 mod openapi;
+mod payload;
 mod pretty;
 mod queues;
+mod receipt;
 mod replicas;
 mod result;
+mod rotate_key;
+mod save;
 mod serve;
 mod style;
 mod submit;
@@ -30,9 +35,11 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod time;
+mod transfer;
 mod ui;
 mod watch;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -94,6 +101,10 @@ enum Command {
     Watch(watch::WatchArgs),
     /// Print a job's result
     Result(result::ResultArgs),
+    /// List what a job produced besides its result, or download one of them
+    Artifacts(artifacts::ArtifactsArgs),
+    /// Show what was stored for a job, and when it was destroyed
+    Receipt(receipt::ReceiptArgs),
     /// List jobs, newest first
     List(list::ListArgs),
     /// Stop jobs
@@ -116,6 +127,8 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     /// Copy everything from SQLite to Postgres
     Copy(copy::CopyArgs),
+    /// Put a fresh key first in the server's key file
+    RotateKey(rotate_key::RotateKeyArgs),
     /// Measure how fast the engine or a server is
     Bench(bench::BenchArgs),
     #[command(about = "Print the OpenAPI document: a named server's, else this program's own")]
@@ -145,6 +158,11 @@ impl Global {
     }
 }
 
+/// Whether it is `-`, which stands for stdin or stdout where a file may be named.
+fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
 /// Reads the arguments, runs the command, and says by the exit code how it went.
 pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -171,6 +189,8 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
         Command::Get(args) => get::run(&args, &global.client()?, ui).await,
         Command::Watch(args) => watch::run(&args, &global, ui).await,
         Command::Result(args) => result::run(&args, &global, ui).await,
+        Command::Artifacts(args) => artifacts::run(&args, &global.client()?, ui).await,
+        Command::Receipt(args) => receipt::run(&args, &global.client()?, ui).await,
         Command::List(args) => list::run(args, &global.client()?, ui).await,
         Command::Cancel(ids) => control::cancel(&ids, &global.client()?, ui).await,
         Command::Resume(ids) => control::resume(&ids, &global.client()?, ui).await,
@@ -182,6 +202,7 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
         Command::Doctor(args) => doctor::run(args, ui).await,
         Command::Migrate(args) => migrate::run(args, ui).await,
         Command::Copy(args) => copy::run(args, ui).await,
+        Command::RotateKey(args) => rotate_key::run(args, ui),
         Command::Bench(args) => bench::run(args, &global, ui).await,
         Command::Openapi => openapi::run(&global, ui).await,
         Command::Completions(args) => completions::run(&args, ui),

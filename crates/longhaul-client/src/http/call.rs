@@ -17,7 +17,7 @@ const TRIES_MAX: u32 = 3;
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 /// How long an answer may take beyond what the server was asked to hold it.
-const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Whether a call may be sent again when its answer did not come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,30 @@ pub(super) enum Repeat {
     Safe,
     /// The first may have worked, and a second would do it again.
     Never,
+}
+
+/// The tries of one call.
+pub(super) struct Tries {
+    repeat: Repeat,
+    failures: u32,
+    backoff: Backoff,
+}
+
+impl Tries {
+    pub(super) fn new(repeat: Repeat) -> Self {
+        Self { repeat, failures: 0, backoff: Backoff::new(FIRST_RETRY, RETRY_MAX) }
+    }
+
+    /// Waits until the call may be sent again, or gives the error back if it may not.
+    pub(super) async fn again_after(&mut self, error: ClientError) -> Result<(), ClientError> {
+        self.failures += 1;
+        let lost = matches!(error, ClientError::Unreachable { .. });
+        if !lost || self.repeat == Repeat::Never || self.failures >= TRIES_MAX {
+            return Err(error);
+        }
+        tokio::time::sleep(self.backoff.next(chance())).await;
+        Ok(())
+    }
 }
 
 /// A call that has not been sent yet.
@@ -74,21 +98,16 @@ impl Client {
 
     /// Sends a call and reads its answer as JSON.
     pub(super) async fn json<T: DeserializeOwned>(&self, call: Call) -> Result<T, ClientError> {
-        let mut backoff = Backoff::new(FIRST_RETRY, RETRY_MAX);
-        let mut tries = 1;
+        let mut tries = Tries::new(call.repeat);
         loop {
             let outcome = match self.send(&call).await {
                 Ok(response) => self.read(response).await,
                 Err(error) => Err(error),
             };
             match outcome {
-                Err(ClientError::Unreachable { .. })
-                    if call.repeat == Repeat::Safe && tries < TRIES_MAX => {}
-                Err(error) => return Err(error),
                 Ok(body) => return self.parse(&body),
+                Err(error) => tries.again_after(error).await?,
             }
-            tries += 1;
-            tokio::time::sleep(backoff.next(chance())).await;
         }
     }
 
@@ -118,7 +137,7 @@ impl Client {
         }
     }
 
-    async fn read(&self, response: Response) -> Result<Vec<u8>, ClientError> {
+    pub(super) async fn read(&self, response: Response) -> Result<Vec<u8>, ClientError> {
         let response = self.accepted(response).await?;
         let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
         Ok(body.into())
@@ -148,15 +167,22 @@ impl Client {
     }
 
     pub(super) fn unreachable(&self, error: &reqwest::Error) -> ClientError {
-        ClientError::Unreachable { server: self.server().to_owned(), reason: root_cause(error) }
+        self.away(root_cause(error))
+    }
+
+    /// No answer came, or only a part of one.
+    pub(super) fn away(&self, reason: impl Into<String>) -> ClientError {
+        ClientError::Unreachable { server: self.server().to_owned(), reason: reason.into() }
+    }
+
+    /// An answer came that makes no sense.
+    pub(super) fn confused(&self, reason: impl Into<String>) -> ClientError {
+        let server = self.server().to_owned();
+        ClientError::Protocol { server, status: None, reason: reason.into() }
     }
 
     pub(super) fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ClientError> {
-        serde_json::from_slice(body).map_err(|error| ClientError::Protocol {
-            server: self.server().to_owned(),
-            status: None,
-            reason: error.to_string(),
-        })
+        serde_json::from_slice(body).map_err(|error| self.confused(error.to_string()))
     }
 }
 

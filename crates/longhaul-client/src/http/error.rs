@@ -29,6 +29,14 @@ pub enum ClientError {
         /// What was unexpected.
         reason: String,
     },
+    /// The payload could not be read to its end, so that no job was accepted. Look at the file.
+    #[error("cannot read {payload}: {reason}")]
+    Payload {
+        /// Its path or name.
+        payload: String,
+        /// What the system said.
+        reason: String,
+    },
     /// Nothing was sent, because what was given cannot be right. Fix the call.
     #[error("{0}")]
     Invalid(String),
@@ -42,7 +50,7 @@ impl ClientError {
             Self::Unreachable { .. } => true,
             Self::Refused(problem) => is_busy(problem.status),
             Self::Protocol { status, .. } => status.is_some_and(is_busy),
-            Self::Invalid(_) => false,
+            Self::Payload { .. } | Self::Invalid(_) => false,
         }
     }
 }
@@ -75,7 +83,11 @@ pub(super) fn root_cause(error: &reqwest::Error) -> String {
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    let text = cause.to_string();
-    // "Connection refused (os error 111)": the number helps nobody.
+    in_words(cause)
+}
+
+/// "Connection refused (os error 111)" without the number, which helps nobody.
+pub(super) fn in_words(error: &dyn Error) -> String {
+    let text = error.to_string();
     text.split_once(" (os error").map_or(text.clone(), |(words, _)| words.to_owned())
 }

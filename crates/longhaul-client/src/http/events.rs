@@ -184,7 +184,7 @@ impl Events {
         let content_type = response.headers().get(CONTENT_TYPE);
         if !content_type.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream")) {
             let reason = format!("{} is not an event stream", response.url().path());
-            return Err(protocol(&self.client, reason));
+            return Err(self.client.confused(reason));
         }
         Ok(Some(Connection { response, parser: Parser::default() }))
     }
@@ -194,25 +194,17 @@ impl Connection {
     async fn read(&mut self, client: &Client) -> Result<(), ClientError> {
         match timeout(SILENCE_MAX, self.response.chunk()).await {
             Ok(Ok(Some(chunk))) => {
-                self.parser.push(&chunk).map_err(|error| protocol(client, error.to_string()))
+                self.parser.push(&chunk).map_err(|error| client.confused(error.to_string()))
             }
-            Ok(Ok(None)) => Err(away(client, "it closed the connection")),
+            Ok(Ok(None)) => Err(client.away("it closed the connection")),
             Ok(Err(error)) => Err(client.unreachable(&error)),
             Err(_) => Err(silent(client)),
         }
     }
 }
 
-fn protocol(client: &Client, reason: String) -> ClientError {
-    ClientError::Protocol { server: client.server().to_owned(), status: None, reason }
-}
-
-fn away(client: &Client, reason: &str) -> ClientError {
-    ClientError::Unreachable { server: client.server().to_owned(), reason: reason.to_owned() }
-}
-
 fn silent(client: &Client) -> ClientError {
-    away(client, &format!("no sign of life for {} s", SILENCE_MAX.as_secs()))
+    client.away(format!("no sign of life for {} s", SILENCE_MAX.as_secs()))
 }
 
 #[cfg(test)]

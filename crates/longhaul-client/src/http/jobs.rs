@@ -11,7 +11,7 @@ use super::submit::whole_seconds;
 use super::{Client, ClientError};
 use crate::wire::{
     Attempt, AttemptList, BulkRequest, BulkResult, ForkRequest, Job, JobFilter, JobList, RawJson,
-    Step, StepList,
+    Receipt, Step, StepList,
 };
 
 /// Which part of which list.
@@ -63,6 +63,12 @@ impl Client {
     /// What came out; refused while there is nothing.
     pub async fn result(&self, id: &str) -> Result<RawJson, ClientError> {
         self.part(id, "result").await
+    }
+
+    /// What was stored for a job besides its row, and when it was gone. Also of a job that was
+    /// deleted, for as long as its id is remembered.
+    pub async fn receipt(&self, id: &str) -> Result<Receipt, ClientError> {
+        self.part(id, "receipt").await
     }
 
     /// Every transition of a job from its current state to its end, across broken connections.
@@ -162,6 +168,7 @@ fn append_query(url: &mut Url, request: &ListRequest) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::testing::{Server, json};
     use crate::wire::Status;
 
     fn client() -> Client {
@@ -181,6 +188,15 @@ mod tests {
             url.as_str(),
             "http://host:1/behind/v1/jobs?status=failed%2Ccancelled&limit=5&label.team=a%26b"
         );
+    }
+
+    #[tokio::test]
+    async fn a_receipt_is_read() {
+        let text = r#"{"jobId":"01KA","jobGone":true,"at":"2026-11-15T08:00:00.000Z","unreadable":true,"deleted":true,"stored":[]}"#;
+        let server = Server::start(vec![json("200 OK", text)]).await;
+        let receipt = server.client().receipt("01KA").await.unwrap();
+        assert_eq!(serde_json::to_string(&receipt).unwrap(), text);
+        assert!(server.requests()[0].starts_with("GET /v1/jobs/01KA/receipt "));
     }
 
     #[test]

@@ -31,9 +31,14 @@ impl Client {
         request: &SubmitRequest,
         options: &SubmitOptions,
     ) -> Result<Job, ClientError> {
+        self.json(self.submission(options)?.body(request)?).await
+    }
+
+    /// A submission that has no body yet.
+    pub(super) fn submission(&self, options: &SubmitOptions) -> Result<Call, ClientError> {
         let url = self.url(&["v1", "jobs"])?;
         let repeat = if options.idempotency_key.is_some() { Repeat::Safe } else { Repeat::Never };
-        let mut call = Call::new(Method::POST, url, repeat).body(request)?;
+        let mut call = Call::new(Method::POST, url, repeat);
         if let Some(key) = &options.idempotency_key {
             call.headers.insert("idempotency-key", key_header(key)?);
         }
@@ -44,7 +49,7 @@ impl Client {
             call.headers.insert("prefer", prefer);
             call.hold = Duration::from_secs(seconds);
         }
-        self.json(call).await
+        Ok(call)
     }
 
     /// Submits up to 1,000 jobs at once; the answers come in the same order. It is sent again after
@@ -56,11 +61,8 @@ impl Client {
         let answers: BatchResponse =
             self.json(Call::new(Method::POST, url, repeat).body(batch)?).await?;
         if answers.len() != batch.jobs.len() {
-            return Err(ClientError::Protocol {
-                server: self.server().to_owned(),
-                status: None,
-                reason: format!("{} answers to {} jobs", answers.len(), batch.jobs.len()),
-            });
+            let reason = format!("{} answers to {} jobs", answers.len(), batch.jobs.len());
+            return Err(self.confused(reason));
         }
         Ok(answers)
     }

@@ -47,7 +47,11 @@ async fn read_request(socket: &mut TcpStream) -> String {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-            if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+            let complete = match length {
+                Some(length) => body.len() >= length.parse().unwrap(),
+                None => !head.contains("chunked") || body.ends_with("0\r\n\r\n"),
+            };
+            if complete {
                 return text;
             }
         }

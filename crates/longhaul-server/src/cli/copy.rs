@@ -56,7 +56,7 @@ fn source(args: &CopyArgs) -> Result<PathBuf, CliError> {
 }
 
 fn bar(ui: &Ui<'_>) -> ProgressBar {
-    if !ui.live {
+    if !ui.live() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());

@@ -67,7 +67,8 @@ impl CliError {
 
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Usage { .. } | Self::Client(ClientError::Invalid(_)) => Exit::Usage,
+            Self::Usage { .. }
+            | Self::Client(ClientError::Invalid(_) | ClientError::Payload { .. }) => Exit::Usage,
             Self::Client(_) | Self::NotFinished { .. } => Exit::Server,
             // `longhaul list | head` is no failure.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
@@ -101,7 +102,9 @@ impl CliError {
             Self::NotFinished { id, .. } => {
                 Some(format!("`longhaul result {id} --wait` waits for it"))
             }
-            Self::Client(ClientError::Invalid(_)) | Self::Output(_) | Self::Other(_) => None,
+            Self::Client(ClientError::Invalid(_) | ClientError::Payload { .. })
+            | Self::Output(_)
+            | Self::Other(_) => None,
         }
     }
 
@@ -112,6 +115,7 @@ impl CliError {
             Self::Client(ClientError::Unreachable { .. }) => ("unreachable", None),
             Self::Client(ClientError::Refused(problem)) => (problem.code.as_str(), Some(problem)),
             Self::Client(ClientError::Protocol { .. }) => ("protocol", None),
+            Self::Client(ClientError::Payload { .. }) => ("payload-unreadable", None),
             Self::NotFinished { .. } => ("not-finished", None),
             Self::Output(_) | Self::Other(_) => ("broken", None),
         };
@@ -145,6 +149,12 @@ fn hint_for(problem: &Problem) -> Option<String> {
         (_, "unknown-kind") => "`longhaul kinds` shows the kinds that there are",
         (_, "wrong-status") => "`longhaul get` shows where the job stands",
         (_, "idempotency-key-reused") => "the key belongs to another job: take a new --key",
+        (_, "upload-in-progress") => {
+            "another process sends a payload under this key: ask again when it is done"
+        }
+        (_, "artifact-not-found") => "`longhaul artifacts` with the job alone lists its artifacts",
+        (_, "stored-limit") => "`longhaul purge` makes room by deleting finished jobs",
+        (413, _) => "the server's operator sets the limits, in its configuration under [limits]",
         (401, _) => "give a key with --api-key or LONGHAUL_API_KEY",
         (403, _) => "use a key that has the scope",
         (410, _) => "it was purged or its retention ended; only its id is remembered",

@@ -36,7 +36,7 @@ pub(crate) enum Ended {
 impl View {
     /// For a command whose output is the result: changes are remarks on the way to it.
     pub(crate) fn of_waiting(ui: &Ui<'_>) -> Self {
-        match (ui.json, ui.live) {
+        match (ui.json, ui.live()) {
             (true, _) => Self::Silent,
             (false, true) => Self::Live,
             (false, false) => Self::Remarks,

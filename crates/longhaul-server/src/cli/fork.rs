@@ -24,7 +24,7 @@ pub(crate) async fn run(
         return Ok(Exit::Done);
     }
     ui.line(&job.job_id)?;
-    if ui.live {
+    if ui.live() {
         let watch = global.hint("watch", &job.job_id);
         ui.say(&ui.err_style.dim(&format!("forked from {} · {watch}", args.job)));
     }

@@ -24,7 +24,7 @@ pub(crate) enum Paint {
 }
 
 impl Style {
-    #[cfg(test)]
+    /// For where nobody looks.
     pub(crate) const PLAIN: Self = Self { colour: false };
 
     pub(crate) fn paint(self, paint: Paint, text: &str) -> String {

@@ -7,7 +7,8 @@ use longhaul_client::{DurationText, SubmitOptions};
 use ulid::Ulid;
 
 use super::follow::{Ended, View, follow, interrupted};
-use super::{CliError, Exit, Global, Ui, input, line};
+use super::payload::PayloadArgs;
+use super::{CliError, Exit, Global, Ui, input, is_dash, line, payload};
 
 /// A label as it is given: `name=value`.
 pub(crate) type Label = (String, String);
@@ -16,9 +17,11 @@ pub(crate) type Label = (String, String);
 pub(crate) struct SubmitArgs {
     /// Which kind of job; `longhaul kinds` lists them
     kind: String,
-    /// What goes in: JSON, @FILE, or - for stdin [default: {}]
+    /// What goes in: JSON, @FILE, or - for stdin [default: {}, or null with a payload]
     #[arg(value_name = "INPUT_JSON | @FILE | -", allow_hyphen_values = true)]
     input: Option<String>,
+    #[command(flatten)]
+    payload: PayloadArgs,
     /// Accept the job once under this key, however often it is submitted
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -54,12 +57,16 @@ pub(crate) async fn run(
     ui: &mut Ui<'_>,
 ) -> Result<Exit, CliError> {
     let client = global.client()?;
-    let input = input::read(args.input.as_deref())?;
+    let input = read_input(&args)?;
     // Always a key, so that a lost answer can be asked for again without running the job twice.
     let key = args.key.clone().unwrap_or_else(random_key);
     let wait = args.wait;
     let options = SubmitOptions { idempotency_key: Some(key), wait: None };
-    let job = client.submit(&request(args, input), &options).await?;
+    let (request, payload) = request(args, input);
+    let job = match &payload.payload {
+        Some(path) => payload::submit(&client, &request, path, &payload, &options, ui).await?,
+        None => client.submit(&request, &options).await?,
+    };
     if !wait {
         return accepted(&job, global, ui);
     }
@@ -70,8 +77,19 @@ pub(crate) async fn run(
     }
 }
 
-fn request(args: SubmitArgs, input: RawJson) -> SubmitRequest {
-    SubmitRequest {
+fn read_input(args: &SubmitArgs) -> Result<RawJson, CliError> {
+    match (args.input.as_deref(), &args.payload.payload) {
+        // Its payload is what such a job is about.
+        (None, Some(_)) => Ok(RawJson::null()),
+        (Some("-"), Some(path)) if is_dash(path) => {
+            Err(CliError::usage("the input and the payload cannot both come from stdin"))
+        }
+        (input, _) => input::read(input),
+    }
+}
+
+fn request(args: SubmitArgs, input: RawJson) -> (SubmitRequest, PayloadArgs) {
+    let request = SubmitRequest {
         kind: args.kind,
         input,
         queue: args.queue,
@@ -82,7 +100,8 @@ fn request(args: SubmitArgs, input: RawJson) -> SubmitRequest {
         timeout: args.timeout,
         labels: args.labels.into_iter().collect(),
         retention: None,
-    }
+    };
+    (request, args.payload)
 }
 
 /// The id alone on stdout, so that `id=$(longhaul submit …)` works.
@@ -92,7 +111,7 @@ fn accepted(job: &Job, global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliErro
         return Ok(Exit::Done);
     }
     ui.line(&job.job_id)?;
-    if ui.live {
+    if ui.live() {
         let watch = global.hint("watch", &job.job_id);
         ui.say(&ui.err_style.dim(&format!("{} is {} · {watch}", job.kind, job.status)));
     }

@@ -1,8 +1,11 @@
 //! Tables without borders.
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use indicatif::HumanBytes;
 use longhaul::job::Timestamp;
-use longhaul_client::wire::{JobSummary, Kind, Queue, Replica, Status, Step};
+use longhaul_client::wire::{
+    Artifact, Instant, JobSummary, Kind, Queue, Replica, Status, Step, Stored, StoredRole,
+};
 
 use super::card::labels;
 use super::style::{Paint, Style, colour_of, printable, sign};
@@ -112,6 +115,56 @@ pub(crate) fn steps(steps: &[Step], style: Style) -> String {
         ]
     });
     layout(&["STEP", "ATTEMPT", "TOOK", "OUTPUT"], rows, style)
+}
+
+/// A job's artifacts, one a row.
+pub(crate) fn artifacts(artifacts: &[Artifact], style: Style) -> String {
+    let rows = artifacts.iter().map(|artifact| {
+        vec![
+            Cell::new(printable(&artifact.name)),
+            Cell::new(printable(&artifact.content_type)),
+            number(HumanBytes(artifact.size)),
+        ]
+    });
+    layout(&["NAME", "TYPE", "SIZE"], rows, style)
+}
+
+/// What was stored for a job and what became of it, one a row.
+pub(crate) fn stored(stored: &[Stored], style: Style) -> String {
+    let rows = stored.iter().map(|one| {
+        let (role, sealed) = match one.role {
+            StoredRole::Payload => ("payload", true),
+            StoredRole::Artifact => ("artifact", true),
+            StoredRole::Folder => ("folder", false),
+        };
+        let size = one.size.map(|size| HumanBytes(size).to_string()).unwrap_or_default();
+        let key = if sealed { gone_at(one.key_destroyed_at.as_ref()) } else { Cell::new("no key") };
+        let deleted = match (&one.deleted_at, one.failed_deletions) {
+            (None, 1..) => {
+                Cell::new(format!("failed {} times", one.failed_deletions)).fg(Color::Red)
+            }
+            (at, _) => gone_at(at.as_ref()),
+        };
+        vec![
+            Cell::new(role),
+            Cell::new(printable(&one.name)),
+            number(size),
+            Cell::new(one.stored_at.as_str()),
+            Cell::new(printable(&one.stored_by)),
+            key,
+            deleted,
+            Cell::new(one.deleted_by.as_deref().map(printable).unwrap_or_default()),
+        ]
+    });
+    let header = ["WHAT", "NAME", "SIZE", "STORED", "BY", "KEY DESTROYED", "DELETED", "BY"];
+    layout(&header, rows, style)
+}
+
+fn gone_at(at: Option<&Instant>) -> Cell {
+    match at {
+        Some(at) => Cell::new(at.as_str()).fg(Color::Green),
+        None => Cell::new("not yet").fg(Color::Yellow),
+    }
 }
 
 fn layout(header: &[&str], rows: impl Iterator<Item = Vec<Cell>>, style: Style) -> String {

@@ -1,6 +1,8 @@
 //! Whole commands against a server that answers from a table: what is printed where, and the exit
 //! code.
 
+mod payloads;
+
 use std::sync::{Arc, Mutex};
 
 use axum::Router;

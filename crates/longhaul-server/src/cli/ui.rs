@@ -21,8 +21,10 @@ pub(crate) struct Ui<'a> {
     pub(crate) out_style: Style,
     /// How to paint stderr.
     pub(crate) err_style: Style,
-    /// Whether a person looks at both, so that a line may change in place.
-    pub(crate) live: bool,
+    /// Whether stdout is a terminal, on which bytes of any kind have no place.
+    pub(crate) out_terminal: bool,
+    /// Whether a person looks at stderr, so that a bar may grow there.
+    pub(crate) watched: bool,
     clock: Clock,
 }
 
@@ -38,7 +40,8 @@ impl<'a> Ui<'a> {
             json,
             out_style: Style { colour: colour && out_tty && !json },
             err_style: Style { colour: colour && err_tty && !json },
-            live: out_tty && err_tty && !json,
+            out_terminal: out_tty,
+            watched: err_tty && !json,
             clock: Clock::system(),
         }
     }
@@ -51,8 +54,21 @@ impl<'a> Ui<'a> {
         json: bool,
         clock: Clock,
     ) -> Self {
-        let (out_style, err_style) = (Style::PLAIN, Style::PLAIN);
-        Self { out, err, json, out_style, err_style, live: false, clock }
+        Self {
+            out,
+            err,
+            json,
+            out_style: Style::PLAIN,
+            err_style: Style::PLAIN,
+            out_terminal: false,
+            watched: false,
+            clock,
+        }
+    }
+
+    /// Whether a person looks at both outputs, so that a line may change in place.
+    pub(crate) fn live(&self) -> bool {
+        self.out_terminal && self.watched
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -62,7 +78,7 @@ impl<'a> Ui<'a> {
     /// A line of what was asked for.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), CliError> {
         writeln!(self.out, "{text}")?;
-        Ok(self.out.flush()?)
+        self.flush()
     }
 
     /// A value of what was asked for, as one line of JSON.
@@ -71,9 +87,25 @@ impl<'a> Ui<'a> {
         self.line("")
     }
 
+    /// Bytes of what was asked for, as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        Ok(self.out.write_all(bytes)?)
+    }
+
+    /// Lets nothing of what was asked for wait in a buffer.
+    pub(crate) fn flush(&mut self) -> Result<(), CliError> {
+        Ok(self.out.flush()?)
+    }
+
     /// JSON of a job: readable for people, as it came for programs.
     pub(crate) fn document(&mut self, json: &RawJson) -> Result<(), CliError> {
-        if self.json { self.line(json.as_str()) } else { self.line(&pretty(json, self.out_style)) }
+        let text = self.document_text(json, self.out_style);
+        self.line(&text)
+    }
+
+    /// What [`Self::document`] prints.
+    pub(crate) fn document_text(&self, json: &RawJson, style: Style) -> String {
+        if self.json { json.as_str().to_owned() } else { pretty(json, style) }
     }
 
     /// A remark for people; programs are not told.

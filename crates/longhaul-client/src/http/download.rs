@@ -1,0 +1,305 @@
+//! Reading an artifact to its end, across broken connections, and checking that it is whole.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use reqwest::header::{
+    CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_RANGE, RANGE,
+};
+use reqwest::{Method, Response, StatusCode, Url};
+use sha2::{Digest, Sha256};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::call::{Repeat, Tries};
+use super::retry::{Backoff, chance};
+use super::{Client, ClientError};
+
+const FIRST_RESUME: Duration = Duration::from_millis(500);
+const RESUME_MAX: Duration = Duration::from_secs(5);
+/// How long a server may send nothing.
+const SILENCE_MAX: Duration = Duration::from_secs(45);
+/// How long a server may be away before a download is given up.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// An artifact as it comes in.
+///
+/// A broken connection is opened again where it broke. After the last piece, all of them together
+/// have been found to have the digest that the server names.
+#[derive(Debug)]
+pub struct Download {
+    client: Client,
+    url: Url,
+    about: About,
+    response: Option<Response>,
+    received: u64,
+    hash: Sha256,
+    backoff: Backoff,
+    failing_since: Option<Instant>,
+    ended: bool,
+}
+
+/// What the first answer's head says.
+#[derive(Debug)]
+struct About {
+    size: Option<u64>,
+    content_type: String,
+    /// Names these very bytes, so that the rest can be asked for.
+    etag: Option<HeaderValue>,
+    sha256: Option<Vec<u8>>,
+}
+
+impl Client {
+    /// An artifact of a job, from its first byte.
+    pub async fn artifact(&self, id: &str, name: &str) -> Result<Download, ClientError> {
+        let url = self.artifact_url(id, name)?;
+        let mut tries = Tries::new(Repeat::Safe);
+        loop {
+            match self.bytes_from(&url, HeaderMap::new()).await {
+                Ok(response) => return Ok(Download::new(self.clone(), url, response)),
+                Err(error) => tries.again_after(error).await?,
+            }
+        }
+    }
+
+    fn artifact_url(&self, id: &str, name: &str) -> Result<Url, ClientError> {
+        // For its checks of the id.
+        self.job_url(id, None)?;
+        self.url(&["v1", "jobs", id, "artifacts", name])
+    }
+
+    async fn bytes_from(&self, url: &Url, headers: HeaderMap) -> Result<Response, ClientError> {
+        let request = self.request(Method::GET, url.clone()).headers(headers);
+        match timeout(SILENCE_MAX, request.send()).await {
+            Ok(Ok(response)) => self.accepted(response).await,
+            Ok(Err(error)) => Err(self.unreachable(&error)),
+            Err(_) => Err(self.away("no answer in time")),
+        }
+    }
+}
+
+impl Download {
+    fn new(client: Client, url: Url, response: Response) -> Self {
+        Self {
+            client,
+            url,
+            about: About::of(response.headers()),
+            response: Some(response),
+            received: 0,
+            hash: Sha256::new(),
+            backoff: Backoff::new(FIRST_RESUME, RESUME_MAX),
+            failing_since: None,
+            ended: false,
+        }
+    }
+
+    /// Its bytes in all, if the server says.
+    pub fn size(&self) -> Option<u64> {
+        self.about.size
+    }
+
+    /// Its media type.
+    pub fn content_type(&self) -> &str {
+        &self.about.content_type
+    }
+
+    /// The next piece; `None` once all have come and are what they should be. After an error there is
+    /// nothing more, and what came so far is not to be trusted.
+    ///
+    /// Dropping the future loses no bytes, so it may stand in a `select!`.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
+        while !self.ended {
+            // Bytes may come without a pause, and whoever shares our task would never have a turn.
+            tokio::task::yield_now().await;
+            match self.advance().await {
+                Ok(Some(piece)) => {
+                    self.failing_since = None;
+                    self.backoff.reset();
+                    self.received += piece.len() as u64;
+                    self.hash.update(&piece);
+                    return Ok(Some(piece));
+                }
+                Ok(None) => {
+                    self.ended = true;
+                    self.check()?;
+                }
+                Err(error) => self.wait_after(error).await?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The pieces as a stream.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, ClientError>> + Send {
+        stream::try_unfold(self, |mut download| async move {
+            Ok(download.next().await?.map(|piece| (piece, download)))
+        })
+    }
+
+    async fn advance(&mut self) -> Result<Option<Bytes>, ClientError> {
+        if self.about.size == Some(self.received) {
+            return Ok(None);
+        }
+        let response = match &mut self.response {
+            Some(response) => response,
+            none => none.insert(self.client.rest_of(&self.url, &self.about, self.received).await?),
+        };
+        match timeout(SILENCE_MAX, response.chunk()).await {
+            Ok(Ok(Some(piece))) => Ok(Some(piece)),
+            Ok(Ok(None)) if self.about.size.is_none() => Ok(None),
+            Ok(Ok(None)) => Err(self.client.away("it closed the connection")),
+            Ok(Err(error)) => Err(self.client.unreachable(&error)),
+            Err(_) => Err(self.client.away("it sends nothing more")),
+        }
+    }
+
+    /// Waits before going on after `error`, or gives it back if there is no going on.
+    async fn wait_after(&mut self, error: ClientError) -> Result<(), ClientError> {
+        self.response = None;
+        let now = Instant::now();
+        let since = *self.failing_since.get_or_insert(now);
+        let resumable = self.received == 0 || self.about.etag.is_some();
+        if !resumable || !error.is_transient() || now.duration_since(since) >= PATIENCE {
+            self.ended = true;
+            return Err(error);
+        }
+        sleep(self.backoff.next(chance())).await;
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), ClientError> {
+        let sha256 = self.hash.clone().finalize();
+        match &self.about.sha256 {
+            Some(said) if said.as_slice() != sha256.as_slice() => {
+                let what = format!("the bytes of {} are not those of its digest", self.url.path());
+                Err(self.client.confused(what))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl Client {
+    /// What comes after the first bytes of an artifact, as long as it is the same artifact.
+    async fn rest_of(&self, url: &Url, about: &About, from: u64) -> Result<Response, ClientError> {
+        let mut headers = HeaderMap::new();
+        if let Some(etag) = about.etag.clone().filter(|_| from > 0) {
+            let range = HeaderValue::from_str(&format!("bytes={from}-"));
+            headers.insert(RANGE, range.map_err(|error| self.confused(error.to_string()))?);
+            headers.insert(IF_RANGE, etag);
+        }
+        let response = self.bytes_from(url, headers).await?;
+        let goes_on = match response.status() {
+            StatusCode::PARTIAL_CONTENT => begins_at(response.headers(), from),
+            _ => from == 0,
+        };
+        if goes_on {
+            return Ok(response);
+        }
+        Err(self.confused(format!("{} changed while it was read", url.path())))
+    }
+}
+
+impl About {
+    fn of(headers: &HeaderMap) -> Self {
+        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        let digest = text("repr-digest").and_then(|digests| {
+            digests.split(',').find_map(|digest| digest.trim().strip_prefix("sha-256=:"))
+        });
+        let sha256 = digest.and_then(|digest| STANDARD.decode(digest.strip_suffix(':')?).ok());
+        Self {
+            size: text(CONTENT_LENGTH.as_str()).and_then(|length| length.parse().ok()),
+            content_type: text(CONTENT_TYPE.as_str()).unwrap_or_default().to_owned(),
+            etag: headers.get(ETAG).cloned(),
+            sha256,
+        }
+    }
+}
+
+/// Whether `Content-Range: bytes 5-9/10` begins where it should.
+fn begins_at(headers: &HeaderMap, from: u64) -> bool {
+    let range = headers.get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
+    range.is_some_and(|range| range.starts_with(&format!("bytes {from}-")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::testing::{Server, problem};
+
+    const DIGEST: &str = "sha-256=:hNiYd/DUBB77a/kaFvAkjy/Vc+avBcGflr7bn4gveII=:";
+
+    /// `0123456789`, of which only the first bytes come.
+    fn whole(bytes: &str) -> String {
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 10\r\netag: \"e\"\r\n\
+             repr-digest: {DIGEST}\r\n\r\n{bytes}"
+        )
+    }
+
+    fn rest(from: usize, bytes: &str) -> String {
+        let length = 10 - from;
+        format!(
+            "HTTP/1.1 206 Partial\r\ncontent-length: {length}\r\ncontent-range: bytes {from}-9/10\r\n\
+             etag: \"e\"\r\n\r\n{bytes}"
+        )
+    }
+
+    async fn read(server: &Server) -> Result<String, ClientError> {
+        let mut download = server.client().artifact("01KA", "a b.txt").await?;
+        assert_eq!((download.size(), download.content_type()), (Some(10), "text/plain"));
+        let mut text = Vec::new();
+        while let Some(piece) = download.next().await? {
+            text.extend_from_slice(&piece);
+        }
+        Ok(String::from_utf8(text).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_broken_transfer_goes_on_where_it_broke() {
+        let answers = vec![whole("0123"), String::new(), rest(4, "45"), rest(6, "6789")];
+        let server = Server::start(answers).await;
+        assert_eq!(read(&server).await.unwrap(), "0123456789");
+        let requests = server.requests();
+        assert!(requests[0].starts_with("GET /v1/jobs/01KA/artifacts/a%20b.txt "), "{requests:?}");
+        assert!(!requests[0].contains("range"), "{requests:?}");
+        for (request, from) in requests[1..].iter().zip([4, 4, 6]) {
+            assert!(request.contains(&format!("\r\nrange: bytes={from}-\r\n")), "{request}");
+            assert!(request.contains("\r\nif-range: \"e\"\r\n"), "{request}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_artifact_that_changed_meanwhile_is_not_patched_together() {
+        for other in [whole("0123456789"), rest(3, "3456789")] {
+            let server = Server::start(vec![whole("0123"), other]).await;
+            let error = read(&server).await.unwrap_err().to_string();
+            assert!(error.contains("changed while it was read"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn bytes_that_do_not_have_their_digest_are_an_error() {
+        let server = Server::start(vec![whole("012345678x")]).await;
+        let error = read(&server).await.unwrap_err().to_string();
+        assert!(error.contains("are not those of its digest"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_refusal_ends_it() {
+        let server =
+            Server::start(vec![whole("0123"), problem(404, "artifact-not-found"), whole("")]).await;
+        let error = read(&server).await.unwrap_err();
+        insta::assert_snapshot!(error, @"d (404 artifact-not-found)");
+    }
+
+    #[tokio::test]
+    async fn a_name_cannot_reach_another_route() {
+        let client = Client::new("http://host:1", None).unwrap();
+        assert!(matches!(client.artifact("01KA", "..").await, Err(ClientError::Invalid(_))));
+        let url = client.artifact_url("01KA", "../../queues").unwrap();
+        assert_eq!(url.path(), "/v1/jobs/01KA/artifacts/..%2F..%2Fqueues");
+    }
+}

@@ -1,0 +1,334 @@
+//! Submitting a job with its payload.
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, HeaderMap, RETRY_AFTER};
+use reqwest::multipart::{Form, Part};
+use reqwest::{RequestBuilder, Response};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::call::{ANSWER_TIMEOUT, Call, Tries};
+use super::payload::{Opened, Payload, Turn};
+use super::{Client, ClientError, SubmitOptions};
+use crate::wire::{Job, RawJson, SubmitRequest};
+
+/// The code of a refusal that ends by itself: another request sends a payload under the same key.
+const IN_PROGRESS: &str = "upload-in-progress";
+/// How long that other request may take before we give up.
+const IN_PROGRESS_PATIENCE: Duration = Duration::from_mins(10);
+/// The wait before asking again, if the server names none.
+const IN_PROGRESS_WAIT: Duration = Duration::from_secs(2);
+
+/// Why one try did not succeed.
+struct Failed {
+    error: ClientError,
+    /// When the server wants to be asked again.
+    retry_after: Option<Duration>,
+}
+
+impl From<ClientError> for Failed {
+    fn from(error: ClientError) -> Self {
+        Self { error, retry_after: None }
+    }
+}
+
+impl Client {
+    /// Submits a job with a payload, which is read while it is sent, in little memory.
+    ///
+    /// Under a key, a file is sent again when no answer came, as [`Client::submit`] does. What can be
+    /// read only once is not: the error then says so, and the job may or may not be there.
+    pub async fn submit_with_payload(
+        &self,
+        request: &SubmitRequest,
+        mut payload: Payload,
+        options: &SubmitOptions,
+    ) -> Result<Job, ClientError> {
+        let call = self.submission(options)?.body(request)?;
+        let mut tries = Tries::new(call.repeat);
+        let give_up_at = Instant::now() + IN_PROGRESS_PATIENCE;
+        loop {
+            let opened = payload.open().await?;
+            let again = opened.again;
+            let Failed { error, retry_after } = match self.upload(&call, &payload, opened).await {
+                Ok(job) => return Ok(job),
+                Err(failed) if again => failed,
+                Err(failed) => return Err(failed.error),
+            };
+            if is_in_progress(&error) && Instant::now() < give_up_at {
+                sleep(retry_after.unwrap_or(IN_PROGRESS_WAIT)).await;
+            } else {
+                tries.again_after(error).await?;
+            }
+        }
+    }
+
+    /// One try.
+    async fn upload(&self, call: &Call, payload: &Payload, opened: Opened) -> Result<Job, Failed> {
+        let again = opened.again;
+        let unanswered = |error| if again { error } else { only_once(error) };
+        let (part, turns) = payload.part(opened)?;
+        let request = self.in_parts(call, part)?;
+        let response = tokio::select! {
+            sent = request.send() => sent.map_err(|error| match payload.broken(&error) {
+                Some(broken) => broken,
+                None if error.is_connect() => self.unreachable(&error),
+                None => unanswered(self.unreachable(&error)),
+            })?,
+            () = stalled(turns, call.hold.saturating_add(ANSWER_TIMEOUT)) => {
+                return Err(unanswered(self.away("no answer in time")).into());
+            }
+        };
+        let retry_after = retry_after(response.headers());
+        let body = self.read_in_time(response).await;
+        let body = body.map_err(|error| Failed { error: unanswered(error), retry_after })?;
+        Ok(self.parse(&body)?)
+    }
+
+    fn in_parts(&self, call: &Call, payload: Part) -> Result<RequestBuilder, ClientError> {
+        let text = call.body.as_ref().map(RawJson::as_str).unwrap_or_default().to_owned();
+        let job = Part::text(text).mime_str("application/json");
+        let job = job.map_err(|error| ClientError::Invalid(error.to_string()))?;
+        Ok(self
+            .request(call.method.clone(), call.url.clone())
+            .headers(call.headers.clone())
+            .header(ACCEPT, "application/json")
+            // The server reads them in this order.
+            .multipart(Form::new().part("job", job).part("payload", payload)))
+    }
+
+    async fn read_in_time(&self, response: Response) -> Result<Vec<u8>, ClientError> {
+        match timeout(ANSWER_TIMEOUT, self.read(response)).await {
+            Ok(read) => read,
+            Err(_) => Err(self.away("no answer in time")),
+        }
+    }
+}
+
+/// Returns once the server has done nothing for so long. How long a payload takes in all is nobody's
+/// concern, nor how long its source needs to come up with more.
+async fn stalled(mut turns: watch::Receiver<Turn>, max: Duration) {
+    loop {
+        let turn = *turns.borrow_and_update();
+        let changed = match turn {
+            Turn::Source => turns.changed().await,
+            Turn::Server => match timeout(max, turns.changed()).await {
+                Ok(changed) => changed,
+                Err(_) => return,
+            },
+        };
+        if changed.is_err() {
+            // All is sent: only the answer is missing.
+            return sleep(max).await;
+        }
+    }
+}
+
+fn is_in_progress(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(problem) if problem.code == IN_PROGRESS)
+}
+
+/// Says why a lost answer was not asked for again.
+fn only_once(error: ClientError) -> ClientError {
+    match error {
+        ClientError::Unreachable { server, reason } => {
+            let reason = format!(
+                "{reason}; the payload can be read only once, so it was not sent again, and the \
+                 job may or may not have been accepted"
+            );
+            ClientError::Unreachable { server, reason }
+        }
+        ClientError::Refused(_)
+        | ClientError::Protocol { .. }
+        | ClientError::Payload { .. }
+        | ClientError::Invalid(_) => error,
+    }
+}
+
+/// The seconds of `Retry-After`. A date, which our server never sends, is passed over.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::pin::Pin;
+    use std::sync::{Arc, Mutex};
+    use std::task::{Context, Poll};
+
+    use tokio::io::{AsyncRead, ReadBuf};
+
+    use super::*;
+    use crate::http::testing::{Server, job, json, problem};
+
+    fn request() -> SubmitRequest {
+        SubmitRequest::new("resize", &()).unwrap()
+    }
+
+    fn keyed() -> SubmitOptions {
+        SubmitOptions { idempotency_key: Some("k".to_owned()), wait: None }
+    }
+
+    fn accepted() -> String {
+        json("202 Accepted", &job(1, "pending"))
+    }
+
+    /// A folder with one file in it.
+    fn file(name: &str, bytes: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        (folder, path)
+    }
+
+    /// Gives nothing but an error.
+    struct Torn;
+
+    impl AsyncRead for Torn {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(io::Error::other("the tape is torn")))
+        }
+    }
+
+    /// A request's body with its boundary, which is never the same, left out.
+    fn body(request: &str) -> String {
+        let boundary = request.split_once("boundary=").unwrap().1.lines().next().unwrap();
+        let body = request.split_once("\r\n\r\n").unwrap().1;
+        body.replace(boundary, "B").replace('\r', "")
+    }
+
+    #[tokio::test]
+    async fn the_job_comes_first_and_its_payload_second() {
+        let (_folder, path) = file("cat.png", "meow");
+        let server = Server::start(vec![accepted()]).await;
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&sent);
+        let payload =
+            Payload::file(path).on_progress(move |bytes| told.lock().unwrap().push(bytes));
+        server.client().submit_with_payload(&request(), payload, &keyed()).await.unwrap();
+        let request = &server.requests()[0];
+        assert!(request.contains("\r\ncontent-length: "), "{request}");
+        insta::assert_snapshot!(body(request), @r#"
+        --B
+        Content-Disposition: form-data; name="job"
+        Content-Type: application/json
+
+        {"kind":"resize","input":null}
+        --B
+        Content-Disposition: form-data; name="payload"; filename="cat.png"
+        Content-Type: image/png
+
+        meow
+        --B--
+        "#);
+        assert_eq!(*sent.lock().unwrap(), [4]);
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_and_sent_again_under_its_key() {
+        let (_folder, path) = file("a.bin", "bytes");
+        let server = Server::start(vec![String::new(), accepted()]).await;
+        let payload = Payload::file(path);
+        server.client().submit_with_payload(&request(), payload, &keyed()).await.unwrap();
+        let requests = server.requests();
+        assert_eq!(requests.len(), 2);
+        for request in requests {
+            assert!(request.contains("idempotency-key: k\r\n"), "{request}");
+            assert!(request.contains("\r\n\r\nbytes\r\n--"), "{request}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_sent_once_without_a_key() {
+        let (_folder, path) = file("a.bin", "bytes");
+        let server = Server::start(vec![String::new(), accepted()]).await;
+        let options = SubmitOptions::default();
+        let refused =
+            server.client().submit_with_payload(&request(), Payload::file(path), &options).await;
+        assert!(matches!(refused, Err(ClientError::Unreachable { .. })), "{refused:?}");
+        assert_eq!(server.requests().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_can_be_read_once_is_sent_once_and_the_error_says_so() {
+        let server = Server::start(vec![String::new(), accepted()]).await;
+        let payload = Payload::reader("stdin", &b"bytes"[..]);
+        let lost = server.client().submit_with_payload(&request(), payload, &keyed()).await;
+        let error = lost.unwrap_err().to_string();
+        assert!(error.contains("the payload can be read only once"), "{error}");
+        assert_eq!(server.requests().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_upload_in_progress_is_waited_for() {
+        let (_folder, path) = file("a.bin", "bytes");
+        let busy = problem(409, "upload-in-progress").replacen("\r\n", "\r\nretry-after: 0\r\n", 1);
+        let answers = vec![busy.clone(), busy.clone(), busy.clone(), busy, accepted()];
+        let server = Server::start(answers).await;
+        let payload = Payload::file(path);
+        server.client().submit_with_payload(&request(), payload, &keyed()).await.unwrap();
+        assert_eq!(server.requests().len(), 5);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_not_repeated() {
+        for (status, code) in [(413, "payload-too-large"), (429, "stored-limit")] {
+            let (_folder, path) = file("a.bin", "bytes");
+            let server = Server::start(vec![problem(status, code), accepted()]).await;
+            let payload = Payload::file(path);
+            let refused = server.client().submit_with_payload(&request(), payload, &keyed()).await;
+            let error = refused.unwrap_err().to_string();
+            assert_eq!(error, format!("d ({status} {code})"));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_is_told_apart_from_a_server_that_is_away() {
+        let client = Client::new("http://127.0.0.1:1", None).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        for (path, reason) in
+            [(folder.path(), "it is a folder"), (missing.as_path(), "No such file or directory")]
+        {
+            let payload = Payload::file(path);
+            let error = client.submit_with_payload(&request(), payload, &keyed()).await;
+            let told = error.unwrap_err().to_string();
+            assert_eq!(told, format!("cannot read {}: {reason}", path.display()));
+        }
+
+        let server = Server::start(vec![accepted()]).await;
+        let payload = Payload::reader("tape", Torn);
+        let error = server.client().submit_with_payload(&request(), payload, &keyed()).await;
+        insta::assert_snapshot!(error.unwrap_err(), @"cannot read tape: the tape is torn");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_media_type_is_refused_before_anything_is_sent() {
+        let client = Client::new("http://127.0.0.1:1", None).unwrap();
+        let payload = Payload::reader("x", &b""[..]).content_type("picture");
+        let error = client.submit_with_payload(&request(), payload, &keyed()).await.unwrap_err();
+        insta::assert_snapshot!(error, @r#""picture" is not a media type: write it like image/png"#);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_server_can_stall() {
+        let (turn, turns) = watch::channel(Turn::Server);
+        let began_at = Instant::now();
+        stalled(turns.clone(), ANSWER_TIMEOUT).await;
+        assert_eq!(began_at.elapsed(), ANSWER_TIMEOUT);
+
+        turn.send_replace(Turn::Source);
+        let slow = timeout(ANSWER_TIMEOUT * 100, stalled(turns.clone(), ANSWER_TIMEOUT)).await;
+        assert!(slow.is_err());
+
+        drop(turn);
+        stalled(turns, ANSWER_TIMEOUT).await;
+        assert_eq!(began_at.elapsed(), ANSWER_TIMEOUT * 102);
+    }
+}
