@@ -29,6 +29,7 @@ use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::problem;
+pub use jobs::Uploads;
 use metrics::Metrics;
 
 /// What every handler may use.
@@ -44,6 +45,8 @@ pub struct AppState {
     pub stop: CancellationToken,
     /// What `/metrics` shows.
     pub metrics: Metrics,
+    /// Keys whose first uploads are still coming in.
+    pub uploads: Uploads,
 }
 
 /// What the configuration says about answering.
@@ -88,6 +91,7 @@ impl AppState {
             clock: Clock::system(),
             stop: CancellationToken::new(),
             metrics: Metrics::installed(),
+            uploads: Uploads::default(),
         }
     }
 }

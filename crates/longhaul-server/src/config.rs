@@ -37,6 +37,12 @@ pub struct Config {
     pub data: PathBuf,
     /// Where jobs are kept.
     pub database: Database,
+    /// Where payloads and artifacts are kept.
+    pub blobs: String,
+    /// What seals their keys.
+    pub server_key: ServerKey,
+    /// Where running jobs have their folders.
+    pub work: PathBuf,
     /// This process's name.
     pub replica: Name,
     /// What this process does.
@@ -49,6 +55,8 @@ pub struct Config {
     pub log: Log,
     /// How long finished jobs are kept.
     pub retention: Retention,
+    /// How long a payload waits for its job to be claimed.
+    pub payload_kept: Duration,
     /// How jobs are held and found again.
     pub lease: Lease,
     /// How jobs are run.
@@ -72,6 +80,24 @@ pub enum Database {
     Memory,
     /// A Postgres database, by its address.
     Postgres(PostgresUrl),
+}
+
+/// Where the keys are that seal the keys of payloads and artifacts.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ServerKey {
+    /// In this file, which is made if it is not there.
+    File(PathBuf),
+    /// Here, one a line.
+    Given(String),
+}
+
+impl std::fmt::Debug for ServerKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Given(_) => f.write_str("Given(***)"),
+        }
+    }
 }
 
 /// The address of a Postgres database. It may hold a password, and so shows none of itself.
@@ -257,6 +283,9 @@ pub struct Setting {
     pub origin: Origin,
 }
 
+/// The one setting that is a secret as a whole.
+const SERVER_KEY: &str = "server_key";
+
 fn settings(layers: &Layers) -> Vec<Setting> {
     let mut settings = Vec::new();
     for (key, entry) in &layers.settings {
@@ -287,6 +316,7 @@ fn list_settings(key: &str, entry: &Entry, settings: &mut Vec<Setting>) {
             [only] => only.value.to_string(),
             _ => "empty".to_owned(),
         },
+        Value::Text(text) if key == SERVER_KEY && !text.is_empty() => "***".to_owned(),
         Value::Text(_) | Value::Whole(_) | Value::Switch(_) | Value::Other(_) => {
             entry.value.to_string()
         }

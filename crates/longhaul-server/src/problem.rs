@@ -154,6 +154,7 @@ impl From<StoreError> for Problem {
             StoreError::KeyReused { .. } => Code::IdempotencyKeyReused,
             StoreError::StepConflict { .. } => Code::StepConflict,
             StoreError::UnknownStep { .. } => Code::StepUnknown,
+            StoreError::PayloadPurged => Code::PayloadPurged,
             StoreError::StorageFull => {
                 return Self::new(Code::StorageFull, error.to_string())
                     .retry_after(STORAGE_FULL_RETRY)

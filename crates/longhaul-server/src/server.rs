@@ -2,6 +2,7 @@
 
 mod kinds;
 mod name;
+mod vault;
 mod work;
 
 use std::io;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use longhaul::blob::{BlobError, Blobs, KeyError, Keyring};
 use longhaul::store::Store;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
@@ -20,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::metrics::Metrics;
-use crate::api::{AppState, Settings, probes, router};
+use crate::api::{AppState, Settings, Uploads, probes, router};
 use crate::config::{Config, Database};
 use crate::listen::{self, ConnLimits, raise_open_files};
 use work::WorkRoot;
@@ -77,6 +79,17 @@ pub enum StartError {
         /// What the system says.
         source: io::Error,
     },
+    /// Look at the file with the server's keys.
+    #[error("cannot use the server's keys: {0}")]
+    Keys(#[from] KeyError),
+    /// Look at the blob store and its configuration.
+    #[error("cannot keep payloads in {place}: {source}")]
+    Blobs {
+        /// As configured, without what may be secret.
+        place: String,
+        /// What is wrong.
+        source: BlobError,
+    },
     /// Put the kind's declaration right.
     #[error("the kind {kind:?} cannot be run: {source}")]
     Kind {
@@ -112,14 +125,17 @@ impl Server {
         let recorder = Metrics::installed();
         let clock = Clock::system();
         let store = store(&config.database, &clock).await?;
-        let work = WorkRoot::take(&config.data).map_err(unusable)?;
-        let start = async || engine(config, &work, store.clone(), clock.clone()).await;
+        let vault = vault::open(config).await?;
+        let work = WorkRoot::take(&config.work)
+            .map_err(|source| StartError::Data { path: config.work.clone(), source })?;
+        let start = async || engine(config, &work, &vault, store.clone(), clock.clone()).await;
         let state = AppState {
             engine: name::once_free(start).await?,
             settings: settings(config),
             clock,
             stop: CancellationToken::new(),
             metrics: recorder,
+            uploads: Uploads::default(),
         };
         let limits = config.conn_limits().within(raise_open_files());
         Ok(Self { state, api, metrics, limits, work })
@@ -199,6 +215,7 @@ async fn store(database: &Database, clock: &Clock) -> Result<Option<Arc<dyn Stor
 async fn engine(
     config: &Config,
     work: &WorkRoot,
+    (blobs, keyring): &(Blobs, Arc<Keyring>),
     store: Option<Arc<dyn Store>>,
     clock: Clock,
 ) -> Result<Engine, name::Start<StartError>> {
@@ -211,6 +228,9 @@ async fn engine(
         .stop_grace(config.worker.stop_grace)
         .cancel_grace(config.worker.cancel_grace + CANCEL_MARGIN)
         .retention(config.retention)
+        .payload_kept(config.payload_kept)
+        .blobs(blobs.clone(), Arc::clone(keyring))
+        .work_root(work.path())
         .limits(config.limits.job)
         .limit_tenants(config.limits.tenants)
         .concurrency(kinds::concurrency(config))
@@ -243,7 +263,7 @@ fn settings(config: &Config) -> Settings {
 }
 
 /// For the owner alone: it holds what jobs are about. A folder that is there stays as it is.
-fn create_private(folder: &Path) -> io::Result<()> {
+pub(crate) fn create_private(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

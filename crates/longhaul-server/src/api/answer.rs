@@ -46,13 +46,41 @@ pub(super) fn without_result(engine: &Engine, job: &Job) -> wire::Job {
         expires_at: job.expires_at.map(instant),
         result: None,
         error: job.error.clone().map(error),
-        artifacts: Vec::new(),
+        artifacts: job.artifacts.iter().map(|one| artifact(&url, one)).collect(),
         events_url: format!("{url}/events"),
         status_url: url,
         retry_after: (!job.status.is_terminal()).then(|| whole(engine.retry_after(job))),
         forked_from: job.forked_from.map(|id| id.to_string()),
         parent_id: job.parent_id.map(|id| id.to_string()),
     }
+}
+
+fn artifact(job_url: &str, artifact: &job::Artifact) -> wire::Artifact {
+    wire::Artifact {
+        url: format!("{job_url}/artifacts/{}", encoded(&artifact.name)),
+        name: artifact.name.clone(),
+        content_type: artifact.content_type.clone(),
+        size: artifact.size,
+    }
+}
+
+/// Bytes in hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}
+
+/// A text as one segment of a path: all but RFC 3986's unreserved characters as their bytes.
+pub(super) fn encoded(text: &str) -> String {
+    let mut path = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            path.extend(["%", &hex(&[byte]).to_ascii_uppercase()]);
+        }
+    }
+    path
 }
 
 /// The answer to whoever set a job going or changed it: 202 while there is something to wait for,

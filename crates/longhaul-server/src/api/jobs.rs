@@ -1,5 +1,6 @@
 //! Jobs over HTTP.
 
+mod artifacts;
 mod batch;
 mod bulk;
 mod control;
@@ -7,9 +8,13 @@ mod events;
 mod get;
 mod idempotency;
 mod list;
+mod multipart;
 mod prefer;
 mod submit;
 mod trail;
+mod upload;
+
+pub use upload::Uploads;
 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -26,6 +31,8 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(get::get_job_result))
         .routes(routes!(trail::list_job_steps))
         .routes(routes!(trail::list_job_attempts))
+        .routes(routes!(artifacts::get_artifact))
+        .routes(routes!(artifacts::get_receipt))
         .routes(routes!(events::watch_job))
         .routes(routes!(control::cancel_job))
         .routes(routes!(control::resume_job))

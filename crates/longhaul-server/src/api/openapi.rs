@@ -15,9 +15,9 @@ use utoipa::openapi::{PathItem, RefOr, ServerBuilder};
 
 pub(super) use params::{ListParams, PathOfJob, SubmitHeaders};
 pub(super) use responses::{
-    Accepted, BatchProblems, BulkProblems, ChangeProblems, EventStream, ForkProblems,
-    JobAskedProblems, JobProblems, JobStated, JobUnchanged, ListProblems, QueueProblems,
-    ReadProblems, ResultProblems, SubmitProblems, Unready,
+    Accepted, ArtifactProblems, BatchProblems, BulkProblems, ChangeProblems, EventStream,
+    ForkProblems, JobAskedProblems, JobProblems, JobStated, JobUnchanged, ListProblems,
+    QueueProblems, ReadProblems, ReceiptProblems, ResultProblems, SubmitProblems, Unready,
 };
 
 use super::AppState;

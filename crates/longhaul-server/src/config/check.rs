@@ -13,7 +13,8 @@ use super::error::{ConfigError, Origin};
 use super::layers::Layers;
 use super::value::{Entry, Table};
 use super::{
-    Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role, Worker, kinds, queues,
+    Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role, ServerKey, Worker,
+    kinds, queues,
 };
 
 /// The least that a timeout may be.
@@ -78,6 +79,11 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
     let keys = c.read("auth.require_keys", no_keys);
     let data = c.read("data", |entry, key| non_empty(entry, key).map(PathBuf::from));
     let database = c.read("database", database);
+    let blobs = c.read("blobs", |entry, key| entry.text(key).map(str::to_owned));
+    let work = c.read("work", |entry, key| entry.text(key).map(str::to_owned));
+    let key_file = c.read("server_key_file", |entry, key| entry.text(key).map(str::to_owned));
+    let server_key = c.read("server_key", |entry, key| entry.text(key).map(str::to_owned));
+    let payload_kept = c.duration("retention.payload", MOMENT..=DAY * 7);
     let replica = c.read("replica", |entry, key| replica_name(entry, key, replica));
     let metrics_listen = c.read("metrics_listen", metrics_listen);
     let role = c.read("role", role);
@@ -99,6 +105,20 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
         Some(Config {
             listen: listen?,
             metrics_listen: metrics_listen?,
+            blobs: match (blobs?, &database) {
+                (given, _) if !given.is_empty() => given,
+                (_, Some(Some(Database::Memory))) => "memory:".to_owned(),
+                (_, _) => format!("file:{}", data.join("blobs").display()),
+            },
+            server_key: match (server_key?, key_file?) {
+                (given, _) if !given.is_empty() => ServerKey::Given(given),
+                (_, file) if !file.is_empty() => ServerKey::File(file.into()),
+                (_, _) => ServerKey::File(data.join("server.key")),
+            },
+            work: match work? {
+                given if !given.is_empty() => given.into(),
+                _ => data.join("work"),
+            },
             database: database?.unwrap_or_else(|| Database::Sqlite(data.join("longhaul.db"))),
             data,
             replica: replica?,
@@ -107,6 +127,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
             sync_wait_max: sync_wait_max?,
             log: log?,
             retention: retention?,
+            payload_kept: payload_kept?,
             lease: lease?,
             worker: worker?,
             limits: limits?,
@@ -249,6 +270,8 @@ fn limits(check: &mut Check) -> Option<Limits> {
     let input = check.size("limits.input_bytes_max", 1..=64 * MIB);
     let result = check.size("limits.result_bytes_max", 1..=64 * MIB);
     let step = check.size("limits.step_bytes_max", 1..=64 * MIB);
+    let payload = check.bytes("limits.payload_bytes_max", 1..=1 << 40);
+    let per_tenant = check.bytes("limits.payload_bytes_per_tenant_max", 1..=1 << 60);
     let pending = check
         .read("limits.pending_per_tenant_max", |entry, key| entry.count(key, 1..=1_000_000_000));
     let running = check.read("limits.running_per_tenant_max", |entry, key| {
@@ -266,6 +289,8 @@ fn limits(check: &mut Check) -> Option<Limits> {
             input_bytes_max: input?,
             result_bytes_max: result?,
             step_bytes_max: step?,
+            payload_bytes_max: payload?,
+            payload_bytes_per_tenant_max: per_tenant?,
             pending_per_tenant_max: u64::from(pending?),
             ..JobLimits::default()
         },

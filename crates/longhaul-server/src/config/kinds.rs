@@ -10,10 +10,11 @@ use super::error::{ConfigError, hint, nearest};
 use super::value::{Entry, Table};
 
 /// Keys of a kind's table.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "command",
     "concurrency",
     "max_attempts",
+    "payload",
     "queue",
     "retry_after",
     "retry_first",
@@ -24,7 +25,7 @@ const KEYS: [&str; 10] = [
 ];
 
 /// Keys that the design has and this version has not.
-const NOT_BUILT: [&str; 3] = ["http", "payload", "remote"];
+const NOT_BUILT: [&str; 2] = ["http", "remote"];
 
 /// The built-in kind's name.
 const DEMO: &str = "demo";
@@ -46,6 +47,8 @@ pub struct Kind {
     pub retry: Retry,
     /// What callers are told instead of the estimate.
     pub retry_after: Option<Duration>,
+    /// Whether its jobs may bring a payload.
+    pub payload: bool,
 }
 
 /// What a job of a kind runs.
@@ -111,6 +114,7 @@ impl Reader<'_> {
         let max = self.read("retry_max", |e, key| e.duration(key, wait.clone()));
         let hour = Duration::from_secs(1)..=Duration::from_hours(1);
         let retry_after = self.read("retry_after", |e, key| e.duration(key, hour));
+        let payload = self.read("payload", Entry::switch);
         let retry = Retry {
             max_attempts: attempts.unwrap_or(Retry::JOB.max_attempts),
             first: first.unwrap_or(Retry::JOB.first),
@@ -128,6 +132,7 @@ impl Reader<'_> {
             running_max,
             retry,
             retry_after,
+            payload: payload.unwrap_or(false),
         })
     }
 

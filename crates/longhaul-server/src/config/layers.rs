@@ -32,15 +32,7 @@ const OTHERS: [&str; 7] = [
 pub(super) const LOG_VARIABLE: &str = "LONGHAUL_LOG";
 
 /// Keys and sections that the design has and this version has not.
-const NOT_BUILT: [&str; 7] = [
-    "blobs",
-    "chat",
-    "egress",
-    "limits.payload_bytes_max",
-    "proxy",
-    "retention.payload",
-    "webhooks",
-];
+const NOT_BUILT: [&str; 4] = ["chat", "egress", "proxy", "webhooks"];
 
 /// All settings by dotted key, kinds and queues apart, and what was wrong on the way.
 pub(super) struct Layers {
@@ -145,6 +137,7 @@ impl Layers {
             ("--listen", "listen", &flags.listen),
             ("--data", "data", &flags.data),
             ("--database", "database", &flags.database),
+            ("--blobs", "blobs", &flags.blobs),
             ("--role", "role", &flags.role),
             ("--replica", "replica", &flags.replica),
         ];
@@ -152,10 +145,6 @@ impl Layers {
             if let Some(text) = value {
                 self.set_text(key, text, Origin::Flag(flag));
             }
-        }
-        if flags.blobs.is_some() {
-            let message = "storage for payloads is not built yet";
-            self.errors.push(ConfigError::new(&Origin::Flag("--blobs"), message));
         }
     }
 

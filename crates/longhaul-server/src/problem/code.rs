@@ -90,6 +90,14 @@ codes! {
     PendingLimit = TOO_MANY_REQUESTS, "pending-limit", "Too many jobs are pending";
     /// The server cannot do it now.
     Unavailable = SERVICE_UNAVAILABLE, "unavailable", "The server is not available";
+    /// The job has no artifact of this name.
+    ArtifactNotFound = NOT_FOUND, "artifact-not-found", "The job has no such artifact";
+    /// The bytes that were asked for are not there.
+    RangeNotSatisfiable = RANGE_NOT_SATISFIABLE, "range-not-satisfiable", "The range is outside of the artifact";
+    /// The body is not what its digest says.
+    DigestMismatch = BAD_REQUEST, "digest-mismatch", "The body does not have the digest that it says";
+    /// As many bytes are stored for the tenant as may be.
+    StoredLimit = TOO_MANY_REQUESTS, "stored-limit", "Too many bytes are stored";
     /// There is no room for new jobs.
     StorageFull = SERVICE_UNAVAILABLE, "storage-full", "The storage is full";
     /// A bug or a broken server.

@@ -35,6 +35,7 @@ pub(super) fn declared(
         // Its programs need not be here.
         Kind::elsewhere(name.as_str())
     };
+    let built = built.payload(kind.payload);
     let mut built =
         built.queue(kind.queue.clone()).concurrency(kind.concurrency as usize).retry(kind.retry);
     if let Some(jobs) = kind.running_max {

@@ -56,6 +56,7 @@ impl<E: From<BuildError>> From<BuildError> for Start<E> {
             | BuildError::Name(_)
             | BuildError::KindTwice(_)
             | BuildError::LeaseTooShort { .. }
+            | BuildError::Blobs(_)
             | BuildError::Postgres(_)
             | BuildError::Thread(_)) => Self::Other(other.into()),
         }

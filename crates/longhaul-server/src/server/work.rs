@@ -1,4 +1,4 @@
-//! Where programs run: a folder of this process's own inside of the data folder.
+//! Where jobs run: a folder of this process's own inside of the folder for all of them.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use longhaul_kinds::command::clear_work_root;
 
-/// The folder of all processes that use one data folder.
-const WORK: &str = "work";
+use super::create_private;
+
 /// Locked by the process whose folder it stands beside.
 const LOCK: &str = "lock";
 
@@ -22,10 +22,9 @@ pub(super) struct WorkRoot {
 impl WorkRoot {
     /// Makes a folder for this process, and clears those of processes that are no more: their
     /// programs are killed first.
-    pub(super) fn take(data: &Path) -> io::Result<Self> {
-        let work = data.join(WORK);
-        fs::create_dir_all(&work)?;
-        for entry in fs::read_dir(&work)? {
+    pub(super) fn take(work: &Path) -> io::Result<Self> {
+        create_private(work)?;
+        for entry in fs::read_dir(work)? {
             let lock_path = entry?.path();
             if lock_path.extension().is_some_and(|extension| extension == LOCK) {
                 clear_if_dead(&lock_path)?;
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     fn names(data: &Path) -> Vec<PathBuf> {
-        let entries = fs::read_dir(data.join(WORK)).unwrap();
+        let entries = fs::read_dir(data).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
@@ -83,7 +82,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let living = WorkRoot::take(data.path()).unwrap();
         fs::create_dir(living.path()).unwrap();
-        let dead = data.path().join(WORK).join("1-dead");
+        let dead = data.path().join("1-dead");
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join("payload"), "x").unwrap();
         fs::write(dead.with_extension(LOCK), "").unwrap();

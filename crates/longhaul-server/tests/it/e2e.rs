@@ -5,6 +5,7 @@
 
 mod cli;
 mod damage;
+mod database;
 #[cfg(target_os = "linux")]
 mod fleet;
 mod home;
@@ -14,6 +15,7 @@ mod logs;
 mod moving;
 #[cfg(target_os = "linux")]
 mod orphans;
+mod payloads;
 mod readme;
 mod redact;
 #[cfg(target_os = "linux")]

@@ -7,10 +7,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
+use futures_util::TryStreamExt;
 use http_body_util::BodyExt;
 use longhaul::job::{Json, Name, Rate};
 use longhaul::store::FlowLimit;
-use longhaul::{Clock, Ctx, Engine, JobError, Kind, Retry, Timestamp};
+use longhaul::{Clock, Ctx, Engine, EngineBuilder, JobError, Kind, Retry, Timestamp};
 use longhaul_server::api::{AppState, router};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -37,8 +38,19 @@ impl Server {
     /// A server whose state is changed before it starts. Held requests wait on a clock that
     /// stands still unless a test moves it.
     pub(crate) async fn with(change: impl FnOnce(&mut AppState)) -> Self {
+        Self::having(&[], change).await
+    }
+
+    /// A server with kinds that take a payload, and one that takes none.
+    pub(crate) async fn for_payloads() -> Self {
+        let plain = Kind::new("plain", fails).payload(false);
+        Self::having(&[Kind::new("copy", copy), plain], |_| {}).await
+    }
+
+    async fn having(kinds: &[Kind], change: impl FnOnce(&mut AppState)) -> Self {
         let (gate, runs) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
-        let engine = Engine::builder()
+        let builder = kinds.iter().cloned().fold(Engine::builder(), EngineBuilder::register);
+        let engine = builder
             .replica("test")
             .limit_queue(Name::new("mail").unwrap(), mail())
             .register(echo(Arc::clone(&runs)))
@@ -148,6 +160,18 @@ async fn steps(ctx: Ctx, _: Json) -> Result<u32, JobError> {
     let one: u32 = ctx.step("one", || async { Ok::<_, JobError>(1) }).await?;
     let two: u32 = ctx.step("two", || async { Ok::<_, JobError>(2) }).await?;
     Ok(one + two)
+}
+
+/// Returns its payload's size, and the payload itself as an artifact.
+async fn copy(ctx: Ctx, _: Json) -> Result<u64, JobError> {
+    let payload = ctx.payload().await?;
+    let mut bytes = payload.read().await?;
+    let mut artifact = ctx.artifact("the copy.bin", payload.content_type())?;
+    while let Some(piece) = bytes.try_next().await.map_err(JobError::retryable)? {
+        artifact.write(piece).await?;
+    }
+    artifact.finish().await?;
+    Ok(payload.size())
 }
 
 async fn fails(_: Ctx, _: Json) -> Result<(), JobError> {

@@ -2,30 +2,49 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
-use longhaul::job::Record;
-use longhaul::{Engine, JobHandle, Submission, Timestamp};
+use futures_util::Stream;
+use longhaul::job::{Json, Record};
+use longhaul::store::StoreError;
+use longhaul::{Engine, JobHandle, Staged, Submission, SubmitError, Timestamp};
 use longhaul_client::wire::{RetentionRequest, SubmitRequest};
 
 use super::idempotency;
+use super::multipart::{Parts, is_multipart};
 use super::prefer::{PREFERENCE_APPLIED, Preference, preference};
+use super::upload::{self, Announced, InProgress, too_large};
 use crate::api::caller::Caller;
 use crate::api::openapi::{Accepted, SubmitHeaders, SubmitProblems};
 use crate::api::params::Pairs;
 use crate::api::{AppState, answer, body};
 use crate::problem::{Code, Problem};
 
+/// A submission in parts.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "only its description is used")]
+pub(super) struct SubmitForm {
+    /// The submission; must come first.
+    job: SubmitRequest,
+    /// The payload, if there is one; may also be called `file`.
+    #[schema(value_type = Option<String>, format = Binary, nullable = false)]
+    payload: Option<Vec<u8>>,
+}
+
 /// Submit a job.
 ///
 /// Answers 202 at once, or, if asked to wait, 200 with the result as soon as there is one. Under
 /// an `Idempotency-Key` that is known, the existing job is answered and no new work is done.
+///
+/// With a payload, send `multipart/form-data`: first a part `job` with this JSON, then a part `payload`
+/// or `file`.
 #[utoipa::path(
     post, path = "/v1/jobs", operation_id = "submitJob", tag = "jobs",
     params(SubmitHeaders),
-    request_body = SubmitRequest,
+    request_body(content((SubmitRequest = "application/json"), (SubmitForm = "multipart/form-data"))),
     responses(Accepted, SubmitProblems),
 )]
 pub(super) async fn submit_job(
@@ -38,18 +57,68 @@ pub(super) async fn submit_job(
     let preference = preference(&headers, query, state.settings.sync_wait_max)?;
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
     let bytes_max = body::submission_bytes_max(caller.engine.limits());
+    if is_multipart(&headers) {
+        let handle = submit_parts(&state, &caller, &headers, body, key).await?;
+        return respond(&state, &caller, handle, &preference).await;
+    }
     let text = body::json_text(&headers, body, bytes_max).await?;
     let submission = submission(&caller.engine, body::object(&text)?, key)?;
-    respond(&state, &caller, submission, &preference).await
+    respond(&state, &caller, submission.await?, &preference).await
+}
+
+/// The job of a submission in parts: the job's description, then its payload.
+async fn submit_parts(
+    state: &AppState,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Body,
+    key: Option<String>,
+) -> Result<JobHandle, Problem> {
+    let engine = &caller.engine;
+    let whole = Announced::of(headers, &body)?;
+    // All parts together: what the others may have is small beside a payload.
+    let most = engine.limits().payload_bytes_max.saturating_add(
+        u64::try_from(body::submission_bytes_max(engine.limits())).unwrap_or(u64::MAX),
+    );
+    if whole.bytes.is_some_and(|bytes| bytes > most) {
+        return Err(too_large(engine.limits().payload_bytes_max));
+    }
+    // Nothing of the body is known yet: a sender that waits need not send it for a key that is.
+    if let (Some(key), true) = (&key, whole.waits)
+        && let Some(known) = engine.known(key, None, None, None).await?
+    {
+        return Ok(known);
+    }
+    let mut parts = Parts::of(headers, body)?;
+    let request = parts.job(body::submission_bytes_max(engine.limits())).await?;
+    let Some(part) = parts.payload(&whole).await? else {
+        return Ok(submission(engine, request, key)?.await?);
+    };
+    let input = Json::from_value(&request.input).map_err(SubmitError::from)?;
+    let (announced, name) = (part.announced.clone(), part.name.clone());
+    let incoming = Incoming { announced, name, key: key.clone() };
+    let kind = request.kind.clone();
+    match incoming.receive(state, caller, &kind, &input, part.pieces()).await? {
+        Received::Known(known) => Ok(*known),
+        Received::Stored(stored) => {
+            let (staged, _key) = *stored;
+            Ok(submission(engine, request, key)?.payload(staged).await?)
+        }
+    }
 }
 
 /// Submit a job of this kind.
 ///
-/// The body itself is the input, and everything else is as the kind has it. Made for curl.
+/// A JSON body is the input, a body of any other type the payload, and everything else is as the kind has it.
+/// Made for curl. A payload whose key is known need not be sent again: with `Content-Digest` or `Expect:
+/// 100-continue`, or with an empty body, the job is answered at once.
 #[utoipa::path(
     post, path = "/v1/kinds/{kind}/jobs", operation_id = "submitInput", tag = "jobs",
     params(("kind" = String, Path, description = "Which handler runs it."), SubmitHeaders),
-    request_body(content = serde_json::Value, description = "The job's input: any JSON."),
+    request_body(
+        content((serde_json::Value = "application/json"), (String = "application/octet-stream")),
+        description = "The job's input, if it is JSON; its payload, if it has any other type.",
+    ),
     responses(Accepted, SubmitProblems),
 )]
 pub(super) async fn submit_input(
@@ -62,13 +131,90 @@ pub(super) async fn submit_input(
 ) -> Result<Response, Problem> {
     let preference = preference(&headers, query, state.settings.sync_wait_max)?;
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
+    if headers.contains_key(CONTENT_TYPE) && !body::is_json(&headers) {
+        let handle = submit_payload(&state, &caller, &kind, &headers, body, key).await?;
+        return respond(&state, &caller, handle, &preference).await;
+    }
     let bytes_max = body::submission_bytes_max(caller.engine.limits());
     let text = body::json_text(&headers, body, bytes_max).await?;
     body::refuse_doubled_keys(&text)?;
     let input = longhaul::job::Json::from_text(text)
         .map_err(|error| Problem::new(Code::InvalidJson, format!("the input is {error}")))?;
     let submission = keyed(caller.engine.submit(&kind, &input), key);
-    respond(&state, &caller, submission, &preference).await
+    respond(&state, &caller, submission.await?, &preference).await
+}
+
+/// The job of a body that is all payload.
+async fn submit_payload(
+    state: &AppState,
+    caller: &Caller,
+    kind: &str,
+    headers: &HeaderMap,
+    body: Body,
+    key: Option<String>,
+) -> Result<JobHandle, Problem> {
+    if !body::is_plain(headers) {
+        let detail = "send the body as it is, without a Content-Encoding";
+        return Err(Problem::new(Code::UnsupportedMediaType, detail));
+    }
+    let announced = Announced::of(headers, &body)?;
+    let input = Json::null();
+    if let (Some(key), true) = (&key, announced.need_not_be_sent()) {
+        let digest = announced.digest.as_ref();
+        if let Some(known) = caller.engine.known(key, Some(kind), Some(&input), digest).await? {
+            return Ok(known);
+        }
+    }
+    let incoming = Incoming { announced, name: None, key: key.clone() };
+    match incoming.receive(state, caller, kind, &input, upload::pieces(body)).await? {
+        Received::Known(known) => Ok(*known),
+        Received::Stored(stored) => {
+            let (staged, _key) = *stored;
+            Ok(keyed(caller.engine.submit(kind, &input), key).payload(staged).await?)
+        }
+    }
+}
+
+/// A payload that is about to come in.
+struct Incoming {
+    announced: Announced,
+    name: Option<String>,
+    key: Option<String>,
+}
+
+/// What became of it.
+enum Received {
+    /// It is stored, and its key is held until the job is submitted.
+    Stored(Box<(Staged, InProgress)>),
+    /// It is the payload of a job that is there.
+    Known(Box<JobHandle>),
+}
+
+impl Incoming {
+    /// Stores the payload, or only compares it if its key is known.
+    async fn receive(
+        self,
+        state: &AppState,
+        caller: &Caller,
+        kind: &str,
+        input: &Json,
+        pieces: impl Stream<Item = Result<Bytes, Problem>>,
+    ) -> Result<Received, Problem> {
+        let engine = &caller.engine;
+        engine.check_payload_kind(kind).await?;
+        let guard = state.uploads.begin(engine.tenant(), self.key.as_deref())?;
+        if let Some(key) = &self.key
+            && engine.known(key, Some(kind), Some(input), None).await?.is_some()
+        {
+            let known = upload::compare(engine, &self.announced, key, kind, input, pieces).await?;
+            // Deleted in this very moment: whoever asks again finds the key free.
+            return known
+                .map(|known| Received::Known(known.into()))
+                .ok_or_else(|| StoreError::Gone.into());
+        }
+        let staged = upload::store(engine, &self.announced, self.name, pieces).await?;
+        Ok(Received::Stored(Box::new((staged, guard))))
+    }
 }
 
 /// From the wire to the engine.
@@ -127,10 +273,9 @@ fn invalid(detail: impl Into<std::borrow::Cow<'static, str>>) -> Problem {
 async fn respond(
     state: &AppState,
     caller: &Caller,
-    submission: Submission,
+    handle: JobHandle,
     preference: &Preference,
 ) -> Result<Response, Problem> {
-    let handle = submission.await?;
     let record = held(state, &handle, preference.wait).await?;
     let mut response = answer::accepted(&answer::job(&caller.engine, &record)?);
     if let Some(applied) = preference.to_header() {

@@ -36,12 +36,16 @@ problems! {
     JobAskedProblems: BadRequest, JobNotFound, JobGone;
     /// Of reading a result.
     ResultProblems: JobNotFound, JobGone, WrongStatus;
+    /// Of reading an artifact.
+    ArtifactProblems: JobNotFound, JobGone, ArtifactNotFound, RangeNotSatisfiable;
+    /// Of reading a receipt.
+    ReceiptProblems: JobNotFound;
     /// Of listing jobs.
     ListProblems: BadRequest, Validation;
     /// Of changing one job.
-    ChangeProblems: JobNotFound, JobGone, WrongStatus, StorageFull;
+    ChangeProblems: JobNotFound, JobGone, WrongStatus, PayloadPurged, StorageFull;
     /// Of forking a job.
-    ForkProblems: InvalidJson, JobNotFound, JobGone, WrongStatus, PayloadTooLarge,
+    ForkProblems: InvalidJson, JobNotFound, JobGone, WrongStatus, PayloadPurged, PayloadTooLarge,
         UnsupportedMediaType, StepUnknown, Validation, StorageFull;
     /// Of changing many jobs.
     BulkProblems: InvalidJson, PayloadTooLarge, UnsupportedMediaType, Validation, StorageFull;
@@ -50,7 +54,7 @@ problems! {
     /// Of submitting a job.
     SubmitProblems: BadRequest, InvalidJson, IdempotencyKeyRequired, IdempotencyKeyInvalid,
         PayloadTooLarge, UnsupportedMediaType, Validation, UnknownKind, IdempotencyKeyReused,
-        PendingLimit, StorageFull;
+        UploadInProgress, DigestMismatch, StoredLimit, PendingLimit, StorageFull;
     /// Of submitting a batch.
     BatchProblems: InvalidJson, IdempotencyKeyInvalid, PayloadTooLarge, UnsupportedMediaType,
         Validation;
@@ -87,10 +91,11 @@ fn problems(codes: &[Code]) -> Responses {
 }
 
 /// The operations that whoever has a job's id may want next.
-const OF_ONE_JOB: [&str; 9] = [
+const OF_ONE_JOB: [&str; 10] = [
     "getJob",
     "getJobInput",
     "getJobResult",
+    "getReceipt",
     "listJobSteps",
     "listJobAttempts",
     "cancelJob",

@@ -5,6 +5,7 @@ mod events;
 mod get;
 mod idempotency;
 mod list;
+mod payloads;
 mod prefer;
 mod submit;
 mod trail;

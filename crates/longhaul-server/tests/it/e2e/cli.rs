@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use longhaul_client::wire::{Job, Status};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
 use super::home::{Home, LONGHAUL, Ran, ran};
@@ -241,6 +241,50 @@ async fn input_comes_from_the_argument_a_file_or_stdin() {
 
     let none = run(&home, &["submit", "demo", "@nowhere.json"]).await;
     assert_eq!(none.code, Some(2), "{none:?}");
+}
+
+/// Copies its payload to an artifact, and says how many bytes it has.
+const COPY: &str = r#"
+[kinds.copy]
+payload = true
+command = ["sh", "-c", 'cp "$LONGHAUL_PAYLOAD" "$LONGHAUL_ARTIFACTS/copy"; wc -c < "$LONGHAUL_PAYLOAD"']
+"#;
+
+#[tokio::test]
+async fn payload_comes_from_stdin_too() {
+    let home = Home::with(COPY);
+    let _server = home.start().await;
+    let mut piped = command(&home, &["submit", "copy", "--payload", "-", "--wait", "--json"]);
+    let mut piped = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = piped.stdin.take().unwrap();
+    stdin.write_all("x".repeat(100_000).as_bytes()).await.unwrap();
+    drop(stdin);
+    let output = piped.wait_with_output().await.unwrap();
+    let job: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&job["result"], &job["status"]), (&json!(100_000), &json!("completed")));
+}
+
+#[tokio::test]
+async fn download_goes_on_when_its_server_was_killed() {
+    let home = Home::with(COPY);
+    let server = home.start().await;
+    // More than the system keeps between a server that sends and a reader that does not read.
+    let bytes: Vec<u8> = (0..=250).cycle().take(24 << 20).collect();
+    std::fs::write(home.path().join("large"), &bytes).unwrap();
+    let submitted = out(&home, &["submit", "copy", "--payload", "large", "--json"]).await;
+    let job: Job = serde_json::from_str(&submitted).unwrap();
+    out(&home, &["result", &job.job_id, "--wait", "--json"]).await;
+
+    let mut reading = command(&home, &["artifacts", &job.job_id, "copy"]);
+    let mut reading = reading.stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = reading.stdout.take().unwrap();
+    let mut read = vec![0; 1024];
+    stdout.read_exact(&mut read).await.unwrap();
+    server.kill9().await;
+    let _server = home.start_after_kill().await;
+    stdout.read_to_end(&mut read).await.unwrap();
+    assert!(reading.wait().await.unwrap().success());
+    assert!(read == bytes, "{} of {} bytes", read.len(), bytes.len());
 }
 
 #[tokio::test]

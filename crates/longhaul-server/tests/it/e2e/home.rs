@@ -121,7 +121,7 @@ impl Home {
         panic!("a killed server's port or lock is still held");
     }
 
-    async fn ready_or_exited(&self, mut server: Server) -> Result<Server, Exited> {
+    pub(crate) async fn ready_or_exited(&self, mut server: Server) -> Result<Server, Exited> {
         let Some(line) = server.line().await else { return Err(server.exited().await) };
         let url = line.split("dashboard http://").nth(1).and_then(|rest| rest.split('/').next());
         let address = url.and_then(|url| url.parse().ok());

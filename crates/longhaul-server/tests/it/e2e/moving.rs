@@ -2,50 +2,11 @@
 
 use std::process::Stdio;
 
-use longhaul::store::postgres::tokio_postgres;
 use longhaul_client::wire::Status;
 use serde_json::{Value, json};
 
+use super::database::Database;
 use super::home::{Home, LONGHAUL, Ran, Server, ran};
-
-/// A database of its own in the cluster that `make` started, gone when this is dropped.
-struct Database {
-    admin: String,
-    name: String,
-}
-
-impl Database {
-    async fn create() -> Self {
-        let admin = std::env::var("TEST_POSTGRES_URL").expect(
-            "TEST_POSTGRES_URL should be the address of a private cluster: \
-             `make test-rust` starts one, or `scripts/postgres start DIR` prints its address",
-        );
-        let name = format!("test_{:016x}", rand::random::<u64>());
-        let database = Self { admin, name };
-        database.administer(&format!("CREATE DATABASE {}", database.name)).await;
-        database
-    }
-
-    fn url(&self) -> String {
-        let (cluster, _) = self.admin.rsplit_once('/').unwrap();
-        format!("{cluster}/{}", self.name)
-    }
-
-    async fn administer(&self, sql: &str) {
-        let connecting = tokio_postgres::connect(&self.admin, tokio_postgres::NoTls);
-        let (client, connection) = connecting.await.unwrap();
-        tokio::spawn(connection);
-        client.batch_execute(sql).await.unwrap();
-    }
-}
-
-impl Drop for Database {
-    fn drop(&mut self) {
-        let drop_it = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
-        let dropping = self.administer(&drop_it);
-        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(dropping));
-    }
-}
 
 async fn run(home: &Home, args: &[&str]) -> Ran {
     let mut command = home.command(LONGHAUL);

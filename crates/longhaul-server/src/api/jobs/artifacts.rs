@@ -1,0 +1,238 @@
+//! What jobs leave besides their results: artifacts to download, and the receipt of what was stored.
+
+use std::ops::Range;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::http::header::{
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    IF_NONE_MATCH, IF_RANGE, RANGE, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use longhaul::blob::BlobError;
+use longhaul::store::{Blob, BlobRole};
+use longhaul::{ArtifactError, JobId, StoredArtifact};
+use longhaul_client::wire::{Receipt, Stored, StoredRole};
+
+use crate::api::answer;
+use crate::api::caller::Caller;
+use crate::api::openapi::{ArtifactProblems, PathOfJob, ReceiptProblems};
+use crate::api::params::JobPath;
+use crate::problem::{Code, Problem};
+
+const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+const BYTES: HeaderValue = HeaderValue::from_static("bytes");
+
+/// Download an artifact.
+///
+/// One range of bytes may be asked for. The `ETag` is the digest of the bytes.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}/artifacts/{name}", operation_id = "getArtifact", tag = "jobs",
+    params(
+        PathOfJob,
+        ("name" = String, Path, description = "The artifact's name."),
+        ("Range" = Option<String>, Header, description = "One range of bytes, such as `bytes=0-1023`."),
+        ("If-None-Match" = Option<String>, Header, description = "Digests that the caller has, as entity tags."),
+        ("If-Range" = Option<String>, Header, description = "The digest of which the caller has a part, as an entity tag."),
+    ),
+    responses(
+        (status = 200, description = "Its bytes.", content_type = "application/octet-stream", body = String),
+        (status = 206, description = "The range of its bytes.", content_type = "application/octet-stream", body = String),
+        (status = 304, description = "The caller has it."),
+        ArtifactProblems,
+    ),
+)]
+pub(super) async fn get_artifact(
+    caller: Caller,
+    Path((id, name)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let id: JobId =
+        id.parse().map_err(|()| Problem::from(longhaul::store::StoreError::NotFound))?;
+    let artifact = caller.engine.artifact(id, &name).await?;
+    let etag = format!("\"{}\"", answer::hex(&artifact.digest()));
+    if is_named(&headers, &IF_NONE_MATCH, &etag) {
+        let mut response = StatusCode::NOT_MODIFIED.into_response();
+        insert(&mut response, ETAG, &etag);
+        return Ok(response);
+    }
+    let still = headers.get(IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes());
+    let asked = headers.get(RANGE).filter(|_| still).and_then(|value| value.to_str().ok());
+    let range = match asked.map(|text| range(text, artifact.size())) {
+        Some(Asked::Part(range)) => Some(range),
+        Some(Asked::Outside) => return Err(outside(artifact.size())),
+        Some(Asked::Everything) | None => None,
+    };
+    let bytes = Body::from_stream(artifact.read(range.clone()).await?);
+    let mut response = Response::new(bytes);
+    let length = range.as_ref().map_or(artifact.size(), |range| range.end - range.start);
+    response.headers_mut().insert(CONTENT_LENGTH, length.into());
+    if let Some(range) = &range {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        let (first, last, size) = (range.start, range.end - 1, artifact.size());
+        insert(&mut response, CONTENT_RANGE, &format!("bytes {first}-{last}/{size}"));
+    }
+    describe(&mut response, &artifact, &name, &etag);
+    Ok(response)
+}
+
+fn describe(response: &mut Response, artifact: &StoredArtifact, name: &str, etag: &str) {
+    let headers = response.headers_mut();
+    headers.insert(ACCEPT_RANGES, BYTES);
+    // A job's words on its own bytes: nobody else should guess.
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let octets = HeaderValue::from_static("application/octet-stream");
+    let content_type = HeaderValue::from_str(artifact.content_type()).unwrap_or(octets);
+    headers.insert(CONTENT_TYPE, content_type);
+    insert(response, ETAG, etag);
+    let digest = STANDARD.encode(artifact.digest());
+    insert(response, REPR_DIGEST, &format!("sha-256=:{digest}:"));
+    let file = format!("attachment; filename*=UTF-8''{}", answer::encoded(name));
+    insert(response, CONTENT_DISPOSITION, &file);
+}
+
+fn insert(response: &mut Response, name: HeaderName, value: &str) {
+    // Digits, letters and signs: always a header's value.
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+fn is_named(headers: &HeaderMap, name: &HeaderName, etag: &str) -> bool {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    let mut tags = values.flat_map(|text| text.split(',')).map(str::trim);
+    tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+}
+
+/// What a `Range` asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    Part(Range<u64>),
+    /// Several ranges, other units or nonsense: RFC 9110 lets us answer with all of it.
+    Everything,
+    Outside,
+}
+
+fn range(text: &str, size: u64) -> Asked {
+    let Some((first, last)) = text.strip_prefix("bytes=").and_then(|one| one.split_once('-'))
+    else {
+        return Asked::Everything;
+    };
+    let (first, last) = (first.trim(), last.trim());
+    let asked = match (first.parse::<u64>(), last.parse::<u64>()) {
+        (Ok(first), Ok(last)) if first <= last => first..last.saturating_add(1).min(size),
+        (Ok(first), Err(_)) if last.is_empty() => first..size,
+        (Err(_), Ok(count)) if first.is_empty() => size.saturating_sub(count)..size,
+        (Ok(_) | Err(_), Ok(_) | Err(_)) => return Asked::Everything,
+    };
+    if asked.start < asked.end { Asked::Part(asked) } else { Asked::Outside }
+}
+
+fn outside(size: u64) -> Problem {
+    let detail = format!("the artifact has {size} bytes");
+    let problem = Problem::new(Code::RangeNotSatisfiable, detail);
+    match HeaderValue::from_str(&format!("bytes */{size}")) {
+        Ok(whole) => problem.header(CONTENT_RANGE, whole),
+        Err(_) => problem,
+    }
+}
+
+impl From<ArtifactError> for Problem {
+    fn from(error: ArtifactError) -> Self {
+        match error {
+            ArtifactError::Store(error) => error.into(),
+            ArtifactError::Unknown { .. } => Self::new(Code::ArtifactNotFound, error.to_string()),
+            ArtifactError::Blob(BlobError::Missing) => {
+                Self::new(Code::ArtifactNotFound, "the artifact is not in the blob store any more")
+                    .because(error)
+            }
+            ArtifactError::Blob(ref blob) if blob.is_transient() => {
+                Self::new(Code::Unavailable, "the blob store is out of reach")
+                    .retry_after(std::time::Duration::from_secs(1))
+                    .because(error)
+            }
+            ArtifactError::Blob(_) | ArtifactError::Key(_) => Self::internal(error),
+        }
+    }
+}
+
+/// Read what was stored for a job, and when it was gone.
+///
+/// Also of a job that was deleted, for as long as its id is remembered.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}/receipt", operation_id = "getReceipt", tag = "jobs",
+    params(PathOfJob),
+    responses((status = 200, description = "The receipt.", body = Receipt), ReceiptProblems),
+)]
+pub(super) async fn get_receipt(
+    caller: Caller,
+    JobPath(id): JobPath,
+) -> Result<Json<Receipt>, Problem> {
+    let receipt = caller.engine.receipt(id).await?;
+    let unreadable = |blob: &Blob| match blob.role {
+        BlobRole::Folder => blob.deleted_at.is_some(),
+        BlobRole::Payload | BlobRole::Artifact => blob.key.is_none(),
+    };
+    Ok(Json(Receipt {
+        job_id: receipt.job.to_string(),
+        job_gone: receipt.gone,
+        at: answer::instant(receipt.at),
+        unreadable: receipt.blobs.iter().all(unreadable),
+        deleted: receipt.blobs.iter().all(|blob| blob.deleted_at.is_some()),
+        stored: receipt.blobs.into_iter().map(stored).collect(),
+    }))
+}
+
+fn stored(blob: Blob) -> Stored {
+    let role = match blob.role {
+        BlobRole::Payload => StoredRole::Payload,
+        BlobRole::Artifact => StoredRole::Artifact,
+        BlobRole::Folder => StoredRole::Folder,
+    };
+    let is_folder = role == StoredRole::Folder;
+    Stored {
+        role,
+        name: if is_folder { blob.path } else { blob.name },
+        content_type: blob.content_type,
+        size: (!is_folder).then_some(blob.size),
+        sha256: blob.digest.map(|digest| answer::hex(&digest)),
+        stored_at: answer::instant(blob.stored_at),
+        stored_by: blob.stored_by,
+        key_destroyed_at: blob.key_destroyed_at.map(answer::instant),
+        deleted_at: blob.deleted_at.map(answer::instant),
+        deleted_by: blob.deleted_by,
+        failed_deletions: blob.failures,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_range_is_understood_and_the_rest_is_everything() {
+        for (text, asked) in [
+            ("bytes=0-0", Asked::Part(0..1)),
+            ("bytes=2-4", Asked::Part(2..5)),
+            ("bytes=2-", Asked::Part(2..10)),
+            ("bytes=2-99", Asked::Part(2..10)),
+            ("bytes=-3", Asked::Part(7..10)),
+            ("bytes=-99", Asked::Part(0..10)),
+            ("bytes=10-", Asked::Outside),
+            ("bytes=10-12", Asked::Outside),
+            ("bytes=-0", Asked::Outside),
+            ("bytes=4-2", Asked::Everything),
+            ("bytes=0-1,3-4", Asked::Everything),
+            ("bytes=", Asked::Everything),
+            ("bytes=-", Asked::Everything),
+            ("lines=1-2", Asked::Everything),
+        ] {
+            assert_eq!(range(text, 10), asked, "{text}");
+        }
+        assert_eq!(range("bytes=0-", 0), Asked::Outside);
+    }
+}
