@@ -15,7 +15,7 @@ use super::TestDatabase;
 async fn no_announcement_is_lost_to_a_claim_under_way() {
     let (database, clock) = (TestDatabase::create().await, Bench::clock());
     let store = PostgresStore::open(&database.url(), clock.clone()).await.unwrap();
-    let (began, mut begun) = mpsc::unbounded_channel();
+    let (began, mut numbers) = mpsc::unbounded_channel();
     let kind = Kind::new("tell", move |_ctx: Ctx, number: u32| {
         began.send(number).unwrap();
         async { Ok::<_, JobError>(()) }
@@ -25,7 +25,7 @@ async fn no_announcement_is_lost_to_a_claim_under_way() {
     // The next one is submitted while the end of the one before makes room, and a claim of it.
     for number in 0..200 {
         engine.submit("tell", &number).await.unwrap();
-        assert_eq!(begun.recv().await, Some(number));
+        assert_eq!(numbers.recv().await, Some(number));
     }
     engine.stop().await;
 }
