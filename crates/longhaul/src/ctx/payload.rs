@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tokio::io::AsyncWriteExt;
 
 use super::Ctx;
-use crate::blob::{BlobError, BlobStream};
+use crate::blob::{BlobError, BlobStream, KeyError};
 use crate::engine::vault::VaultError;
 use crate::job::JobError;
 use crate::store::{Blob, BlobRef, BlobRole, Burial};
@@ -93,6 +93,8 @@ fn unreadable(error: &VaultError) -> JobError {
         VaultError::Blob(BlobError::Missing) | VaultError::Destroyed => ("payload-missing", false),
         VaultError::Blob(BlobError::Damaged(_)) => ("payload-damaged", false),
         VaultError::Blob(error) => ("blob-store", error.is_transient()),
+        // Another replica may have the key: the payload must not go because this one was set up wrongly.
+        VaultError::Key(KeyError::Unknown { .. }) => ("payload-unreadable", true),
         VaultError::Key(_) => ("payload-unreadable", false),
     };
     JobError::new(code, format!("the payload cannot be read: {error}"), retryable)

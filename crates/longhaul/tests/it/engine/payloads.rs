@@ -342,3 +342,27 @@ async fn payload_is_refused_where_it_would_be_lost() {
     assert!(refused(other.submit("echo", &())).await.contains("another tenant"));
     engine.stop().await;
 }
+
+/// A replica that was given other keys must not cost anybody a payload.
+#[tokio::test]
+async fn payload_of_unknown_keys_is_left_to_another_replica() {
+    let clock = Clock::manual(START);
+    let store = Arc::new(longhaul::store::sqlite::SqliteStore::memory(clock.clone()).unwrap());
+    let blobs = Blobs::open("memory:").unwrap();
+    let replica = || {
+        let builder = Engine::builder().store(store.clone()).clock(clock.clone());
+        builder.blobs(blobs.clone(), Keyring::generate()).register(echo().retry(at_once(2)))
+    };
+    let submitter = replica().concurrency(0).start().await.unwrap();
+    let payload = upload(&submitter, &bytes()).await;
+    let job = submitter.submit("echo", &()).payload(payload).await.unwrap();
+    let other = replica().start().await.unwrap();
+    let ended = super::ended(&other, job.id()).await.job;
+    let error = ended.error.unwrap();
+    assert_eq!(
+        (error.code.as_str(), error.retryable, ended.attempt),
+        ("payload-unreadable", true, 2)
+    );
+    other.stop().await;
+    submitter.stop().await;
+}
