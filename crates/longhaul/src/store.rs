@@ -7,6 +7,7 @@
 //! processes instead of jobs: `beat`, `replicas` and `leave`. Stores hold no policy: what follows from an outcome is decided by
 //! [`crate::job::Outcome::next`], inside the store's transaction.
 
+pub mod accounts;
 mod blobs;
 #[cfg(feature = "conformance")]
 pub mod conformance;
