@@ -5,6 +5,7 @@
 //! the job takes every copy of its blobs with it, also those in backups.
 
 mod file;
+mod mac;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -49,7 +49,8 @@ pub trait Accounts: Send + Sync {
     ) -> Result<Option<Tenant>, StoreError>;
 
     /// Sets a subscription as the payment provider tells, by the customer's id there. None if no tenant
-    /// has it. An event that was applied before, or is older than the last one, changes nothing.
+    /// has it. An event that was applied before, or is older than the last one, changes nothing. The entry
+    /// is written under the tenant that is found.
     async fn apply_billing(
         &self,
         event: &BillingEvent,

@@ -253,7 +253,8 @@ impl Inner {
         if is_new && apply_billing(&mut tenant, event, now) {
             let row = TenantRow::of(&tenant, now)?;
             transaction.query(sql::SAVE_TENANT, &row.to_save()).await?;
-            commit_noted(transaction, audit).await?;
+            let audit = AuditEntry { tenant: tenant.id.clone(), ..audit.clone() };
+            commit_noted(transaction, &audit).await?;
         } else {
             transaction.commit().await?;
         }

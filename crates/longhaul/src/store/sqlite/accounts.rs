@@ -78,6 +78,7 @@ impl Accounts for SqliteStore {
             let is_new = tx.run(sql::INSERT_BILLING_EVENT, params![event.id, at])? == 1;
             if is_new && apply_billing(&mut tenant, &event, tx.now) {
                 save_tenant(tx, &tenant)?;
+                let audit = AuditEntry { tenant: tenant.id.clone(), ..audit.clone() };
                 insert_audit(tx, &audit)?;
             }
             Ok(Some(tenant))
