@@ -11,8 +11,9 @@ use object_store::{ObjectStore, ObjectStoreExt as _};
 use super::address::{self, CloudOptions, Opened, Place};
 use super::cipher::random;
 use super::error::BlobError;
-use super::keys::JobKey;
+use super::keys::{JobKey, Keyring};
 use super::local;
+use super::mark::{self, KeysFit};
 use super::path::BlobPath;
 use super::reader::{self, BlobStream};
 use super::seal::Sealer;
@@ -135,6 +136,17 @@ impl Blobs {
                 if version.is_some() { Kept::Versions } else { Kept::Nothing }
             }
         })
+    }
+
+    /// How a server's keys fit what is stored here. Changes nothing.
+    pub async fn keys_fit(&self, keyring: &Keyring) -> Result<KeysFit, BlobError> {
+        mark::look(&*self.opened.store, keyring).await
+    }
+
+    /// As [`Blobs::keys_fit`], for a server that is about to use the store: notes its current key, in an
+    /// object of the name [`MARKS_NAME`](super::MARKS_NAME), unless its keys are foreign.
+    pub async fn mark_keys(&self, keyring: &Keyring) -> Result<KeysFit, BlobError> {
+        mark::leave(&*self.opened.store, keyring).await
     }
 
     fn store(&self) -> Arc<dyn ObjectStore> {
