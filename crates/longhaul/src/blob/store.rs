@@ -8,7 +8,7 @@ use futures_util::{Stream, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 
-use super::address::{self, CloudOptions, Opened, Place};
+use super::address::{self, CloudOptions, Opened, Place, Told};
 use super::cipher::random;
 use super::error::BlobError;
 use super::keys::{JobKey, Keyring};
@@ -38,7 +38,8 @@ pub enum Kept {
     /// An older version, until somebody or a rule of the store's deletes that too. Without the job's
     /// key it cannot be read.
     Versions,
-    /// The store does not tell.
+    /// The store does not tell: Google's never, and Azure's not whether its soft delete is on, which
+    /// keeps what is deleted for some days. Its settings do.
     Unknown,
 }
 
@@ -128,13 +129,13 @@ impl Blobs {
                 "it reads as something else than was written".to_owned(),
             ));
         }
+        // What S3 says once versions are no longer kept.
+        let has_version = version.is_some_and(|version| version != "null");
         Ok(match self.opened.place {
-            Place::Cloud { tells_versions: false } => Kept::Unknown,
-            Place::Cloud { tells_versions: true } | Place::Folder(_) | Place::Memory => {
-                // What S3 says once versions are no longer kept.
-                let version = version.filter(|version| version != "null");
-                if version.is_some() { Kept::Versions } else { Kept::Nothing }
-            }
+            Place::Cloud(Told::Nothing) => Kept::Unknown,
+            Place::Cloud(Told::Everything | Told::Versions) if has_version => Kept::Versions,
+            Place::Cloud(Told::Versions) => Kept::Unknown,
+            Place::Cloud(Told::Everything) | Place::Folder(_) | Place::Memory => Kept::Nothing,
         })
     }
 
