@@ -132,9 +132,8 @@ impl Blobs {
         // What S3 says once versions are no longer kept.
         let has_version = version.is_some_and(|version| version != "null");
         Ok(match self.opened.place {
-            Place::Cloud(Told::Nothing) => Kept::Unknown,
             Place::Cloud(Told::Everything | Told::Versions) if has_version => Kept::Versions,
-            Place::Cloud(Told::Versions) => Kept::Unknown,
+            Place::Cloud(Told::Versions | Told::Nothing) => Kept::Unknown,
             Place::Cloud(Told::Everything) | Place::Folder(_) | Place::Memory => Kept::Nothing,
         })
     }
