@@ -27,6 +27,7 @@ use crate::api::{AppState, Settings, Uploads, probes, router};
 use crate::auth::{Auth, AuthSettings, MadeKey};
 use crate::config::{Config, Database};
 use crate::listen::{self, ConnLimits, raise_open_files};
+pub use vault::examine_keys;
 use work::WorkRoot;
 
 /// How often recorded metrics are put away, whether or not somebody reads them.
@@ -92,6 +93,21 @@ pub enum StartError {
         place: String,
         /// What is wrong.
         source: BlobError,
+    },
+    /// Put the key back that is missing, or begin anew.
+    #[error(
+        "what is in {place} is sealed with the server key {newest:?}, and {looked}; put that key back, \
+         or if all that is stored there may be lost, delete {marks} and start again"
+    )]
+    ForeignKeys {
+        /// As configured, without what may be secret.
+        place: String,
+        /// The id of the key that is missing.
+        newest: String,
+        /// Where it was looked for, and what was found.
+        looked: String,
+        /// What holds this server back.
+        marks: String,
     },
     /// Put the kind's declaration right.
     #[error("the kind {kind:?} cannot be run: {source}")]

@@ -189,6 +189,11 @@ impl Keyring {
         &self.current.id
     }
 
+    /// The ids of all keys, the current one first.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.current).chain(&self.former).map(|key| key.id.as_str())
+    }
+
     /// Wraps a job's key. Only the same context unwraps it: tenant, job and purpose, as bytes.
     pub fn wrap(&self, key: &JobKey, context: &[u8]) -> Vec<u8> {
         let salt: [u8; SALT_BYTES] = random();
