@@ -75,7 +75,7 @@ async fn take_stripe_event(
     body: Body,
 ) -> Result<Json<Taken>, Problem> {
     let Some(secret) = &state.stripe_secret else {
-        return Err(Problem::new(Code::NotFound, "billing by Stripe is not configured here"));
+        return Err(Problem::new(Code::BillingOff, "set billing.stripe_secret to take events"));
     };
     let given = headers.get(STRIPE_SIGNATURE).and_then(|value| value.to_str().ok());
     let text = body::json_text(&headers, body, EVENT_BYTES_MAX).await?;

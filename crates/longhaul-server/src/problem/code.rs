@@ -62,6 +62,8 @@ codes! {
     KeyNotFound = NOT_FOUND, "key-not-found", "There is no such key";
     /// There is no tenant of this id.
     TenantNotFound = NOT_FOUND, "tenant-not-found", "There is no such tenant";
+    /// The server takes no events of the payment provider.
+    BillingOff = NOT_FOUND, "billing-not-configured", "Billing is not configured";
     /// There is a tenant of this id already.
     TenantExists = CONFLICT, "tenant-exists", "There is a tenant of this id already";
     /// Nothing declares the kind.

@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use futures_util::TryStreamExt;
 use http_body_util::BodyExt;
-use longhaul::blob::Keyring;
+use longhaul::blob::{Blobs, Keyring};
 use longhaul::job::{Json, Name, Rate};
 use longhaul::store::FlowLimit;
 use longhaul::store::sqlite::SqliteStore;
@@ -63,9 +63,11 @@ impl Server {
         let builder = kinds.iter().cloned().fold(Engine::builder(), EngineBuilder::register);
         let store = Arc::new(SqliteStore::memory(Clock::system()).unwrap());
         let keyring = Arc::new(Keyring::generate());
-        let auth = Auth::new(store.clone(), keyring, Clock::system(), settings);
+        let auth = Auth::new(store.clone(), Arc::clone(&keyring), Clock::system(), settings);
+        let blobs = Blobs::open("memory:").unwrap();
         let engine = builder
             .store(store)
+            .blobs(blobs, keyring)
             .replica("test")
             .limit_queue(Name::new("mail").unwrap(), mail())
             .register(echo(Arc::clone(&runs)))

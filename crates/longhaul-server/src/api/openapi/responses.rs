@@ -66,7 +66,7 @@ problems! {
     NewKeyProblems: InvalidJson, KeyNotFound, TenantNotFound, PayloadTooLarge, UnsupportedMediaType,
         Validation, StorageFull;
     /// Of taking an event of the payment provider.
-    BillingProblems: InvalidJson, Unauthorized, NotFound, PayloadTooLarge, UnsupportedMediaType,
+    BillingProblems: InvalidJson, Unauthorized, BillingOff, PayloadTooLarge, UnsupportedMediaType,
         Validation, StorageFull;
     /// Of reading a tenant.
     TenantProblems: TenantNotFound;

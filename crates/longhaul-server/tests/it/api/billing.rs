@@ -90,5 +90,5 @@ async fn without_a_secret_no_event_is_taken() {
     let server = Server::start().await;
     let at = now(&server);
     let answer = tell(&server, &event("e1", 10, "x", "y"), "", at).await;
-    assert_eq!(answer.problem(), (404, "not-found".to_owned()));
+    assert_eq!(answer.problem(), (404, "billing-not-configured".to_owned()));
 }
