@@ -5,6 +5,7 @@ mod check;
 mod error;
 mod kinds;
 mod layers;
+mod network;
 mod queues;
 mod sources;
 mod units;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use longhaul::job::{Name, Retention};
 use longhaul::store::FlowLimit;
 
-use crate::listen::ConnLimits;
+use crate::listen::{ConnLimits, TlsFiles};
 use layers::Layers;
 use value::{Entry, Value};
 
@@ -65,6 +66,8 @@ pub struct Config {
     pub limits: Limits,
     /// What one connection may take.
     pub http: Http,
+    /// What TLS is spoken with, if it is.
+    pub tls: Option<TlsFiles>,
     /// The declared kinds; `demo` is not among them.
     pub kinds: BTreeMap<Name, Kind>,
     /// The queues that have limits.

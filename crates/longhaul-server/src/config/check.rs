@@ -14,7 +14,7 @@ use super::layers::Layers;
 use super::value::{Entry, Table};
 use super::{
     Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role, ServerKey, Worker,
-    kinds, queues,
+    kinds, network, queues,
 };
 
 /// The least that a timeout may be.
@@ -41,7 +41,7 @@ impl Check {
         self.errors.push(ConfigError::new(origin, message));
     }
 
-    fn read<T>(
+    pub(super) fn read<T>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&Entry, &str) -> Result<T, ConfigError>,
@@ -98,6 +98,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
     let sync_wait_max = c.duration("sync_wait_max", Duration::ZERO..=DAY);
     let (log, retention, lease) = (log(c, log_filter.as_ref()), retention(c), lease(c));
     let (worker, limits, http) = (worker(c), limits(c), http(c));
+    let tls = network::tls(c);
     let kinds = kinds::kinds(c, &tables, worker.map_or(1, |worker| worker.concurrency));
     let queues = queues::queues(c, &queue_tables);
     let config = || {
@@ -132,6 +133,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
             worker: worker?,
             limits: limits?,
             http: http?,
+            tls: tls?,
             kinds,
             queues,
         })

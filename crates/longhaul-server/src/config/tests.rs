@@ -86,6 +86,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
             write_timeout: 30 * SECOND,
             connections_max: 16_384,
         },
+        tls: None,
         kinds: BTreeMap::new(),
         queues: BTreeMap::new(),
     };
@@ -256,6 +257,17 @@ fn leases_are_renewed_twice_before_they_end() {
 fn keys_are_refused_while_they_are_not_built() {
     let errors = Given::nothing().env("LONGHAUL_AUTH_REQUIRE_KEYS", "true").errors();
     assert!(errors.contains("keys are not built yet"), "{errors}");
+}
+
+#[test]
+fn certificate_and_key_come_together_or_not_at_all() {
+    let given = Given::file("[tls]\ncert = 'a.pem'\nkey = 'b.pem'\n");
+    let files = crate::listen::TlsFiles { cert: "a.pem".into(), key: "b.pem".into() };
+    assert_eq!(given.config().tls, Some(files));
+    for (given, lacking) in [("cert", "tls.key"), ("key", "tls.cert")] {
+        let errors = Given::file(&format!("[tls]\n{given} = 'a.pem'\n")).errors();
+        assert!(errors.contains(&format!("it needs `{lacking}`")), "{errors}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -21,9 +22,10 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use super::ConnLimits;
 use super::body::PromptBody;
-use super::wire::Wire;
+use super::socket::{Clocked, Line};
+use super::wire::{self, Wire};
+use super::{ConnLimits, Front, Tls};
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
 
@@ -39,28 +41,72 @@ pub(super) async fn run(
     socket: TcpStream,
     peer: SocketAddr,
     app: Router,
-    limits: ConnLimits,
+    front: Arc<Front>,
     stop: CancellationToken,
 ) {
     // Without it, small answers wait for the peer's delayed acknowledgement.
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    match drive(socket, peer, app, limits, &stop).await {
+    let socket = Clocked::new(socket, front.limits.write_timeout);
+    let ended = match greet(socket, &front, &stop).await {
+        Ok(Greeted::Line(line)) => drive(line, peer, app, &front, &stop).await,
+        Ok(Greeted::InClear(socket)) => refuse_in_clear(socket).await,
+        Ok(Greeted::Stopped) => return,
+        Err(error) => Err(error),
+    };
+    match ended {
         Ok(wire) => close(wire, &stop).await,
         Err(error) => tracing::debug!(%error, %peer, "connection ended"),
     }
 }
 
-/// Runs HTTP on the socket and gives it back, with everything written.
+/// What became of a peer's first bytes.
+enum Greeted {
+    Line(Line),
+    /// It speaks HTTP where TLS is spoken.
+    InClear(Clocked),
+    /// The server stops.
+    Stopped,
+}
+
+/// Makes a line of a socket: by a TLS handshake, if that is what is spoken here, which has as
+/// long as a request's head has.
+async fn greet(socket: Clocked, front: &Front, stop: &CancellationToken) -> io::Result<Greeted> {
+    let Some(tls) = &front.tls else { return Ok(Greeted::Line(Line::Plain(socket))) };
+    let greeted = tokio::time::timeout(front.limits.header_timeout, shake(socket, tls));
+    match stop.run_until_cancelled(greeted).await {
+        Some(greeted) => greeted?,
+        None => Ok(Greeted::Stopped),
+    }
+}
+
+async fn shake(socket: Clocked, tls: &Tls) -> io::Result<Greeted> {
+    // Methods begin with a letter, and no record of TLS does.
+    if socket.first_byte().await?.is_some_and(|byte| byte.is_ascii_alphabetic()) {
+        return Ok(Greeted::InClear(socket));
+    }
+    tls.accept(socket).await.map(Greeted::Line)
+}
+
+/// Whoever mistook the port finds out by more than a broken connection.
+async fn refuse_in_clear(socket: Clocked) -> io::Result<Wire> {
+    let mut wire = Wire::new(Line::Plain(socket));
+    let problem = Problem::new(Code::BadRequest, "this port speaks TLS: use https://");
+    wire.write_all(&wire::answer(&problem, &RequestId::fresh())).await?;
+    Ok(wire)
+}
+
+/// Runs HTTP on the line and gives it back, with everything written.
 async fn drive(
-    socket: TcpStream,
+    line: Line,
     peer: SocketAddr,
     app: Router,
-    limits: ConnLimits,
+    front: &Front,
     stop: &CancellationToken,
 ) -> io::Result<Wire> {
-    let io = TokioIo::new(Wire::new(socket, limits.write_timeout));
+    let limits = front.limits;
+    let io = TokioIo::new(Wire::new(line));
     // Boxed, because hyper gives the socket back only if it may move the future.
     let service = service_fn(move |request| Box::pin(answer(app.clone(), request, peer, limits)));
     let mut http = http1::Builder::new()

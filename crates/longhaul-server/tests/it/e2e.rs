@@ -23,4 +23,5 @@ mod replicas;
 mod signals;
 mod sockets;
 mod submit;
+mod tls;
 mod watch;

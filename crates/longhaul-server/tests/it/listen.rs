@@ -5,6 +5,7 @@
 //! test sleeps, the silence is what it is about.
 
 mod server;
+pub(crate) mod tls;
 
 use longhaul_server::listen::ConnLimits;
 use server::{PATIENT, REFUSAL, SHORT, assert_problem, connect, send, start, until, until_closed};

@@ -10,9 +10,9 @@ use axum::http::header::CONTENT_LENGTH;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use futures_util::stream::{self, Stream, StreamExt};
-use longhaul_server::listen::{ConnLimits, serve};
+use longhaul_server::listen::{ConnLimits, Front, serve};
 use longhaul_server::problem::dress;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -44,12 +44,16 @@ pub(crate) struct Server {
 }
 
 pub(crate) async fn start(limits: ConnLimits) -> Server {
+    start_behind(Front::plain(limits)).await
+}
+
+pub(crate) async fn start_behind(front: Front) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let (stop, release) = (CancellationToken::new(), CancellationToken::new());
     let (enter, entered) = mpsc::unbounded_channel();
     let app = app(enter, release.clone());
-    let running = tokio::spawn(serve(listener, app, limits, stop.clone()));
+    let running = tokio::spawn(serve(listener, app, front, stop.clone()));
     Server { addr, stop, running, entered, release }
 }
 
@@ -115,14 +119,14 @@ pub(crate) async fn send(server: &Server, text: &str) -> TcpStream {
 }
 
 /// Everything until the server closes.
-pub(crate) async fn until_closed(socket: &mut TcpStream) -> String {
+pub(crate) async fn until_closed(socket: &mut (impl AsyncRead + Unpin)) -> String {
     let mut bytes = Vec::new();
     socket.read_to_end(&mut bytes).await.unwrap();
     String::from_utf8(bytes).unwrap()
 }
 
 /// Everything until `end` arrives.
-pub(crate) async fn until(socket: &mut TcpStream, end: &str) -> String {
+pub(crate) async fn until(socket: &mut (impl AsyncRead + Unpin), end: &str) -> String {
     let mut bytes = Vec::new();
     while !String::from_utf8_lossy(&bytes).ends_with(end) {
         bytes.push(socket.read_u8().await.unwrap());
