@@ -228,6 +228,8 @@ pub struct Limits {
     pub batch_bytes_max: usize,
     /// Jobs in one page of a list.
     pub list_limit_max: usize,
+    /// Bytes of a request's path and query.
+    pub uri_bytes_max: usize,
     /// Bytes of a request's head.
     pub header_bytes_max: usize,
     /// Fields in a request's head.
@@ -269,6 +271,7 @@ impl Config {
             write_timeout: self.http.write_timeout,
             stop_grace: self.worker.stop_grace,
             connections_max: self.http.connections_max,
+            uri_bytes_max: self.limits.uri_bytes_max,
             header_bytes_max: self.limits.header_bytes_max,
             headers_max: self.limits.headers_max,
         }

@@ -9,13 +9,14 @@
 //! | sends the head of a request slowly | `header_timeout` |
 //! | sends the body slowly | `body_timeout`, with 408 |
 //! | does not read the answer | `write_timeout` |
-//! | sends a malformed or too large head | 400, 414 or 431, a problem like all others |
+//! | sends a malformed or too large head, or one with two lengths | 400, 414 or 431, a problem like all others |
 //!
 //! Answers have no time limit: event streams and held requests go on as long as they are read.
 
 mod body;
 mod connection;
 mod files;
+mod heads;
 mod socket;
 mod tls;
 mod wire;
@@ -57,6 +58,8 @@ pub struct ConnLimits {
     pub stop_grace: Duration,
     /// Connections at once.
     pub connections_max: usize,
+    /// Bytes of a request's path and query.
+    pub uri_bytes_max: usize,
     /// Bytes of a request's head.
     pub header_bytes_max: usize,
     /// Fields in a request's head.

@@ -283,6 +283,8 @@ fn limits(check: &mut Check) -> Option<Limits> {
     let batch_jobs_max = check.count("limits.batch_jobs_max", 1..=10_000);
     let batch_bytes_max = check.size("limits.batch_bytes_max", 1..=1024 * MIB);
     let list_limit_max = check.count("limits.list_limit_max", 1..=10_000);
+    // hyper takes no more.
+    let uri_bytes_max = check.size("limits.uri_bytes_max", 256..=65_534);
     // hyper cannot do with less than 8 KiB.
     let header_bytes_max = check.size("limits.header_bytes_max", 8 << 10..=MIB);
     let headers_max = check.count("limits.headers_max", 1..=10_000);
@@ -300,6 +302,7 @@ fn limits(check: &mut Check) -> Option<Limits> {
         batch_jobs_max: batch_jobs_max?,
         batch_bytes_max: batch_bytes_max?,
         list_limit_max: list_limit_max?,
+        uri_bytes_max: uri_bytes_max?,
         header_bytes_max: header_bytes_max?,
         headers_max: headers_max?,
     })

@@ -76,6 +76,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
             batch_jobs_max: 1000,
             batch_bytes_max: 32 << 20,
             list_limit_max: 1000,
+            uri_bytes_max: 8 << 10,
             header_bytes_max: 32 << 10,
             headers_max: 100,
         },

@@ -6,13 +6,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::header::{CONNECTION, HOST};
-use axum::http::{HeaderValue, Request, Response, Version};
+use axum::http::{HeaderValue, Method, Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -106,9 +107,16 @@ async fn drive(
     stop: &CancellationToken,
 ) -> io::Result<Wire> {
     let limits = front.limits;
-    let io = TokioIo::new(Wire::new(line));
-    // Boxed, because hyper gives the socket back only if it may move the future.
-    let service = service_fn(move |request| Box::pin(answer(app.clone(), request, peer, limits)));
+    let wire = Wire::new(line);
+    let (two_lengths, requests) = (wire.two_lengths(), AtomicU64::new(0));
+    let io = TokioIo::new(wire);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        let number = requests.fetch_add(1, Ordering::Relaxed) + 1;
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let is_clear = !two_lengths.has(number);
+        // Boxed, because hyper gives the socket back only if it may move the future.
+        Box::pin(answer(app.clone(), request, limits, is_clear))
+    });
     let mut http = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
@@ -152,15 +160,16 @@ async fn close(mut wire: Wire, stop: &CancellationToken) {
 async fn answer(
     app: Router,
     request: Request<Incoming>,
-    peer: SocketAddr,
     limits: ConnLimits,
+    is_clear: bool,
 ) -> Result<Response<Body>, Infallible> {
-    if !names_its_host(&request) {
-        let problem = Problem::new(Code::BadRequest, "HTTP/1.1 needs exactly one Host header");
-        return Ok(problem.respond(&RequestId::of(request.headers())));
+    if let Some(problem) = refusal(&request, limits, is_clear) {
+        let mut refused = problem.respond(&RequestId::of(request.headers()));
+        // Whatever follows is not worth reading, and may not be what it seems.
+        refused.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        return Ok(refused);
     }
-    let (mut parts, body) = request.into_parts();
-    parts.extensions.insert(ConnectInfo(peer));
+    let (parts, body) = request.into_parts();
     let body = PromptBody::new(body, limits.body_timeout, limits.body_bytes_per_s_min);
     let late = body.late();
     let response = app.oneshot(Request::from_parts(parts, Body::new(body))).await?;
@@ -169,6 +178,27 @@ async fn answer(
     } else {
         response
     })
+}
+
+/// What is wrong with a request's head, whatever it asks for.
+fn refusal(request: &Request<Incoming>, limits: ConnLimits, is_clear: bool) -> Option<Problem> {
+    let bad = |detail| Some(Problem::new(Code::BadRequest, detail));
+    if !is_clear {
+        return bad("Content-Length and Transfer-Encoding exclude each other");
+    }
+    if !names_its_host(request) {
+        return bad("HTTP/1.1 needs exactly one Host header");
+    }
+    let Some(path) = request.uri().path_and_query() else {
+        // The form with a host and nothing else is for CONNECT, which no route has.
+        let is_connect = *request.method() == Method::CONNECT;
+        return (!is_connect).then(|| bad("the request's target has no path")).flatten();
+    };
+    if path.as_str().len() > limits.uri_bytes_max {
+        let detail = format!("path and query have more than {} bytes", limits.uri_bytes_max);
+        return Some(Problem::new(Code::UriTooLong, detail));
+    }
+    None
 }
 
 /// RFC 9112 3.2: whoever stands between us and a peer may go by another host than we would.

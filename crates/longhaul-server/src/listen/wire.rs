@@ -1,4 +1,4 @@
-//! What hyper reads and writes: gives its own refusals a body.
+//! What hyper reads and writes: gives its own refusals a body, and sees what it hides.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use axum::http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
+use super::heads::{Heads, TwoLengths};
 use super::socket::Line;
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
@@ -21,11 +22,17 @@ const REFUSAL_BYTES_MAX: usize = 256;
 pub(super) struct Wire {
     line: Line,
     held: Vec<u8>,
+    heads: Heads,
 }
 
 impl Wire {
     pub(super) fn new(line: Line) -> Self {
-        Self { line, held: Vec::new() }
+        Self { line, held: Vec::new(), heads: Heads::default() }
+    }
+
+    /// Tells, before hyper hands a request over, whether it says its length twice.
+    pub(super) fn two_lengths(&self) -> TwoLengths {
+        self.heads.found()
     }
 
     /// Writes what was held back, as it is.
@@ -68,7 +75,10 @@ impl AsyncRead for Wire {
         if let Poll::Ready(Err(error)) = self.poll_held(cx) {
             return Poll::Ready(Err(error));
         }
-        Pin::new(&mut self.line).poll_read(cx, buf)
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.line).poll_read(cx, buf))?;
+        self.heads.see(buf.filled().get(before..).unwrap_or_default());
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) const PATIENT: ConnLimits = ConnLimits {
     write_timeout: LONG,
     stop_grace: LONG,
     connections_max: 100,
+    uri_bytes_max: 1024,
     header_bytes_max: 16 * 1024,
     headers_max: 32,
 };
