@@ -19,7 +19,7 @@ use std::time::Duration;
 use longhaul::job::{Name, Retention};
 use longhaul::store::FlowLimit;
 
-use crate::listen::{ConnLimits, TlsFiles};
+use crate::listen::{ConnLimits, Proxies, TlsFiles};
 use layers::Layers;
 use value::{Entry, Value};
 
@@ -237,14 +237,15 @@ pub struct Limits {
 }
 
 /// What one connection may take; [`ConnLimits`] says what each means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the same fields as ConnLimits has")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the same fields as ConnLimits and Front have")]
 pub struct Http {
     pub header_timeout: Duration,
     pub body_timeout: Duration,
     pub body_bytes_per_s_min: u64,
     pub write_timeout: Duration,
     pub connections_max: usize,
+    pub trusted_proxies: Proxies,
 }
 
 impl Config {

@@ -14,6 +14,7 @@
 //! Answers have no time limit: event streams and held requests go on as long as they are read.
 
 mod body;
+mod client;
 mod connection;
 mod files;
 mod heads;
@@ -35,6 +36,7 @@ use tokio_util::task::TaskTracker;
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
 
+pub use client::{Client, Proxies, Scheme};
 pub use files::raise_open_files;
 pub use tls::{Tls, TlsError, TlsFiles};
 
@@ -73,19 +75,21 @@ pub struct Front {
     pub limits: ConnLimits,
     /// What is spoken: TLS, or HTTP in clear.
     pub tls: Option<Arc<Tls>>,
+    /// Who is believed about clients.
+    pub proxies: Proxies,
 }
 
 impl Front {
     /// HTTP in clear.
     pub fn plain(limits: ConnLimits) -> Self {
-        Self { limits, tls: None }
+        Self { limits, tls: None, proxies: Proxies::default() }
     }
 }
 
 /// Serves `app` until `stop`, then stops accepting, lets answers finish for `stop_grace`, and
 /// cuts what is left. Handlers of endless answers watch `stop` themselves.
 ///
-/// Handlers find the peer as `ConnectInfo<SocketAddr>`.
+/// Handlers find the peer as `ConnectInfo<SocketAddr>`, and whom it speaks for as [`Client`].
 pub async fn serve(listener: TcpListener, app: Router, front: Front, stop: CancellationToken) {
     let (limits, front) = (front.limits, Arc::new(front));
     let room = Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS)));

@@ -145,7 +145,7 @@ impl Server {
             uploads: Uploads::default(),
         };
         let limits = config.conn_limits().within(raise_open_files());
-        let front = Front { limits, tls };
+        let front = Front { limits, tls, proxies: config.http.trusted_proxies.clone() };
         Ok(Self { state, api, metrics, front, work })
     }
 

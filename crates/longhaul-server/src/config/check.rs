@@ -314,11 +314,13 @@ fn http(check: &mut Check) -> Option<Http> {
     let body_bytes_per_s_min = check.bytes("http.body_bytes_per_s_min", 1..=1024 * MIB);
     let write_timeout = check.duration("http.write_timeout", MOMENT..=DAY);
     let connections_max = check.count("http.connections_max", 1..=1_000_000);
+    let trusted_proxies = check.read("http.trusted_proxies", network::proxies);
     Some(Http {
         header_timeout: header_timeout?,
         body_timeout: body_timeout?,
         body_bytes_per_s_min: body_bytes_per_s_min?,
         write_timeout: write_timeout?,
         connections_max: connections_max?,
+        trusted_proxies: trusted_proxies?,
     })
 }

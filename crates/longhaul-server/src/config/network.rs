@@ -1,8 +1,13 @@
 //! What stands between the server and the network.
 
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
 use super::check::Check;
+use super::error::ConfigError;
 use super::value::Entry;
-use crate::listen::TlsFiles;
+use crate::listen::{Proxies, TlsFiles};
 
 /// A certificate without its key is a mistake, and so is a key without its certificate.
 #[expect(clippy::option_option, reason = "none is wrong, some none is HTTP in clear")]
@@ -18,4 +23,26 @@ pub(super) fn tls(check: &mut Check) -> Option<Option<TlsFiles>> {
     };
     let (given, why) = lone;
     check.read(given, |entry, key| Err(entry.refused(key, why)))
+}
+
+/// A list in brackets, or from the environment one with commas.
+fn items(entry: &Entry, key: &str) -> Result<Vec<(Entry, String)>, ConfigError> {
+    if let Ok(text) = entry.text(key) {
+        let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
+        return Ok(texts.map(|text| (entry.clone(), text.to_owned())).collect());
+    }
+    let one = |item: &Entry| Ok((item.clone(), item.text(key)?.to_owned()));
+    entry.list(key)?.iter().map(one).collect()
+}
+
+pub(super) fn proxies(entry: &Entry, key: &str) -> Result<Proxies, ConfigError> {
+    let network = |(item, text): (Entry, String)| {
+        let lone = || text.parse::<IpAddr>().map(IpNet::from);
+        text.parse::<IpNet>().or_else(|_| lone()).map_err(|_| {
+            item.wrong(key, "networks or addresses, such as [\"10.0.0.0/8\", \"::1\"]")
+        })
+    };
+    let networks: Result<Vec<IpNet>, ConfigError> =
+        items(entry, key)?.into_iter().map(network).collect();
+    Ok(Proxies::new(networks?))
 }

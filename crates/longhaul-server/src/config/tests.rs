@@ -86,6 +86,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
             body_bytes_per_s_min: 16 << 10,
             write_timeout: 30 * SECOND,
             connections_max: 16_384,
+            trusted_proxies: crate::listen::Proxies::default(),
         },
         tls: None,
         kinds: BTreeMap::new(),
@@ -268,6 +269,20 @@ fn certificate_and_key_come_together_or_not_at_all() {
     for (given, lacking) in [("cert", "tls.key"), ("key", "tls.cert")] {
         let errors = Given::file(&format!("[tls]\n{given} = 'a.pem'\n")).errors();
         assert!(errors.contains(&format!("it needs `{lacking}`")), "{errors}");
+    }
+}
+
+#[test]
+fn proxies_are_networks_or_addresses() {
+    use crate::listen::Proxies;
+    let networks = ["10.0.0.0/8", "::1/128"].map(|text| text.parse().unwrap());
+    let given = Given::file("[http]\ntrusted_proxies = ['10.0.0.0/8', '::1']\n");
+    assert_eq!(given.config().http.trusted_proxies, Proxies::new(networks));
+    let given = Given::nothing().env("LONGHAUL_HTTP_TRUSTED_PROXIES", "10.0.0.0/8, ::1");
+    assert_eq!(given.config().http.trusted_proxies, Proxies::new(networks));
+    for bad in ["['proxy']", "['10.0.0.0/33']", "[1]", "7"] {
+        let errors = Given::file(&format!("[http]\ntrusted_proxies = {bad}\n")).errors();
+        assert!(errors.contains("longhaul.toml:2: `http.trusted_proxies` is"), "{errors}");
     }
 }
 

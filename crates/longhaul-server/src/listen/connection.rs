@@ -26,7 +26,7 @@ use tower::ServiceExt;
 use super::body::PromptBody;
 use super::socket::{Clocked, Line};
 use super::wire::{self, Wire};
-use super::{ConnLimits, Front, Tls};
+use super::{Client, ConnLimits, Front, Scheme, Tls};
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
 
@@ -51,7 +51,7 @@ pub(super) async fn run(
     }
     let socket = Clocked::new(socket, front.limits.write_timeout);
     let ended = match greet(socket, &front, &stop).await {
-        Ok(Greeted::Line(line)) => drive(line, peer, app, &front, &stop).await,
+        Ok(Greeted::Line(line)) => drive(line, peer, app, front, &stop).await,
         Ok(Greeted::InClear(socket)) => refuse_in_clear(socket).await,
         Ok(Greeted::Stopped) => return,
         Err(error) => Err(error),
@@ -103,16 +103,19 @@ async fn drive(
     line: Line,
     peer: SocketAddr,
     app: Router,
-    front: &Front,
+    front: Arc<Front>,
     stop: &CancellationToken,
 ) -> io::Result<Wire> {
     let limits = front.limits;
+    let scheme = if line.is_tls() { Scheme::Https } else { Scheme::Http };
     let wire = Wire::new(line);
     let (two_lengths, requests) = (wire.two_lengths(), AtomicU64::new(0));
     let io = TokioIo::new(wire);
     let service = service_fn(move |mut request: Request<Incoming>| {
         let number = requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let client = Client::of(peer, scheme, request.headers(), &front.proxies);
         request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(client);
         let is_clear = !two_lengths.has(number);
         // Boxed, because hyper gives the socket back only if it may move the future.
         Box::pin(answer(app.clone(), request, limits, is_clear))

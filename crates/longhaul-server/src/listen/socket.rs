@@ -96,6 +96,15 @@ pub(super) enum Line {
     Tls(Box<TlsStream<Clocked>>),
 }
 
+impl Line {
+    pub(super) fn is_tls(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(_) => true,
+        }
+    }
+}
+
 /// Calls the same method of whichever it is.
 macro_rules! either {
     ($line:expr, $socket:ident => $call:expr) => {

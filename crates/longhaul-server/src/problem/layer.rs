@@ -15,6 +15,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
 
 use super::{INTERNAL_DETAIL, PROBLEM_JSON, Problem};
+use crate::listen::Client;
 use crate::request_id::{RequestId, X_REQUEST_ID};
 
 /// What is kept of a framework's own explanation.
@@ -40,7 +41,11 @@ async fn finish(mut request: Request, next: Next) -> Response {
         request.id = %id,
         http.method = %request.method(),
         http.path = request.uri().path(),
+        client.address = tracing::field::Empty,
     );
+    if let Some(client) = request.extensions().get::<Client>() {
+        span.record("client.address", tracing::field::display(client.address));
+    }
     request.extensions_mut().insert(id.clone());
     let began = Instant::now();
     async {

@@ -7,11 +7,14 @@
 mod server;
 pub(crate) mod tls;
 
-use longhaul_server::listen::ConnLimits;
+use longhaul_server::listen::{ConnLimits, Front, Proxies};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
-use server::{PATIENT, REFUSAL, SHORT, assert_problem, connect, send, start, until, until_closed};
+use server::{
+    PATIENT, REFUSAL, SHORT, assert_problem, connect, send, start, start_behind, until,
+    until_closed,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -262,6 +265,20 @@ async fn damaged_requests_are_refused_or_cut_off_and_never_a_fault_of_ours() {
     }
     let good = until_closed(&mut send(&server, whole).await).await;
     assert_eq!(good.matches("HTTP/1.1 200").count(), 2, "{good}");
+}
+
+#[tokio::test]
+async fn trusted_proxy_tells_who_the_client_is_and_nobody_else_does() {
+    let fields = "x-forwarded-for: 1.1.1.1, 203.0.113.7\r\nx-forwarded-proto: https\r\n";
+    let ask = format!("GET /client HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{fields}\r\n");
+    for (proxy, client) in
+        [("127.0.0.0/8", "https://203.0.113.7"), ("10.0.0.0/8", "http://127.0.0.1")]
+    {
+        let proxies = Proxies::new([proxy.parse().unwrap()]);
+        let server = start_behind(Front { proxies, ..Front::plain(PATIENT) }).await;
+        let answer = until_closed(&mut send(&server, &ask).await).await;
+        assert!(answer.ends_with(client), "{answer}");
+    }
 }
 
 /// An artifact may hold anything, and must not be taken for the server's own words.

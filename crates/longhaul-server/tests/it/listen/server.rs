@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
 use axum::http::header::CONTENT_LENGTH;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use futures_util::stream::{self, Stream, StreamExt};
-use longhaul_server::listen::{ConnLimits, Front, serve};
+use longhaul_server::listen::{Client, ConnLimits, Front, serve};
 use longhaul_server::problem::dress;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -70,6 +70,7 @@ fn app(enter: mpsc::UnboundedSender<()>, release: CancellationToken) -> Router {
                 "/peer",
                 get(|ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.to_string() }),
             )
+            .route("/client", get(client))
             .route("/echo", post(|body: Bytes| async move { body }))
             .route("/ignore", post(|| async { "ignored" }))
             .route("/ticks", get(ticks))
@@ -77,6 +78,10 @@ fn app(enter: mpsc::UnboundedSender<()>, release: CancellationToken) -> Router {
             .route("/lookalike", get(lookalike))
             .route("/held", get(held)),
     )
+}
+
+async fn client(Extension(client): Extension<Client>) -> String {
+    format!("{}://{}", client.scheme.as_str(), client.address)
 }
 
 fn endless() -> impl Stream<Item = Result<Bytes, std::io::Error>> {
