@@ -42,6 +42,8 @@ codes! {
     BadRequest = BAD_REQUEST, "bad-request", "The request is malformed";
     /// The body is not JSON.
     InvalidJson = BAD_REQUEST, "invalid-json", "The body is not valid JSON";
+    /// The body nests deeper than it may.
+    JsonTooDeep = BAD_REQUEST, "json-too-deep", "The body is nested too deep";
     /// The body or a parameter has a value that is not allowed.
     Validation = UNPROCESSABLE_ENTITY, "validation", "A value is not allowed";
     /// This server takes submissions only with a key.

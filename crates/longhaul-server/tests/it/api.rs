@@ -1,3 +1,4 @@
+mod bodies;
 mod health;
 mod jobs;
 mod kinds;

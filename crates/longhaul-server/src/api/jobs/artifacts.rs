@@ -5,6 +5,7 @@ use std::ops::Range;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::http::header::{
     ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
     IF_NONE_MATCH, IF_RANGE, RANGE, X_CONTENT_TYPE_OPTIONS,
@@ -14,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use longhaul::blob::BlobError;
-use longhaul::store::{Blob, BlobRole};
+use longhaul::store::{Blob, BlobRole, StoreError};
 use longhaul::{ArtifactError, JobId, StoredArtifact};
 use longhaul_client::wire::{Receipt, Stored, StoredRole};
 
@@ -48,11 +49,12 @@ const BYTES: HeaderValue = HeaderValue::from_static("bytes");
 )]
 pub(super) async fn get_artifact(
     caller: Caller,
-    Path((id, name)): Path<(String, String)>,
+    path: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let id: JobId =
-        id.parse().map_err(|()| Problem::from(longhaul::store::StoreError::NotFound))?;
+    // What is not an id, or not UTF-8, answers exactly as an unknown job.
+    let path = path.ok().and_then(|Path((id, name))| Some((id.parse::<JobId>().ok()?, name)));
+    let (id, name) = path.ok_or(Problem::from(StoreError::NotFound))?;
     let artifact = caller.engine.artifact(id, &name).await?;
     let etag = format!("\"{}\"", answer::hex(&artifact.digest()));
     if is_named(&headers, &IF_NONE_MATCH, &etag) {

@@ -60,6 +60,7 @@ impl Parts {
         }
         let text = String::from_utf8(text)
             .map_err(|_| Problem::new(Code::InvalidJson, "the part `job` is not UTF-8"))?;
+        body::refuse_deep(&text)?;
         body::object(&text)
     }
 
