@@ -7,4 +7,5 @@ pub mod listen;
 pub mod logs;
 pub mod problem;
 pub mod request_id;
+pub mod secure;
 pub mod server;

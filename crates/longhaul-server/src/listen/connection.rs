@@ -29,6 +29,7 @@ use super::wire::{self, Wire};
 use super::{Client, ConnLimits, Front, Scheme, Tls};
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
+use crate::secure;
 
 /// What hyper buffers of an answer before it waits for the peer to read.
 const BUFFER_BYTES_MIN: usize = 64 * 1024;
@@ -117,8 +118,15 @@ async fn drive(
         request.extensions_mut().insert(ConnectInfo(peer));
         request.extensions_mut().insert(client);
         let is_clear = !two_lengths.has(number);
+        let answered = answer(app.clone(), request, limits, is_clear);
         // Boxed, because hyper gives the socket back only if it may move the future.
-        Box::pin(answer(app.clone(), request, limits, is_clear))
+        Box::pin(async move {
+            let mut answered = answered.await?;
+            if scheme == Scheme::Https {
+                secure::insist_on_tls(answered.headers_mut());
+            }
+            Ok::<_, Infallible>(answered)
+        })
     });
     let mut http = http1::Builder::new()
         .timer(TokioTimer::new())

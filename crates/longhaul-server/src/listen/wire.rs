@@ -11,6 +11,7 @@ use super::heads::{Heads, TwoLengths};
 use super::socket::Line;
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
+use crate::secure;
 
 /// hyper's refusals are about a hundred bytes: a status line, three fields and no body.
 const REFUSAL_BYTES_MAX: usize = 256;
@@ -150,7 +151,9 @@ pub(super) fn answer(problem: &Problem, id: &RequestId) -> Vec<u8> {
         body.len()
     )
     .into_bytes();
-    for (name, value) in problem.headers() {
+    let mut fields = problem.headers().clone();
+    secure::complete(&mut fields, "");
+    for (name, value) in &fields {
         answer.extend_from_slice(name.as_str().as_bytes());
         answer.extend_from_slice(b": ");
         answer.extend_from_slice(value.as_bytes());

@@ -9,3 +9,4 @@ mod pages;
 mod problems;
 mod queues;
 mod replicas;
+mod secure;

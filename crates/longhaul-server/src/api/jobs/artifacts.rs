@@ -7,8 +7,8 @@ use axum::body::Body;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::http::header::{
-    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, IF_RANGE, RANGE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, IF_RANGE, RANGE,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -24,6 +24,7 @@ use crate::api::caller::Caller;
 use crate::api::openapi::{ArtifactProblems, PathOfJob, ReceiptProblems};
 use crate::api::params::JobPath;
 use crate::problem::{Code, Problem};
+use crate::secure::SANDBOX;
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
@@ -85,8 +86,9 @@ pub(super) async fn get_artifact(
 fn describe(response: &mut Response, artifact: &StoredArtifact, name: &str, etag: &str) {
     let headers = response.headers_mut();
     headers.insert(ACCEPT_RANGES, BYTES);
-    // A job's words on its own bytes: nobody else should guess.
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
+    // Whoever keeps it asks each time: a purged job's bytes must not be had from a cache.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     let octets = HeaderValue::from_static("application/octet-stream");
     let content_type = HeaderValue::from_str(artifact.content_type()).unwrap_or(octets);
     headers.insert(CONTENT_TYPE, content_type);

@@ -84,6 +84,7 @@ async fn both_versions_are_spoken_and_nothing_but_http_1_in_them() {
         let answer = until_closed(&mut line).await;
         let peer = line.get_ref().0.local_addr().unwrap().to_string();
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(&peer), "{answer}");
+        assert!(answer.contains("strict-transport-security: max-age=31536000\r\n"), "{answer}");
     }
     let other = shake(connect(&server).await, &cert, rustls::ALL_VERSIONS, "h2").await;
     assert!(other.unwrap_err().to_string().contains("NoApplicationProtocol"));
