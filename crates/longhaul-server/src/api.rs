@@ -13,6 +13,7 @@ mod jobs;
 mod kinds;
 pub mod metrics;
 mod openapi;
+mod overload;
 mod overview;
 mod params;
 mod queues;
@@ -31,6 +32,10 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::problem;
 pub use jobs::Uploads;
 use metrics::Metrics;
+pub use overload::Overload;
+
+/// The default of `limits.requests_in_flight_max`.
+const REQUESTS_IN_FLIGHT_MAX: usize = 2_048;
 
 /// What every handler may use.
 #[derive(Debug, Clone)]
@@ -47,6 +52,8 @@ pub struct AppState {
     pub metrics: Metrics,
     /// Keys whose first uploads are still coming in.
     pub uploads: Uploads,
+    /// Refuses early what would only wait.
+    pub overload: Overload,
 }
 
 /// What the configuration says about answering.
@@ -85,10 +92,12 @@ impl Default for Settings {
 impl AppState {
     /// The state for an engine, with default settings.
     pub fn new(engine: Engine) -> Self {
+        let clock = Clock::system();
         Self {
             engine,
             settings: Settings::default(),
-            clock: Clock::system(),
+            overload: Overload::new(REQUESTS_IN_FLIGHT_MAX, clock.clone()),
+            clock,
             stop: CancellationToken::new(),
             metrics: Metrics::installed(),
             uploads: Uploads::default(),
@@ -99,11 +108,13 @@ impl AppState {
 /// Everything that the server answers, ready to be served or driven in process.
 pub fn router(state: AppState) -> Router {
     let (described, document) = described().split_for_parts();
+    let overload = state.overload.clone();
     let router = described
         .merge(openapi::router(&document))
         .merge(docs::router(&document))
         .route("/", get(overview::overview))
         .route("/style.css", get(html::style))
+        .layer(middleware::from_fn_with_state(overload, overload::shed))
         .layer(middleware::from_fn(metrics::measure))
         .with_state(state);
     problem::dress(router)

@@ -234,6 +234,8 @@ pub struct Limits {
     pub header_bytes_max: usize,
     /// Fields in a request's head.
     pub headers_max: usize,
+    /// Requests that are being answered at once.
+    pub requests_in_flight_max: usize,
 }
 
 /// What one connection may take; [`ConnLimits`] says what each means.

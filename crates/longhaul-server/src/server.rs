@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::metrics::Metrics;
-use crate::api::{AppState, Settings, Uploads, probes, router};
+use crate::api::{AppState, Overload, Settings, Uploads, probes, router};
 use crate::config::{Config, Database};
 use crate::listen::{self, Front, Tls, TlsError, raise_open_files};
 use work::WorkRoot;
@@ -139,6 +139,7 @@ impl Server {
         let state = AppState {
             engine: name::once_free(start).await?,
             settings: settings(config),
+            overload: Overload::new(config.limits.requests_in_flight_max, clock.clone()),
             clock,
             stop: CancellationToken::new(),
             metrics: recorder,

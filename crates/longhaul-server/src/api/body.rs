@@ -11,6 +11,7 @@ use longhaul::job::Limits;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
+use super::overload::aside;
 use super::params::hint;
 use crate::problem::{Code, Problem};
 
@@ -99,7 +100,7 @@ async fn read(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Bytes
     if announced(headers).is_some_and(|bytes| bytes > bytes_max as u64) {
         return Err(too_large());
     }
-    match Limited::new(body, bytes_max).collect().await {
+    match aside(Limited::new(body, bytes_max).collect()).await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
         Err(error) => {

@@ -288,6 +288,7 @@ fn limits(check: &mut Check) -> Option<Limits> {
     // hyper cannot do with less than 8 KiB.
     let header_bytes_max = check.size("limits.header_bytes_max", 8 << 10..=MIB);
     let headers_max = check.count("limits.headers_max", 1..=10_000);
+    let requests_in_flight_max = check.count("limits.requests_in_flight_max", 10..=1_000_000);
     Some(Limits {
         job: JobLimits {
             input_bytes_max: input?,
@@ -305,6 +306,7 @@ fn limits(check: &mut Check) -> Option<Limits> {
         uri_bytes_max: uri_bytes_max?,
         header_bytes_max: header_bytes_max?,
         headers_max: headers_max?,
+        requests_in_flight_max: requests_in_flight_max?,
     })
 }
 

@@ -79,6 +79,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
             uri_bytes_max: 8 << 10,
             header_bytes_max: 32 << 10,
             headers_max: 100,
+            requests_in_flight_max: 2048,
         },
         http: Http {
             header_timeout: 10 * SECOND,

@@ -92,6 +92,8 @@ codes! {
     PendingLimit = TOO_MANY_REQUESTS, "pending-limit", "Too many jobs are pending";
     /// The server cannot do it now.
     Unavailable = SERVICE_UNAVAILABLE, "unavailable", "The server is not available";
+    /// The server has more to do than it can do soon; nothing was done.
+    Overloaded = SERVICE_UNAVAILABLE, "overloaded", "The server is overloaded";
     /// The job has no artifact of this name.
     ArtifactNotFound = NOT_FOUND, "artifact-not-found", "The job has no such artifact";
     /// The bytes that were asked for are not there.

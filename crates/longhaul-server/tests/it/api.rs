@@ -5,6 +5,7 @@ mod kinds;
 mod metrics;
 mod openapi;
 mod outage;
+mod overload;
 mod pages;
 mod problems;
 mod queues;

@@ -21,7 +21,7 @@ macro_rules! problems {
 
         impl IntoResponses for $set {
             fn responses() -> Responses {
-                problems(&[$(Code::$code,)* Code::Unavailable, Code::Internal])
+                problems(&[$(Code::$code,)* Code::Unavailable, Code::Overloaded, Code::Internal])
             }
         }
     )*};
