@@ -6,6 +6,7 @@
 mod answer;
 mod body;
 mod caller;
+mod cors;
 mod docs;
 mod health;
 mod html;
@@ -30,6 +31,7 @@ use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::problem;
+pub use cors::Origins;
 pub use jobs::Uploads;
 use metrics::Metrics;
 pub use overload::Overload;
@@ -54,6 +56,8 @@ pub struct AppState {
     pub uploads: Uploads,
     /// Refuses early what would only wait.
     pub overload: Overload,
+    /// Whose pages may call.
+    pub origins: Origins,
 }
 
 /// What the configuration says about answering.
@@ -97,6 +101,7 @@ impl AppState {
             engine,
             settings: Settings::default(),
             overload: Overload::new(REQUESTS_IN_FLIGHT_MAX, clock.clone()),
+            origins: Origins::new(),
             clock,
             stop: CancellationToken::new(),
             metrics: Metrics::installed(),
@@ -108,7 +113,7 @@ impl AppState {
 /// Everything that the server answers, ready to be served or driven in process.
 pub fn router(state: AppState) -> Router {
     let (described, document) = described().split_for_parts();
-    let overload = state.overload.clone();
+    let (overload, cors) = (state.overload.clone(), cors::layer(&state.origins));
     let router = described
         .merge(openapi::router(&document))
         .merge(docs::router(&document))
@@ -117,7 +122,10 @@ pub fn router(state: AppState) -> Router {
         .layer(middleware::from_fn_with_state(overload, overload::shed))
         .layer(middleware::from_fn(metrics::measure))
         .with_state(state);
-    problem::dress(router)
+    problem::dress(match cors {
+        Some(cors) => router.layer(cors),
+        None => router,
+    })
 }
 
 /// What a process answers that nobody sends jobs to: whether it is well, and its metrics.

@@ -19,6 +19,7 @@ use std::time::Duration;
 use longhaul::job::{Name, Retention};
 use longhaul::store::FlowLimit;
 
+use crate::api::Origins;
 use crate::listen::{ConnLimits, Proxies, TlsFiles};
 use layers::Layers;
 use value::{Entry, Value};
@@ -240,7 +241,7 @@ pub struct Limits {
 
 /// What one connection may take; [`ConnLimits`] says what each means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the same fields as ConnLimits and Front have")]
+#[expect(missing_docs, reason = "the same fields as ConnLimits, Front and AppState have")]
 pub struct Http {
     pub header_timeout: Duration,
     pub body_timeout: Duration,
@@ -248,6 +249,7 @@ pub struct Http {
     pub write_timeout: Duration,
     pub connections_max: usize,
     pub trusted_proxies: Proxies,
+    pub cors_origins: Origins,
 }
 
 impl Config {

@@ -140,6 +140,7 @@ impl Server {
             engine: name::once_free(start).await?,
             settings: settings(config),
             overload: Overload::new(config.limits.requests_in_flight_max, clock.clone()),
+            origins: config.http.cors_origins.clone(),
             clock,
             stop: CancellationToken::new(),
             metrics: recorder,

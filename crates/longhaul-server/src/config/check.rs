@@ -317,6 +317,7 @@ fn http(check: &mut Check) -> Option<Http> {
     let write_timeout = check.duration("http.write_timeout", MOMENT..=DAY);
     let connections_max = check.count("http.connections_max", 1..=1_000_000);
     let trusted_proxies = check.read("http.trusted_proxies", network::proxies);
+    let cors_origins = check.read("http.cors_origins", network::origins);
     Some(Http {
         header_timeout: header_timeout?,
         body_timeout: body_timeout?,
@@ -324,5 +325,6 @@ fn http(check: &mut Check) -> Option<Http> {
         write_timeout: write_timeout?,
         connections_max: connections_max?,
         trusted_proxies: trusted_proxies?,
+        cors_origins: cors_origins?,
     })
 }

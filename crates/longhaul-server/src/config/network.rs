@@ -2,11 +2,13 @@
 
 use std::net::IpAddr;
 
+use axum::http::{HeaderValue, Uri};
 use ipnet::IpNet;
 
 use super::check::Check;
 use super::error::ConfigError;
 use super::value::Entry;
+use crate::api::Origins;
 use crate::listen::{Proxies, TlsFiles};
 
 /// A certificate without its key is a mistake, and so is a key without its certificate.
@@ -45,4 +47,24 @@ pub(super) fn proxies(entry: &Entry, key: &str) -> Result<Proxies, ConfigError> 
     let networks: Result<Vec<IpNet>, ConfigError> =
         items(entry, key)?.into_iter().map(network).collect();
     Ok(Proxies::new(networks?))
+}
+
+pub(super) fn origins(entry: &Entry, key: &str) -> Result<Origins, ConfigError> {
+    let origin = |(item, text): (Entry, String)| {
+        let value = HeaderValue::from_str(&text).ok().filter(|_| text == "*" || is_origin(&text));
+        value.ok_or_else(|| {
+            let expected =
+                "origins as browsers send them, such as [\"https://app.example\"], or \"*\"";
+            item.wrong(key, expected)
+        })
+    };
+    items(entry, key)?.into_iter().map(origin).collect()
+}
+
+/// A scheme, a host and perhaps a port, in small letters and with nothing behind them: a browser
+/// compares nothing else.
+fn is_origin(text: &str) -> bool {
+    let Ok(uri) = text.parse::<Uri>() else { return false };
+    let (Some(scheme), Some(host)) = (uri.scheme_str(), uri.authority()) else { return false };
+    text == format!("{scheme}://{host}").to_ascii_lowercase() && !host.as_str().contains('@')
 }

@@ -88,6 +88,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
             write_timeout: 30 * SECOND,
             connections_max: 16_384,
             trusted_proxies: crate::listen::Proxies::default(),
+            cors_origins: Vec::new(),
         },
         tls: None,
         kinds: BTreeMap::new(),
@@ -284,6 +285,17 @@ fn proxies_are_networks_or_addresses() {
     for bad in ["['proxy']", "['10.0.0.0/33']", "[1]", "7"] {
         let errors = Given::file(&format!("[http]\ntrusted_proxies = {bad}\n")).errors();
         assert!(errors.contains("longhaul.toml:2: `http.trusted_proxies` is"), "{errors}");
+    }
+}
+
+#[test]
+fn origins_are_as_browsers_send_them() {
+    let of = |text: &str| Given::file(&format!("[http]\ncors_origins = ['{text}']\n"));
+    for good in ["https://app.example", "http://localhost:3000", "*"] {
+        assert_eq!(of(good).config().http.cors_origins, [good]);
+    }
+    for bad in ["app.example", "https://app.example/", "https://App.example", "https://a/b", ""] {
+        assert!(of(bad).errors().contains("`http.cors_origins` is"), "{bad}");
     }
 }
 

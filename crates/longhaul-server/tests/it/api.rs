@@ -1,4 +1,5 @@
 mod bodies;
+mod cors;
 mod health;
 mod jobs;
 mod kinds;
