@@ -1,4 +1,5 @@
 mod bodies;
+pub(crate) mod canaries;
 mod cors;
 mod health;
 mod jobs;
