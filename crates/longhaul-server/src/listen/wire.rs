@@ -5,11 +5,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use super::heads::{Heads, TwoLengths};
 use super::socket::Line;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, PROBLEM_JSON, Problem};
 use crate::request_id::RequestId;
 use crate::secure;
 
@@ -145,13 +146,13 @@ fn refused_with(bytes: &[u8]) -> Option<Code> {
 pub(super) fn answer(problem: &Problem, id: &RequestId) -> Vec<u8> {
     let body = problem.to_json(id.as_str());
     let mut answer = format!(
-        "HTTP/1.1 {}\r\ncontent-type: application/problem+json\r\nx-request-id: {id}\r\n\
-         content-length: {}\r\nconnection: close\r\n",
+        "HTTP/1.1 {}\r\nx-request-id: {id}\r\ncontent-length: {}\r\nconnection: close\r\n",
         problem.status(),
         body.len()
     )
     .into_bytes();
     let mut fields = problem.headers().clone();
+    fields.insert(CONTENT_TYPE, PROBLEM_JSON);
     secure::complete(&mut fields, "");
     for (name, value) in &fields {
         answer.extend_from_slice(name.as_str().as_bytes());

@@ -142,7 +142,9 @@ pub(crate) async fn until(socket: &mut (impl AsyncRead + Unpin), end: &str) -> S
 
 pub(crate) fn assert_problem(answer: &str, status: &str, code: &str) {
     assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
-    assert!(answer.contains("content-type: application/problem+json"), "{answer}");
+    for field in ["content-type: application/problem+json", "cache-control: no-store", "nosniff"] {
+        assert!(answer.contains(field), "{answer}");
+    }
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(body["code"], code);
