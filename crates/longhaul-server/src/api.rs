@@ -8,6 +8,7 @@ mod answer;
 mod billing;
 mod body;
 mod caller;
+mod cors;
 mod docs;
 mod health;
 mod html;
@@ -15,6 +16,7 @@ mod jobs;
 mod kinds;
 pub mod metrics;
 mod openapi;
+mod overload;
 mod overview;
 mod params;
 mod queues;
@@ -33,8 +35,13 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::auth::{self, Auth};
 use crate::problem;
 use crate::secret::Secret;
+pub use cors::Origins;
 pub use jobs::Uploads;
 use metrics::Metrics;
+pub use overload::Overload;
+
+/// The default of `limits.requests_in_flight_max`.
+const REQUESTS_IN_FLIGHT_MAX: usize = 2_048;
 
 /// What every handler may use.
 #[derive(Debug, Clone)]
@@ -55,6 +62,10 @@ pub struct AppState {
     pub stripe_secret: Option<Secret>,
     /// Keys whose first uploads are still coming in.
     pub uploads: Uploads,
+    /// Refuses early what would only wait.
+    pub overload: Overload,
+    /// Whose pages may call.
+    pub origins: Origins,
 }
 
 /// What the configuration says about answering.
@@ -93,12 +104,15 @@ impl Default for Settings {
 impl AppState {
     /// The state for an engine, with default settings.
     pub fn new(engine: Engine, auth: Auth) -> Self {
+        let clock = Clock::system();
         Self {
             engine,
             auth,
             stripe_secret: None,
             settings: Settings::default(),
-            clock: Clock::system(),
+            overload: Overload::new(REQUESTS_IN_FLIGHT_MAX, clock.clone()),
+            origins: Origins::new(),
+            clock,
             stop: CancellationToken::new(),
             metrics: Metrics::installed(),
             uploads: Uploads::default(),
@@ -112,6 +126,7 @@ pub fn router(state: AppState) -> Router {
     let (guarded, _) = guarded().split_for_parts();
     let (open, _) = open().split_for_parts();
     let admit = middleware::from_fn_with_state(state.auth.clone(), auth::admit);
+    let (overload, cors) = (state.overload.clone(), cors::layer(&state.origins));
     let router = guarded
         .route("/", get(overview::overview))
         .route_layer(admit)
@@ -119,9 +134,13 @@ pub fn router(state: AppState) -> Router {
         .merge(openapi::router(&document))
         .merge(docs::router(&document))
         .route("/style.css", get(html::style))
+        .layer(middleware::from_fn_with_state(overload, overload::shed))
         .layer(middleware::from_fn(metrics::measure))
         .with_state(state);
-    problem::dress(router)
+    problem::dress(match cors {
+        Some(cors) => router.layer(cors),
+        None => router,
+    })
 }
 
 /// What a process answers that nobody sends jobs to: whether it is well, and its metrics.

@@ -5,6 +5,7 @@ mod check;
 mod error;
 mod kinds;
 mod layers;
+mod network;
 mod queues;
 mod sources;
 mod units;
@@ -18,7 +19,8 @@ use std::time::Duration;
 use longhaul::job::{Name, Retention};
 use longhaul::store::FlowLimit;
 
-use crate::listen::ConnLimits;
+use crate::api::Origins;
+use crate::listen::{ConnLimits, Proxies, TlsFiles};
 use crate::secret::Secret;
 use layers::Layers;
 use value::{Entry, Value};
@@ -70,6 +72,8 @@ pub struct Config {
     pub limits: Limits,
     /// What one connection may take.
     pub http: Http,
+    /// What TLS is spoken with, if it is.
+    pub tls: Option<TlsFiles>,
     /// The declared kinds; `demo` is not among them.
     pub kinds: BTreeMap<Name, Kind>,
     /// The queues that have limits.
@@ -241,21 +245,27 @@ pub struct Limits {
     pub batch_bytes_max: usize,
     /// Jobs in one page of a list.
     pub list_limit_max: usize,
+    /// Bytes of a request's path and query.
+    pub uri_bytes_max: usize,
     /// Bytes of a request's head.
     pub header_bytes_max: usize,
     /// Fields in a request's head.
     pub headers_max: usize,
+    /// Requests that are being answered at once.
+    pub requests_in_flight_max: usize,
 }
 
 /// What one connection may take; [`ConnLimits`] says what each means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the same fields as ConnLimits has")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the same fields as ConnLimits, Front and AppState have")]
 pub struct Http {
     pub header_timeout: Duration,
     pub body_timeout: Duration,
     pub body_bytes_per_s_min: u64,
     pub write_timeout: Duration,
     pub connections_max: usize,
+    pub trusted_proxies: Proxies,
+    pub cors_origins: Origins,
 }
 
 impl Config {
@@ -282,6 +292,7 @@ impl Config {
             write_timeout: self.http.write_timeout,
             stop_grace: self.worker.stop_grace,
             connections_max: self.http.connections_max,
+            uri_bytes_max: self.limits.uri_bytes_max,
             header_bytes_max: self.limits.header_bytes_max,
             headers_max: self.limits.headers_max,
         }

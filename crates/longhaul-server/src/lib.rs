@@ -9,4 +9,5 @@ pub mod logs;
 pub mod problem;
 pub mod request_id;
 pub mod secret;
+pub mod secure;
 pub mod server;

@@ -4,16 +4,22 @@
 //! | the peer | is cut off by |
 //! |---|---|
 //! | connects and sends nothing, or keeps an idle connection | `header_timeout` |
+//! | shakes hands slowly, where TLS is spoken | `header_timeout` |
+//! | speaks HTTP where TLS is spoken | 400 |
 //! | sends the head of a request slowly | `header_timeout` |
 //! | sends the body slowly | `body_timeout`, with 408 |
 //! | does not read the answer | `write_timeout` |
-//! | sends a malformed or too large head | 400, 414 or 431, a problem like all others |
+//! | sends a malformed or too large head, or one with two lengths | 400, 414 or 431, a problem like all others |
 //!
 //! Answers have no time limit: event streams and held requests go on as long as they are read.
 
 mod body;
+mod client;
 mod connection;
 mod files;
+mod heads;
+mod socket;
+mod tls;
 mod wire;
 
 use std::io::{self, ErrorKind};
@@ -30,7 +36,9 @@ use tokio_util::task::TaskTracker;
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
 
+pub use client::{Client, Proxies, Scheme};
 pub use files::raise_open_files;
+pub use tls::{Tls, TlsError, TlsFiles};
 
 /// How long to wait after the system refused a socket: out of files or memory, which only other
 /// connections' ends can cure.
@@ -52,32 +60,48 @@ pub struct ConnLimits {
     pub stop_grace: Duration,
     /// Connections at once.
     pub connections_max: usize,
+    /// Bytes of a request's path and query.
+    pub uri_bytes_max: usize,
     /// Bytes of a request's head.
     pub header_bytes_max: usize,
     /// Fields in a request's head.
     pub headers_max: usize,
 }
 
+/// What stands between the network and the application.
+#[derive(Debug, Clone)]
+pub struct Front {
+    /// What connections may take.
+    pub limits: ConnLimits,
+    /// What is spoken: TLS, or HTTP in clear.
+    pub tls: Option<Arc<Tls>>,
+    /// Who is believed about clients.
+    pub proxies: Proxies,
+}
+
+impl Front {
+    /// HTTP in clear.
+    pub fn plain(limits: ConnLimits) -> Self {
+        Self { limits, tls: None, proxies: Proxies::default() }
+    }
+}
+
 /// Serves `app` until `stop`, then stops accepting, lets answers finish for `stop_grace`, and
 /// cuts what is left. Handlers of endless answers watch `stop` themselves.
 ///
-/// Handlers find the peer as `ConnectInfo<SocketAddr>`.
-pub async fn serve(
-    listener: TcpListener,
-    app: Router,
-    limits: ConnLimits,
-    stop: CancellationToken,
-) {
+/// Handlers find the peer as `ConnectInfo<SocketAddr>`, and whom it speaks for as [`Client`].
+pub async fn serve(listener: TcpListener, app: Router, front: Front, stop: CancellationToken) {
+    let (limits, front) = (front.limits, Arc::new(front));
     let room = Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS)));
     let (connections, cut) = (TaskTracker::new(), CancellationToken::new());
     while let Some((socket, peer)) = accept(&listener, &stop).await {
         // Accept and refuse rather than wait for room: a caller and its load balancer learn at
         // once that this server is full, where the kernel's queue would hide it.
         let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
-            refuse(&socket);
+            refuse(&socket, &front);
             continue;
         };
-        let run = connection::run(socket, peer, app.clone(), limits, stop.clone());
+        let run = connection::run(socket, peer, app.clone(), Arc::clone(&front), stop.clone());
         let cut = cut.clone();
         connections.spawn(async move {
             cut.run_until_cancelled_owned(run).await;
@@ -118,9 +142,13 @@ fn is_peers_fault(error: &io::Error) -> bool {
     )
 }
 
-/// A fresh socket's buffer takes the whole answer at once, or the peer does without.
-fn refuse(socket: &TcpStream) {
+/// A fresh socket's buffer takes the whole answer at once, or the peer does without. So does one
+/// that expects TLS: a handshake is what there is no room for.
+fn refuse(socket: &TcpStream, front: &Front) {
     tracing::debug!("refused a connection: connections_max is reached");
+    if front.tls.is_some() {
+        return;
+    }
     let problem = Problem::new(Code::Unavailable, "the server has no room for more connections")
         .retry_after(Duration::from_secs(1));
     if let Err(error) = socket.try_write(&wire::answer(&problem, &RequestId::fresh())) {

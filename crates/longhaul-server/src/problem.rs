@@ -17,6 +17,7 @@ use longhaul::store::StoreError;
 use longhaul_client::wire;
 
 use crate::request_id::{RequestId, X_REQUEST_ID};
+use crate::secure;
 
 pub use code::Code;
 pub use layer::dress;
@@ -122,6 +123,7 @@ impl Problem {
         let mut response = self.into_response();
         *response.body_mut() = body;
         response.headers_mut().insert(X_REQUEST_ID, id.to_header());
+        secure::complete(response.headers_mut(), "");
         response
     }
 

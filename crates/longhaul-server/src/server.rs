@@ -23,10 +23,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::metrics::Metrics;
-use crate::api::{AppState, Settings, Uploads, probes, router};
+use crate::api::{AppState, Overload, Settings, Uploads, probes, router};
 use crate::auth::{Auth, AuthSettings, MadeKey};
 use crate::config::{Config, Database};
-use crate::listen::{self, ConnLimits, raise_open_files};
+use crate::listen::{self, Front, Tls, TlsError, raise_open_files};
 pub use vault::examine_keys;
 use work::WorkRoot;
 
@@ -43,7 +43,7 @@ pub struct Server {
     api: Option<Socket>,
     /// For health and metrics alone.
     metrics: Option<Socket>,
-    limits: ConnLimits,
+    front: Front,
     work: WorkRoot,
     first_key: Option<MadeKey>,
 }
@@ -83,6 +83,9 @@ pub enum StartError {
         /// What the system says.
         source: io::Error,
     },
+    /// Look at the certificate and its key.
+    #[error("cannot speak TLS: {0}")]
+    Tls(#[from] TlsError),
     /// Look at the file with the server's keys.
     #[error("cannot use the server's keys: {0}")]
     Keys(#[from] KeyError),
@@ -142,6 +145,10 @@ impl Server {
     pub async fn start(config: &Config) -> Result<Self, StartError> {
         let api = Socket::open(Some(config.listen).filter(|_| config.role.answers())).await?;
         let metrics = Socket::open(config.metrics_listen).await?;
+        let tls = match config.tls.as_ref().filter(|_| api.is_some()) {
+            Some(files) => Some(Arc::new(Tls::load(files.clone(), Clock::system())?)),
+            None => None,
+        };
         let unusable = |source| StartError::Data { path: config.data.clone(), source };
         create_private(&config.data).map_err(unusable)?;
         let recorder = Metrics::installed();
@@ -161,13 +168,16 @@ impl Server {
             auth,
             stripe_secret: config.stripe_secret.clone(),
             settings: settings(config),
+            overload: Overload::new(config.limits.requests_in_flight_max, clock.clone()),
+            origins: config.http.cors_origins.clone(),
             clock,
             stop: CancellationToken::new(),
             metrics: recorder,
             uploads: Uploads::default(),
         };
         let limits = config.conn_limits().within(raise_open_files());
-        Ok(Self { state, api, metrics, limits, work, first_key })
+        let front = Front { limits, tls, proxies: config.http.trusted_proxies.clone() };
+        Ok(Self { state, api, metrics, front, work, first_key })
     }
 
     /// Where it listens, if it does: the port that was picked if none was named.
@@ -180,7 +190,12 @@ impl Server {
         self.first_key.take()
     }
 
-    /// Where health and metrics alone are answered, if anywhere.
+    /// What the API speaks: `https`, or `http`.
+    pub fn scheme(&self) -> &'static str {
+        if self.front.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Where health and metrics alone are answered, if anywhere: always in clear.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(|socket| socket.address)
     }
@@ -190,13 +205,19 @@ impl Server {
     /// Held requests and event streams end at once, jobs and other answers have the configured
     /// grace, both at the same time.
     pub async fn run(self, stop: CancellationToken) -> Ended {
-        let Self { state, api, metrics, limits, work, first_key: _ } = self;
+        let Self { state, api, metrics, front, work, first_key: _ } = self;
         let (engine, stopping) = (state.engine.clone(), state.stop.clone());
         let mut serving = JoinSet::new();
-        let routers = [router(state.clone()), probes(state.clone())];
-        for (socket, router) in [api, metrics].into_iter().zip(routers) {
+        if let Some(tls) = &front.tls {
+            serving.spawn(Arc::clone(tls).keep_fresh(stopping.clone()));
+        }
+        // What scrapes and probes stands beside the server, and knows no certificate.
+        let in_clear = Front { tls: None, ..front.clone() };
+        let ways =
+            [(api, router(state.clone()), front), (metrics, probes(state.clone()), in_clear)];
+        for (socket, router, front) in ways {
             if let Some(Socket { listener, .. }) = socket {
-                serving.spawn(listen::serve(listener, router, limits, stopping.clone()));
+                serving.spawn(listen::serve(listener, router, front, stopping.clone()));
             }
         }
         let upkeep = tokio::spawn(keep_up(state.metrics, stopping.clone()));

@@ -1,5 +1,6 @@
 //! Reading bodies: the right type, within a limit, in UTF-8, and JSON that says where it is wrong.
 
+mod depth;
 mod unique;
 
 use axum::body::{Body, Bytes};
@@ -10,6 +11,7 @@ use longhaul::job::Limits;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
+use super::overload::aside;
 use super::params::hint;
 use crate::problem::{Code, Problem};
 
@@ -17,6 +19,12 @@ use crate::problem::{Code, Problem};
 const BESIDES_INPUT_BYTES: usize = 64 * 1024;
 /// What the body of any other request may have.
 pub(super) const SMALL_BYTES_MAX: usize = 64 * 1024;
+
+/// How deep a body may nest: half of what serde reads, which leaves room for what we and the programs
+/// of jobs put around an input.
+const LEVELS_MAX: usize = 64;
+/// The list and the object around the jobs of a batch.
+const BATCH_LEVELS: usize = 2;
 
 /// How large the body of one submission may be.
 pub(super) fn submission_bytes_max(limits: &Limits) -> usize {
@@ -29,11 +37,31 @@ pub(super) async fn json_text(
     body: Body,
     bytes_max: usize,
 ) -> Result<String, Problem> {
+    json_text_within(headers, body, bytes_max, LEVELS_MAX).await
+}
+
+/// As [`json_text`], for many jobs: each may nest as deep as it may alone.
+pub(super) async fn batch_text(
+    headers: &HeaderMap,
+    body: Body,
+    bytes_max: usize,
+) -> Result<String, Problem> {
+    json_text_within(headers, body, bytes_max, LEVELS_MAX + BATCH_LEVELS).await
+}
+
+async fn json_text_within(
+    headers: &HeaderMap,
+    body: Body,
+    bytes_max: usize,
+    levels_max: usize,
+) -> Result<String, Problem> {
     if !is_json(headers) {
         let detail = "send the body as JSON, with Content-Type: application/json";
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
-    text(read(headers, body, bytes_max).await?)
+    let text = text(read(headers, body, bytes_max).await?)?;
+    refuse_deeper(&text, levels_max)?;
+    Ok(text)
 }
 
 /// As [`json_text`], where the body may be left out altogether, or be null.
@@ -72,7 +100,7 @@ async fn read(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Bytes
     if announced(headers).is_some_and(|bytes| bytes > bytes_max as u64) {
         return Err(too_large());
     }
-    match Limited::new(body, bytes_max).collect().await {
+    match aside(Limited::new(body, bytes_max).collect()).await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
         Err(error) => {
@@ -103,6 +131,19 @@ pub(super) fn object<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     refuse_other_than_object(text)?;
     refuse_doubled_keys(text)?;
     fields(text)
+}
+
+/// Refuses what nests deeper than a body may.
+pub(super) fn refuse_deep(text: &str) -> Result<(), Problem> {
+    refuse_deeper(text, LEVELS_MAX)
+}
+
+fn refuse_deeper(text: &str, levels_max: usize) -> Result<(), Problem> {
+    if depth::nests_deeper(text, levels_max) {
+        let detail = format!("arrays and objects may be nested {levels_max} deep, and no deeper");
+        return Err(Problem::new(Code::JsonTooDeep, detail));
+    }
+    Ok(())
 }
 
 /// Refuses an object, at any depth, that has a key twice: which one counts is anybody's guess.

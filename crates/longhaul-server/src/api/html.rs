@@ -3,12 +3,8 @@
 use std::fmt;
 
 use axum::http::HeaderValue;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-
-/// Nothing but our own style sheet is loaded, whatever finds its way into a page.
-const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; \
-                      form-action 'none'; frame-ancestors 'none'";
 
 /// A text that cannot end an attribute or begin an element.
 pub(super) struct Escaped<'a>(pub(super) &'a str);
@@ -41,11 +37,8 @@ pub(super) fn page(title: &str, head: &str, body: &str) -> Response {
          <link rel=\"stylesheet\" href=\"/style.css\"></head>\n<body>\n{body}</body>\n</html>\n",
         Escaped(title)
     );
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
-        (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
-    ];
-    (headers, text).into_response()
+    // What else a page needs is added to every one of them: see `secure`.
+    ([(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"))], text).into_response()
 }
 
 /// The style sheet of all pages.

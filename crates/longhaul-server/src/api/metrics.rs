@@ -80,13 +80,22 @@ pub(super) async fn show(State(state): State<AppState>) -> Result<Response, Prob
     let running = state.engine.running();
     // The operator needs the rest most when the store does not answer.
     let queues = state.engine.queues().await.unwrap_or_default();
-    now(&mut text, running, &queues).map_err(Problem::internal)?;
+    let in_flight = state.overload.in_flight();
+    now(&mut text, running, in_flight, &queues).map_err(Problem::internal)?;
     let text_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(CONTENT_TYPE, text_type)], text).into_response())
 }
 
 /// Names of queues need no escaping: they are letters, digits and `._-`.
-fn now(text: &mut String, running: usize, queues: &[QueueState]) -> std::fmt::Result {
+fn now(
+    text: &mut String,
+    running: usize,
+    in_flight: usize,
+    queues: &[QueueState],
+) -> std::fmt::Result {
+    writeln!(text, "# HELP longhaul_requests_in_flight Requests that are being answered.")?;
+    writeln!(text, "# TYPE longhaul_requests_in_flight gauge")?;
+    writeln!(text, "longhaul_requests_in_flight {in_flight}")?;
     writeln!(text, "# HELP longhaul_jobs_running Jobs that this process runs.")?;
     writeln!(text, "# TYPE longhaul_jobs_running gauge\nlonghaul_jobs_running {running}")?;
     writeln!(text, "# HELP longhaul_queue_jobs Unfinished jobs of a queue.")?;

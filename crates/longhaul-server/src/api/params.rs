@@ -42,9 +42,32 @@ impl<S: Send + Sync> FromRequestParts<S> for Pairs {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let query = parts.uri.query().unwrap_or_default();
+        if std::str::from_utf8(&percent_decoded(query)).is_err() {
+            return Err(bad("the query is not UTF-8"));
+        }
         let Query(pairs) = Query::from_request_parts(parts, state).await.map_err(bad)?;
         Ok(Self(pairs))
     }
+}
+
+/// The bytes that are meant. Reading pairs puts a replacement for what is not UTF-8, and so would
+/// look for what nobody asked for.
+fn percent_decoded(query: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(query.len());
+    let mut rest = query.as_bytes();
+    while let [first, behind @ ..] = rest {
+        let escaped = behind.first_chunk::<2>().filter(|_| *first == b'%');
+        let escaped = escaped.and_then(|digits| std::str::from_utf8(digits).ok());
+        if let Some(byte) = escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            bytes.push(byte);
+            rest = behind.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(*first);
+            rest = behind;
+        }
+    }
+    bytes
 }
 
 impl Pairs {

@@ -70,6 +70,7 @@ async fn examine(config: &Config) -> Vec<Finding> {
         checks::clock(&config.database),
         checks::open_files(config.http.connections_max),
     ];
+    findings.extend(config.tls.as_ref().map(checks::certificate));
     findings.extend(programs::all(config));
     findings
 }

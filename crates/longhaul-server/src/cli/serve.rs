@@ -109,7 +109,7 @@ pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErr
 /// to stop.
 fn tell(ui: &mut Ui<'_>, config: &Config, server: &Server, first_key: Option<&MadeKey>) {
     let version = env!("CARGO_PKG_VERSION");
-    let url = server.address().map(|address| format!("http://{address}/"));
+    let url = server.address().map(|address| format!("{}://{address}/", server.scheme()));
     let metrics_url = server.metrics_address().map(|address| format!("http://{address}/metrics"));
     let (data, replica) = (config.data.display(), &config.replica);
     let told = if ui.json {

@@ -14,7 +14,7 @@ use super::layers::Layers;
 use super::value::{Entry, Table};
 use super::{
     AuthConfig, Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role,
-    ServerKey, Worker, kinds, queues,
+    ServerKey, Worker, kinds, network, queues,
 };
 
 use crate::secret::Secret;
@@ -43,7 +43,7 @@ impl Check {
         self.errors.push(ConfigError::new(origin, message));
     }
 
-    fn read<T>(
+    pub(super) fn read<T>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&Entry, &str) -> Result<T, ConfigError>,
@@ -102,6 +102,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
     let sync_wait_max = c.duration("sync_wait_max", Duration::ZERO..=DAY);
     let (log, retention, lease) = (log(c, log_filter.as_ref()), retention(c), lease(c));
     let (worker, limits, http) = (worker(c), limits(c), http(c));
+    let tls = network::tls(c);
     let kinds = kinds::kinds(c, &tables, worker.map_or(1, |worker| worker.concurrency));
     let queues = queues::queues(c, &queue_tables);
     let config = || {
@@ -138,6 +139,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
             worker: worker?,
             limits: limits?,
             http: http?,
+            tls: tls?,
             kinds,
             queues,
         })
@@ -295,9 +297,12 @@ fn limits(check: &mut Check) -> Option<Limits> {
     let batch_jobs_max = check.count("limits.batch_jobs_max", 1..=10_000);
     let batch_bytes_max = check.size("limits.batch_bytes_max", 1..=1024 * MIB);
     let list_limit_max = check.count("limits.list_limit_max", 1..=10_000);
+    // hyper takes no more.
+    let uri_bytes_max = check.size("limits.uri_bytes_max", 256..=65_534);
     // hyper cannot do with less than 8 KiB.
     let header_bytes_max = check.size("limits.header_bytes_max", 8 << 10..=MIB);
     let headers_max = check.count("limits.headers_max", 1..=10_000);
+    let requests_in_flight_max = check.count("limits.requests_in_flight_max", 10..=1_000_000);
     Some(Limits {
         job: JobLimits {
             input_bytes_max: input?,
@@ -312,8 +317,10 @@ fn limits(check: &mut Check) -> Option<Limits> {
         batch_jobs_max: batch_jobs_max?,
         batch_bytes_max: batch_bytes_max?,
         list_limit_max: list_limit_max?,
+        uri_bytes_max: uri_bytes_max?,
         header_bytes_max: header_bytes_max?,
         headers_max: headers_max?,
+        requests_in_flight_max: requests_in_flight_max?,
     })
 }
 
@@ -323,11 +330,15 @@ fn http(check: &mut Check) -> Option<Http> {
     let body_bytes_per_s_min = check.bytes("http.body_bytes_per_s_min", 1..=1024 * MIB);
     let write_timeout = check.duration("http.write_timeout", MOMENT..=DAY);
     let connections_max = check.count("http.connections_max", 1..=1_000_000);
+    let trusted_proxies = check.read("http.trusted_proxies", network::proxies);
+    let cors_origins = check.read("http.cors_origins", network::origins);
     Some(Http {
         header_timeout: header_timeout?,
         body_timeout: body_timeout?,
         body_bytes_per_s_min: body_bytes_per_s_min?,
         write_timeout: write_timeout?,
         connections_max: connections_max?,
+        trusted_proxies: trusted_proxies?,
+        cors_origins: cors_origins?,
     })
 }

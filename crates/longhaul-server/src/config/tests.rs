@@ -82,8 +82,10 @@ fn without_any_configuration_the_documented_defaults_hold() {
             batch_jobs_max: 1000,
             batch_bytes_max: 32 << 20,
             list_limit_max: 1000,
+            uri_bytes_max: 8 << 10,
             header_bytes_max: 32 << 10,
             headers_max: 100,
+            requests_in_flight_max: 2048,
         },
         http: Http {
             header_timeout: 10 * SECOND,
@@ -91,7 +93,10 @@ fn without_any_configuration_the_documented_defaults_hold() {
             body_bytes_per_s_min: 16 << 10,
             write_timeout: 30 * SECOND,
             connections_max: 16_384,
+            trusted_proxies: crate::listen::Proxies::default(),
+            cors_origins: Vec::new(),
         },
+        tls: None,
         kinds: BTreeMap::new(),
         queues: BTreeMap::new(),
     };
@@ -267,6 +272,42 @@ fn no_limit_of_requests_is_a_zero() {
         given.config().auth.requests_per_s
     };
     assert_eq!((limit("0"), limit("20")), (None, Some(20)));
+}
+
+#[test]
+fn certificate_and_key_come_together_or_not_at_all() {
+    let given = Given::file("[tls]\ncert = 'a.pem'\nkey = 'b.pem'\n");
+    let files = crate::listen::TlsFiles { cert: "a.pem".into(), key: "b.pem".into() };
+    assert_eq!(given.config().tls, Some(files));
+    for (given, lacking) in [("cert", "tls.key"), ("key", "tls.cert")] {
+        let errors = Given::file(&format!("[tls]\n{given} = 'a.pem'\n")).errors();
+        assert!(errors.contains(&format!("it needs `{lacking}`")), "{errors}");
+    }
+}
+
+#[test]
+fn proxies_are_networks_or_addresses() {
+    use crate::listen::Proxies;
+    let networks = ["10.0.0.0/8", "::1/128"].map(|text| text.parse().unwrap());
+    let given = Given::file("[http]\ntrusted_proxies = ['10.0.0.0/8', '::1']\n");
+    assert_eq!(given.config().http.trusted_proxies, Proxies::new(networks));
+    let given = Given::nothing().env("LONGHAUL_HTTP_TRUSTED_PROXIES", "10.0.0.0/8, ::1");
+    assert_eq!(given.config().http.trusted_proxies, Proxies::new(networks));
+    for bad in ["['proxy']", "['10.0.0.0/33']", "[1]", "7"] {
+        let errors = Given::file(&format!("[http]\ntrusted_proxies = {bad}\n")).errors();
+        assert!(errors.contains("longhaul.toml:2: `http.trusted_proxies` is"), "{errors}");
+    }
+}
+
+#[test]
+fn origins_are_as_browsers_send_them() {
+    let of = |text: &str| Given::file(&format!("[http]\ncors_origins = ['{text}']\n"));
+    for good in ["https://app.example", "http://localhost:3000", "*"] {
+        assert_eq!(of(good).config().http.cors_origins, [good]);
+    }
+    for bad in ["app.example", "https://app.example/", "https://App.example", "https://a/b", ""] {
+        assert!(of(bad).errors().contains("`http.cors_origins` is"), "{bad}");
+    }
 }
 
 #[test]

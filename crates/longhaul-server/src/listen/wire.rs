@@ -1,37 +1,40 @@
-//! The socket under hyper: cuts off peers that stop reading, and gives hyper's own refusals a body.
+//! What hyper reads and writes: gives its own refusals a body, and sees what it hides.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
 
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::time::Sleep;
 
-use crate::problem::{Code, Problem};
+use super::heads::{Heads, TwoLengths};
+use super::socket::Line;
+use crate::problem::{Code, PROBLEM_JSON, Problem};
 use crate::request_id::RequestId;
+use crate::secure;
 
 /// hyper's refusals are about a hundred bytes: a status line, three fields and no body.
 const REFUSAL_BYTES_MAX: usize = 256;
 
-/// A socket that errs when the peer takes nothing for `write_timeout`.
-///
 /// hyper answers what it cannot parse by itself, with an empty body and no hook to change it. A
 /// write that looks like such a refusal is therefore held back until either hyper reads or writes
 /// again, which it never does after a refusal, and then it goes out as it is; or the connection
 /// ends by a parse error, and then it was hyper's and a problem goes out in its place.
 pub(super) struct Wire {
-    socket: TcpStream,
-    write_timeout: Duration,
-    stall: Option<Pin<Box<Sleep>>>,
+    line: Line,
     held: Vec<u8>,
+    heads: Heads,
 }
 
 impl Wire {
-    pub(super) fn new(socket: TcpStream, write_timeout: Duration) -> Self {
-        Self { socket, write_timeout, stall: None, held: Vec::new() }
+    pub(super) fn new(line: Line) -> Self {
+        Self { line, held: Vec::new(), heads: Heads::default() }
+    }
+
+    /// Tells, before hyper hands a request over, whether it says its length twice.
+    pub(super) fn two_lengths(&self) -> TwoLengths {
+        self.heads.found()
     }
 
     /// Writes what was held back, as it is.
@@ -50,32 +53,18 @@ impl Wire {
         self.write_all(&answer).await
     }
 
-    /// Starts, keeps or ends the clock on a peer that does not read.
-    fn clocked<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        progress: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if progress.is_ready() {
-            self.stall = None;
-            return progress;
-        }
-        let timeout = self.write_timeout;
-        let stall = self.stall.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
-        stall.as_mut().poll(cx).map(|()| Err(ErrorKind::TimedOut.into()))
-    }
-
     fn poll_held(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.held.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
         while !self.held.is_empty() {
-            let progress = Pin::new(&mut self.socket).poll_write(cx, &self.held);
-            match self.clocked(cx, progress) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(written)) => drop(self.held.drain(..written)),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => return Poll::Pending,
+            match ready!(Pin::new(&mut self.line).poll_write(cx, &self.held))? {
+                0 => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
+                written => drop(self.held.drain(..written)),
             }
         }
-        Poll::Ready(Ok(()))
+        // hyper believes that it has flushed this.
+        Pin::new(&mut self.line).poll_flush(cx)
     }
 }
 
@@ -88,7 +77,10 @@ impl AsyncRead for Wire {
         if let Poll::Ready(Err(error)) = self.poll_held(cx) {
             return Poll::Ready(Err(error));
         }
-        Pin::new(&mut self.socket).poll_read(cx, buf)
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.line).poll_read(cx, buf))?;
+        self.heads.see(buf.filled().get(before..).unwrap_or_default());
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -106,7 +98,7 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        std::task::ready!(self.poll_held(cx))?;
+        ready!(self.poll_held(cx))?;
         let mut filled = bufs.iter().filter(|buf| !buf.is_empty());
         if let (Some(only), None) = (filled.next(), filled.next())
             && refused_with(only).is_some()
@@ -114,22 +106,21 @@ impl AsyncWrite for Wire {
             self.held.extend_from_slice(only);
             return Poll::Ready(Ok(only.len()));
         }
-        let progress = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
-        self.clocked(cx, progress)
+        Pin::new(&mut self.line).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
+        self.line.is_write_vectored()
     }
 
     /// What is held stays held: hyper flushes after each answer.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(cx)
+        Pin::new(&mut self.line).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        std::task::ready!(self.poll_held(cx))?;
-        Pin::new(&mut self.socket).poll_shutdown(cx)
+        ready!(self.poll_held(cx))?;
+        Pin::new(&mut self.line).poll_shutdown(cx)
     }
 }
 
@@ -155,13 +146,15 @@ fn refused_with(bytes: &[u8]) -> Option<Code> {
 pub(super) fn answer(problem: &Problem, id: &RequestId) -> Vec<u8> {
     let body = problem.to_json(id.as_str());
     let mut answer = format!(
-        "HTTP/1.1 {}\r\ncontent-type: application/problem+json\r\nx-request-id: {id}\r\n\
-         content-length: {}\r\nconnection: close\r\n",
+        "HTTP/1.1 {}\r\nx-request-id: {id}\r\ncontent-length: {}\r\nconnection: close\r\n",
         problem.status(),
         body.len()
     )
     .into_bytes();
-    for (name, value) in problem.headers() {
+    let mut fields = problem.headers().clone();
+    fields.insert(CONTENT_TYPE, PROBLEM_JSON);
+    secure::complete(&mut fields, "");
+    for (name, value) in &fields {
         answer.extend_from_slice(name.as_str().as_bytes());
         answer.extend_from_slice(b": ");
         answer.extend_from_slice(value.as_bytes());

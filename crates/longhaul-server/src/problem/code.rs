@@ -42,6 +42,8 @@ codes! {
     BadRequest = BAD_REQUEST, "bad-request", "The request is malformed";
     /// The body is not JSON.
     InvalidJson = BAD_REQUEST, "invalid-json", "The body is not valid JSON";
+    /// The body nests deeper than it may.
+    JsonTooDeep = BAD_REQUEST, "json-too-deep", "The body is nested too deep";
     /// The body or a parameter has a value that is not allowed.
     Validation = UNPROCESSABLE_ENTITY, "validation", "A value is not allowed";
     /// This server takes submissions only with a key.
@@ -104,6 +106,8 @@ codes! {
     PendingLimit = TOO_MANY_REQUESTS, "pending-limit", "Too many jobs are pending";
     /// The server cannot do it now.
     Unavailable = SERVICE_UNAVAILABLE, "unavailable", "The server is not available";
+    /// The server has more to do than it can do soon; nothing was done.
+    Overloaded = SERVICE_UNAVAILABLE, "overloaded", "The server is overloaded";
     /// The job has no artifact of this name.
     ArtifactNotFound = NOT_FOUND, "artifact-not-found", "The job has no such artifact";
     /// The bytes that were asked for are not there.

@@ -1,4 +1,5 @@
-//! What every answer gets on its way out: a request id, and a problem where it is an error.
+//! What every answer gets on its way out: a request id, headers for browsers, and a problem where
+//! it is an error.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -15,7 +16,9 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
 
 use super::{INTERNAL_DETAIL, PROBLEM_JSON, Problem};
+use crate::listen::Client;
 use crate::request_id::{RequestId, X_REQUEST_ID};
+use crate::secure;
 
 /// What is kept of a framework's own explanation.
 const DETAIL_BYTES_MAX: usize = 4_096;
@@ -40,8 +43,13 @@ async fn finish(mut request: Request, next: Next) -> Response {
         request.id = %id,
         http.method = %request.method(),
         http.path = request.uri().path(),
+        client.address = tracing::field::Empty,
     );
+    if let Some(client) = request.extensions().get::<Client>() {
+        span.record("client.address", tracing::field::display(client.address));
+    }
     request.extensions_mut().insert(id.clone());
+    let path = request.uri().path().to_owned();
     let began = Instant::now();
     async {
         let mut response = next.run(request).await;
@@ -49,6 +57,7 @@ async fn finish(mut request: Request, next: Next) -> Response {
             response = as_problem(response, &id).await;
         }
         response.headers_mut().insert(X_REQUEST_ID, id.to_header());
+        secure::complete(response.headers_mut(), &path);
         let (status, took) = (response.status().as_u16(), began.elapsed());
         tracing::debug!(http.status = status, duration_ms = took.as_secs_f64() * 1e3, "answered");
         response

@@ -1,13 +1,18 @@
 mod accounts;
 mod billing;
+mod bodies;
+pub(crate) mod canaries;
+mod cors;
 mod health;
 mod jobs;
 mod kinds;
 mod metrics;
 mod openapi;
 mod outage;
+mod overload;
 mod pages;
 mod problems;
 mod queues;
 mod replicas;
+mod secure;
 mod tenancy;

@@ -3,6 +3,7 @@
 //! No test asserts a time. Each waits for what an outsider can see: an answer, an event, a line, the
 //! end of a stream or of a process; what never comes hangs, and the runner ends it.
 
+mod canaries;
 mod cli;
 mod damage;
 mod database;
@@ -24,4 +25,5 @@ mod replicas;
 mod signals;
 mod sockets;
 mod submit;
+mod tls;
 mod watch;

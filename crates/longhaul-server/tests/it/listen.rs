@@ -5,11 +5,19 @@
 //! test sleeps, the silence is what it is about.
 
 mod server;
+pub(crate) mod tls;
 
-use longhaul_server::listen::ConnLimits;
-use server::{PATIENT, REFUSAL, SHORT, assert_problem, connect, send, start, until, until_closed};
+use longhaul_server::listen::{ConnLimits, Front, Proxies};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use server::{
+    PATIENT, REFUSAL, SHORT, assert_problem, connect, send, start, start_behind, until,
+    until_closed,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 #[tokio::test]
 async fn connection_that_sends_nothing_is_closed() {
@@ -135,18 +143,142 @@ async fn malformed_head_after_a_good_request_is_a_problem() {
     assert_problem(&until_closed(&mut socket).await, "400", "bad-request");
 }
 
-/// Two lengths are how requests are smuggled past proxies. hyper goes by the chunks and takes no
-/// further request from such a peer, so that nothing behind the body is ever believed.
+/// Two lengths are how requests are smuggled past proxies: whoever sends them is not believed in
+/// anything that follows.
 #[tokio::test]
-async fn request_with_two_lengths_is_the_connections_last() {
+async fn request_with_two_lengths_is_refused_and_the_connections_last() {
     let server = start(PATIENT).await;
     let smuggled = "GET /peer HTTP/1.1\r\nhost: x\r\n\r\n";
-    let request = format!(
-        "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n\
-         3\r\nabc\r\n0\r\n\r\n{smuggled}"
-    );
-    let answer = until_closed(&mut send(&server, &request).await).await;
-    assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
+    let (length, chunked) = ("content-length: 4\r\n", "Transfer-Encoding: chunked\r\n");
+    for lengths in [format!("{length}{chunked}"), format!("{chunked}{length}")] {
+        let request = format!(
+            "POST /echo HTTP/1.1\r\nhost: x\r\n{lengths}\r\n3\r\nabc\r\n0\r\n\r\n{smuggled}"
+        );
+        let answer = until_closed(&mut send(&server, &request).await).await;
+        assert_problem(&answer, "400", "bad-request");
+        assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn two_lengths_are_noticed_behind_good_requests_on_the_same_connection() {
+    let server = start(PATIENT).await;
+    let good = "POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n\
+                4\r\ngood\r\n0\r\n\r\n";
+    let bad = "POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\
+               content-length: 3\r\n\r\n3\r\nbad\r\n0\r\n\r\n";
+    let mut socket = send(&server, &format!("{good}{good}{bad}")).await;
+    until(&mut socket, "\r\n\r\ngood").await;
+    until(&mut socket, "\r\n\r\ngood").await;
+    assert_problem(&until_closed(&mut socket).await, "400", "bad-request");
+}
+
+/// What no reader should have to guess about: never answered by 5xx, and never waited on.
+#[tokio::test]
+async fn hostile_bytes_are_refused() {
+    let server = start(PATIENT).await;
+    let get = |rest: &str| format!("GET {rest}\r\n\r\n").into_bytes();
+    let field = |field: &[u8]| {
+        [b"GET /peer HTTP/1.1\r\nhost: x\r\n".as_slice(), field, b"\r\n\r\n"].concat()
+    };
+    let chunks = |chunks: &str| {
+        let head = "POST /echo HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+        format!("{head}{chunks}").into_bytes()
+    };
+    let long = format!("/{}", "y".repeat(PATIENT.uri_bytes_max));
+    for (sent, status) in [
+        (field(b"x: a\0b"), "400"),
+        (field(b"x: a\rb"), "400"),
+        (field(b"x: a\r\n b"), "400"),
+        (field(b"x\0: a"), "400"),
+        (field(b"x : a"), "400"),
+        (field(b": a"), "400"),
+        (field(b"content-length: 1\r\ncontent-length: 2"), "400"),
+        (field(b"content-length: 1, 2"), "400"),
+        (field(b"content-length: +1"), "400"),
+        (field(b"content-length: 0x1"), "400"),
+        (field(b"content-length: 99999999999999999999"), "400"),
+        (field(b"transfer-encoding: chunked, gzip"), "400"),
+        (chunks("zz\r\nabc\r\n0\r\n\r\n"), "400"),
+        (chunks("-1\r\na\r\n0\r\n\r\n"), "400"),
+        (chunks("fffffffffffffffff\r\nabc"), "400"),
+        (chunks("3\r\nabcdef\r\n0\r\n\r\n"), "400"),
+        (chunks("3\nabc\n0\n\n"), "400"),
+        (get("/peer HTTP/9.9\r\nhost: x"), "400"),
+        (get("/pe er HTTP/1.1\r\nhost: x"), "400"),
+        (get("nowhere HTTP/1.1\r\nhost: x"), "400"),
+        (b"GET /\xff\xfe HTTP/1.1\r\nhost: x\r\n\r\n".to_vec(), "400"),
+        (b"GET /\0 HTTP/1.1\r\nhost: x\r\n\r\n".to_vec(), "400"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n".to_vec(), "400"),
+        (get(&format!("{long} HTTP/1.1\r\nhost: x")), "414"),
+        (get(&format!("http://x{long} HTTP/1.1\r\nhost: x")), "414"),
+    ] {
+        let mut socket = connect(&server).await;
+        socket.write_all(&sent).await.unwrap();
+        let answer = until_closed(&mut socket).await;
+        let code = if status == "414" { "uri-too-long" } else { "bad-request" };
+        assert!(answer.contains(code), "{:?} got {answer:?}", String::from_utf8_lossy(&sent));
+        assert_problem(&answer, status, code);
+    }
+    // HTTP/2 without TLS: whoever tries it takes the end of the connection for a no.
+    let mut socket = send(&server, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+    assert_eq!(until_closed(&mut socket).await, "");
+    let longest = format!("/{}", "y".repeat(PATIENT.uri_bytes_max - 1));
+    let request = format!("GET {longest} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    assert_problem(&until_closed(&mut send(&server, &request).await).await, "404", "not-found");
+}
+
+/// Whatever a few wrong bytes make of a request, it is answered or cut off, and others are served.
+#[tokio::test]
+async fn damaged_requests_are_refused_or_cut_off_and_never_a_fault_of_ours() {
+    let limits = ConnLimits { header_timeout: SHORT, body_timeout: SHORT, ..PATIENT };
+    let server = start(limits).await;
+    let whole = "POST /echo?q=%41 HTTP/1.1\r\nhost: x\r\nx-request-id: abc\r\n\
+                 transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\
+                 POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello";
+    let damaged = |seed| {
+        let (mut random, mut bytes) = (StdRng::seed_from_u64(seed), whole.as_bytes().to_vec());
+        for _ in 0..random.random_range(1..4) {
+            let at = random.random_range(0..bytes.len());
+            match random.random_range(0..3) {
+                0 => bytes[at] = random.random(),
+                1 => drop(bytes.remove(at)),
+                _ => bytes.insert(at, *b"\r\n\0 :;,%\xff".choose(&mut random).unwrap()),
+            }
+        }
+        bytes
+    };
+    let mut peers = JoinSet::new();
+    for seed in 0..90 {
+        let (bytes, mut socket) = (damaged(seed), connect(&server).await);
+        peers.spawn(async move {
+            socket.write_all(&bytes).await.unwrap();
+            let mut answer = Vec::new();
+            // A reset is an end too.
+            socket.read_to_end(&mut answer).await.ok();
+            (seed, String::from_utf8_lossy(&answer).into_owned())
+        });
+    }
+    while let Some(peer) = peers.join_next().await {
+        let (seed, answer) = peer.unwrap();
+        assert!(!answer.contains("HTTP/1.1 5"), "{seed}: {answer}");
+    }
+    let good = until_closed(&mut send(&server, whole).await).await;
+    assert_eq!(good.matches("HTTP/1.1 200").count(), 2, "{good}");
+}
+
+#[tokio::test]
+async fn trusted_proxy_tells_who_the_client_is_and_nobody_else_does() {
+    let fields = "x-forwarded-for: 1.1.1.1, 203.0.113.7\r\nx-forwarded-proto: https\r\n";
+    let ask = format!("GET /client HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{fields}\r\n");
+    for (proxy, client) in
+        [("127.0.0.0/8", "https://203.0.113.7"), ("10.0.0.0/8", "http://127.0.0.1")]
+    {
+        let proxies = Proxies::new([proxy.parse().unwrap()]);
+        let server = start_behind(Front { proxies, ..Front::plain(PATIENT) }).await;
+        let answer = until_closed(&mut send(&server, &ask).await).await;
+        assert!(answer.ends_with(client), "{answer}");
+    }
 }
 
 /// An artifact may hold anything, and must not be taken for the server's own words.

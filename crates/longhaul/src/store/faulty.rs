@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use tokio::sync::watch;
 
 use super::{
     Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
@@ -62,12 +63,14 @@ pub struct Faulty<S: ?Sized> {
     inner: Arc<S>,
     /// A std mutex: held for a draw, never across an await.
     plan: Mutex<FaultPlan>,
+    /// Whether submissions wait.
+    stalled: watch::Sender<bool>,
 }
 
 impl<S: Store + ?Sized> Faulty<S> {
     /// Wraps a store.
     pub fn new(inner: Arc<S>, plan: FaultPlan) -> Self {
-        Self { inner, plan: Mutex::new(plan) }
+        Self { inner, plan: Mutex::new(plan), stalled: watch::Sender::new(false) }
     }
 
     /// Replaces the plan, for instance by one with which everything heals.
@@ -78,6 +81,11 @@ impl<S: Store + ?Sized> Faulty<S> {
     /// Makes the next call fail here.
     pub fn fail_next(&self, fault: Fault) {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner).next = Some(fault);
+    }
+
+    /// Makes submissions wait, those that come in from now on, until it is told that they need not.
+    pub fn stall_submits(&self, stalled: bool) {
+        self.stalled.send_replace(stalled);
     }
 
     /// The store that is wrapped, for whoever wants to see what really happened.
@@ -129,6 +137,9 @@ fn unavailable() -> StoreError {
 #[async_trait]
 impl<S: Store + ?Sized> Store for Faulty<S> {
     async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+        let mut stalled = self.stalled.subscribe();
+        // The sender lives as long as this call does.
+        stalled.wait_for(|stalled| !stalled).await.ok();
         self.batch(jobs.len(), self.inner.submit(jobs)).await
     }
 

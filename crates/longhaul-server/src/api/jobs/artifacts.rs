@@ -5,16 +5,17 @@ use std::ops::Range;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::http::header::{
-    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, IF_RANGE, RANGE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, IF_RANGE, RANGE,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use longhaul::blob::BlobError;
-use longhaul::store::{Blob, BlobRole};
+use longhaul::store::{Blob, BlobRole, StoreError};
 use longhaul::{ArtifactError, JobId, StoredArtifact};
 use longhaul_client::wire::{Receipt, Stored, StoredRole};
 
@@ -23,6 +24,7 @@ use crate::api::caller::Caller;
 use crate::api::openapi::{ArtifactProblems, PathOfJob, ReceiptProblems};
 use crate::api::params::JobPath;
 use crate::problem::{Code, Problem};
+use crate::secure::SANDBOX;
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
@@ -48,11 +50,12 @@ const BYTES: HeaderValue = HeaderValue::from_static("bytes");
 )]
 pub(super) async fn get_artifact(
     caller: Caller,
-    Path((id, name)): Path<(String, String)>,
+    path: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let id: JobId =
-        id.parse().map_err(|()| Problem::from(longhaul::store::StoreError::NotFound))?;
+    // What is not an id, or not UTF-8, answers exactly as an unknown job.
+    let path = path.ok().and_then(|Path((id, name))| Some((id.parse::<JobId>().ok()?, name)));
+    let (id, name) = path.ok_or(Problem::from(StoreError::NotFound))?;
     let artifact = caller.engine.artifact(id, &name).await?;
     let etag = format!("\"{}\"", answer::hex(&artifact.digest()));
     if is_named(&headers, &IF_NONE_MATCH, &etag) {
@@ -83,8 +86,9 @@ pub(super) async fn get_artifact(
 fn describe(response: &mut Response, artifact: &StoredArtifact, name: &str, etag: &str) {
     let headers = response.headers_mut();
     headers.insert(ACCEPT_RANGES, BYTES);
-    // A job's words on its own bytes: nobody else should guess.
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
+    // Whoever keeps it asks each time: a purged job's bytes must not be had from a cache.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     let octets = HeaderValue::from_static("application/octet-stream");
     let content_type = HeaderValue::from_str(artifact.content_type()).unwrap_or(octets);
     headers.insert(CONTENT_TYPE, content_type);

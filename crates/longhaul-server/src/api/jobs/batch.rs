@@ -47,7 +47,7 @@ pub(super) async fn submit_batch(
         let detail = "one key cannot stand for many jobs: give each its own idempotencyKey";
         return Err(Problem::new(Code::IdempotencyKeyInvalid, detail));
     }
-    let text = body::json_text(&headers, body, state.settings.batch_bytes_max).await?;
+    let text = body::batch_text(&headers, body, state.settings.batch_bytes_max).await?;
     let Unread { jobs } = body::outer_object(&text)?;
     let (given, jobs_max) = (jobs.len(), state.settings.batch_jobs_max);
     if given > jobs_max {

@@ -14,6 +14,7 @@ use crate::api::caller::Caller;
 use crate::api::openapi::{
     JobAskedProblems, JobProblems, JobStated, JobUnchanged, PathOfJob, ResultProblems,
 };
+use crate::api::overload::aside;
 use crate::api::params::{JobPath, Pairs, seconds};
 use crate::api::{AppState, answer};
 use crate::problem::{Code, Problem};
@@ -64,12 +65,15 @@ async fn held(
     wait: Duration,
 ) -> Result<Record, StoreError> {
     let mut watcher = engine.watch(found.job.id, Some(found.job.version));
-    tokio::select! {
-        // What the watcher yields may be an older transition by now.
-        _ = watcher.next() => engine.job(found.job.id).await,
-        () = state.clock.sleep(wait.min(state.settings.sync_wait_max)) => Ok(found),
-        () = state.stop.cancelled() => Ok(found),
-    }
+    let changed = aside(async {
+        tokio::select! {
+            _ = watcher.next() => true,
+            () = state.clock.sleep(wait.min(state.settings.sync_wait_max)) => false,
+            () = state.stop.cancelled() => false,
+        }
+    });
+    // What the watcher yields may be an older transition by now.
+    if changed.await { engine.job(found.job.id).await } else { Ok(found) }
 }
 
 fn unchanged(engine: &Engine, record: &Record) -> Response {

@@ -9,6 +9,7 @@ use multer::{Field, Multipart};
 
 use super::upload::Announced;
 use crate::api::body;
+use crate::api::overload::aside;
 use crate::problem::{Code, Problem};
 
 /// The part that describes the job.
@@ -45,13 +46,13 @@ impl Parts {
 
     /// Reads the first part, which must be the job.
     pub(super) async fn job(&mut self, bytes_max: usize) -> Result<SubmitRequest, Problem> {
-        let first = self.0.next_field().await.map_err(|error| broken(&error))?;
+        let first = aside(self.0.next_field()).await.map_err(|error| broken(&error))?;
         let Some(mut field) = first.filter(|field| field.name() == Some(JOB)) else {
             let detail = "the first part must be `job`, with the submission as JSON";
             return Err(Problem::new(Code::BadRequest, detail));
         };
         let mut text = Vec::new();
-        while let Some(piece) = field.chunk().await.map_err(|error| broken(&error))? {
+        while let Some(piece) = aside(field.chunk()).await.map_err(|error| broken(&error))? {
             if text.len() + piece.len() > bytes_max {
                 let detail = format!("the part `job` has more than {bytes_max} bytes");
                 return Err(Problem::new(Code::PayloadTooLarge, detail));
@@ -60,6 +61,7 @@ impl Parts {
         }
         let text = String::from_utf8(text)
             .map_err(|_| Problem::new(Code::InvalidJson, "the part `job` is not UTF-8"))?;
+        body::refuse_deep(&text)?;
         body::object(&text)
     }
 
@@ -68,7 +70,7 @@ impl Parts {
         mut self,
         whole: &Announced,
     ) -> Result<Option<PayloadPart>, Problem> {
-        let Some(field) = self.0.next_field().await.map_err(|error| broken(&error))? else {
+        let Some(field) = aside(self.0.next_field()).await.map_err(|error| broken(&error))? else {
             return Ok(None);
         };
         if !field.name().is_some_and(|name| PAYLOAD.contains(&name)) {

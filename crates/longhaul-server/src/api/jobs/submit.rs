@@ -19,6 +19,7 @@ use super::prefer::{PREFERENCE_APPLIED, Preference, preference};
 use super::upload::{self, Announced, InProgress, too_large};
 use crate::api::caller::{Caller, Submit};
 use crate::api::openapi::{Accepted, SubmitHeaders, SubmitProblems};
+use crate::api::overload::aside;
 use crate::api::params::Pairs;
 use crate::api::{AppState, answer, body};
 use crate::problem::{Code, Problem};
@@ -63,7 +64,8 @@ pub(super) async fn submit_job(
     }
     let text = body::json_text(&headers, body, bytes_max).await?;
     let submission = submission(&caller.engine, body::object(&text)?, key)?;
-    respond(&state, &caller, submission.await?, &preference).await
+    let handle = state.overload.watched(submission.into_future()).await?;
+    respond(&state, &caller, handle, &preference).await
 }
 
 /// The job of a submission in parts: the job's description, then its payload.
@@ -141,7 +143,8 @@ pub(super) async fn submit_input(
     let input = longhaul::job::Json::from_text(text)
         .map_err(|error| Problem::new(Code::InvalidJson, format!("the input is {error}")))?;
     let submission = keyed(caller.engine.submit(&kind, &input), key);
-    respond(&state, &caller, submission.await?, &preference).await
+    let handle = state.overload.watched(submission.into_future()).await?;
+    respond(&state, &caller, handle, &preference).await
 }
 
 /// The job of a body that is all payload.
@@ -290,9 +293,15 @@ async fn held(state: &AppState, handle: &JobHandle, wait: Duration) -> Result<Re
     if wait.is_zero() || submitted.job.status.is_terminal() {
         return Ok(submitted.clone());
     }
-    tokio::select! {
-        ended = handle.ended() => Ok(ended?),
-        () = state.clock.sleep(wait) => Ok(handle.record().await?),
-        () = state.stop.cancelled() => Ok(handle.record().await?),
+    let ended = aside(async {
+        tokio::select! {
+            ended = handle.ended() => Some(ended),
+            () = state.clock.sleep(wait) => None,
+            () = state.stop.cancelled() => None,
+        }
+    });
+    match ended.await {
+        Some(ended) => Ok(ended?),
+        None => Ok(handle.record().await?),
     }
 }

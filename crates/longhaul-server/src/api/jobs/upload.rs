@@ -15,6 +15,7 @@ use longhaul::{Engine, JobHandle, Staged, TenantId, UploadError};
 use sha2::{Digest, Sha256};
 
 use crate::api::body::announced;
+use crate::api::overload::aside;
 use crate::problem::{Code, Problem};
 
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -135,7 +136,7 @@ pub(super) async fn store(
         upload.check(bytes).map_err(refusal)?;
     }
     let mut pieces = std::pin::pin!(pieces);
-    while let Some(piece) = pieces.next().await {
+    while let Some(piece) = aside(pieces.next()).await {
         let written = match piece {
             Ok(piece) => upload.write(piece).await.map_err(refusal),
             Err(problem) => Err(problem),
@@ -162,7 +163,7 @@ pub(super) async fn compare(
     let max = engine.limits().payload_bytes_max;
     let (mut hash, mut bytes) = (Sha256::new(), 0);
     let mut pieces = std::pin::pin!(pieces);
-    while let Some(piece) = pieces.next().await {
+    while let Some(piece) = aside(pieces.next()).await {
         let piece = piece?;
         bytes += piece.len() as u64;
         if bytes > max {

@@ -21,7 +21,7 @@ macro_rules! problems {
 
         impl IntoResponses for $set {
             fn responses() -> Responses {
-                problems(&[$(Code::$code,)* Code::Unavailable, Code::Internal])
+                problems(&[$(Code::$code,)* Code::Unavailable, Code::Overloaded, Code::Internal])
             }
         }
     )*};
@@ -45,18 +45,19 @@ problems! {
     /// Of changing one job.
     ChangeProblems: JobNotFound, JobGone, WrongStatus, PayloadPurged, StorageFull;
     /// Of forking a job.
-    ForkProblems: InvalidJson, JobNotFound, JobGone, WrongStatus, PayloadPurged, PayloadTooLarge,
-        UnsupportedMediaType, StepUnknown, Validation, StorageFull;
+    ForkProblems: InvalidJson, JsonTooDeep, JobNotFound, JobGone, WrongStatus, PayloadPurged,
+        PayloadTooLarge, UnsupportedMediaType, StepUnknown, Validation, StorageFull;
     /// Of changing many jobs.
-    BulkProblems: InvalidJson, PayloadTooLarge, UnsupportedMediaType, Validation, StorageFull;
+    BulkProblems: InvalidJson, JsonTooDeep, PayloadTooLarge, UnsupportedMediaType, Validation,
+        StorageFull;
     /// Of changing a queue.
     QueueProblems: BadRequest, StorageFull;
     /// Of submitting a job.
-    SubmitProblems: BadRequest, InvalidJson, IdempotencyKeyRequired, IdempotencyKeyInvalid,
-        PayloadTooLarge, UnsupportedMediaType, Validation, UnknownKind, IdempotencyKeyReused,
+    SubmitProblems: BadRequest, InvalidJson, JsonTooDeep, IdempotencyKeyRequired,
+        IdempotencyKeyInvalid, PayloadTooLarge, UnsupportedMediaType, Validation, UnknownKind, IdempotencyKeyReused,
         UploadInProgress, DigestMismatch, StoredLimit, PendingLimit, StorageFull;
     /// Of submitting a batch.
-    BatchProblems: InvalidJson, IdempotencyKeyInvalid, PayloadTooLarge, UnsupportedMediaType,
+    BatchProblems: InvalidJson, JsonTooDeep, IdempotencyKeyInvalid, PayloadTooLarge, UnsupportedMediaType,
         Validation;
     /// Of listing what only whoever runs the server sees.
     AdminProblems: BadRequest, Validation;

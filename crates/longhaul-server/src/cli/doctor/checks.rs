@@ -1,11 +1,13 @@
-//! The machine: folder, space, port, clock, open files.
+//! The machine: folder, space, port, certificate, clock, open files.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use longhaul::Clock;
 use longhaul_server::config::Database;
+use longhaul_server::listen::{Tls, TlsFiles};
 use rustix::fs::{Access, access, statvfs};
 use rustix::process::{Resource, getrlimit};
 
@@ -94,6 +96,22 @@ pub(super) fn port(listen: SocketAddr, peer: Peer) -> Finding {
     }
 }
 
+pub(super) fn certificate(files: &TlsFiles) -> Finding {
+    const CHECK: &str = "certificate";
+    let clock = Clock::system();
+    let now = clock.now();
+    match Tls::load(files.clone(), clock).map(|tls| tls.expires_at()) {
+        Ok(Some(expires_at)) if expires_at <= now => Finding::doubtful(
+            CHECK,
+            format!("it expired at {expires_at}"),
+            "put a new one in its place: callers will refuse this one",
+        ),
+        Ok(Some(expires_at)) => Finding::good(CHECK, format!("valid until {expires_at}")),
+        Ok(None) => Finding::good(CHECK, "it can be used"),
+        Err(error) => Finding::bad(CHECK, error.to_string(), "look at tls.cert and tls.key"),
+    }
+}
+
 /// Leases and retention go by this clock.
 pub(super) fn clock(database: &Database) -> Finding {
     const CHECK: &str = "clock";
@@ -129,6 +147,14 @@ pub(super) fn open_files(connections_max: usize) -> Finding {
 mod tests {
     use super::super::finding::Verdict;
     use super::*;
+
+    #[test]
+    fn certificate_that_is_not_there_is_bad() {
+        let files = TlsFiles { cert: "/nowhere/a.pem".into(), key: "/nowhere/b.pem".into() };
+        let finding = certificate(&files);
+        assert_eq!(finding.verdict, Verdict::Bad);
+        assert!(finding.detail.contains("/nowhere/a.pem"), "{finding:?}");
+    }
 
     #[test]
     fn folder_that_others_can_look_into_is_doubtful() {

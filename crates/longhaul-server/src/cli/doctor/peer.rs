@@ -54,6 +54,8 @@ fn judge(answer: &str) -> Peer {
     let status = answer.strip_prefix("http/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
     match status {
         Some(200) if answer.contains("\r\nx-request-id:") => Peer::Ready,
+        // It is ours and listens; more it says only to whoever knows its certificate's authority.
+        Some(400) if answer.contains("this port speaks tls") => Peer::Ready,
         Some(status) if answer.contains("\r\nx-request-id:") => Peer::Unready(status),
         Some(_) | None => Peer::Stranger,
     }
@@ -70,5 +72,7 @@ mod tests {
         assert_eq!(judge(&ours.replace("200", "503")), Peer::Unready(503));
         assert_eq!(judge("http/1.1 200 ok\r\n\r\n"), Peer::Stranger);
         assert_eq!(judge("ssh-2.0"), Peer::Stranger);
+        let in_tls = "http/1.1 400 x\r\nx-request-id: 1\r\n\r\nthis port speaks tls: use https://";
+        assert_eq!(judge(in_tls), Peer::Ready);
     }
 }

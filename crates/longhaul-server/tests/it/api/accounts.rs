@@ -138,7 +138,8 @@ async fn key_does_what_its_scopes_allow_and_nothing_else() {
         text(&key(&server, &admin, json!({"name": scope, "scopes": [scope]})).await)
     };
     let (submit, read) = (with("submit").await, with("read").await);
-    let job = server.post("/v1/jobs").key(&submit).json(json!({"kind": "echo", "input": 1})).send().await;
+    let job =
+        server.post("/v1/jobs").key(&submit).json(json!({"kind": "echo", "input": 1})).send().await;
     assert_eq!(job.status, StatusCode::ACCEPTED, "{job:?}");
     let job = job.json();
     assert_eq!(server.get(url(&job)).key(&read).send().await.status, StatusCode::OK);
@@ -289,7 +290,13 @@ async fn what_was_done_is_on_record_with_who_did_it() {
     let wish = json!({"name": "ops", "scopes": ["submit", "read"]});
     let made = key(&server, &admin, wish).await;
     let (ops, ops_id) = (text(&made), made["id"].as_str().unwrap().to_owned());
-    let job = server.post("/v1/jobs").key(&ops).json(json!({"kind": "gated", "input": 1})).send().await.json();
+    let job = server
+        .post("/v1/jobs")
+        .key(&ops)
+        .json(json!({"kind": "gated", "input": 1}))
+        .send()
+        .await
+        .json();
     let cancel = server.post(&format!("{}/cancel", url(&job))).key(&ops);
     let cancelled = cancel.header("x-request-id", "req-77").send().await;
     assert!(cancelled.status.is_success());

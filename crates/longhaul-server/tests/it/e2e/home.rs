@@ -123,7 +123,8 @@ impl Home {
 
     pub(crate) async fn ready_or_exited(&self, mut server: Server) -> Result<Server, Exited> {
         let Some(line) = server.line().await else { return Err(server.exited().await) };
-        let url = line.split("dashboard http://").nth(1).and_then(|rest| rest.split('/').next());
+        let url = line.split("dashboard http").nth(1).and_then(|rest| rest.split("://").nth(1));
+        let url = url.and_then(|rest| rest.split('/').next());
         let address = url.and_then(|url| url.parse().ok());
         *self.address.lock().unwrap() = address.unwrap_or_else(|| panic!("{line:?}"));
         self.ready.send_modify(|count| *count += 1);

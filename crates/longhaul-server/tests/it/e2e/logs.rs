@@ -68,3 +68,17 @@ async fn json_log_holds_nothing_of_what_jobs_are_about() {
         assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");
     }
 }
+
+#[tokio::test]
+async fn log_names_the_client_behind_a_trusted_proxy() {
+    let home = Home::with(
+        "[log]\nlevel = \"debug\"\nformat = \"json\"\n[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n",
+    );
+    let server = home.start().await;
+    let fields = [("x-forwarded-for", "203.0.113.7"), ("x-request-id", "seen-by-a-proxy")];
+    http::ask(home.address(), "GET /livez", &fields, "").await.unwrap();
+    let log = server.sigterm().await.stderr;
+    let line = log.lines().find(|line| line.contains("seen-by-a-proxy")).unwrap();
+    let line: Value = serde_json::from_str(line).unwrap();
+    assert_eq!(line["span"]["client.address"], "203.0.113.7", "{line}");
+}

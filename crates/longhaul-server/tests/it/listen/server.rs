@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
 use axum::http::header::CONTENT_LENGTH;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use futures_util::stream::{self, Stream, StreamExt};
-use longhaul_server::listen::{ConnLimits, serve};
+use longhaul_server::listen::{Client, ConnLimits, Front, serve};
 use longhaul_server::problem::dress;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -29,6 +29,7 @@ pub(crate) const PATIENT: ConnLimits = ConnLimits {
     write_timeout: LONG,
     stop_grace: LONG,
     connections_max: 100,
+    uri_bytes_max: 1024,
     header_bytes_max: 16 * 1024,
     headers_max: 32,
 };
@@ -44,12 +45,16 @@ pub(crate) struct Server {
 }
 
 pub(crate) async fn start(limits: ConnLimits) -> Server {
+    start_behind(Front::plain(limits)).await
+}
+
+pub(crate) async fn start_behind(front: Front) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let (stop, release) = (CancellationToken::new(), CancellationToken::new());
     let (enter, entered) = mpsc::unbounded_channel();
     let app = app(enter, release.clone());
-    let running = tokio::spawn(serve(listener, app, limits, stop.clone()));
+    let running = tokio::spawn(serve(listener, app, front, stop.clone()));
     Server { addr, stop, running, entered, release }
 }
 
@@ -65,6 +70,7 @@ fn app(enter: mpsc::UnboundedSender<()>, release: CancellationToken) -> Router {
                 "/peer",
                 get(|ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.to_string() }),
             )
+            .route("/client", get(client))
             .route("/echo", post(|body: Bytes| async move { body }))
             .route("/ignore", post(|| async { "ignored" }))
             .route("/ticks", get(ticks))
@@ -72,6 +78,10 @@ fn app(enter: mpsc::UnboundedSender<()>, release: CancellationToken) -> Router {
             .route("/lookalike", get(lookalike))
             .route("/held", get(held)),
     )
+}
+
+async fn client(Extension(client): Extension<Client>) -> String {
+    format!("{}://{}", client.scheme.as_str(), client.address)
 }
 
 fn endless() -> impl Stream<Item = Result<Bytes, std::io::Error>> {
@@ -115,14 +125,14 @@ pub(crate) async fn send(server: &Server, text: &str) -> TcpStream {
 }
 
 /// Everything until the server closes.
-pub(crate) async fn until_closed(socket: &mut TcpStream) -> String {
+pub(crate) async fn until_closed(socket: &mut (impl AsyncRead + Unpin)) -> String {
     let mut bytes = Vec::new();
     socket.read_to_end(&mut bytes).await.unwrap();
     String::from_utf8(bytes).unwrap()
 }
 
 /// Everything until `end` arrives.
-pub(crate) async fn until(socket: &mut TcpStream, end: &str) -> String {
+pub(crate) async fn until(socket: &mut (impl AsyncRead + Unpin), end: &str) -> String {
     let mut bytes = Vec::new();
     while !String::from_utf8_lossy(&bytes).ends_with(end) {
         bytes.push(socket.read_u8().await.unwrap());
@@ -132,7 +142,9 @@ pub(crate) async fn until(socket: &mut TcpStream, end: &str) -> String {
 
 pub(crate) fn assert_problem(answer: &str, status: &str, code: &str) {
     assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
-    assert!(answer.contains("content-type: application/problem+json"), "{answer}");
+    for field in ["content-type: application/problem+json", "cache-control: no-store", "nosniff"] {
+        assert!(answer.contains(field), "{answer}");
+    }
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(body["code"], code);

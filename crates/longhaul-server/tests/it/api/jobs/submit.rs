@@ -158,7 +158,7 @@ async fn what_cannot_be_accepted_is_refused_with_a_reason() {
     400 invalid-json: the body must be a JSON object
     400 invalid-json: EOF while parsing a value at line 1 column 15
     400 invalid-json: the body must be a JSON object
-    400 invalid-json: the input: nested deeper than 128 levels
+    400 json-too-deep: arrays and objects may be nested 64 deep, and no deeper
     "#);
     assert_eq!(server.runs(), 0);
 }

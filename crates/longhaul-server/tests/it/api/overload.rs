@@ -1,0 +1,126 @@
+//! More than the server can do soon.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use longhaul::job::Json;
+use longhaul::store::faulty::{FaultPlan, Faulty};
+use longhaul::store::sqlite::SqliteStore;
+use longhaul::{Clock, Ctx, Engine, JobError};
+use longhaul_server::api::Overload;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::support::{Answer, Server, url};
+
+/// A server with so many places, and a hold on what its store does.
+async fn start(places: usize) -> (Server, Arc<Faulty<SqliteStore>>) {
+    let clock = Clock::system();
+    let inner = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
+    let store = Arc::new(Faulty::new(inner, FaultPlan::none()));
+    let engine = Engine::builder()
+        .clock(clock)
+        .store(Arc::clone(&store) as _)
+        .concurrency(0)
+        .sweep_every(Duration::from_hours(1))
+        .kind("echo", |_: Ctx, input: Json| async { Ok::<_, JobError>(input) })
+        .start()
+        .await
+        .unwrap();
+    let server = Server::with(|state| {
+        state.engine = engine;
+        state.overload = Overload::new(places, state.clock.clone());
+    });
+    (server.await, store)
+}
+
+fn submit(server: &Server) -> impl Future<Output = Answer> + Send + use<> {
+    server.post("/v1/jobs").json(json!({"kind": "echo", "input": 1})).send()
+}
+
+#[tokio::test]
+async fn submissions_are_refused_first_while_reads_and_health_go_on_and_it_heals_by_itself() {
+    let (server, store) = start(10).await;
+    let job = server.submit("echo", json!(1)).await;
+    store.stall_submits(true);
+    let mut stuck: JoinSet<Answer> = (0..9).map(|_| submit(&server)).collect();
+    let refused = stuck.join_next().await.unwrap().unwrap();
+    assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    for batch in [
+        server.post("/v1/jobs/batch").json(json!({"jobs": []})),
+        server.post("/v1/kinds/echo/jobs").json(json!(1)),
+    ] {
+        assert_eq!(batch.send().await.problem(), (503, "overloaded".to_owned()));
+    }
+    let cancel = format!("{}/cancel", url(&job));
+    for ask in [
+        server.get("/livez"),
+        server.get("/readyz"),
+        server.get("/v1/jobs"),
+        server.get(url(&job)),
+        server.post(&cancel),
+    ] {
+        assert_eq!(ask.send().await.status, StatusCode::OK);
+    }
+    let metrics = server.get("/metrics").send().await;
+    let shed = r#"longhaul_requests_shed_total{reason="places"} 3"#;
+    assert!(metrics.text().contains(shed), "{}", metrics.text());
+
+    store.stall_submits(false);
+    while let Some(answer) = stuck.join_next().await {
+        assert_eq!(answer.unwrap().status, StatusCode::ACCEPTED);
+    }
+    assert_eq!(submit(&server).await.status, StatusCode::ACCEPTED);
+}
+
+#[tokio::test]
+async fn slow_store_is_sent_less_before_the_places_are_full() {
+    let (server, store) = start(1_000_000).await;
+    store.stall_submits(true);
+    let mut stuck = JoinSet::new();
+    let refused = loop {
+        stuck.spawn(submit(&server));
+        server.state.clock.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+        if let Some(answer) = stuck.try_join_next() {
+            break answer.unwrap();
+        }
+    };
+    assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
+    assert_eq!(server.get("/v1/jobs").send().await.status, StatusCode::OK);
+    store.stall_submits(false);
+    let mut accepted = 0;
+    while let Some(answer) = stuck.join_next().await {
+        accepted += usize::from(answer.unwrap().status == StatusCode::ACCEPTED);
+    }
+    assert!(accepted > 0, "not all are refused");
+    assert_eq!(submit(&server).await.status, StatusCode::ACCEPTED, "it heals by itself");
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_a_job_have_no_place() {
+    let (server, _) = start(10).await;
+    let job = server.submit("echo", json!(1)).await;
+    let mut held = JoinSet::new();
+    for _ in 0..15 {
+        let body = json!({"kind": "echo", "input": 1});
+        held.spawn(server.get(&format!("{}?wait=60", url(&job))).send());
+        held.spawn(server.post("/v1/jobs?mode=sync").json(body).send());
+        tokio::task::yield_now().await;
+        // Both have come in; they leave their places once they wait.
+        while server.state.overload.in_flight() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut answered = 0;
+    while answered < 30 {
+        server.state.clock.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+        while let Some(answer) = held.try_join_next() {
+            assert!(answer.as_ref().unwrap().status.is_success(), "{answer:?}");
+            answered += 1;
+        }
+    }
+}

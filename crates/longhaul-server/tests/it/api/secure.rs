@@ -1,0 +1,70 @@
+//! What answers tell browsers.
+
+use serde_json::json;
+
+use crate::support::{Server, url};
+
+#[tokio::test]
+async fn every_answer_says_that_its_type_is_meant_and_its_address_is_private() {
+    let server = Server::start().await;
+    let job = server.run("echo", json!(1)).await;
+    for path in ["/", "/docs", "/style.css", "/openapi.json", "/livez", "/nowhere", url(&job)] {
+        let answer = server.get(path).send().await;
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"), "{path}");
+        assert_eq!(answer.header("strict-transport-security"), None, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_a_tenants_own_is_not_stored() {
+    let server = Server::start().await;
+    let job = server.run("echo", json!(1)).await;
+    let of = |part: &str| format!("{}{part}", url(&job));
+    for path in [of(""), of("/input"), of("/result"), of("/events"), of("/nowhere"), "/".to_owned()]
+    {
+        let answer = server.get(&path).send().await;
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
+    }
+    assert_eq!(server.get("/style.css").send().await.header("cache-control"), None);
+}
+
+#[tokio::test]
+async fn pages_cannot_be_framed() {
+    let server = Server::start().await;
+    for path in ["/", "/docs"] {
+        let answer = server.get(path).send().await;
+        assert_eq!(answer.header("x-frame-options"), Some("DENY"));
+        let policy = answer.header("content-security-policy").unwrap();
+        for part in ["default-src 'none'", "frame-ancestors 'none'", "form-action 'none'"] {
+            assert!(policy.contains(part), "{policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        // What the policy would break, the pages do not use.
+        for inline in ["<style", "style=", "onclick", "javascript:"] {
+            assert!(!answer.text().contains(inline), "{inline} in {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn uploaded_page_cannot_run_as_ours() {
+    let server = Server::for_payloads().await;
+    let page = "<script>alert(document.domain)</script>";
+    let sent = server
+        .post("/v1/kinds/copy/jobs?mode=sync")
+        .header("content-type", "text/html")
+        .bare(page.to_owned())
+        .send()
+        .await
+        .json();
+    let artifact = sent["artifacts"][0]["url"].as_str().unwrap();
+    let answer = server.get(artifact).send().await;
+    assert_eq!((answer.text(), answer.header("content-type")), (page, Some("text/html")));
+    let disposition = answer.header("content-disposition").unwrap();
+    assert!(disposition.starts_with("attachment;"), "{disposition}");
+    assert_eq!(answer.header("content-security-policy"), Some("default-src 'none'; sandbox"));
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(answer.header("x-frame-options"), Some("DENY"));
+    assert_eq!(answer.header("cache-control"), Some("private, no-cache"));
+}

@@ -1,0 +1,72 @@
+//! Texts that mean something to a log or a browser, through the real binary.
+
+use longhaul_client::SubmitOptions;
+use longhaul_client::wire::SubmitRequest;
+use serde_json::{Value, json};
+
+use super::home::Home;
+use super::http;
+use super::submit::end;
+use crate::api::canaries::encoded;
+
+const FORGED: &str = "\n{\"level\":\"ERROR\",\"message\":\"forged\"}\r\nforged line \u{1b}[2J <script>alert(1)</script>";
+
+/// A server's whole log at its most talkative, after the canary went everywhere it can go; and
+/// its front page.
+async fn visit(format: &str) -> (String, String) {
+    let home = Home::with(&format!("[log]\nlevel = \"trace\"\nformat = \"{format}\"\n"));
+    let server = home.start().await;
+    let client = home.client();
+    for input in [json!({"fail": FORGED}), json!({"result": FORGED}), json!({FORGED: 1})] {
+        let mut request = SubmitRequest::new("demo", &input).unwrap();
+        request.max_attempts = Some(1);
+        request.labels.insert(FORGED.to_owned(), FORGED.to_owned());
+        let job = client.submit(&request, &SubmitOptions::default()).await.unwrap();
+        end(&client, &job.job_id).await;
+    }
+    let encoded = encoded(FORGED);
+    for (call, fields, body) in [
+        (format!("GET /{encoded}"), vec![], String::new()),
+        (format!("GET /v1/jobs/{encoded}?{encoded}={encoded}"), vec![], String::new()),
+        (format!("GET /v1/jobs?label.{encoded}={encoded}"), vec![], String::new()),
+        (format!("POST /v1/kinds/{encoded}/jobs"), vec![], "1".to_owned()),
+        (format!("POST /v1/queues/{encoded}/pause"), vec![], String::new()),
+        ("POST /v1/jobs".to_owned(), vec![], json!({"kind": FORGED, "input": 1}).to_string()),
+        (
+            "POST /v1/jobs".to_owned(),
+            vec![("x-request-id", "{\"message\":\"forged\"}")],
+            "{".into(),
+        ),
+        (
+            "GET /".to_owned(),
+            vec![("x-request-id", "\u{1b}[2J"), ("user-agent", "forged")],
+            String::new(),
+        ),
+        ("<script>forged</script> /".to_owned(), vec![], String::new()),
+    ] {
+        let answer = http::ask(home.address(), &call, &fields, &body).await.unwrap();
+        assert!(answer.status < 500, "{call}: {answer:?}");
+    }
+    let page = http::ask(home.address(), "GET /", &[], "").await.unwrap().body;
+    (server.sigterm().await.stderr, page)
+}
+
+#[tokio::test]
+async fn json_log_stays_one_object_a_line_and_none_is_forged() {
+    let (log, page) = visit("json").await;
+    for line in log.lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line:?}"));
+        assert_ne!(line["message"], "forged");
+    }
+    assert!(!page.contains("<script"), "{page}");
+    assert!(page.contains("&lt;script&gt;alert(1)"), "{page}");
+}
+
+#[tokio::test]
+async fn pretty_log_has_no_forged_line_and_nothing_for_the_terminal() {
+    let (log, _) = visit("pretty").await;
+    assert!(!log.contains('\u{1b}'), "{log:?}");
+    for line in log.lines() {
+        assert!(line.starts_with(|c: char| c.is_ascii_digit()), "{line:?} begins with no time");
+    }
+}
