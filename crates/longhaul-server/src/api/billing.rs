@@ -74,10 +74,11 @@ async fn take_stripe_event(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Taken>, Problem> {
+    let unsigned = || Problem::new(Code::Unauthorized, "the event has no Stripe-Signature");
+    let given = headers.get(STRIPE_SIGNATURE).ok_or_else(unsigned)?.to_str().ok();
     let Some(secret) = &state.stripe_secret else {
         return Err(Problem::new(Code::BillingOff, "set billing.stripe_secret to take events"));
     };
-    let given = headers.get(STRIPE_SIGNATURE).and_then(|value| value.to_str().ok());
     let text = body::json_text(&headers, body, EVENT_BYTES_MAX).await?;
     let now = state.auth.now();
     signature::check(secret.expose(), given.unwrap_or_default(), text.as_bytes(), now).map_err(
@@ -89,15 +90,17 @@ async fn take_stripe_event(
     let request_id = request_id.map_or_else(RequestId::fresh, |_| RequestId::of(&headers));
     let deed = Deed { actor: Actor::Billing, request_id: request_id.to_string() };
     let detail = format!("{}: {}", event.id, event.subscription.as_str());
-    // Under which tenant it is written down is known only once it is found.
+    // Under which tenants it is written down is known only once they are found.
     let audit =
         state.auth.entry(&deed, &TenantId::default(), "tenant.billed", &event.billing_id, detail);
-    let tenant = state.auth.accounts().apply_billing(&event, &audit).await?;
-    match &tenant {
-        Some(tenant) => state.auth.forget_tenant(&tenant.id),
-        None => tracing::warn!(event.id = event.id, "a bill of a customer who is no tenant here"),
+    let tenants = state.auth.accounts().apply_billing(&event, &audit).await?;
+    for tenant in &tenants {
+        state.auth.forget_tenant(&tenant.id);
     }
-    Ok(Json(Taken { applied: tenant.is_some() }))
+    if tenants.is_empty() {
+        tracing::warn!(event.id = event.id, "a bill of a customer who is no tenant here");
+    }
+    Ok(Json(Taken { applied: !tenants.is_empty() }))
 }
 
 /// What an event says of a subscription; none if it is about something else.

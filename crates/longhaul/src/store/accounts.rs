@@ -48,14 +48,14 @@ pub trait Accounts: Send + Sync {
         audit: &AuditEntry,
     ) -> Result<Option<Tenant>, StoreError>;
 
-    /// Sets a subscription as the payment provider tells, by the customer's id there. None if no tenant
-    /// has it. An event that was applied before, or is older than the last one, changes nothing. The entry
-    /// is written under the tenant that is found.
+    /// Sets the subscriptions of all tenants that a customer of the payment provider pays for; they come
+    /// back. An event that was applied before, or is older than the last one, changes nothing. The entry is
+    /// written once for each tenant that was changed.
     async fn apply_billing(
         &self,
         event: &BillingEvent,
         audit: &AuditEntry,
-    ) -> Result<Option<Tenant>, StoreError>;
+    ) -> Result<Vec<Tenant>, StoreError>;
 
     /// Makes a key. None if there is no such tenant.
     async fn create_key(

@@ -138,11 +138,14 @@ async fn change_leaves_what_it_does_not_name(desk: Desk) {
 }
 
 async fn billing_is_applied_once_and_in_order(desk: Desk) {
-    desk.tenant("acme").await;
-    let change =
-        TenantChange { billing_id: Some(Some("cus_1".to_owned())), ..TenantChange::default() };
-    let entry = desk.entry("x", "tenant.change", "acme");
-    desk.accounts.change_tenant(&tenant_id("acme"), &change, &entry).await.unwrap().unwrap();
+    // One customer may pay for several tenants.
+    for (id, billing_id) in [("acme", "cus_1"), ("acme-eu", "cus_1"), ("other", "cus_3")] {
+        desk.tenant(id).await;
+        let billing_id = Some(Some(billing_id.to_owned()));
+        let change = TenantChange { billing_id, ..TenantChange::default() };
+        let entry = desk.entry(id, "tenant.change", id);
+        desk.accounts.change_tenant(&tenant_id(id), &change, &entry).await.unwrap().unwrap();
+    }
     let event = |id: &str, subscription, at| BillingEvent {
         id: id.to_owned(),
         billing_id: "cus_1".to_owned(),
@@ -153,18 +156,19 @@ async fn billing_is_applied_once_and_in_order(desk: Desk) {
     let mut tell = async |event: BillingEvent| {
         told += 1;
         let entry = desk.entry(&format!("z{told}"), "tenant.billed", "acme");
-        let tenant = desk.accounts.apply_billing(&event, &entry).await.unwrap();
-        tenant.map(|tenant| tenant.subscription)
+        let tenants = desk.accounts.apply_billing(&event, &entry).await.unwrap();
+        tenants.into_iter().map(|tenant| tenant.subscription).collect::<Vec<_>>()
     };
-    assert_eq!(tell(event("e2", Subscription::PastDue, 20)).await, Some(Subscription::PastDue));
-    assert_eq!(tell(event("e3", Subscription::Active, 30)).await, Some(Subscription::Active));
-    assert_eq!(tell(event("e1", Subscription::Suspended, 10)).await, Some(Subscription::Active));
-    assert_eq!(tell(event("e2", Subscription::PastDue, 40)).await, Some(Subscription::Active));
+    use Subscription::{Active, PastDue, Suspended};
+    assert_eq!(tell(event("e2", PastDue, 20)).await, [PastDue, PastDue]);
+    assert_eq!(tell(event("e3", Active, 30)).await, [Active, Active]);
+    assert_eq!(tell(event("e1", Suspended, 10)).await, [Active, Active]);
+    assert_eq!(tell(event("e2", PastDue, 40)).await, [Active, Active]);
     let stranger =
         BillingEvent { billing_id: "cus_2".to_owned(), ..event("e9", Subscription::Suspended, 90) };
-    assert_eq!(tell(stranger).await, None);
+    assert_eq!(tell(stranger).await, []);
     let billed = desk.actions().await.iter().filter(|action| action.contains("billed")).count();
-    assert_eq!(billed, 2, "what changed nothing was not done");
+    assert_eq!(billed, 4, "what changed nothing was not done");
 }
 
 async fn key_is_kept_as_made(desk: Desk) {

@@ -52,6 +52,17 @@ pub struct AuditEntry {
     pub request_id: String,
 }
 
+impl AuditEntry {
+    /// The same about the `place`th of several tenants.
+    pub(crate) fn about(&self, tenant: &TenantId, place: usize) -> Self {
+        let id = match place {
+            0 => self.id.clone(),
+            place => format!("{}.{place}", self.id),
+        };
+        Self { id, tenant: tenant.clone(), ..self.clone() }
+    }
+}
+
 /// Which entries are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditFilter {

@@ -59,7 +59,7 @@ impl Accounts for PostgresStore {
         &self,
         event: &BillingEvent,
         audit: &AuditEntry,
-    ) -> Result<Option<Tenant>, StoreError> {
+    ) -> Result<Vec<Tenant>, StoreError> {
         persistently!(self.inner.try_apply_billing(event, audit))
     }
 
@@ -224,7 +224,7 @@ impl Inner {
         change: &TenantChange,
         audit: &AuditEntry,
     ) -> Result<Option<Tenant>, Trouble> {
-        let (transaction, found) = self.lock_tenant(Some(id), None).await?;
+        let (transaction, found) = self.lock_tenant(id).await?;
         let Some(mut tenant) = found else {
             transaction.roll_back().await?;
             return Ok(None);
@@ -241,24 +241,31 @@ impl Inner {
         &self,
         event: &BillingEvent,
         audit: &AuditEntry,
-    ) -> Result<Option<Tenant>, Trouble> {
-        let (transaction, found) = self.lock_tenant(None, Some(&event.billing_id)).await?;
-        let Some(mut tenant) = found else {
-            transaction.roll_back().await?;
-            return Ok(None);
-        };
+    ) -> Result<Vec<Tenant>, Trouble> {
+        let connection = self.database.connection().await?;
+        let billing_id = without_nul(&event.billing_id);
+        let (transaction, rows) =
+            connection.begin((sql::LOCK_BILLED_TENANTS, &[&&*billing_id]), None).await?;
+        let mut tenants: Vec<Tenant> = rows.iter().map(tenant).collect::<Result<_, _>>()?;
         let now = self.clock.now();
-        let params: &[&dyn Param] = &[&event.id, &now.as_millis()];
-        let is_new = !transaction.query(sql::INSERT_BILLING_EVENT, params).await?.is_empty();
-        if is_new && apply_billing(&mut tenant, event, now) {
-            let row = TenantRow::of(&tenant, now)?;
-            transaction.query(sql::SAVE_TENANT, &row.to_save()).await?;
-            let audit = AuditEntry { tenant: tenant.id.clone(), ..audit.clone() };
-            commit_noted(transaction, &audit).await?;
-        } else {
-            transaction.commit().await?;
+        let id = without_nul(&event.id);
+        let params: &[&dyn Param] = &[&&*id, &now.as_millis()];
+        let is_known = tenants.is_empty()
+            || transaction.query(sql::INSERT_BILLING_EVENT, params).await?.is_empty();
+        if is_known {
+            transaction.roll_back().await?;
+            return Ok(tenants);
         }
-        Ok(Some(tenant))
+        let mut entries = Vec::new();
+        for (place, tenant) in tenants.iter_mut().enumerate() {
+            if apply_billing(tenant, event, now) {
+                let row = TenantRow::of(tenant, now)?;
+                transaction.query(sql::SAVE_TENANT, &row.to_save()).await?;
+                entries.push(audit.about(&tenant.id, place));
+            }
+        }
+        transaction.commit_with(sql::INSERT_AUDIT, &AuditRows::of(&entries).params()).await?;
+        Ok(tenants)
     }
 
     async fn try_create_key(
@@ -267,7 +274,7 @@ impl Inner {
         now: Timestamp,
         audit: &AuditEntry,
     ) -> Result<Option<ApiKey>, Trouble> {
-        let (transaction, tenant) = self.lock_tenant(Some(&new.tenant), None).await?;
+        let (transaction, tenant) = self.lock_tenant(&new.tenant).await?;
         if tenant.is_none() {
             transaction.roll_back().await?;
             return Ok(None);
@@ -343,13 +350,9 @@ impl Inner {
         self.try_key(id).await
     }
 
-    async fn lock_tenant(
-        &self,
-        id: Option<&TenantId>,
-        billing_id: Option<&str>,
-    ) -> Result<(Transaction, Option<Tenant>), Trouble> {
+    async fn lock_tenant(&self, id: &TenantId) -> Result<(Transaction, Option<Tenant>), Trouble> {
         let connection = self.database.connection().await?;
-        let params: &[&dyn Param] = &[&id.map(TenantId::as_str), &billing_id];
+        let params: &[&dyn Param] = &[&id.as_str()];
         let (transaction, rows) = connection.begin((sql::LOCK_TENANT, params), None).await?;
         let found = rows.first().map(tenant).transpose()?;
         Ok((transaction, found))

@@ -73,6 +73,7 @@ statements! {
     LIST_PENDING = "list_pending";
     LIST_RUNNING = "list_running";
     LIST_SETTLED = "list_settled";
+    LOCK_BILLED_TENANTS = "lock_billed_tenants";
     LOCK_FIRST_KEY = "lock_first_key";
     LOCK_JOB = "lock_job";
     LOCK_LEASES = "lock_leases";

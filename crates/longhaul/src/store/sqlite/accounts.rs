@@ -34,7 +34,7 @@ impl Accounts for SqliteStore {
 
     async fn tenant(&self, id: &TenantId) -> Result<Option<Tenant>, StoreError> {
         let id = id.clone();
-        self.read(move |tx| Ok(find_tenant(tx, Some(&id), None)?)).await
+        self.read(move |tx| Ok(find_tenant(tx, &id)?)).await
     }
 
     async fn tenants(
@@ -54,7 +54,7 @@ impl Accounts for SqliteStore {
     ) -> Result<Option<Tenant>, StoreError> {
         let (id, change, audit) = (id.clone(), change.clone(), audit.clone());
         self.write(move |tx| {
-            let mut found = find_tenant(tx, Some(&id), None)?;
+            let mut found = find_tenant(tx, &id)?;
             if let Some(tenant) = &mut found {
                 tenant.change(&change, tx.now);
                 save_tenant(tx, tenant)?;
@@ -68,20 +68,22 @@ impl Accounts for SqliteStore {
         &self,
         event: &BillingEvent,
         audit: &AuditEntry,
-    ) -> Result<Option<Tenant>, StoreError> {
+    ) -> Result<Vec<Tenant>, StoreError> {
         let (event, audit) = (event.clone(), audit.clone());
         self.write(move |tx| {
-            let Some(mut tenant) = find_tenant(tx, None, Some(&event.billing_id))? else {
-                return Ok(None);
-            };
+            let mut tenants = tx.all(sql::BILLED_TENANTS, [&event.billing_id], tenant)?;
             let at = tx.now.as_millis();
-            let is_new = tx.run(sql::INSERT_BILLING_EVENT, params![event.id, at])? == 1;
-            if is_new && apply_billing(&mut tenant, &event, tx.now) {
-                save_tenant(tx, &tenant)?;
-                let audit = AuditEntry { tenant: tenant.id.clone(), ..audit.clone() };
-                insert_audit(tx, &audit)?;
+            if tenants.is_empty() || tx.run(sql::INSERT_BILLING_EVENT, params![event.id, at])? == 0
+            {
+                return Ok(tenants);
             }
-            Ok(Some(tenant))
+            for (place, tenant) in tenants.iter_mut().enumerate() {
+                if apply_billing(tenant, &event, tx.now) {
+                    save_tenant(tx, tenant)?;
+                    insert_audit(tx, &audit.about(&tenant.id, place))?;
+                }
+            }
+            Ok(tenants)
         })
         .await
     }
@@ -93,7 +95,7 @@ impl Accounts for SqliteStore {
     ) -> Result<Option<ApiKey>, StoreError> {
         let (key, audit) = (key.clone(), audit.clone());
         self.write(move |tx| {
-            if find_tenant(tx, Some(&key.tenant), None)?.is_none() {
+            if find_tenant(tx, &key.tenant)?.is_none() {
                 return Ok(None);
             }
             let made = insert_key(tx, &key, None)?;
@@ -291,12 +293,8 @@ fn save_tenant(tx: &Tx<'_>, tenant: &Tenant) -> rusqlite::Result<()> {
     tx.run(sql::SAVE_TENANT, params).map(|_| ())
 }
 
-fn find_tenant(
-    tx: &Tx<'_>,
-    id: Option<&TenantId>,
-    billing_id: Option<&str>,
-) -> rusqlite::Result<Option<Tenant>> {
-    tx.one(sql::TENANT, params![id.map(TenantId::as_str), billing_id], tenant)
+fn find_tenant(tx: &Tx<'_>, id: &TenantId) -> rusqlite::Result<Option<Tenant>> {
+    tx.one(sql::TENANT, [id.as_str()], tenant)
 }
 
 fn insert_key(tx: &Tx<'_>, new: &NewKey, old: Option<&str>) -> rusqlite::Result<ApiKey> {

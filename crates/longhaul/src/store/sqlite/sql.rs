@@ -8,6 +8,7 @@ pub(super) const AUDIT: &str = include_str!("sql/audit.sql");
 pub(super) const AUDIT_OF_TARGET: &str = include_str!("sql/audit_of_target.sql");
 pub(super) const AUDIT_OF_TENANT: &str = include_str!("sql/audit_of_tenant.sql");
 pub(super) const BEAT: &str = include_str!("sql/beat.sql");
+pub(super) const BILLED_TENANTS: &str = include_str!("sql/billed_tenants.sql");
 pub(super) const BLOBS: &str = include_str!("sql/blobs.sql");
 pub(super) const BLOB_BYTES: &str = include_str!("sql/blob_bytes.sql");
 pub(super) const BURY_BLOB: &str = include_str!("sql/bury_blob.sql");

@@ -8,13 +8,15 @@ CREATE TABLE longhaul.tenants (
     -- A JSON object; what it does not name is as the configuration says.
     limits text COLLATE "C" NOT NULL,
     -- What the payment provider calls it, and when that one last said something of it.
-    billing_id text COLLATE "C" UNIQUE,
+    billing_id text COLLATE "C",
     billed_at bigint,
     created_at bigint NOT NULL,
     changed_at bigint NOT NULL
 );
 
 CREATE INDEX tenants_changed ON longhaul.tenants (changed_at);
+-- One customer may pay for several tenants.
+CREATE INDEX tenants_billed ON longhaul.tenants (billing_id) WHERE billing_id IS NOT NULL;
 
 -- Keys by their public part. The secret part is nowhere: digest is an HMAC of it under a key of the server's
 -- (server_key is that one's id) that is not in the database.

@@ -1,0 +1,5 @@
+-- The tenants that a customer of the payment provider pays for.
+SELECT id, name, subscription, inactive_since, limits, billing_id, billed_at, created_at
+FROM tenants
+WHERE billing_id = ?1
+ORDER BY id
