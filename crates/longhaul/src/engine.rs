@@ -44,6 +44,8 @@ pub struct Engine {
     shared: Arc<Shared>,
     workers: Arc<Workers>,
     tenant: TenantId,
+    /// The API key that this handle submits with.
+    key: Option<Arc<str>>,
 }
 
 /// What callers and workers of one process share.
@@ -87,6 +89,13 @@ impl Engine {
     #[must_use]
     pub fn for_tenant(&self, tenant: TenantId) -> Self {
         Self { tenant, ..self.clone() }
+    }
+
+    /// The same engine for the bearer of an API key: what it submits is metered under the key's id, a name
+    /// like a kind's.
+    #[must_use]
+    pub fn for_key(&self, id: Option<&str>) -> Self {
+        Self { key: id.map(Arc::from), ..self.clone() }
     }
 
     /// The tenant that this handle acts for.

@@ -11,6 +11,7 @@ macro_rules! statements {
 }
 
 statements! {
+    ADD_USAGE = "add_usage";
     BACKEND = "backend";
     BEAT = "beat";
     BLOBS = "blobs";
@@ -39,6 +40,7 @@ statements! {
     FORGET_BLOBS = "forget_blobs";
     FORGET_REPLICAS = "forget_replicas";
     FORGET_TOMBSTONES = "forget_tombstones";
+    FORGET_USAGE = "forget_usage";
     FORK_JOB = "fork_job";
     GLIMPSE = "glimpse";
     HISTORIES = "histories";
@@ -46,8 +48,10 @@ statements! {
     IMPORT_JOBS = "import_jobs";
     IMPORT_STEPS = "import_steps";
     IMPORT_TOMBSTONES = "import_tombstones";
+    IMPORT_USAGE = "import_usage";
     INPUT = "input";
     INSERT_BLOBS = "insert_blobs";
+    INSERT_FOREIGN_STEPS = "insert_foreign_steps";
     INSERT_JOBS = "insert_jobs";
     INSERT_STEPS = "insert_steps";
     KEEP_FOLDER = "keep_folder";
@@ -79,6 +83,7 @@ statements! {
     RENEW = "renew";
     REPLICAS = "replicas";
     RESUME_QUEUE = "resume_queue";
+    ROLL_UP_USAGE = "roll_up_usage";
     SAVE_JOB = "save_job";
     SAVE_LEASES = "save_leases";
     SAVE_METERS = "save_meters";
@@ -89,6 +94,7 @@ statements! {
     STRAY_BLOBS = "stray_blobs";
     SUBMIT = "submit";
     TRY_LOCK_METERS = "try_lock_meters";
+    USAGE = "usage";
 }
 
 /// Migrations in their order; the first makes version 1.
@@ -98,4 +104,6 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("sql/migrations/0003_flow.sql"),
     include_str!("sql/migrations/0004_submit.sql"),
     include_str!("sql/migrations/0005_blobs.sql"),
+    include_str!("sql/migrations/0006_accounts.sql"),
+    include_str!("sql/migrations/0007_usage.sql"),
 ];

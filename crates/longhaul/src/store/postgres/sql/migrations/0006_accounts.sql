@@ -1,0 +1,1 @@
+-- Nothing yet: the number is taken by accounts.
