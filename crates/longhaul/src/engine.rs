@@ -34,7 +34,7 @@ pub use upload::{Staged, Upload, UploadError};
 pub use watcher::Watcher;
 
 use crate::clock::Clock;
-use crate::job::{IdSource, JobId, Limits, Name, Retention, TenantId};
+use crate::job::{IdSource, JobId, Limits, Name, Retention, TenantId, Timestamp};
 use crate::store::{FlowLimits, Store, StoreError};
 use crate::worker::Workers;
 
@@ -106,6 +106,11 @@ impl Engine {
     /// The name under which this process holds leases.
     pub fn replica(&self) -> &str {
         &self.shared.replica
+    }
+
+    /// The time that leases, retention and usage go by.
+    pub fn now(&self) -> Timestamp {
+        self.shared.store.now()
     }
 
     /// The bounds that submissions are held to.

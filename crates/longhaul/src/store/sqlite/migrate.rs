@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::open::OpenError;
 
 /// Forward only; a released one is never edited.
-const MIGRATIONS: [(u32, &str); 5] = [
+pub(super) const MIGRATIONS: [(u32, &str); 5] = [
     (1, include_str!("sql/migrations/0001_jobs.sql")),
     (2, include_str!("sql/migrations/0002_replicas.sql")),
     (3, include_str!("sql/migrations/0003_flow.sql")),
