@@ -17,6 +17,7 @@ mod overview;
 mod params;
 mod queues;
 mod replicas;
+mod usage;
 
 use std::time::Duration;
 
@@ -130,6 +131,7 @@ fn described() -> OpenApiRouter<AppState> {
         .merge(kinds::router())
         .merge(queues::router())
         .merge(replicas::router())
+        .merge(usage::router())
         .merge(health::router())
         .merge(metrics::router());
     openapi::complete(routes.get_openapi_mut());

@@ -37,6 +37,7 @@ mod tests;
 mod time;
 mod transfer;
 mod ui;
+mod usage;
 mod watch;
 
 use std::path::Path;
@@ -119,6 +120,8 @@ enum Command {
     Kinds,
     /// List, pause and resume queues
     Queues(queues::QueuesArgs),
+    /// Show what finished jobs used
+    Usage(usage::UsageArgs),
     /// List the processes that share the server's store
     Replicas,
     /// Check the configuration and everything it points at
@@ -198,6 +201,7 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
         Command::Purge(ids) => control::purge(&ids, &global.client()?, ui).await,
         Command::Kinds => kinds::run(&global.client()?, ui).await,
         Command::Queues(args) => queues::run(args, &global.client()?, ui).await,
+        Command::Usage(args) => usage::run(args, &global.client()?, ui).await,
         Command::Replicas => replicas::run(&global.client()?, ui).await,
         Command::Doctor(args) => doctor::run(args, ui).await,
         Command::Migrate(args) => migrate::run(args, ui).await,

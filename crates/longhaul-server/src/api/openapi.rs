@@ -13,7 +13,7 @@ use utoipa::OpenApi;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{PathItem, RefOr, ServerBuilder};
 
-pub(super) use params::{ListParams, PathOfJob, SubmitHeaders};
+pub(super) use params::{ListParams, PathOfJob, SubmitHeaders, UsageParams};
 pub(super) use responses::{
     Accepted, ArtifactProblems, BatchProblems, BulkProblems, ChangeProblems, EventStream,
     ForkProblems, JobAskedProblems, JobProblems, JobStated, JobUnchanged, ListProblems,
@@ -33,6 +33,7 @@ use super::AppState;
         (name = "jobs", description = "Submit, read, watch and change jobs."),
         (name = "kinds", description = "What can be run."),
         (name = "queues", description = "Where jobs wait."),
+        (name = "usage", description = "What finished jobs used."),
         (name = "operations", description = "For whoever runs the server."),
     ),
     components(schemas(wire::BatchJob, wire::Job, wire::Problem)),

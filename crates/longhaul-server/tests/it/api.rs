@@ -8,3 +8,4 @@ mod pages;
 mod problems;
 mod queues;
 mod replicas;
+mod usage;

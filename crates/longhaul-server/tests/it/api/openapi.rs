@@ -57,6 +57,7 @@ fn document_lists_every_route() {
     pauseQueue: POST /v1/queues/{name}/pause [200, 400, 500, 503]
     resumeQueue: POST /v1/queues/{name}/resume [200, 400, 500, 503]
     listReplicas: GET /v1/replicas [200, 500, 503]
+    getUsage: GET /v1/usage [200, 400, 422, 500, 503]
     "#);
 }
 
