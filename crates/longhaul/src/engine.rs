@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// The same engine for the bearer of an API key: what it submits is metered under the key's id, a name
-    /// like a kind's.
+    /// like a kind's. What is submitted inside a caller's own transaction is metered without one.
     #[must_use]
     pub fn for_key(&self, id: Option<&str>) -> Self {
         Self { key: id.map(Arc::from), ..self.clone() }

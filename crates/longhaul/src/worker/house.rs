@@ -87,13 +87,15 @@ async fn expire_loop(shared: Arc<Shared>) {
 
 async fn roll_up_loop(shared: Arc<Shared>) {
     loop {
-        shared.clock.sleep(ROLL_UP_EVERY).await;
-        while match shared.store.roll_up_usage(BATCH).await {
+        let more = match shared.store.roll_up_usage(BATCH).await {
             Ok(folded) => folded == BATCH,
             Err(error) => {
                 tracing::warn!(%error, "cannot sum up usage");
                 false
             }
-        } {}
+        };
+        if !more {
+            shared.clock.sleep(ROLL_UP_EVERY).await;
+        }
     }
 }
