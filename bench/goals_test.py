@@ -39,8 +39,22 @@ class Goals(unittest.TestCase):
         self.assertEqual(goals.judge({"longhaul drain": [1.0]}, goals.SQLITE), [])
 
     def test_every_goal_gives_its_reason(self) -> None:
-        for comparison in goals.SQLITE + goals.POSTGRES:
+        for comparison in goals.SQLITE + goals.POSTGRES + goals.PAYLOADS:
             self.assertEqual(comparison.goal is None, comparison.reason == "", comparison.scenario)
+
+
+class PayloadGoals(unittest.TestCase):
+    def met(self, ours: str, theirs: str, our: float, their: float) -> bool | None:
+        [outcome] = goals.judge({ours: [our], theirs: [their]}, goals.PAYLOADS)
+        return outcome.met
+
+    def test_an_upload_is_half_as_fast_as_a_copy_and_a_digest(self) -> None:
+        self.assertTrue(self.met("payload upload", "cp and sha256sum", 100.0, 200.0))
+        self.assertFalse(self.met("payload upload", "cp and sha256sum", 99.0, 200.0))
+
+    def test_less_memory_is_better(self) -> None:
+        self.assertTrue(self.met("payload memory peak", "payload file", 100.0, 400.0))
+        self.assertFalse(self.met("payload memory peak", "payload file", 101.0, 400.0))
 
 
 class PostgresGoals(unittest.TestCase):

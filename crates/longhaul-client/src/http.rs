@@ -1,5 +1,6 @@
 //! The client over HTTP.
 
+mod accounts;
 mod call;
 mod download;
 mod error;

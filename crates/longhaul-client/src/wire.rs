@@ -4,6 +4,7 @@
 //! unknown fields, so that a misspelt option is an error and not ignored; answers accept them, so
 //! that an older client can talk to a newer server.
 
+mod account;
 mod bulk;
 mod job;
 mod json;
@@ -15,6 +16,10 @@ mod trail;
 mod usage;
 mod work;
 
+pub use account::{
+    AuditEntry, AuditList, Key, KeyList, KeyRequest, LimitsPatch, NewKey, RotateRequest, Scope,
+    Subscription, Tenant, TenantLimits, TenantList, TenantPatch, TenantRequest,
+};
 pub use bulk::{BulkRequest, BulkResult, JobFilter};
 pub use job::{Artifact, Job, JobError, JobList, JobSummary, Progress};
 pub use json::{Instant, RawJson};

@@ -3,7 +3,9 @@
 //! Each module has the handlers of one part of the contract, with their description in `OpenAPI`
 //! beside them; `openapi` makes one document of it, so that what is published is what is served.
 
+mod accounts;
 mod answer;
+mod billing;
 mod body;
 mod caller;
 mod docs;
@@ -29,7 +31,9 @@ use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
+use crate::auth::{self, Auth};
 use crate::problem;
+use crate::secret::Secret;
 pub use jobs::Uploads;
 use metrics::Metrics;
 
@@ -46,6 +50,10 @@ pub struct AppState {
     pub stop: CancellationToken,
     /// What `/metrics` shows.
     pub metrics: Metrics,
+    /// Who callers are and what they may do.
+    pub auth: Auth,
+    /// What the payment provider signs its events with.
+    pub stripe_secret: Option<Secret>,
     /// Keys whose first uploads are still coming in.
     pub uploads: Uploads,
 }
@@ -85,9 +93,11 @@ impl Default for Settings {
 
 impl AppState {
     /// The state for an engine, with default settings.
-    pub fn new(engine: Engine) -> Self {
+    pub fn new(engine: Engine, auth: Auth) -> Self {
         Self {
             engine,
+            auth,
+            stripe_secret: None,
             settings: Settings::default(),
             clock: Clock::system(),
             stop: CancellationToken::new(),
@@ -99,11 +109,16 @@ impl AppState {
 
 /// Everything that the server answers, ready to be served or driven in process.
 pub fn router(state: AppState) -> Router {
-    let (described, document) = described().split_for_parts();
-    let router = described
+    let document = openapi_document();
+    let (guarded, _) = guarded().split_for_parts();
+    let (open, _) = open().split_for_parts();
+    let admit = middleware::from_fn_with_state(state.auth.clone(), auth::admit);
+    let router = guarded
+        .route("/", get(overview::overview))
+        .route_layer(admit)
+        .merge(open)
         .merge(openapi::router(&document))
         .merge(docs::router(&document))
-        .route("/", get(overview::overview))
         .route("/style.css", get(html::style))
         .layer(middleware::from_fn(metrics::measure))
         .with_state(state);
@@ -122,18 +137,26 @@ pub fn probes(state: AppState) -> Router {
 
 /// The `OpenAPI` 3.1 document of what [`router`] serves.
 pub fn openapi_document() -> utoipa::openapi::OpenApi {
-    described().into_openapi()
+    let mut document = guarded().merge(open()).into_openapi();
+    openapi::complete(&mut document);
+    document
 }
 
-fn described() -> OpenApiRouter<AppState> {
+/// What asks who calls.
+fn guarded() -> OpenApiRouter<AppState> {
     let mut routes = OpenApiRouter::with_openapi(openapi::Document::openapi())
         .merge(jobs::router())
         .merge(kinds::router())
         .merge(queues::router())
         .merge(replicas::router())
         .merge(usage::router())
-        .merge(health::router())
+        .merge(accounts::router())
         .merge(metrics::router());
-    openapi::complete(routes.get_openapi_mut());
+    openapi::guard(routes.get_openapi_mut());
     routes
+}
+
+/// What anybody may ask.
+fn open() -> OpenApiRouter<AppState> {
+    health::router().merge(billing::router())
 }

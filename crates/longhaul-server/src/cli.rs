@@ -1,6 +1,7 @@
 //! The command line: one file a command, and what they share: how to show things and how to fail.
 
 mod artifacts;
+mod audit;
 mod bench;
 mod card;
 mod completions;
@@ -12,6 +13,7 @@ mod follow;
 mod fork;
 mod get;
 mod input;
+mod keys;
 mod kinds;
 mod line;
 mod list;
@@ -30,6 +32,7 @@ mod serve;
 mod style;
 mod submit;
 mod table;
+mod tenants;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -124,6 +127,12 @@ enum Command {
     Usage(usage::UsageArgs),
     /// List the processes that share the server's store
     Replicas,
+    /// Make, list, replace and end API keys
+    Keys(keys::KeysArgs),
+    /// Make, list and change tenants
+    Tenants(tenants::TenantsArgs),
+    /// Show who did what to keys, tenants, jobs and queues
+    Audit(audit::AuditArgs),
     /// Check the configuration and everything it points at
     Doctor(doctor::DoctorArgs),
     /// Bring the schema of the database up to date
@@ -203,6 +212,9 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
         Command::Queues(args) => queues::run(args, &global.client()?, ui).await,
         Command::Usage(args) => usage::run(args, &global.client()?, ui).await,
         Command::Replicas => replicas::run(&global.client()?, ui).await,
+        Command::Keys(args) => keys::run(args, &global.client()?, ui).await,
+        Command::Tenants(args) => tenants::run(args, &global.client()?, ui).await,
+        Command::Audit(args) => audit::run(&args, &global.client()?, ui).await,
         Command::Doctor(args) => doctor::run(args, ui).await,
         Command::Migrate(args) => migrate::run(args, ui).await,
         Command::Copy(args) => copy::run(args, ui).await,

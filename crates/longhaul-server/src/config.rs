@@ -19,6 +19,7 @@ use longhaul::job::{Name, Retention};
 use longhaul::store::FlowLimit;
 
 use crate::listen::ConnLimits;
+use crate::secret::Secret;
 use layers::Layers;
 use value::{Entry, Value};
 
@@ -29,12 +30,16 @@ pub use sources::{Flags, Sources};
 /// What the server runs by. `config.default.toml` says what each means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// A loopback address: others need keys. A worker has no use for it.
+    /// A loopback address, unless everybody needs a key. A worker has no use for it.
     pub listen: SocketAddr,
+    /// Who may call.
+    pub auth: AuthConfig,
     /// Where health and metrics alone are answered, if anywhere.
     pub metrics_listen: Option<SocketAddr>,
     /// The folder for everything that is kept.
     pub data: PathBuf,
+    /// What the payment provider signs its events with.
+    pub stripe_secret: Option<Secret>,
     /// Where jobs are kept.
     pub database: Database,
     /// Where payloads and artifacts are kept.
@@ -69,6 +74,17 @@ pub struct Config {
     pub kinds: BTreeMap<Name, Kind>,
     /// The queues that have limits.
     pub queues: BTreeMap<Name, FlowLimit>,
+}
+
+/// Who may call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuthConfig {
+    /// Whether everybody needs a key.
+    pub require_keys: bool,
+    /// How long a tenant whose payment is due may go on.
+    pub past_due_grace: Duration,
+    /// Requests a second of each tenant that has no limit of its own.
+    pub requests_per_s: Option<u32>,
 }
 
 /// Where jobs are kept.
@@ -283,8 +299,8 @@ pub struct Setting {
     pub origin: Origin,
 }
 
-/// The one setting that is a secret as a whole.
-const SERVER_KEY: &str = "server_key";
+/// The settings that are secrets as a whole.
+const SECRETS: [&str; 2] = ["server_key", "billing.stripe_secret"];
 
 fn settings(layers: &Layers) -> Vec<Setting> {
     let mut settings = Vec::new();
@@ -316,7 +332,7 @@ fn list_settings(key: &str, entry: &Entry, settings: &mut Vec<Setting>) {
             [only] => only.value.to_string(),
             _ => "empty".to_owned(),
         },
-        Value::Text(text) if key == SERVER_KEY && !text.is_empty() => "***".to_owned(),
+        Value::Text(text) if SECRETS.contains(&key) && !text.is_empty() => "***".to_owned(),
         Value::Text(_) | Value::Whole(_) | Value::Switch(_) | Value::Other(_) => {
             entry.value.to_string()
         }

@@ -1,10 +1,12 @@
 //! The Longhaul server and command line.
 
 pub mod api;
+pub mod auth;
 pub mod bench;
 pub mod config;
 pub mod listen;
 pub mod logs;
 pub mod problem;
 pub mod request_id;
+pub mod secret;
 pub mod server;

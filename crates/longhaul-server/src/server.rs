@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::blob::{BlobError, Blobs, KeyError, Keyring};
-use longhaul::store::Store;
+use longhaul::store::accounts::Accounts;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
+use longhaul::store::{Store, StoreError};
 use longhaul::{BuildError, Clock, Engine};
 use longhaul_kinds::command::CommandError;
 use tokio::net::TcpListener;
@@ -23,8 +24,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::metrics::Metrics;
 use crate::api::{AppState, Settings, Uploads, probes, router};
+use crate::auth::{Auth, AuthSettings, MadeKey};
 use crate::config::{Config, Database};
 use crate::listen::{self, ConnLimits, raise_open_files};
+pub use vault::examine_keys;
 use work::WorkRoot;
 
 /// How often recorded metrics are put away, whether or not somebody reads them.
@@ -42,6 +45,7 @@ pub struct Server {
     metrics: Option<Socket>,
     limits: ConnLimits,
     work: WorkRoot,
+    first_key: Option<MadeKey>,
 }
 
 #[derive(Debug)]
@@ -90,6 +94,21 @@ pub enum StartError {
         /// What is wrong.
         source: BlobError,
     },
+    /// Put the key back that is missing, or begin anew.
+    #[error(
+        "what is in {place} is sealed with the server key {newest:?}, and {looked}; put that key back, \
+         or if all that is stored there may be lost, delete {marks} and start again"
+    )]
+    ForeignKeys {
+        /// As configured, without what may be secret.
+        place: String,
+        /// The id of the key that is missing.
+        newest: String,
+        /// Where it was looked for, and what was found.
+        looked: String,
+        /// What holds this server back.
+        marks: String,
+    },
     /// Put the kind's declaration right.
     #[error("the kind {kind:?} cannot be run: {source}")]
     Kind {
@@ -98,6 +117,9 @@ pub enum StartError {
         /// What is wrong with it.
         source: CommandError,
     },
+    /// Look at the database.
+    #[error("cannot read the API keys: {0}")]
+    Accounts(StoreError),
     /// What the engine says.
     #[error(transparent)]
     Engine(#[from] BuildError),
@@ -124,13 +146,20 @@ impl Server {
         create_private(&config.data).map_err(unusable)?;
         let recorder = Metrics::installed();
         let clock = Clock::system();
-        let store = store(&config.database, &clock).await?;
+        let (store, accounts) = store(&config.database, &clock).await?;
         let vault = vault::open(config).await?;
+        let auth = Auth::new(accounts, Arc::clone(&vault.1), clock.clone(), auth_settings(config));
+        let first_key = match config.auth.require_keys && config.role.answers() {
+            true => auth.create_first_key().await.map_err(StartError::Accounts)?,
+            false => None,
+        };
         let work = WorkRoot::take(&config.work)
             .map_err(|source| StartError::Data { path: config.work.clone(), source })?;
         let start = async || engine(config, &work, &vault, store.clone(), clock.clone()).await;
         let state = AppState {
             engine: name::once_free(start).await?,
+            auth,
+            stripe_secret: config.stripe_secret.clone(),
             settings: settings(config),
             clock,
             stop: CancellationToken::new(),
@@ -138,12 +167,17 @@ impl Server {
             uploads: Uploads::default(),
         };
         let limits = config.conn_limits().within(raise_open_files());
-        Ok(Self { state, api, metrics, limits, work })
+        Ok(Self { state, api, metrics, limits, work, first_key })
     }
 
     /// Where it listens, if it does: the port that was picked if none was named.
     pub fn address(&self) -> Option<SocketAddr> {
         self.api.as_ref().map(|socket| socket.address)
+    }
+
+    /// The admin key that was made for an empty store: to be shown once.
+    pub fn take_first_key(&mut self) -> Option<MadeKey> {
+        self.first_key.take()
     }
 
     /// Where health and metrics alone are answered, if anywhere.
@@ -156,7 +190,7 @@ impl Server {
     /// Held requests and event streams end at once, jobs and other answers have the configured
     /// grace, both at the same time.
     pub async fn run(self, stop: CancellationToken) -> Ended {
-        let Self { state, api, metrics, limits, work } = self;
+        let Self { state, api, metrics, limits, work, first_key: _ } = self;
         let (engine, stopping) = (state.engine.clone(), state.stop.clone());
         let mut serving = JoinSet::new();
         let routers = [router(state.clone()), probes(state.clone())];
@@ -166,6 +200,7 @@ impl Server {
             }
         }
         let upkeep = tokio::spawn(keep_up(state.metrics, stopping.clone()));
+        let auth = tokio::spawn(state.auth.keep_up(stopping.clone()));
         let ended = tokio::select! {
             () = stop.cancelled() => Ended::Stopped,
             () = engine.broken() => Ended::Broken,
@@ -181,6 +216,7 @@ impl Server {
                 }
             };
             tokio::join!(served, engine.stop());
+            drop(auth.await);
         }
         // Whoever is just being told that the store is broken is told to the end.
         serving.detach_all();
@@ -196,27 +232,36 @@ async fn keep_up(metrics: Metrics, stop: CancellationToken) {
     }
 }
 
-/// Opens the database; nothing for memory, which the engine has by itself.
-async fn store(database: &Database, clock: &Clock) -> Result<Option<Arc<dyn Store>>, StartError> {
+/// The one database, as the engine and as the door see it.
+type Stores = (Arc<dyn Store>, Arc<dyn Accounts>);
+
+/// Opens the database.
+async fn store(database: &Database, clock: &Clock) -> Result<Stores, StartError> {
+    let clock = clock.clone();
     let (path, clock) = match database {
-        Database::Memory => return Ok(None),
-        Database::Postgres(url) => {
-            let opened = PostgresStore::open(url.expose(), clock.clone()).await;
-            return Ok(Some(Arc::new(opened.map_err(BuildError::Postgres)?)));
+        Database::Memory => {
+            let opened = Arc::new(SqliteStore::memory(clock).map_err(BuildError::Open)?);
+            return Ok((opened.clone(), opened));
         }
-        Database::Sqlite(path) => (path.clone(), clock.clone()),
+        Database::Postgres(url) => {
+            let opened = PostgresStore::open(url.expose(), clock).await;
+            let opened = Arc::new(opened.map_err(BuildError::Postgres)?);
+            return Ok((opened.clone(), opened));
+        }
+        Database::Sqlite(path) => (path.clone(), clock),
     };
     // Opening may have to recover a write-ahead log: not on the runtime's own threads.
     let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
     let opened = opening.await.map_err(|error| BuildError::Thread(error.into()))?;
-    Ok(Some(Arc::new(opened.map_err(BuildError::Open)?)))
+    let opened = Arc::new(opened.map_err(BuildError::Open)?);
+    Ok((opened.clone(), opened))
 }
 
 async fn engine(
     config: &Config,
     work: &WorkRoot,
     (blobs, keyring): &(Blobs, Arc<Keyring>),
-    store: Option<Arc<dyn Store>>,
+    store: Arc<dyn Store>,
     clock: Clock,
 ) -> Result<Engine, name::Start<StartError>> {
     let mut builder = Engine::builder()
@@ -244,11 +289,16 @@ async fn engine(
     for (name, limit) in &config.queues {
         builder = builder.limit_queue(name.clone(), *limit);
     }
-    let builder = match store {
-        Some(store) => builder.store(store),
-        None => builder.memory(),
-    };
-    Ok(builder.start().await?)
+    Ok(builder.store(store).start().await?)
+}
+
+fn auth_settings(config: &Config) -> AuthSettings {
+    AuthSettings {
+        require_keys: config.auth.require_keys,
+        grace: config.auth.past_due_grace,
+        requests_per_s: config.auth.requests_per_s,
+        shared: config.database.is_shared(),
+    }
 }
 
 fn settings(config: &Config) -> Settings {

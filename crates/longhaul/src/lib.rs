@@ -6,6 +6,10 @@ pub mod clock;
 pub mod copy;
 mod ctx;
 mod engine;
+#[cfg(feature = "failpoints")]
+pub mod failpoint;
+#[cfg(not(feature = "failpoints"))]
+mod failpoint;
 pub mod job;
 pub mod store;
 mod worker;

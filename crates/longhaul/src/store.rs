@@ -8,6 +8,7 @@
 //! follows from an outcome is decided by [`crate::job::Outcome::next`], and what a finished job used by
 //! [`crate::job::Tally::meter`], inside the store's transaction.
 
+pub mod accounts;
 mod blobs;
 #[cfg(feature = "conformance")]
 pub mod conformance;

@@ -1,27 +1,112 @@
-//! For whom a request acts.
+//! For whom a request acts, and whether it may.
 
-use std::convert::Infallible;
+use std::marker::PhantomData;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use longhaul::{Engine, TenantId};
+use longhaul::Engine;
+use longhaul::store::accounts::Scope;
 
 use super::AppState;
+use crate::auth::{Auth, Deed, Principal};
+use crate::problem::{Code, Problem};
+use crate::request_id::RequestId;
 
-/// Whoever sent the request. The one place that decides on the tenant: handlers have no other way
-/// to the engine, so none of them can forget to ask.
-#[derive(Debug)]
-pub(super) struct Caller {
-    /// The engine, bound to the caller's tenant.
-    pub(super) engine: Engine,
+/// What a handler asks of whoever calls it.
+pub(super) trait Need: Send {
+    /// The scope that the caller's key must have.
+    const SCOPE: Scope;
+    /// Whether the caller's subscription must be active.
+    const PAID: bool;
 }
 
-impl FromRequestParts<AppState> for Caller {
-    type Rejection = Infallible;
+macro_rules! needs {
+    ($($(#[$doc:meta])* $need:ident: $scope:ident, $paid:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(super) struct $need;
 
-    async fn from_request_parts(_: &mut Parts, state: &AppState) -> Result<Self, Infallible> {
-        // Nobody has a key yet: everybody is the tenant of those who have only one.
-        let engine = state.engine.for_tenant(TenantId::default());
-        Ok(Self { engine })
+        impl Need for $need {
+            const SCOPE: Scope = Scope::$scope;
+            const PAID: bool = $paid;
+        }
+    )*};
+}
+
+needs! {
+    /// Reads jobs.
+    Read: Read, true;
+    /// Makes work.
+    Submit: Submit, true;
+    /// Ends work or deletes it, which also those may who do not pay.
+    Stop: Submit, false;
+    /// Looks around: no job is shown.
+    Look: Read, false;
+    /// Runs the server.
+    Admin: Admin, false;
+}
+
+/// Whoever sent the request. The one place that decides on the tenant: handlers have no other way
+/// to the engine, so none of them can forget to ask, and each says what it asks for.
+#[derive(Debug)]
+pub(super) struct Caller<N = Read> {
+    /// The engine, bound to the caller's tenant.
+    pub(super) engine: Engine,
+    /// Who it is.
+    pub(super) principal: Principal,
+    auth: Auth,
+    request_id: String,
+    need: PhantomData<fn() -> N>,
+}
+
+impl<N> Caller<N> {
+    /// For the audit log: who does it, and in which request.
+    pub(super) fn deed(&self) -> Deed {
+        Deed { actor: self.principal.actor.clone(), request_id: self.request_id.clone() }
+    }
+
+    /// Writes down what the caller is about to do to something of its tenant. Before it is done, so that
+    /// nothing is ever done without a trace.
+    pub(super) async fn note(
+        &self,
+        action: &str,
+        target: &str,
+        detail: String,
+    ) -> Result<(), Problem> {
+        let tenant = &self.principal.tenant;
+        let entry = self.auth.entry(&self.deed(), tenant, action, target, detail);
+        Ok(self.auth.accounts().audit(&[entry]).await?)
+    }
+}
+
+impl<N: Need> FromRequestParts<AppState> for Caller<N> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        // Left there by `auth::admit`, which every route with a caller goes through.
+        let Some(principal) = parts.extensions.get::<Principal>().cloned() else {
+            return Err(Problem::internal("the route does not ask who calls"));
+        };
+        if !principal.scopes.allow(N::SCOPE) {
+            let scope = N::SCOPE.as_str();
+            let detail = format!("this needs a key with the scope {scope:?}");
+            return Err(Problem::new(Code::Forbidden, detail));
+        }
+        if N::PAID && !state.auth.is_active(&principal.tenant).await? {
+            let detail = "the tenant's subscription is not active; jobs can still be cancelled and \
+                          deleted";
+            return Err(Problem::new(Code::SubscriptionInactive, detail));
+        }
+        let request_id = parts.extensions.get::<RequestId>().map(RequestId::to_string);
+        Ok(Self {
+            engine: state
+                .engine
+                .for_tenant(principal.tenant.clone())
+                .for_key(principal.key.as_deref()),
+            principal,
+            auth: state.auth.clone(),
+            request_id: request_id.unwrap_or_default(),
+            need: PhantomData,
+        })
     }
 }

@@ -15,6 +15,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AppState;
+use super::caller::{Admin, Caller};
+use super::openapi::ReadProblems;
 use crate::problem::Problem;
 
 /// Bounds of all durations, in seconds: from a cached read to a request held for a minute.
@@ -58,14 +60,19 @@ impl std::fmt::Debug for Metrics {
 }
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(show))
+    OpenApiRouter::new().routes(routes!(show_to_admin))
 }
 
 /// What Prometheus reads.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "getMetrics", tag = "operations",
-    responses((status = 200, description = "In Prometheus's text format.", body = String, content_type = "text/plain")),
+    responses((status = 200, description = "In Prometheus's text format.", body = String, content_type = "text/plain"), ReadProblems),
 )]
+async fn show_to_admin(_: Caller<Admin>, state: State<AppState>) -> Result<Response, Problem> {
+    show(state).await
+}
+
+/// As [`show_to_admin`], where nobody asks who calls.
 pub(super) async fn show(State(state): State<AppState>) -> Result<Response, Problem> {
     let mut text = state.metrics.0.render();
     // Read now and written by hand: a gauge in the recorder would go on showing the last count of

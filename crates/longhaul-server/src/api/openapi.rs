@@ -9,18 +9,23 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use longhaul_client::wire;
-use utoipa::OpenApi;
 use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
 use utoipa::openapi::{PathItem, RefOr, ServerBuilder};
+use utoipa::{IntoResponses, OpenApi};
 
-pub(super) use params::{ListParams, PathOfJob, SubmitHeaders, UsageParams};
+pub(super) use params::{ListParams, PageParams, PathOfJob, SubmitHeaders, UsageParams};
 pub(super) use responses::{
-    Accepted, ArtifactProblems, BatchProblems, BulkProblems, ChangeProblems, EventStream,
-    ForkProblems, JobAskedProblems, JobProblems, JobStated, JobUnchanged, ListProblems,
-    QueueProblems, ReadProblems, ReceiptProblems, ResultProblems, SubmitProblems, Unready,
+    Accepted, AdminProblems, ArtifactProblems, BatchProblems, BillingProblems, BulkProblems,
+    ChangeProblems, EventStream, ForkProblems, JobAskedProblems, JobProblems, JobStated,
+    JobUnchanged, KeyProblems, ListProblems, NewKeyProblems, NewTenantProblems, QueueProblems,
+    ReadProblems, ReceiptProblems, ResultProblems, SubmitProblems, TenantProblems, Unready,
 };
 
 use super::AppState;
+use responses::GuardProblems;
 
 /// The part of the document that belongs to no operation.
 #[derive(OpenApi)]
@@ -34,6 +39,7 @@ use super::AppState;
         (name = "kinds", description = "What can be run."),
         (name = "queues", description = "Where jobs wait."),
         (name = "usage", description = "What finished jobs used."),
+        (name = "accounts", description = "Tenants, their keys, and who did what. For admins."),
         (name = "operations", description = "For whoever runs the server."),
     ),
     components(schemas(wire::BatchJob, wire::Job, wire::Problem)),
@@ -50,6 +56,48 @@ pub(super) fn complete(document: &mut utoipa::openapi::OpenApi) {
                 if let RefOr::T(response) = response {
                     let header = responses::header("Names this request in the server's log.");
                     response.headers.insert("X-Request-Id".to_owned(), header.into());
+                }
+            }
+        }
+    }
+}
+
+/// Adds what operations have that ask who calls: how to say it, and what is said to those who may not.
+pub(super) fn guard(document: &mut utoipa::openapi::OpenApi) {
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("`Authorization: Bearer lh_…`. Not needed where the server says so."))
+        .build();
+    let header = ApiKey::Header(ApiKeyValue::with_description(
+        "X-Api-Key",
+        "The same, for clients that cannot set the other header.",
+    ));
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+    components.add_security_scheme("apiKey", SecurityScheme::ApiKey(header));
+    let nothing: [&str; 0] = [];
+    for path in document.paths.paths.values_mut() {
+        for operation in operations(path) {
+            operation.security = Some(vec![
+                SecurityRequirement::new("bearer", nothing),
+                SecurityRequirement::new("apiKey", nothing),
+                SecurityRequirement::default(),
+            ]);
+            for (status, problem) in GuardProblems::responses() {
+                let responses = &mut operation.responses.responses;
+                match (responses.get_mut(&status), problem) {
+                    (Some(RefOr::T(there)), RefOr::T(problem)) => {
+                        if !there.description.contains(&problem.description) {
+                            there.description =
+                                format!("{}\n\n{}", there.description, problem.description);
+                        }
+                        for (name, header) in problem.headers {
+                            there.headers.entry(name).or_insert(header);
+                        }
+                    }
+                    (_, problem) => {
+                        responses.insert(status, problem);
+                    }
                 }
             }
         }

@@ -9,7 +9,7 @@ use longhaul_client::wire::{Queue, QueueList};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::caller::Caller;
+use super::caller::{Caller, Look, Stop};
 use super::openapi::{QueueProblems, ReadProblems};
 use super::params::NamePath;
 use super::{AppState, answer};
@@ -27,7 +27,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     get, path = "/v1/queues", operation_id = "listQueues", tag = "queues",
     responses((status = 200, description = "The queues.", body = QueueList), ReadProblems),
 )]
-async fn list_queues(caller: Caller) -> Result<Json<QueueList>, Problem> {
+async fn list_queues(caller: Caller<Look>) -> Result<Json<QueueList>, Problem> {
     let queues = caller.engine.queues().await?;
     let shown = |queue| shown(&caller.engine, queue);
     Ok(Json(QueueList { queues: queues.iter().map(shown).collect() }))
@@ -39,7 +39,11 @@ async fn list_queues(caller: Caller) -> Result<Json<QueueList>, Problem> {
     params(("name" = String, Path, description = "The queue.")),
     responses((status = 200, description = "The queue.", body = Queue), QueueProblems),
 )]
-async fn pause_queue(caller: Caller, NamePath(name): NamePath) -> Result<Json<Queue>, Problem> {
+async fn pause_queue(
+    caller: Caller<Stop>,
+    NamePath(name): NamePath,
+) -> Result<Json<Queue>, Problem> {
+    caller.note("queue.pause", name.as_str(), String::new()).await?;
     caller.engine.pause_queue(&name).await?;
     queue(&caller.engine, name).await
 }
@@ -50,7 +54,11 @@ async fn pause_queue(caller: Caller, NamePath(name): NamePath) -> Result<Json<Qu
     params(("name" = String, Path, description = "The queue.")),
     responses((status = 200, description = "The queue.", body = Queue), QueueProblems),
 )]
-async fn resume_queue(caller: Caller, NamePath(name): NamePath) -> Result<Json<Queue>, Problem> {
+async fn resume_queue(
+    caller: Caller<Stop>,
+    NamePath(name): NamePath,
+) -> Result<Json<Queue>, Problem> {
+    caller.note("queue.resume", name.as_str(), String::new()).await?;
     caller.engine.resume_queue(&name).await?;
     queue(&caller.engine, name).await
 }

@@ -6,7 +6,7 @@ use longhaul_client::wire::{Replica, ReplicaList};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::caller::Caller;
+use super::caller::{Caller, Look};
 use super::openapi::ReadProblems;
 use super::{AppState, answer};
 use crate::problem::Problem;
@@ -23,7 +23,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     get, path = "/v1/replicas", operation_id = "listReplicas", tag = "operations",
     responses((status = 200, description = "The replicas, by name.", body = ReplicaList), ReadProblems),
 )]
-async fn list_replicas(caller: Caller) -> Result<Json<ReplicaList>, Problem> {
+async fn list_replicas(caller: Caller<Look>) -> Result<Json<ReplicaList>, Problem> {
     let replicas = caller.engine.replicas().await?;
     Ok(Json(ReplicaList { replicas: replicas.into_iter().map(shown).collect() }))
 }

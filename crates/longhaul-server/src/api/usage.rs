@@ -14,7 +14,7 @@ use longhaul_client::wire::{Usage, UsageBy, UsageRow, UsageTotal};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::caller::Caller;
+use super::caller::{Caller, Look};
 use super::openapi::{ListProblems, UsageParams};
 use super::params::{Pairs, bad, instant, once, unknown};
 use super::{AppState, answer};
@@ -46,7 +46,11 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         ListProblems,
     ),
 )]
-async fn get_usage(caller: Caller, headers: HeaderMap, query: Pairs) -> Result<Response, Problem> {
+async fn get_usage(
+    caller: Caller<Look>,
+    headers: HeaderMap,
+    query: Pairs,
+) -> Result<Response, Problem> {
     let Asked { from, to, by, csv } = asked(query, &headers, caller.engine.now())?;
     let found = caller.engine.usage(from, to).await?;
     let mut sums: BTreeMap<(Timestamp, Name, Option<String>), job::Usage> = BTreeMap::new();

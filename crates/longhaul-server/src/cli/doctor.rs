@@ -4,6 +4,7 @@
 mod checks;
 mod database;
 mod finding;
+mod keys;
 mod peer;
 mod programs;
 
@@ -64,6 +65,7 @@ async fn examine(config: &Config) -> Vec<Finding> {
         checks::free_space(&config.data),
         database::version(),
         database::database(&config.database, peer).await,
+        keys::keys(config).await,
         port(config, peer),
         checks::clock(&config.database),
         checks::open_files(config.http.connections_max),
@@ -142,6 +144,7 @@ mod tests {
             "✓ configuration: every value is allowed",
             "✓ data folder: FOLDER/data is not there yet and can be created",
             "✓ database: in memory",
+            "✓ server key: nothing was sealed with another one",
             "✓ address: 127.0.0.1:0 is free",
         ] {
             assert!(text.contains(line), "{line:?} is missing in\n{text}");

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use longhaul_server::auth::MadeKey;
 use longhaul_server::config::{Config, Flags, Sources};
 use longhaul_server::logs;
 use longhaul_server::server::{Ended, Server};
@@ -92,8 +93,9 @@ pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErr
     let Some(started) = stop.run_until_cancelled(Server::start(&config)).await else {
         return Ok(Exit::Done);
     };
-    let server = started.map_err(anyhow::Error::from)?;
-    tell(ui, &config, &server);
+    let mut server = started.map_err(anyhow::Error::from)?;
+    let first_key = server.take_first_key();
+    tell(ui, &config, &server, first_key.as_ref());
     match server.run(stop).await {
         Ended::Stopped => Ok(Exit::Done),
         Ended::Broken => Err(anyhow::anyhow!(
@@ -103,8 +105,9 @@ pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErr
     }
 }
 
-/// The one line on stdout. That nobody reads it is no reason to stop.
-fn tell(ui: &mut Ui<'_>, config: &Config, server: &Server) {
+/// The one line on stdout, and before it the first key, if one was made. That nobody reads it is no reason
+/// to stop.
+fn tell(ui: &mut Ui<'_>, config: &Config, server: &Server, first_key: Option<&MadeKey>) {
     let version = env!("CARGO_PKG_VERSION");
     let url = server.address().map(|address| format!("http://{address}/"));
     let metrics_url = server.metrics_address().map(|address| format!("http://{address}/metrics"));
@@ -113,8 +116,16 @@ fn tell(ui: &mut Ui<'_>, config: &Config, server: &Server) {
         ui.value(&serde_json::json!({
             "version": version, "url": url, "metricsUrl": metrics_url, "data": config.data,
             "replica": config.replica, "role": config.role.as_str(),
+            "adminKey": first_key.map(|made| made.text.as_str()),
         }))
     } else {
+        if let Some(made) = first_key {
+            let key = made.text.as_str();
+            let told = ui.line(&format!("the first admin key, shown only now: {key}"));
+            if let Err(error) = told {
+                tracing::warn!(error = error.message(), "nobody saw the first admin key");
+            }
+        }
         let what = url.map_or_else(|| "worker".to_owned(), |url| format!("dashboard {url}"));
         let metrics = metrics_url.map(|url| format!(", metrics {url}")).unwrap_or_default();
         ui.line(&format!(

@@ -72,7 +72,7 @@ pub(crate) async fn run(
     }
     let id = job.job_id.clone();
     match follow(job, &client, &View::of_waiting(ui), ui).await? {
-        Ended::Job(job) => ended(&job, global, ui),
+        Ended::Job(job) => ended(&job, payload.payload.is_some(), global, ui),
         Ended::Interrupted => Ok(interrupted(&id, global, ui)),
     }
 }
@@ -119,7 +119,7 @@ fn accepted(job: &Job, global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliErro
 }
 
 /// The last word on a job that was waited for, and its result.
-pub(crate) fn ended(job: &Job, global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+fn ended(job: &Job, had_payload: bool, global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
     if ui.json {
         ui.value(job)?;
         return Ok(Exit::of(job.status));
@@ -127,6 +127,10 @@ pub(crate) fn ended(job: &Job, global: &Global, ui: &mut Ui<'_>) -> Result<Exit,
     ui.say(&line::ending(job, ui.err_style));
     match job.status {
         Status::Completed => ui.document(&job.result.clone().unwrap_or_default())?,
+        Status::Failed | Status::Cancelled if had_payload => {
+            let receipt = global.hint("receipt", &job.job_id);
+            ui.say(&ui.err_style.dim(&format!("  its payload is destroyed: {receipt}")));
+        }
         Status::Failed | Status::Cancelled => {
             let resume = global.hint("resume", &job.job_id);
             ui.say(&ui.err_style.dim(&format!("  go on from its last finished step: {resume}")));

@@ -203,7 +203,11 @@ fn gone_at(at: Option<&Instant>) -> Cell {
     }
 }
 
-fn layout(header: &[&str], rows: impl Iterator<Item = Vec<Cell>>, style: Style) -> String {
+pub(super) fn layout(
+    header: &[&str],
+    rows: impl Iterator<Item = Vec<Cell>>,
+    style: Style,
+) -> String {
     let mut table = Table::new();
     // Never wrapped: a row that is cut in two is of no use to `grep`.
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

@@ -13,9 +13,11 @@ use super::error::{ConfigError, Origin};
 use super::layers::Layers;
 use super::value::{Entry, Table};
 use super::{
-    Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role, ServerKey, Worker,
-    kinds, queues,
+    AuthConfig, Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role,
+    ServerKey, Worker, kinds, queues,
 };
+
+use crate::secret::Secret;
 
 /// The least that a timeout may be.
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
@@ -75,14 +77,16 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
     let mut check = Check { settings, read: BTreeSet::new(), errors };
     let c = &mut check;
     // Every section gets its turn before the first `?`.
-    let listen = c.read("listen", listen);
-    let keys = c.read("auth.require_keys", no_keys);
+    let auth = auth(c);
+    let may_be_reached = auth.is_none_or(|auth| auth.require_keys);
+    let listen = c.read("listen", |entry, key| listen(entry, key, may_be_reached));
     let data = c.read("data", |entry, key| non_empty(entry, key).map(PathBuf::from));
     let database = c.read("database", database);
     let blobs = c.read("blobs", |entry, key| entry.text(key).map(str::to_owned));
     let work = c.read("work", |entry, key| entry.text(key).map(str::to_owned));
     let key_file = c.read("server_key_file", |entry, key| entry.text(key).map(str::to_owned));
     let server_key = c.read("server_key", |entry, key| entry.text(key).map(str::to_owned));
+    let stripe = c.read("billing.stripe_secret", |e, key| e.text(key).map(Secret::new));
     let payload_kept = c.duration("retention.payload", MOMENT..=DAY * 7);
     let replica = c.read("replica", |entry, key| replica_name(entry, key, replica));
     let metrics_listen = c.read("metrics_listen", metrics_listen);
@@ -101,9 +105,11 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
     let kinds = kinds::kinds(c, &tables, worker.map_or(1, |worker| worker.concurrency));
     let queues = queues::queues(c, &queue_tables);
     let config = || {
-        let ((), data) = (keys?, data?);
+        let data = data?;
         Some(Config {
             listen: listen?,
+            auth: auth?,
+            stripe_secret: stripe?,
             metrics_listen: metrics_listen?,
             blobs: match (blobs?, &database) {
                 (given, _) if !given.is_empty() => given,
@@ -144,20 +150,28 @@ fn non_empty<'a>(entry: &'a Entry, key: &str) -> Result<&'a str, ConfigError> {
     if text.is_empty() { Err(entry.wrong(key, "a path")) } else { Ok(text) }
 }
 
-fn listen(entry: &Entry, key: &str) -> Result<SocketAddr, ConfigError> {
+fn listen(entry: &Entry, key: &str, may_be_reached: bool) -> Result<SocketAddr, ConfigError> {
     let address = entry.text(key)?.parse::<SocketAddr>();
     let address = address
         .map_err(|_| entry.wrong(key, "an IP address and a port, such as \"127.0.0.1:8080\""))?;
-    if address.ip().to_canonical().is_loopback() {
+    if may_be_reached || address.ip().to_canonical().is_loopback() {
         return Ok(address);
     }
-    let why = "others could reach this address and run jobs without a key, and keys are not built \
-               yet; listen on 127.0.0.1 or [::1], behind a proxy that lets in whom you trust";
+    let why = "others could reach this address and run jobs without a key; set auth.require_keys = \
+               true, or listen on 127.0.0.1 or [::1]";
     Err(entry.refused(key, why))
 }
 
-fn no_keys(entry: &Entry, key: &str) -> Result<(), ConfigError> {
-    if entry.switch(key)? { Err(entry.refused(key, "keys are not built yet")) } else { Ok(()) }
+fn auth(check: &mut Check) -> Option<AuthConfig> {
+    let require_keys = check.read("auth.require_keys", Entry::switch);
+    let past_due_grace = check.duration("auth.past_due_grace", Duration::ZERO..=DAY * 366);
+    let per_s = check
+        .read("limits.requests_per_s_per_tenant", |entry, key| entry.count(key, 0..=1_000_000));
+    Some(AuthConfig {
+        require_keys: require_keys?,
+        past_due_grace: past_due_grace?,
+        requests_per_s: Some(per_s?).filter(|per_s| *per_s > 0),
+    })
 }
 
 /// `None` is the file in the data folder.

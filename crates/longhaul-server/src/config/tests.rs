@@ -55,6 +55,12 @@ impl Given {
 fn without_any_configuration_the_documented_defaults_hold() {
     let expected = Config {
         listen: "127.0.0.1:8080".parse().unwrap(),
+        stripe_secret: None,
+        auth: AuthConfig {
+            require_keys: false,
+            past_due_grace: Duration::ZERO,
+            requests_per_s: None,
+        },
         metrics_listen: None,
         data: "./longhaul-data".into(),
         database: Database::Sqlite("./longhaul-data/longhaul.db".into()),
@@ -202,7 +208,9 @@ fn only_loopback_is_listened_on() {
     }
     for bad in ["0.0.0.0:80", "[::]:80", "192.168.1.1:80", "[::ffff:10.0.0.1]:80"] {
         let errors = Given::nothing().env("LONGHAUL_LISTEN", bad).errors();
-        assert!(errors.contains("keys are not built yet"), "{errors}");
+        assert!(errors.contains("set auth.require_keys = true"), "{errors}");
+        let with_keys = Given::nothing().env("LONGHAUL_LISTEN", bad);
+        with_keys.env("LONGHAUL_AUTH_REQUIRE_KEYS", "true").config();
     }
 }
 
@@ -253,9 +261,12 @@ fn leases_are_renewed_twice_before_they_end() {
 }
 
 #[test]
-fn keys_are_refused_while_they_are_not_built() {
-    let errors = Given::nothing().env("LONGHAUL_AUTH_REQUIRE_KEYS", "true").errors();
-    assert!(errors.contains("keys are not built yet"), "{errors}");
+fn no_limit_of_requests_is_a_zero() {
+    let limit = |text: &str| {
+        let given = Given::nothing().env("LONGHAUL_LIMITS_REQUESTS_PER_S_PER_TENANT", text);
+        given.config().auth.requests_per_s
+    };
+    assert_eq!((limit("0"), limit("20")), (None, Some(20)));
 }
 
 #[test]

@@ -52,6 +52,20 @@ codes! {
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY, "idempotency-key-reused", "The Idempotency-Key was used for another submission";
     /// The first request with this key is still sending its payload.
     UploadInProgress = CONFLICT, "upload-in-progress", "The first upload with this key is still in progress";
+    /// No key was sent, or none that is good for anything.
+    Unauthorized = UNAUTHORIZED, "unauthorized", "A valid key is required";
+    /// The tenant does not pay.
+    SubscriptionInactive = PAYMENT_REQUIRED, "subscription-inactive", "The subscription is not active";
+    /// The key's scopes do not allow it.
+    Forbidden = FORBIDDEN, "forbidden", "The key does not allow this";
+    /// There is no key of this id.
+    KeyNotFound = NOT_FOUND, "key-not-found", "There is no such key";
+    /// There is no tenant of this id.
+    TenantNotFound = NOT_FOUND, "tenant-not-found", "There is no such tenant";
+    /// The server takes no events of the payment provider.
+    BillingOff = NOT_FOUND, "billing-not-configured", "Billing is not configured";
+    /// There is a tenant of this id already.
+    TenantExists = CONFLICT, "tenant-exists", "There is a tenant of this id already";
     /// Nothing declares the kind.
     UnknownKind = UNPROCESSABLE_ENTITY, "unknown-kind", "There is no such kind";
     /// The job never existed, or is another tenant's.

@@ -1,3 +1,5 @@
+mod accounts;
+mod billing;
 mod health;
 mod jobs;
 mod kinds;
@@ -8,4 +10,5 @@ mod pages;
 mod problems;
 mod queues;
 mod replicas;
+mod tenancy;
 mod usage;

@@ -10,6 +10,7 @@ mod database;
 mod fleet;
 mod home;
 pub(crate) mod http;
+mod keys;
 mod kill;
 mod logs;
 mod moving;

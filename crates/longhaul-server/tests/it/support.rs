@@ -9,10 +9,13 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use futures_util::TryStreamExt;
 use http_body_util::BodyExt;
+use longhaul::blob::{Blobs, Keyring};
 use longhaul::job::{Json, Name, Rate};
 use longhaul::store::FlowLimit;
+use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Ctx, Engine, EngineBuilder, JobError, Kind, Retry, Timestamp};
 use longhaul_server::api::{AppState, router};
+use longhaul_server::auth::{Auth, AuthSettings};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
@@ -48,9 +51,23 @@ impl Server {
     }
 
     async fn having(kinds: &[Kind], change: impl FnOnce(&mut AppState)) -> Self {
+        Self::build(kinds, AuthSettings::default(), change).await
+    }
+
+    async fn build(
+        kinds: &[Kind],
+        settings: AuthSettings,
+        change: impl FnOnce(&mut AppState),
+    ) -> Self {
         let (gate, runs) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let builder = kinds.iter().cloned().fold(Engine::builder(), EngineBuilder::register);
+        let store = Arc::new(SqliteStore::memory(Clock::system()).unwrap());
+        let keyring = Arc::new(Keyring::generate());
+        let auth = Auth::new(store.clone(), Arc::clone(&keyring), Clock::system(), settings);
+        let blobs = Blobs::open("memory:").unwrap();
         let engine = builder
+            .store(store)
+            .blobs(blobs, keyring)
             .replica("test")
             .limit_queue(Name::new("mail").unwrap(), mail())
             .register(echo(Arc::clone(&runs)))
@@ -60,7 +77,7 @@ impl Server {
             .start()
             .await
             .unwrap();
-        let mut state = AppState::new(engine);
+        let mut state = AppState::new(engine, auth);
         state.clock = Clock::manual(Timestamp::from_millis(0));
         change(&mut state);
         Self { router: router(state.clone()), state, gate, runs }
@@ -74,6 +91,18 @@ impl Server {
     /// How many attempts of `echo` and `gated` were begun.
     pub(crate) fn runs(&self) -> usize {
         self.runs.load(Ordering::SeqCst)
+    }
+
+    /// A server on which everybody needs a key, and its first one.
+    pub(crate) async fn with_keys() -> (Self, String) {
+        Self::with_auth(AuthSettings { require_keys: true, ..AuthSettings::default() }).await
+    }
+
+    /// A server with these settings, and its first key.
+    pub(crate) async fn with_auth(settings: AuthSettings) -> (Self, String) {
+        let server = Self::build(&[], settings, |_| {}).await;
+        let made = server.state.auth.create_first_key().await.unwrap().unwrap();
+        (server, made.text.to_string())
     }
 
     pub(crate) fn get(&self, path: &str) -> Ask {
@@ -189,6 +218,11 @@ impl Ask {
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.request = self.request.header(name, value);
         self
+    }
+
+    /// Shows a key.
+    pub(crate) fn key(self, key: &str) -> Self {
+        self.header("authorization", &format!("Bearer {key}"))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "callers write `json!` in place")]

@@ -78,12 +78,28 @@ pub(super) enum Place {
     Folder(std::path::PathBuf),
     /// This process.
     Memory,
-    /// A bucket or container. Google's gives every object a number, whether it keeps old ones or not.
+    /// A bucket or container.
     #[cfg_attr(
         not(any(feature = "azure", feature = "gcs", feature = "s3")),
         expect(dead_code, reason = "this build knows no cloud")
     )]
-    Cloud { tells_versions: bool },
+    Cloud(Told),
+}
+
+/// What the answer to a write tells of how a cloud keeps what is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(feature = "azure", feature = "gcs", feature = "s3")),
+    expect(dead_code, reason = "this build knows only some clouds")
+)]
+pub(super) enum Told {
+    /// All there is to know: S3 keeps old versions or nothing.
+    Everything,
+    /// Whether old versions are kept. Azure may keep deleted blobs for some days beside that, and shows
+    /// them only to who lists them with a request that `object_store` does not make.
+    Versions,
+    /// Nothing: Google gives every object a number, whether it keeps old ones or not.
+    Nothing,
 }
 
 /// A store and what has to be known of it.
@@ -115,11 +131,11 @@ pub(super) fn open(address: &str, options: &CloudOptions) -> Result<Opened, Blob
     }
     match url.scheme() {
         #[cfg(feature = "s3")]
-        "s3" => super::cloud::opened(&url, super::cloud::s3(&url, options)?, true),
+        "s3" => super::cloud::opened(&url, super::cloud::s3(&url, options)?, Told::Everything),
         #[cfg(feature = "azure")]
-        "az" => super::cloud::opened(&url, super::cloud::azure(&url, options)?, true),
+        "az" => super::cloud::opened(&url, super::cloud::azure(&url, options)?, Told::Versions),
         #[cfg(feature = "gcs")]
-        "gs" => super::cloud::opened(&url, super::cloud::gcs(&url, options)?, false),
+        "gs" => super::cloud::opened(&url, super::cloud::gcs(&url, options)?, Told::Nothing),
         scheme if ["s3", "az", "gs"].contains(&scheme) => {
             // Only clouds are waited for.
             let _ = options;

@@ -13,7 +13,7 @@ use object_store::prefix::PrefixStore;
 use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
 use url::Url;
 
-use super::address::{CloudOptions, Opened, Parts, Patience, Place};
+use super::address::{CloudOptions, Opened, Parts, Patience, Place, Told};
 use super::error::{BlobError, with_causes};
 
 /// S3 takes parts from 5 MiB on, and up to ten thousand of them.
@@ -25,12 +25,12 @@ const PAUSE_GROWTH: f64 = 2.0;
 pub(super) fn opened(
     url: &Url,
     store: Arc<dyn ObjectStore>,
-    tells_versions: bool,
+    told: Told,
 ) -> Result<Opened, BlobError> {
     let prefix = Path::from_url_path(url.path())
         .map_err(|_| BlobError::refused("the path in its address is not understood"))?;
     let store = Arc::new(PrefixStore::new(store, prefix));
-    Ok(Opened { store, place: Place::Cloud { tells_versions }, parts: PARTS })
+    Ok(Opened { store, place: Place::Cloud(told), parts: PARTS })
 }
 
 #[cfg(feature = "s3")]

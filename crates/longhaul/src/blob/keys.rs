@@ -5,6 +5,7 @@
 //! the job takes every copy of its blobs with it, also those in backups.
 
 mod file;
+mod mac;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -186,6 +187,11 @@ impl Keyring {
     /// The id of the key that wraps from now on.
     pub fn current_id(&self) -> &str {
         &self.current.id
+    }
+
+    /// The ids of all keys, the current one first.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.current).chain(&self.former).map(|key| key.id.as_str())
     }
 
     /// Wraps a job's key. Only the same context unwraps it: tenant, job and purpose, as bytes.

@@ -8,11 +8,12 @@ use futures_util::{Stream, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 
-use super::address::{self, CloudOptions, Opened, Place};
+use super::address::{self, CloudOptions, Opened, Place, Told};
 use super::cipher::random;
 use super::error::BlobError;
-use super::keys::JobKey;
+use super::keys::{JobKey, Keyring};
 use super::local;
+use super::mark::{self, KeysFit};
 use super::path::BlobPath;
 use super::reader::{self, BlobStream};
 use super::seal::Sealer;
@@ -37,7 +38,8 @@ pub enum Kept {
     /// An older version, until somebody or a rule of the store's deletes that too. Without the job's
     /// key it cannot be read.
     Versions,
-    /// The store does not tell.
+    /// The store does not tell: Google's never, and Azure's not whether its soft delete is on, which
+    /// keeps what is deleted for some days. Its settings do.
     Unknown,
 }
 
@@ -127,14 +129,24 @@ impl Blobs {
                 "it reads as something else than was written".to_owned(),
             ));
         }
+        // What S3 says once versions are no longer kept.
+        let has_version = version.is_some_and(|version| version != "null");
         Ok(match self.opened.place {
-            Place::Cloud { tells_versions: false } => Kept::Unknown,
-            Place::Cloud { tells_versions: true } | Place::Folder(_) | Place::Memory => {
-                // What S3 says once versions are no longer kept.
-                let version = version.filter(|version| version != "null");
-                if version.is_some() { Kept::Versions } else { Kept::Nothing }
-            }
+            Place::Cloud(Told::Everything | Told::Versions) if has_version => Kept::Versions,
+            Place::Cloud(Told::Versions | Told::Nothing) => Kept::Unknown,
+            Place::Cloud(Told::Everything) | Place::Folder(_) | Place::Memory => Kept::Nothing,
         })
+    }
+
+    /// How a server's keys fit what is stored here. Changes nothing.
+    pub async fn keys_fit(&self, keyring: &Keyring) -> Result<KeysFit, BlobError> {
+        mark::look(&*self.opened.store, keyring).await
+    }
+
+    /// As [`Blobs::keys_fit`], for a server that is about to use the store: notes its current key, in an
+    /// object of the name [`MARKS_NAME`](super::MARKS_NAME), unless its keys are foreign.
+    pub async fn mark_keys(&self, keyring: &Keyring) -> Result<KeysFit, BlobError> {
+        mark::leave(&*self.opened.store, keyring).await
     }
 
     fn store(&self) -> Arc<dyn ObjectStore> {

@@ -9,6 +9,7 @@ use super::Ctx;
 use crate::blob::BlobError;
 use crate::engine::delete_blob;
 use crate::engine::vault::{Incoming, Vault};
+use crate::failpoint::{self, Failpoint};
 use crate::job::{JobError, within};
 use crate::store::NewBlob;
 use std::sync::Arc;
@@ -41,7 +42,9 @@ impl ArtifactWriter {
         let max = self.ctx.shared().limits.payload_bytes_max;
         within("an artifact in bytes", "payload_bytes_max", &self.bytes, &max)
             .map_err(|error| JobError::new("limit", error, false))?;
-        self.incoming.write(bytes).await.map_err(|error| cannot_store(&error))
+        self.incoming.write(bytes).await.map_err(|error| cannot_store(&error))?;
+        failpoint::reach(Failpoint::ArtifactBegun).await;
+        Ok(())
     }
 
     /// Waits until all of it is stored. It is the job's once the job completes.
@@ -52,6 +55,7 @@ impl ArtifactWriter {
             .finish(name, content_type, replica)
             .await
             .map_err(|error| cannot_store(&error))?;
+        failpoint::reach(Failpoint::ArtifactStored).await;
         let replaced = {
             let mut made = ctx.artifacts();
             let place = made.blobs.iter().position(|known| known.name == blob.name);

@@ -7,6 +7,7 @@ use tokio::io::AsyncWriteExt;
 use super::Ctx;
 use crate::blob::{BlobError, BlobStream, KeyError};
 use crate::engine::vault::VaultError;
+use crate::failpoint::{self, Failpoint};
 use crate::job::JobError;
 use crate::store::{Blob, BlobRef, BlobRole, Burial};
 
@@ -74,8 +75,10 @@ impl Payload {
         while let Some(piece) = next(&mut bytes).await {
             let piece = piece.map_err(|error| unreadable(&error.into()))?;
             file.write_all(&piece).await.map_err(|error| cannot_write(&error))?;
+            failpoint::reach(Failpoint::PayloadHalfInClear).await;
         }
         file.flush().await.map_err(|error| cannot_write(&error))?;
+        failpoint::reach(Failpoint::PayloadInClear).await;
         Ok(path)
     }
 }
@@ -139,8 +142,11 @@ impl Ctx {
         if !self.job().has_payload {
             return Ok(());
         }
+        failpoint::reach(Failpoint::FolderMade).await;
         let (shared, on_host) = (self.shared(), on_this_host(path));
-        self.insist(|| shared.store.keep_folder(self.lease(), &on_host, &shared.replica)).await
+        self.insist(|| shared.store.keep_folder(self.lease(), &on_host, &shared.replica)).await?;
+        failpoint::reach(Failpoint::FolderRecorded).await;
+        Ok(())
     }
 
     /// Deletes the attempt's folders, and says so.
@@ -161,6 +167,7 @@ impl Ctx {
                 }
             }
         }
+        failpoint::reach(Failpoint::FolderDeleted).await;
         if self.job().has_payload
             && !burials.is_empty()
             && let Err(error) = self.shared().store.bury(burials, &self.shared().replica).await

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 
 use super::Engine;
+use crate::failpoint::{self, Failpoint};
 use crate::job::{
     Command, Job, JobId, Json, Name, Record, Status, Step, Timestamp, Transition, UsageRow,
 };
@@ -98,6 +99,7 @@ impl Engine {
     pub async fn purge(&self, id: JobId) -> Result<(), StoreError> {
         // Only what has ended can be purged, and whoever watched it has been told.
         self.shared.store.purge(&self.tenant, id).await?;
+        failpoint::reach(Failpoint::Purged).await;
         self.shared.doomed.notify_one();
         Ok(())
     }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::admission::{NoPlace, Place};
 use super::{Engine, JobHandle, Kind, Shared, Staged};
+use crate::failpoint::{self, Failpoint};
 use crate::job::{
     Fingerprint, Json, JsonError, LimitError, Name, NameError, Retention, TenantId, Timestamp,
     within,
@@ -327,6 +328,7 @@ impl Submission {
         let job = self.check_with(payload.as_ref()).await?;
         let (job, place) = engine.admit(job, &mut HashSet::new()).await?;
         let answer = engine.shared.store.submit(vec![job]).await.pop();
+        failpoint::reach(Failpoint::Submitted).await;
         let answer = answer.unwrap_or_else(|| Err(no_answer()));
         engine.settle_place(place, &answer);
         keep_or_delete(payload, &answer);

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::vault::{Incoming, Vault};
 use super::{Engine, Shared};
 use crate::blob::{BlobError, BlobPath};
+use crate::failpoint::{self, Failpoint};
 use crate::job::{JobId, LimitError, TenantId, within};
 use crate::store::{NewBlob, StoreError};
 
@@ -171,14 +172,18 @@ impl Upload {
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), UploadError> {
         self.bytes += bytes.len() as u64;
         self.check(self.bytes)?;
-        Ok(self.incoming.write(bytes).await?)
+        self.incoming.write(bytes).await?;
+        failpoint::reach(Failpoint::UploadBegun).await;
+        Ok(())
     }
 
     /// Waits until all of it is stored.
     pub async fn finish(self) -> Result<Staged, UploadError> {
         let Self { shared, vault, tenant, id, incoming, name, content_type, .. } = self;
         let path = incoming.path.clone();
+        failpoint::reach(Failpoint::UploadSent).await;
         let blob = incoming.finish(name, content_type, shared.replica.clone()).await?;
+        failpoint::reach(Failpoint::UploadStored).await;
         Ok(Staged { id, tenant, blob, guard: Guard { vault, path: Some(path) } })
     }
 

@@ -4,6 +4,20 @@
 //! transaction of its own, so that no transaction is open while a handler runs. What is hot is small
 //! and apart from what is big or finished: see the first migration.
 
+/// Tries again while that may help.
+macro_rules! persistently {
+    ($work:expr) => {{
+        let mut tries = Tries::default();
+        loop {
+            match $work.await {
+                Ok(done) => break Ok(done),
+                Err(trouble) => tries.again(trouble).await?,
+            }
+        }
+    }};
+}
+
+mod accounts;
 mod arrivals;
 mod batcher;
 mod blobs;
@@ -108,19 +122,6 @@ impl Inner {
     fn set_lanes_seen(&self, lanes: usize) {
         self.lanes_seen.store(lanes, Ordering::Relaxed);
     }
-}
-
-/// Tries again while that may help.
-macro_rules! persistently {
-    ($work:expr) => {{
-        let mut tries = Tries::default();
-        loop {
-            match $work.await {
-                Ok(done) => break Ok(done),
-                Err(trouble) => tries.again(trouble).await?,
-            }
-        }
-    }};
 }
 
 impl PostgresStore {

@@ -4,6 +4,7 @@
 //! callers on any runtime send them tasks and await the answers. See `writer` for how concurrent
 //! writes share a sync.
 
+mod accounts;
 mod aside;
 mod blobs;
 mod claim;

@@ -15,6 +15,7 @@ use super::slots::{Slot, Slots};
 use super::{Reports, WorkerSettings};
 use crate::ctx::{Ctx, Signals};
 use crate::engine::{Kind, Shared};
+use crate::failpoint::{self, Failpoint};
 use crate::job::{Job, JobError, Json, Outcome, Retry, Status, Timestamp, within};
 use crate::store::{Lease, NewBlob, Settled, Settlement, StoreError};
 
@@ -62,6 +63,7 @@ impl Runner {
             self.shared.hub.changed(&job.tenant, job.id, job.status, Some(job.version));
             let (outcome, ctx) = match kind {
                 Some(kind) if !self.stopping.is_cancelled() => {
+                    failpoint::reach(Failpoint::Claimed).await;
                     let ctx = self.ctx(&kind, lease.clone(), &signals);
                     (self.work(&kind, &ctx, lease.input, &signals, timeout).await, Some(ctx))
                 }
@@ -70,10 +72,12 @@ impl Runner {
             };
             let ending = slot.ending();
             self.shared.wake.notify_one();
+            failpoint::reach(Failpoint::HandlerReturned).await;
             let artifacts = match &ctx {
                 Some(ctx) => self.clear_up(ctx, outcome.as_ref()).await,
                 None => Vec::new(),
             };
+            failpoint::reach(Failpoint::ClearedUp).await;
             if let Some(outcome) = outcome {
                 let settlement = Settlement {
                     progress: self.reports.take(&lease_ref),
@@ -177,6 +181,7 @@ impl Runner {
             let answer = self.shared.store.settle(vec![settlement.clone()]).await.pop();
             match answer {
                 Some(Ok(settled)) => {
+                    failpoint::reach(Failpoint::Settled).await;
                     self.settled(job, settled, began_at);
                     // A cancel may have come before it.
                     let completed = settled.status == Status::Completed;

@@ -14,6 +14,7 @@ use crate::blob::{BlobError, BlobPath};
 use crate::ctx::payload::host;
 use crate::engine::Shared;
 use crate::engine::vault::Vault;
+use crate::failpoint::{self, Failpoint};
 use crate::job::Timestamp;
 use crate::store::{BlobRef, Burial, StoreError};
 
@@ -78,6 +79,7 @@ async fn bury(shared: &Shared, vault: &Vault) -> Result<usize, StoreError> {
     if count == 0 {
         return Ok(0);
     }
+    failpoint::reach(Failpoint::BlobDoomed).await;
     let burials: Vec<Burial> = stream::iter(doomed)
         .map(|blob| async {
             let failure = match blob.path.parse::<BlobPath>() {
@@ -92,6 +94,7 @@ async fn bury(shared: &Shared, vault: &Vault) -> Result<usize, StoreError> {
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
+    failpoint::reach(Failpoint::BlobDeleted).await;
     shared.store.bury(burials, &shared.replica).await?;
     Ok(count)
 }

@@ -8,6 +8,7 @@
     reason = "a test that cannot go on stops"
 )]
 
+mod accounts;
 mod blob;
 mod broken;
 mod conformance;

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::idempotency::{self, IDEMPOTENCY_KEY};
 use super::submit::submission;
-use crate::api::caller::Caller;
+use crate::api::caller::{Caller, Submit};
 use crate::api::openapi::BatchProblems;
 use crate::api::{AppState, answer, body};
 use crate::problem::{Code, Problem};
@@ -39,7 +39,7 @@ struct Unread {
 pub(super) async fn submit_batch(
     State(state): State<AppState>,
     Extension(request_id): Extension<RequestId>,
-    caller: Caller,
+    caller: Caller<Submit>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BatchResponse>, Problem> {

@@ -8,7 +8,7 @@ use longhaul::store::Filter;
 use longhaul::{Bulk, Timestamp};
 use longhaul_client::wire::{BulkRequest, BulkResult, JobFilter};
 
-use crate::api::caller::Caller;
+use crate::api::caller::{Caller, Stop, Submit};
 use crate::api::openapi::BulkProblems;
 use crate::api::{answer, body};
 use crate::problem::{Code, Problem};
@@ -20,7 +20,7 @@ use crate::problem::{Code, Problem};
     responses((status = 200, description = "How many were cancelled or asked to stop.", body = BulkResult), BulkProblems),
 )]
 pub(super) async fn cancel_jobs(
-    caller: Caller,
+    caller: Caller<Stop>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BulkResult>, Problem> {
@@ -34,7 +34,7 @@ pub(super) async fn cancel_jobs(
     responses((status = 200, description = "How many were put back in line.", body = BulkResult), BulkProblems),
 )]
 pub(super) async fn resume_jobs(
-    caller: Caller,
+    caller: Caller<Submit>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BulkResult>, Problem> {
@@ -48,21 +48,28 @@ pub(super) async fn resume_jobs(
     responses((status = 200, description = "How many were deleted.", body = BulkResult), BulkProblems),
 )]
 pub(super) async fn purge_jobs(
-    caller: Caller,
+    caller: Caller<Stop>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BulkResult>, Problem> {
     for_all(&caller, &headers, body, Bulk::Purge).await
 }
 
-async fn for_all(
-    caller: &Caller,
+async fn for_all<N>(
+    caller: &Caller<N>,
     headers: &HeaderMap,
     body: Body,
     command: Bulk,
 ) -> Result<Json<BulkResult>, Problem> {
     let text = body::json_text(headers, body, body::SMALL_BYTES_MAX).await?;
     let BulkRequest { filter } = body::object(&text)?;
+    let action = match command {
+        Bulk::Cancel => "jobs.cancel",
+        Bulk::Resume => "jobs.resume",
+        Bulk::Purge => "jobs.purge",
+    };
+    let detail = serde_json::to_string(&filter).map_err(Problem::internal)?;
+    caller.note(action, "", detail).await?;
     let count = caller.engine.for_all(&asked(filter)?, command).await?;
     Ok(Json(BulkResult { count }))
 }

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use longhaul_client::wire::ForkRequest;
 
-use crate::api::caller::Caller;
+use crate::api::caller::{Caller, Stop, Submit};
 use crate::api::openapi::{Accepted, ChangeProblems, ForkProblems, PathOfJob};
 use crate::api::params::JobPath;
 use crate::api::{answer, body};
@@ -23,7 +23,11 @@ use crate::problem::Problem;
     params(PathOfJob),
     responses(Accepted, ChangeProblems)
 )]
-pub(super) async fn cancel_job(caller: Caller, JobPath(id): JobPath) -> Result<Response, Problem> {
+pub(super) async fn cancel_job(
+    caller: Caller<Stop>,
+    JobPath(id): JobPath,
+) -> Result<Response, Problem> {
+    caller.note("job.cancel", &id.to_string(), String::new()).await?;
     let job = caller.engine.cancel(id).await?;
     Ok(answer::accepted(&answer::without_result(&caller.engine, &job)))
 }
@@ -39,7 +43,11 @@ pub(super) async fn cancel_job(caller: Caller, JobPath(id): JobPath) -> Result<R
     params(PathOfJob),
     responses(Accepted, ChangeProblems)
 )]
-pub(super) async fn resume_job(caller: Caller, JobPath(id): JobPath) -> Result<Response, Problem> {
+pub(super) async fn resume_job(
+    caller: Caller<Submit>,
+    JobPath(id): JobPath,
+) -> Result<Response, Problem> {
+    caller.note("job.resume", &id.to_string(), String::new()).await?;
     let job = caller.engine.resume(id).await?;
     Ok(answer::accepted(&answer::without_result(&caller.engine, &job)))
 }
@@ -54,7 +62,7 @@ pub(super) async fn resume_job(caller: Caller, JobPath(id): JobPath) -> Result<R
     responses(Accepted, ForkProblems),
 )]
 pub(super) async fn fork_job(
-    caller: Caller,
+    caller: Caller<Submit>,
     JobPath(id): JobPath,
     headers: HeaderMap,
     body: Body,
@@ -63,6 +71,8 @@ pub(super) async fn fork_job(
         Some(text) => body::object(&text)?,
         None => ForkRequest::default(),
     };
+    let from = from_step.as_ref().map(|step| format!("from {step:?}")).unwrap_or_default();
+    caller.note("job.fork", &id.to_string(), from).await?;
     let job = caller.engine.fork(id, from_step.as_deref()).await?;
     Ok(answer::accepted(&answer::without_result(&caller.engine, &job)))
 }
@@ -75,7 +85,11 @@ pub(super) async fn fork_job(
     params(PathOfJob),
     responses((status = 204, description = "It is deleted."), ChangeProblems),
 )]
-pub(super) async fn purge_job(caller: Caller, JobPath(id): JobPath) -> Result<StatusCode, Problem> {
+pub(super) async fn purge_job(
+    caller: Caller<Stop>,
+    JobPath(id): JobPath,
+) -> Result<StatusCode, Problem> {
+    caller.note("job.purge", &id.to_string(), String::new()).await?;
     caller.engine.purge(id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -17,7 +17,7 @@ use super::idempotency;
 use super::multipart::{Parts, is_multipart};
 use super::prefer::{PREFERENCE_APPLIED, Preference, preference};
 use super::upload::{self, Announced, InProgress, too_large};
-use crate::api::caller::Caller;
+use crate::api::caller::{Caller, Submit};
 use crate::api::openapi::{Accepted, SubmitHeaders, SubmitProblems};
 use crate::api::params::Pairs;
 use crate::api::{AppState, answer, body};
@@ -49,7 +49,7 @@ pub(super) struct SubmitForm {
 )]
 pub(super) async fn submit_job(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Submit>,
     query: Pairs,
     headers: HeaderMap,
     body: Body,
@@ -69,7 +69,7 @@ pub(super) async fn submit_job(
 /// The job of a submission in parts: the job's description, then its payload.
 async fn submit_parts(
     state: &AppState,
-    caller: &Caller,
+    caller: &Caller<Submit>,
     headers: &HeaderMap,
     body: Body,
     key: Option<String>,
@@ -123,7 +123,7 @@ async fn submit_parts(
 )]
 pub(super) async fn submit_input(
     State(state): State<AppState>,
-    caller: Caller,
+    caller: Caller<Submit>,
     Path(kind): Path<String>,
     query: Pairs,
     headers: HeaderMap,
@@ -147,7 +147,7 @@ pub(super) async fn submit_input(
 /// The job of a body that is all payload.
 async fn submit_payload(
     state: &AppState,
-    caller: &Caller,
+    caller: &Caller<Submit>,
     kind: &str,
     headers: &HeaderMap,
     body: Body,
@@ -195,7 +195,7 @@ impl Incoming {
     async fn receive(
         self,
         state: &AppState,
-        caller: &Caller,
+        caller: &Caller<Submit>,
         kind: &str,
         input: &Json,
         pieces: impl Stream<Item = Result<Bytes, Problem>>,
@@ -272,7 +272,7 @@ fn invalid(detail: impl Into<std::borrow::Cow<'static, str>>) -> Problem {
 
 async fn respond(
     state: &AppState,
-    caller: &Caller,
+    caller: &Caller<Submit>,
     handle: JobHandle,
     preference: &Preference,
 ) -> Result<Response, Problem> {

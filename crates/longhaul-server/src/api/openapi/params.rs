@@ -62,6 +62,18 @@ enum UsageFormat {
     Csv,
 }
 
+/// Which page of a list.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+#[expect(dead_code, reason = "only described; `accounts::paging` reads it")]
+pub(in crate::api) struct PageParams {
+    /// At most so many.
+    #[param(minimum = 1, maximum = 1_000, default = 100)]
+    limit: Option<u32>,
+    /// The `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
 /// What a submission may carry besides its body.
 pub(in crate::api) struct SubmitHeaders;
 

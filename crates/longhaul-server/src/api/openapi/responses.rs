@@ -58,6 +58,23 @@ problems! {
     /// Of submitting a batch.
     BatchProblems: InvalidJson, IdempotencyKeyInvalid, PayloadTooLarge, UnsupportedMediaType,
         Validation;
+    /// Of listing what only whoever runs the server sees.
+    AdminProblems: BadRequest, Validation;
+    /// Of ending a key.
+    KeyProblems: KeyNotFound, StorageFull;
+    /// Of making a key.
+    NewKeyProblems: InvalidJson, KeyNotFound, TenantNotFound, PayloadTooLarge, UnsupportedMediaType,
+        Validation, StorageFull;
+    /// Of taking an event of the payment provider.
+    BillingProblems: InvalidJson, Unauthorized, BillingOff, PayloadTooLarge, UnsupportedMediaType,
+        Validation, StorageFull;
+    /// Of reading a tenant.
+    TenantProblems: TenantNotFound;
+    /// Of making or changing a tenant.
+    NewTenantProblems: InvalidJson, TenantNotFound, TenantExists, PayloadTooLarge,
+        UnsupportedMediaType, Validation, StorageFull;
+    /// Of whatever asks who calls.
+    GuardProblems: Unauthorized, SubscriptionInactive, Forbidden, TooManyRequests;
     /// Of asking whether the server is ready.
     Unready: ;
 }

@@ -26,6 +26,11 @@ command = ["sh", "-c", '''
 cp "$LONGHAUL_PAYLOAD" "$LONGHAUL_ARTIFACTS/copy.txt"
 wc -c < "$LONGHAUL_PAYLOAD"
 ''']
+
+[kinds.reject]
+payload = true
+command = ["false"]
+max_attempts = 1
 "#;
 
 /// A server with a data folder of its own.
@@ -152,6 +157,18 @@ async fn a_receipt_tells_what_can_still_be_read() {
     let Captured { out, .. } = server.run(&["receipt", &id, "--json"]).await;
     let receipt: Receipt = serde_json::from_str(&out).unwrap();
     assert!(receipt.unreadable && receipt.job_gone, "{out}");
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_job_whose_payload_is_gone_is_not_said_to_be_resumable() {
+    let server = Real::start().await;
+    let payload = server.file("talk.txt", 5);
+    let args = ["submit", "reject", "--payload", &payload, "--wait"];
+    let Captured { exit, err, .. } = server.run(&args).await;
+    assert_eq!(exit, Exit::JobFailed);
+    assert!(err.contains("its payload is destroyed: longhaul receipt "), "{err}");
+    assert!(!err.contains("longhaul resume"), "{err}");
     server.end().await;
 }
 

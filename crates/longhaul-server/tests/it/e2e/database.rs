@@ -8,12 +8,16 @@ pub(crate) struct Database {
     name: String,
 }
 
+fn cluster() -> String {
+    std::env::var("TEST_POSTGRES_URL").expect(
+        "TEST_POSTGRES_URL should be the address of a private cluster: \
+         `make test-rust` starts one, or `scripts/postgres start DIR` prints its address",
+    )
+}
+
 impl Database {
     pub(crate) async fn create() -> Self {
-        let admin = std::env::var("TEST_POSTGRES_URL").expect(
-            "TEST_POSTGRES_URL should be the address of a private cluster: \
-             `make test-rust` starts one, or `scripts/postgres start DIR` prints its address",
-        );
+        let admin = cluster();
         let name = format!("test_{:016x}", rand::random::<u64>());
         let database = Self { admin, name };
         database.administer(&format!("CREATE DATABASE {}", database.name)).await;
@@ -41,6 +45,16 @@ impl Database {
         }
         assert!(dump.contains("default"), "there is something to look at");
         dump
+    }
+
+    /// The file of the write-ahead log that the cluster writes to now.
+    pub(crate) async fn log_file() -> String {
+        let (admin, connection) =
+            tokio_postgres::connect(&cluster(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let name = "SELECT current_setting('data_directory') || '/pg_wal/'
+            || pg_walfile_name(pg_current_wal_lsn())";
+        admin.query_one(name, &[]).await.unwrap().get(0)
     }
 
     async fn administer(&self, sql: &str) {

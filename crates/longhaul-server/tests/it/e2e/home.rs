@@ -150,6 +150,8 @@ pub(crate) struct Server {
 #[derive(Debug)]
 pub(crate) struct Exited {
     pub(crate) status: ExitStatus,
+    /// What nobody had read by then.
+    pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
@@ -198,9 +200,13 @@ impl Server {
 
     /// Waits for the end.
     pub(crate) async fn exited(mut self) -> Exited {
+        let mut stdout = String::new();
+        while let Some(line) = self.line().await {
+            stdout += &line;
+        }
         let status = self.child.wait().await.unwrap();
         self.log.reader.take().unwrap().await.unwrap();
-        Exited { status, stderr: self.log.text.borrow().clone() }
+        Exited { status, stdout, stderr: self.log.text.borrow().clone() }
     }
 }
 

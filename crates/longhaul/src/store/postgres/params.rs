@@ -28,6 +28,7 @@ kinds! {
     Option<String> => TEXT,
     Option<i64> => INT8,
     Option<i32> => INT4,
+    Vec<u8> => BYTEA,
     Vec<bool> => BOOL_ARRAY,
     Vec<i32> => INT4_ARRAY,
     Vec<i64> => INT8_ARRAY,

@@ -12,11 +12,20 @@ macro_rules! statements {
 
 statements! {
     ADD_USAGE = "add_usage";
+    ANY_API_KEY = "any_api_key";
+    API_KEY = "api_key";
+    API_KEYS = "api_keys";
+    API_KEYS_OF_TENANT = "api_keys_of_tenant";
+    AUDIT = "audit";
+    AUDIT_OF_TARGET = "audit_of_target";
+    AUDIT_OF_TENANT = "audit_of_tenant";
     BACKEND = "backend";
     BEAT = "beat";
     BLOBS = "blobs";
     BLOB_BYTES = "blob_bytes";
     BURY_BLOBS = "bury_blobs";
+    CHANGED_API_KEYS = "changed_api_keys";
+    CHANGED_TENANTS = "changed_tenants";
     CHECK_LANES = "check_lanes";
     CLAIMED_BEFORE = "claimed_before";
     CLAIM_HEADS = "claim_heads";
@@ -26,6 +35,7 @@ statements! {
     DELETE_JOB = "delete_job";
     DOOMED_BLOBS = "doomed_blobs";
     DOOM_PAYLOADS = "doom_payloads";
+    END_API_KEY = "end_api_key";
     END_ATTEMPTS = "end_attempts";
     END_JOBS = "end_jobs";
     ENTER_LINE = "enter_line";
@@ -37,6 +47,7 @@ statements! {
     FIND_TOMBSTONE = "find_tombstone";
     FINGERPRINTS = "fingerprints";
     FOLDERS = "folders";
+    FORGET_AUDIT = "forget_audit";
     FORGET_BLOBS = "forget_blobs";
     FORGET_REPLICAS = "forget_replicas";
     FORGET_TOMBSTONES = "forget_tombstones";
@@ -50,10 +61,14 @@ statements! {
     IMPORT_TOMBSTONES = "import_tombstones";
     IMPORT_USAGE = "import_usage";
     INPUT = "input";
+    INSERT_API_KEY = "insert_api_key";
+    INSERT_AUDIT = "insert_audit";
+    INSERT_BILLING_EVENT = "insert_billing_event";
     INSERT_BLOBS = "insert_blobs";
     INSERT_FOREIGN_STEPS = "insert_foreign_steps";
     INSERT_JOBS = "insert_jobs";
     INSERT_STEPS = "insert_steps";
+    INSERT_TENANT = "insert_tenant";
     KEEP_FOLDER = "keep_folder";
     KEEP_TRYING = "keep_trying";
     LEAVE = "leave";
@@ -62,10 +77,12 @@ statements! {
     LIST_PENDING = "list_pending";
     LIST_RUNNING = "list_running";
     LIST_SETTLED = "list_settled";
+    LOCK_FIRST_KEY = "lock_first_key";
     LOCK_JOB = "lock_job";
     LOCK_LEASES = "lock_leases";
     LOCK_LOST_LEASES = "lock_lost_leases";
     LOCK_METERS = "lock_meters";
+    LOCK_TENANT = "lock_tenant";
     LOWER_LANES = "lower_lanes";
     MAKE_METERS = "make_meters";
     MAKE_MIGRATIONS = "make_migrations";
@@ -74,25 +91,31 @@ statements! {
     MOVE_ARRIVALS = "move_arrivals";
     NEXT_DUE = "next_due";
     NOTE_MIGRATION = "note_migration";
+    NOTE_USE = "note_use";
     NOW = "now";
     PAUSE_QUEUE = "pause_queue";
     PENDING = "pending";
     QUEUES = "queues";
     RAISE_LANES = "raise_lanes";
     RECORDS = "records";
+    REDIGEST_API_KEY = "redigest_api_key";
     RENEW = "renew";
     REPLICAS = "replicas";
     RESUME_QUEUE = "resume_queue";
+    REVOKE_API_KEY = "revoke_api_key";
     ROLL_UP_USAGE = "roll_up_usage";
     SAVE_JOB = "save_job";
     SAVE_LEASES = "save_leases";
     SAVE_METERS = "save_meters";
+    SAVE_TENANT = "save_tenant";
     SCHEMA_VERSION = "schema_version";
     SET_ASIDE = "set_aside";
     STEPS = "steps";
     STORED_STEPS = "stored_steps";
     STRAY_BLOBS = "stray_blobs";
     SUBMIT = "submit";
+    TENANT = "tenant";
+    TENANTS = "tenants";
     TRY_LOCK_METERS = "try_lock_meters";
     USAGE = "usage";
 }

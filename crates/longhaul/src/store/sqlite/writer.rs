@@ -40,7 +40,8 @@ impl Writer {
         let (tasks, queue) = mpsc::channel(TASKS_QUEUED_MAX);
         let thread =
             thread::Builder::new().name("longhaul-writer".to_owned()).spawn(move || {
-                let mut writer = Loop { conn, clock, log: Log::default(), broken: None };
+                let log = Log::found(clock.now());
+                let mut writer = Loop { conn, clock, log, broken: None };
                 writer.run(queue);
                 if writer.close()
                     && let Some(marker) = marker
@@ -107,6 +108,7 @@ enum Undone {
 
 impl Loop {
     fn run(&mut self, mut queue: mpsc::Receiver<Box<dyn Task>>) {
+        self.tend_log(true);
         while let Some(first) = queue.blocking_recv() {
             let mut batch = vec![first];
             while batch.len() < BATCH_TASKS_MAX

@@ -16,14 +16,17 @@ use tokio::net::{TcpListener, TcpStream};
 const LOOKS_MAX: usize = 300;
 /// The account that Azurite has, and its key, which is the same everywhere.
 const ACCOUNT: &str = "devstoreaccount1";
-const ACCOUNT_KEY: &str =
+pub(crate) const ACCOUNT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// The variable that a process finds it in.
+pub(crate) const ACCOUNT_KEY_VARIABLE: &str = "AZURE_STORAGE_ACCOUNT_KEY";
 
 /// A server of one test's own. Killed when this is dropped.
 pub(crate) struct Server {
     child: Child,
     port: u16,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Server {
@@ -42,11 +45,17 @@ impl Server {
         let azurite = ".tools/node/node_modules/.bin/azurite-blob";
         let server = Self::start(azurite, |command, port| {
             command.args(["--blobHost", "127.0.0.1", "--blobPort", port]);
-            command.args(["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]);
+            command.args(["--skipApiVersionCheck", "--disableTelemetry"]);
         });
         let server = server.await;
         server.make_container().await;
         server
+    }
+
+    /// Where it keeps what it is given.
+    #[allow(dead_code, reason = "only the server's tests look there")]
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     async fn start(tool: &str, arguments: impl FnOnce(&mut Command, &str)) -> Self {
@@ -58,7 +67,7 @@ impl Server {
         let mut command = Command::new(program);
         arguments(&mut command, &port.to_string());
         command.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = Self { child: command.spawn().unwrap(), port, _folder: folder };
+        let server = Self { child: command.spawn().unwrap(), port, folder };
         until(tool, async || TcpStream::connect(("127.0.0.1", port)).await.is_ok()).await;
         server
     }
@@ -74,14 +83,19 @@ impl Server {
 
     /// Blobs in its container.
     pub(crate) fn open_azure(&self, container: &str, key: Option<&str>) -> Blobs {
-        let address = format!(
+        let key = key.unwrap_or(ACCOUNT_KEY).to_owned();
+        let variables = Some([(ACCOUNT_KEY_VARIABLE.to_owned(), key)].into());
+        let options = CloudOptions { variables, ..Default::default() };
+        Blobs::open_with(&self.azure_address(container), &options).unwrap()
+    }
+
+    /// The address of a container, or of a prefix in one.
+    pub(crate) fn azure_address(&self, container: &str) -> String {
+        format!(
             "az://{container}?account={ACCOUNT}&endpoint=http://127.0.0.1:{}/{ACCOUNT}\
              &allow_http=true",
             self.port
-        );
-        let key = key.unwrap_or(ACCOUNT_KEY).to_owned();
-        let variables = Some([("AZURE_STORAGE_ACCOUNT_KEY".to_owned(), key)].into());
-        Blobs::open_with(&address, &CloudOptions { variables, ..Default::default() }).unwrap()
+        )
     }
 
     /// Sends a request by hand: what is asked here, a store of blobs never asks.

@@ -49,7 +49,11 @@ async fn azure_keeps_every_promise() {
     let server = Server::azure().await;
     let blobs = server.open_azure("box", None);
     every_promise(&blobs).await;
-    assert_eq!(blobs.check().await, Ok(Kept::Nothing));
+    assert_eq!(
+        blobs.check().await,
+        Ok(Kept::Unknown),
+        "it has a soft delete that it does not tell of"
+    );
 
     let absent = server.open_azure("absent", None).check().await;
     let said = "there is no such bucket or container".to_owned();

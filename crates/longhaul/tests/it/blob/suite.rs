@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
-use longhaul::blob::{BlobError, BlobPath, Blobs, JobKey, Written};
+use longhaul::blob::{BlobError, BlobPath, Blobs, JobKey, Keyring, KeysFit, Written};
 use longhaul::{JobId, TenantId, Timestamp};
 use ring::digest::{SHA256, digest};
 
@@ -34,6 +34,22 @@ promises! {
     finished_blobs_are_listed_with_their_time,
     reader_that_stops_early_harms_nobody,
     check_leaves_nothing,
+    server_with_other_keys_is_told_so,
+}
+
+async fn server_with_other_keys_is_told_so(blobs: &Blobs) {
+    let (ours, other) = (Keyring::generate(), Keyring::generate());
+    assert_eq!(blobs.keys_fit(&ours).await, Ok(KeysFit::Unmarked));
+    for _ in 0..2 {
+        assert_eq!(blobs.mark_keys(&ours).await, Ok(KeysFit::Fitting));
+    }
+    let foreign = KeysFit::Foreign { newest: ours.current_id().to_owned() };
+    assert_eq!(blobs.mark_keys(&other).await, Ok(foreign));
+    let listed: Vec<_> = blobs.list().try_collect().await.unwrap();
+    assert!(
+        listed.iter().all(|(path, _)| !path.to_string().contains("keys")),
+        "no blob, no orphan"
+    );
 }
 
 pub(crate) fn a_path() -> BlobPath {

@@ -4,13 +4,24 @@ use std::fs;
 use std::path::Path;
 
 use super::{accept, claim, clock, new_job};
-use crate::job::{Json, Outcome, TenantId};
+use crate::job::{JobId, Json, Outcome, TenantId};
 use crate::store::sqlite::SqliteStore;
-use crate::store::{NewJob, Settlement, Store};
+use crate::store::sqlite::task::Tx;
+use crate::store::{NewBlob, NewJob, Settlement, Store, WrappedKey};
 
 fn holds(path: &Path, text: &str) -> bool {
     let bytes = fs::read(path).unwrap();
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+async fn complete(store: &SqliteStore, job: NewJob) -> JobId {
+    let id = accept(store, job).await;
+    let lease = claim(store, 1).await.leases.remove(0).to_ref();
+    let outcome = Outcome::Completed(Json::null());
+    let done =
+        Settlement { lease, outcome, phases: Vec::new(), progress: None, artifacts: Vec::new() };
+    store.settle(vec![done]).await.remove(0).unwrap();
+    id
 }
 
 /// Pages that a large input had to itself were set free as they were.
@@ -20,12 +31,7 @@ async fn nothing_of_a_purged_input_stays_in_the_files() {
     let (path, log) = (folder.path().join("jobs.db"), folder.path().join("jobs.db-wal"));
     let store = SqliteStore::open(&path, clock()).unwrap();
     let input = Json::from_value(&"canary".repeat(3_500)).unwrap();
-    let id = accept(&store, NewJob { input, ..new_job() }).await;
-    let lease = claim(&store, 1).await.leases.remove(0).to_ref();
-    let outcome = Outcome::Completed(Json::null());
-    let done =
-        Settlement { lease, outcome, phases: Vec::new(), progress: None, artifacts: Vec::new() };
-    store.settle(vec![done]).await.remove(0).unwrap();
+    let id = complete(&store, NewJob { input, ..new_job() }).await;
     assert!(holds(&log, "canary"));
     store.purge(&TenantId::default(), id).await.unwrap();
     // The log is emptied after an answer, as soon as nothing else waits.
@@ -33,6 +39,67 @@ async fn nothing_of_a_purged_input_stays_in_the_files() {
         claim(&store, 1).await;
     }
     assert!(!holds(&path, "canary"));
+}
+
+#[tokio::test]
+async fn nothing_of_a_destroyed_key_stays_in_the_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, log) = (folder.path().join("jobs.db"), folder.path().join("jobs.db-wal"));
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    let payload = NewBlob {
+        path: "default/job/1".to_owned(),
+        name: "payload".to_owned(),
+        content_type: "text/plain".to_owned(),
+        size: 1,
+        digest: [7; 32],
+        key: WrappedKey(b"canary".repeat(10)),
+        replica: "r1".to_owned(),
+    };
+    accept(&store, NewJob { payload: Some(payload.clone()), ..new_job() }).await;
+    assert!(holds(&log, "canary"));
+    // The key goes from the log to the database, and must be lost there too.
+    let scrub = |tx: &Tx<'_>| {
+        tx.deleted.set(true);
+        Ok(())
+    };
+    store.writer.call(scrub).await.unwrap();
+    while holds(&log, "canary") {
+        store.queues(&TenantId::default()).await.unwrap();
+    }
+    assert!(holds(&path, "canary"));
+    let lease = claim(&store, 1).await.leases.remove(0).to_ref();
+    let outcome = Outcome::Cancelled;
+    let end =
+        Settlement { lease, outcome, phases: Vec::new(), progress: None, artifacts: Vec::new() };
+    store.settle(vec![end]).await.remove(0).unwrap();
+    while holds(&log, "canary") || holds(&path, "canary") {
+        claim(&store, 1).await;
+    }
+}
+
+/// Only the process that deleted something knew that the log still had it.
+#[tokio::test]
+async fn nothing_deleted_stays_in_the_log_of_a_killed_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let store = SqliteStore::open(file("jobs.db"), clock()).unwrap();
+    let input = Json::from_value(&"canary".repeat(3_500)).unwrap();
+    let id = complete(&store, NewJob { input, ..new_job() }).await;
+    // Somebody reads, so that the log cannot be emptied.
+    let reader = rusqlite::Connection::open(file("jobs.db")).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM jobs").unwrap();
+    store.purge(&TenantId::default(), id).await.unwrap();
+    // What a process that was killed in this moment would leave.
+    for end in ["", "-wal"] {
+        fs::copy(file(&format!("jobs.db{end}")), file(&format!("left.db{end}"))).unwrap();
+    }
+    let log = file("left.db-wal");
+    assert!(holds(&log, "canary"));
+    let next = SqliteStore::open(file("left.db"), clock()).unwrap();
+    while holds(&log, "canary") {
+        claim(&next, 1).await;
+    }
+    assert!(!holds(&file("left.db"), "canary"));
 }
 
 #[tokio::test]

@@ -187,6 +187,7 @@ async fn database_of_the_first_shape_is_brought_to_the_present_one() {
     drop(store);
     let conn = rusqlite::Connection::open(&path).unwrap();
     let undo = "DROP TABLE replicas; DROP TABLE flow; DROP TABLE blobs; DROP TABLE usage; DROP TABLE origin;
+        DROP TABLE tenants; DROP TABLE api_keys; DROP TABLE billing_events; DROP TABLE audit;
         ALTER TABLE jobs DROP COLUMN counted; ALTER TABLE jobs DROP COLUMN key_id;
         ALTER TABLE jobs DROP COLUMN claimed_at; ALTER TABLE jobs DROP COLUMN run_ms;
         ALTER TABLE jobs DROP COLUMN payload_bytes; ALTER TABLE jobs DROP COLUMN metered;

@@ -35,6 +35,12 @@ struct State {
 }
 
 impl Log {
+    /// The log of a database that was just opened. A process that was killed may have left in it what it
+    /// had deleted.
+    pub(super) fn found(now: Timestamp) -> Self {
+        Self { moved_at: 0, deleted_at: Some(now) }
+    }
+
     /// Notes that the last batch deleted something.
     pub(super) fn note_deleted(&mut self, now: Timestamp) {
         self.deleted_at.get_or_insert(now);

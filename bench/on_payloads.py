@@ -1,0 +1,246 @@
+"""A payload's way through a server, into a folder and out again, beside `cp` and `sha256sum`."""
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Callable, Iterator, NamedTuple, TypeVar
+
+import goals
+from machine import check_binary, is_debug, machine, warn_of
+from program import Failed, print_json, say
+
+T = TypeVar("T")
+
+MB = 1_000_000
+FILE_MB = 400
+QUICK_FILE_MB = 4
+# The limit is for a hang.
+PATIENCE_S = 300
+STOP_S = 30
+CONFIG = """
+[kinds.copy]
+command = ["sh", "-c", 'cp "$LONGHAUL_PAYLOAD" "$LONGHAUL_ARTIFACTS/copy"']
+payload = true
+"""
+
+
+class Memory(NamedTuple):
+    """Of a process, as the kernel counts it."""
+
+    now_mb: float
+    peak_mb: float
+
+    @staticmethod
+    def of(pid: int) -> "Memory":
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+        kib = {words[0]: int(words[1]) for words in map(str.split, lines) if words[-1] == "kB"}
+        return Memory(kib["VmRSS:"] * 1024 / MB, kib["VmHWM:"] * 1024 / MB)
+
+
+class Server(NamedTuple):
+    url: str
+    pid: int
+
+
+def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+    check_binary(args.binary)
+    facts = machine(args, folder)
+    warn_of(facts)
+    file_mb = QUICK_FILE_MB if args.quick else FILE_MB
+    file = folder / "payload"
+    digest = make(file, file_mb)
+    with running(args.binary, folder) as server:
+        rounds = Rounds(args, server, file, digest, file_mb)
+        for number in range(1, args.passes + 1):
+            say(f"payloads, pass {number} of {args.passes}")
+            rounds.one_pass()
+        rounds.end()
+    return report(args, rounds.measured, facts, file_mb)
+
+
+def make(file: Path, file_mb: int) -> str:
+    """Random bytes, which nothing on the way can make smaller; their digest."""
+    digest = hashlib.sha256()
+    with open(file, "wb") as out:
+        for _ in range(file_mb):
+            block = os.urandom(MB)
+            digest.update(block)
+            out.write(block)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def running(binary: Path, folder: Path) -> Iterator[Server]:
+    """A server of its own, on SQLite and a folder, stopped at the end."""
+    config = folder / "payloads.toml"
+    config.write_text(CONFIG, encoding="utf-8")
+    command = [
+        str(binary), "--json", "serve", "--listen", "127.0.0.1:0",
+        "--data", str(folder / "payloads"), "--config", str(config),
+    ]  # fmt: skip
+    env = {k: v for k, v in os.environ.items() if not k.startswith("LONGHAUL_")}
+    env["LONGHAUL_LOG_LEVEL"] = "warn"
+    server = subprocess.Popen(
+        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        told = server.stdout.readline() if server.stdout else ""
+        if not told:
+            raise Failed(f"exit {server.wait()}: {' '.join(command)}")
+        yield Server(field(told.encode(), "url").rstrip("/"), server.pid)
+    finally:
+        server.terminate()
+        try:
+            server.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+class Rounds:
+    """The measurements so far."""
+
+    def __init__(
+        self, args: argparse.Namespace, server: Server, file: Path, digest: str, file_mb: int
+    ):
+        self.args = args
+        self.server = server
+        self.file = file
+        self.digest = digest
+        self.file_mb = file_mb
+        self.measured: goals.Measured = {}
+
+    def one_pass(self) -> None:
+        """What is compared is done right before."""
+        copy = self.file.with_suffix(".copy")
+        self.rate("cp and sha256sum", lambda: self.copied(copy))
+        before = Memory.of(self.server.pid)
+        self.measured.setdefault("payload memory idle", [before.now_mb])
+        job = self.rate("payload upload", self.uploaded)
+        uploaded = Memory.of(self.server.pid)
+        self.rate("payload job", lambda: self.ended(job))
+        self.rate("payload download", lambda: self.downloaded(job, copy))
+        if (found := digest_of(copy)) != self.digest:
+            raise Failed(f"the artifact has the digest {found}, the payload {self.digest}")
+        # So that the folder does not grow with every pass.
+        copy.unlink()
+        ask("DELETE", f"{self.server.url}/v1/jobs/{job}")
+        after = Memory.of(self.server.pid)
+        say(
+            f"  memory: {before.now_mb:.0f} MB before, {uploaded.now_mb:.0f} uploaded, "
+            f"{after.now_mb:.0f} after; peak so far {after.peak_mb:.0f}"
+        )
+        if self.args.json:
+            print_json({
+                "type": "memory", "beforeMb": before.now_mb, "uploadedMb": uploaded.now_mb,
+                "afterMb": after.now_mb, "peakMb": after.peak_mb,
+            })  # fmt: skip
+
+    def copied(self, copy: Path) -> None:
+        output_of(["cp", str(self.file), str(copy)])
+        if digest_of(copy) != self.digest:
+            raise Failed("cp made another file")
+
+    def uploaded(self) -> str:
+        """The id of the job. curl ends once the server has answered, so once all of it is synced."""
+        said = output_of([
+            "curl", "--silent", "--show-error", "--fail-with-body", "--upload-file", str(self.file),
+            "--request", "POST", "--header", "Content-Type: application/octet-stream",
+            f"{self.server.url}/v1/kinds/copy/jobs",
+        ])  # fmt: skip
+        return field(said, "jobId")
+
+    def ended(self, job: str) -> None:
+        """The program's copy of it, and the artifact that is made of that."""
+        deadline = time.monotonic() + PATIENCE_S
+        status = "pending"
+        while status in ("pending", "running"):
+            if time.monotonic() > deadline:
+                raise Failed(f"the job is still {status}")
+            answer = ask("GET", f"{self.server.url}/v1/jobs/{job}?wait=5")
+            status = field(answer, "status")
+        if status != "completed":
+            raise Failed(f"the job is {status}: {answer.decode()}")
+
+    def downloaded(self, job: str, copy: Path) -> None:
+        output_of([
+            "curl", "--silent", "--show-error", "--fail", "--output", str(copy),
+            f"{self.server.url}/v1/jobs/{job}/artifacts/copy",
+        ])  # fmt: skip
+
+    def rate(self, name: str, work: Callable[[], T]) -> T:
+        began = time.monotonic()
+        done = work()
+        took = time.monotonic() - began
+        rate = self.file_mb / took
+        passes = self.measured.setdefault(name, [])
+        passes.append(rate)
+        say(f"  {name:<24} {goals.quantity(rate, ' MB/s'):>12}")
+        if self.args.json:
+            line = {"type": "result", "pass": len(passes), "name": name, "value": rate, "unit": "MB/s"}
+            print_json({**line, "report": {"seconds": took, "bytes": self.file_mb * MB}})
+        return done
+
+    def end(self) -> None:
+        """Memory is not a matter of passes: there is one peak, and it must not grow with them."""
+        self.measured["payload file"] = [self.file_mb]
+        self.measured["payload memory peak"] = [Memory.of(self.server.pid).peak_mb]
+
+
+def field(answer: bytes, name: str) -> str:
+    try:
+        return json.loads(answer)[name]
+    except (ValueError, LookupError, TypeError) as error:
+        raise Failed(f"no {name} in {answer!r}") from error
+
+
+def digest_of(file: Path) -> str:
+    return output_of(["sha256sum", str(file)]).split()[0].decode()
+
+
+def output_of(command: list[str]) -> bytes:
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failed(f"{error}: {' '.join(command)}") from error
+    if done.returncode != 0:
+        said = (done.stderr + done.stdout).decode(errors="replace").strip()
+        raise Failed(f"exit {done.returncode}: {' '.join(command)}: {said}")
+    return done.stdout
+
+
+def ask(method: str, url: str) -> bytes:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=60) as answer:
+            return answer.read()
+    except urllib.error.URLError as error:
+        raise Failed(f"{method} {url}: {error}") from error
+
+
+def report(
+    args: argparse.Namespace, measured: goals.Measured, facts: dict, file_mb: int
+) -> list[goals.Outcome]:
+    outcomes = goals.judge(measured, goals.PAYLOADS)
+    words = {"file_mb": file_mb}
+    facts["loadAfter"] = round(os.getloadavg()[0], 1)
+    if args.json:
+        for outcome in outcomes:
+            print_json({"type": "comparison", **goals.as_json(outcome, words)})
+        print_json({"type": "machine", **facts})
+        return outcomes
+    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
+    passes = "one pass" if args.passes == 1 else f"medians of {args.passes} passes (lowest–highest)"
+    print(
+        f"\n{facts['longhaul']}, {passes}; {facts['cores']} cores ({facts['cpu']}), "
+        f"{facts['fileSystem']}, load {facts['loadBefore']} before and {facts['loadAfter']} after."
+    )
+    return outcomes

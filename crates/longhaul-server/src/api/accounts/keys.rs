@@ -1,0 +1,170 @@
+//! Making, listing, replacing and ending keys.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use longhaul::Timestamp;
+use longhaul::store::accounts::{ApiKey, Scope};
+use longhaul_client::wire::{self, Key, KeyList, KeyRequest, NewKey, RotateRequest};
+
+use super::paging::{self, Asked};
+use super::{invalid, label, no_tenant, tenant_id};
+use crate::api::caller::{Admin, Caller};
+use crate::api::openapi::{AdminProblems, KeyProblems, NewKeyProblems, PageParams};
+use crate::api::params::Pairs;
+use crate::api::{AppState, answer, body};
+use crate::auth::{KeyWish, MadeKey};
+use crate::problem::{Code, Problem};
+
+/// How long a key is good for beside its successor, if nobody says.
+const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
+const OVERLAP_MAX: Duration = Duration::from_hours(24 * 366);
+
+/// Make a key. The answer is the only time that it is shown.
+#[utoipa::path(
+    post, path = "/v1/keys", operation_id = "createKey", tag = "accounts",
+    request_body = KeyRequest,
+    responses((status = 201, description = "The key.", body = NewKey), NewKeyProblems),
+)]
+pub(super) async fn create_key(
+    State(state): State<AppState>,
+    caller: Caller<Admin>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<NewKey>), Problem> {
+    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
+    let wish = wish(body::object(&text)?, state.auth.now())?;
+    match state.auth.create_key(&wish, &caller.deed()).await? {
+        Some(made) => Ok((StatusCode::CREATED, Json(fresh(made)))),
+        None => Err(no_tenant(&wish.tenant)),
+    }
+}
+
+/// List keys, without their secrets. Also those that have ended.
+#[utoipa::path(
+    get, path = "/v1/keys", operation_id = "listKeys", tag = "accounts",
+    params(PageParams, ("tenant" = Option<String>, Query, description = "Only this tenant's.")),
+    responses((status = 200, description = "One page of keys.", body = KeyList), AdminProblems),
+)]
+pub(super) async fn list_keys(
+    State(state): State<AppState>,
+    _: Caller<Admin>,
+    query: Pairs,
+) -> Result<Json<KeyList>, Problem> {
+    let mut asked = Asked::of(query, &["tenant"])?;
+    let tenant = asked.take("tenant").map(|text| tenant_id(&text)).transpose()?;
+    let (cursor, limit) = (asked.cursor.as_deref(), asked.limit);
+    let mut keys = state.auth.accounts().keys(tenant.as_ref(), cursor, limit + 1).await?;
+    let next_cursor = paging::next(&mut keys, limit, |key| key.id.clone());
+    Ok(Json(KeyList { keys: keys.into_iter().map(shown).collect(), next_cursor }))
+}
+
+/// End a key. Every replica refuses it within five seconds.
+#[utoipa::path(
+    delete, path = "/v1/keys/{id}", operation_id = "revokeKey", tag = "accounts",
+    params(("id" = String, Path, description = "The key's id.")),
+    responses((status = 204, description = "It has ended."), KeyProblems),
+)]
+pub(super) async fn revoke_key(
+    State(state): State<AppState>,
+    caller: Caller<Admin>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let revoked = state.auth.revoke_key(&id, &caller.deed()).await?;
+    revoked.map(|_| StatusCode::NO_CONTENT).ok_or_else(no_key)
+}
+
+/// Make a key in the place of another, which stays good for a while.
+#[utoipa::path(
+    post, path = "/v1/keys/{id}/rotate", operation_id = "rotateKey", tag = "accounts",
+    params(("id" = String, Path, description = "The old key's id.")),
+    request_body = Option<RotateRequest>,
+    responses((status = 201, description = "The new key.", body = NewKey), NewKeyProblems),
+)]
+pub(super) async fn rotate_key(
+    State(state): State<AppState>,
+    caller: Caller<Admin>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<NewKey>), Problem> {
+    let RotateRequest { overlap } = match body::optional_json_text(&headers, body).await? {
+        Some(text) => body::object(&text)?,
+        None => RotateRequest::default(),
+    };
+    let overlap = overlap.map_or(OVERLAP_DEFAULT, |overlap| overlap.0);
+    if overlap > OVERLAP_MAX {
+        return Err(invalid("the overlap is at most 366d"));
+    }
+    let made = state.auth.rotate_key(&id, overlap, &caller.deed()).await?;
+    made.map(|made| (StatusCode::CREATED, Json(fresh(made)))).ok_or_else(no_key)
+}
+
+fn no_key() -> Problem {
+    Problem::new(Code::KeyNotFound, "there is no such key, or it has ended")
+}
+
+fn wish(request: KeyRequest, now: Timestamp) -> Result<KeyWish, Problem> {
+    let KeyRequest { tenant, name, scopes, expires_at, requests_per_second } = request;
+    if scopes.is_empty() {
+        return Err(invalid("a key needs a scope: submit, read, work or admin"));
+    }
+    let expires_at = expires_at.map(|at| {
+        let reason = || invalid(format_args!("expiresAt {:?} is not an RFC 3339 instant", at.0));
+        Timestamp::parse(at.as_str()).ok_or_else(reason)
+    });
+    let expires_at = expires_at.transpose()?;
+    if expires_at.is_some_and(|at| at <= now) {
+        return Err(invalid("expiresAt has passed"));
+    }
+    if requests_per_second.is_some_and(|per_s| !(1..=1_000_000).contains(&per_s)) {
+        return Err(invalid("requestsPerSecond must be from 1 to 1000000"));
+    }
+    Ok(KeyWish {
+        tenant: tenant.as_deref().map_or(Ok(longhaul::TenantId::default()), tenant_id)?,
+        name: label("the name", name)?,
+        scopes: scopes.into_iter().map(asked_scope).collect(),
+        expires_at,
+        requests_per_s: requests_per_second,
+    })
+}
+
+fn fresh(made: MadeKey) -> NewKey {
+    NewKey { key: made.text.to_string(), kept: shown(made.key) }
+}
+
+fn shown(key: ApiKey) -> Key {
+    Key {
+        id: key.id,
+        tenant: key.tenant.to_string(),
+        name: key.name,
+        scopes: key.scopes.iter().map(shown_scope).collect(),
+        created_at: answer::instant(key.created_at),
+        expires_at: key.expires_at.map(answer::instant),
+        revoked_at: key.revoked_at.map(answer::instant),
+        last_used_at: key.last_used_at.map(answer::instant),
+        requests_per_second: key.requests_per_s,
+        rotated_from: key.rotated_from,
+    }
+}
+
+fn asked_scope(scope: wire::Scope) -> Scope {
+    match scope {
+        wire::Scope::Submit => Scope::Submit,
+        wire::Scope::Read => Scope::Read,
+        wire::Scope::Work => Scope::Work,
+        wire::Scope::Admin => Scope::Admin,
+    }
+}
+
+fn shown_scope(scope: Scope) -> wire::Scope {
+    match scope {
+        Scope::Submit => wire::Scope::Submit,
+        Scope::Read => wire::Scope::Read,
+        Scope::Work => wire::Scope::Work,
+        Scope::Admin => wire::Scope::Admin,
+    }
+}

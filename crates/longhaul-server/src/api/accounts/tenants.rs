@@ -1,0 +1,178 @@
+//! Making, listing and changing tenants.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use longhaul::TenantId;
+use longhaul::store::accounts::{LimitsChange, Subscription, Tenant, TenantChange};
+use longhaul_client::wire::{
+    self, LimitsPatch, TenantLimits, TenantList, TenantPatch, TenantRequest,
+};
+
+use super::paging::{self, Asked};
+use super::{invalid, label, no_tenant, tenant_id};
+use crate::api::caller::{Admin, Caller};
+use crate::api::openapi::{AdminProblems, NewTenantProblems, PageParams, TenantProblems};
+use crate::api::params::Pairs;
+use crate::api::{AppState, answer, body};
+use crate::problem::{Code, Problem};
+
+/// Make a tenant.
+#[utoipa::path(
+    post, path = "/v1/tenants", operation_id = "createTenant", tag = "accounts",
+    request_body = TenantRequest,
+    responses((status = 201, description = "The tenant.", body = wire::Tenant), NewTenantProblems),
+)]
+pub(super) async fn create_tenant(
+    State(state): State<AppState>,
+    caller: Caller<Admin>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<wire::Tenant>), Problem> {
+    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
+    let TenantRequest { id, name } = body::object(&text)?;
+    let name = label("the name", name.unwrap_or_else(|| id.clone()))?;
+    let tenant = Tenant::new(tenant_id(&id)?, name, state.auth.now());
+    let audit = state.auth.entry(&caller.deed(), &tenant.id, "tenant.create", &id, String::new());
+    let made = state.auth.accounts().create_tenant(&tenant, &audit).await?;
+    state.auth.forget_tenant(&tenant.id);
+    match made {
+        Some(made) => Ok((StatusCode::CREATED, Json(shown(made)))),
+        None => Err(Problem::new(Code::TenantExists, format!("there is a tenant {id:?} already"))),
+    }
+}
+
+/// List tenants.
+#[utoipa::path(
+    get, path = "/v1/tenants", operation_id = "listTenants", tag = "accounts",
+    params(PageParams),
+    responses((status = 200, description = "One page of tenants.", body = TenantList), AdminProblems),
+)]
+pub(super) async fn list_tenants(
+    State(state): State<AppState>,
+    _: Caller<Admin>,
+    query: Pairs,
+) -> Result<Json<TenantList>, Problem> {
+    let asked = Asked::of(query, &[])?;
+    let after = asked.cursor.as_deref().map(tenant_id).transpose()?;
+    let mut tenants = state.auth.accounts().tenants(after.as_ref(), asked.limit + 1).await?;
+    let next_cursor = paging::next(&mut tenants, asked.limit, |tenant| tenant.id.to_string());
+    Ok(Json(TenantList { tenants: tenants.into_iter().map(shown).collect(), next_cursor }))
+}
+
+/// Read a tenant.
+#[utoipa::path(
+    get, path = "/v1/tenants/{id}", operation_id = "getTenant", tag = "accounts",
+    params(("id" = String, Path, description = "The tenant.")),
+    responses((status = 200, description = "The tenant.", body = wire::Tenant), TenantProblems),
+)]
+pub(super) async fn get_tenant(
+    State(state): State<AppState>,
+    _: Caller<Admin>,
+    Path(id): Path<String>,
+) -> Result<Json<wire::Tenant>, Problem> {
+    let id = known(&id)?;
+    let found = state.auth.accounts().tenant(&id).await?;
+    found.map(|tenant| Json(shown(tenant))).ok_or_else(|| no_tenant(&id))
+}
+
+/// Change a tenant. Its callers notice within seconds.
+#[utoipa::path(
+    patch, path = "/v1/tenants/{id}", operation_id = "changeTenant", tag = "accounts",
+    params(("id" = String, Path, description = "The tenant.")),
+    request_body = TenantPatch,
+    responses((status = 200, description = "The tenant.", body = wire::Tenant), NewTenantProblems),
+)]
+pub(super) async fn change_tenant(
+    State(state): State<AppState>,
+    caller: Caller<Admin>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<wire::Tenant>, Problem> {
+    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
+    let id = known(&id)?;
+    let patch: TenantPatch = body::object(&text)?;
+    let change = asked(patch.clone())?;
+    let detail = serde_json::to_string(&patch).map_err(Problem::internal)?;
+    let audit = state.auth.entry(&caller.deed(), &id, "tenant.change", id.as_str(), detail);
+    let changed = state.auth.accounts().change_tenant(&id, &change, &audit).await?;
+    state.auth.forget_tenant(&id);
+    changed.map(|tenant| Json(shown(tenant))).ok_or_else(|| no_tenant(&id))
+}
+
+/// What cannot be a tenant's id is none.
+fn known(text: &str) -> Result<TenantId, Problem> {
+    let none = || Problem::new(Code::TenantNotFound, "there is no such tenant");
+    TenantId::new(text).map_err(|_| none())
+}
+
+fn asked(patch: TenantPatch) -> Result<TenantChange, Problem> {
+    let TenantPatch { name, subscription, limits, billing_id } = patch;
+    let billing_id = match billing_id {
+        Some(Some(id)) => Some(Some(label("the billing id", id)?)),
+        other => other,
+    };
+    Ok(TenantChange {
+        name: name.map(|name| label("the name", name)).transpose()?,
+        subscription: subscription.map(|subscription| match subscription {
+            wire::Subscription::Active => Subscription::Active,
+            wire::Subscription::PastDue => Subscription::PastDue,
+            wire::Subscription::Suspended => Subscription::Suspended,
+        }),
+        limits: asked_limits(limits)?,
+        billing_id,
+    })
+}
+
+fn asked_limits(patch: LimitsPatch) -> Result<LimitsChange, Problem> {
+    let within = |name: &str, given: Option<u64>, least: u64, most: u64| match given {
+        Some(given) if !(least..=most).contains(&given) => {
+            Err(invalid(format_args!("{name} must be from {least} to {most}")))
+        }
+        Some(_) | None => Ok(()),
+    };
+    let LimitsPatch {
+        requests_per_second,
+        pending_max,
+        running_max,
+        stored_bytes_max,
+        input_bytes_max,
+    } = patch;
+    let small = |given: Option<Option<u32>>| given.flatten().map(u64::from);
+    within("requestsPerSecond", small(requests_per_second), 1, 1_000_000)?;
+    within("pendingMax", pending_max.flatten(), 0, 1_000_000_000)?;
+    within("runningMax", small(running_max), 1, 1_000_000)?;
+    within("storedBytesMax", stored_bytes_max.flatten(), 0, 1_000_000_000_000_000)?;
+    within("inputBytesMax", input_bytes_max.flatten(), 1, 64 << 20)?;
+    Ok(LimitsChange {
+        requests_per_s: requests_per_second,
+        pending_max,
+        running_max,
+        stored_bytes_max,
+        input_bytes_max,
+    })
+}
+
+fn shown(tenant: Tenant) -> wire::Tenant {
+    wire::Tenant {
+        id: tenant.id.to_string(),
+        name: tenant.name,
+        subscription: match tenant.subscription {
+            Subscription::Active => wire::Subscription::Active,
+            Subscription::PastDue => wire::Subscription::PastDue,
+            Subscription::Suspended => wire::Subscription::Suspended,
+        },
+        inactive_since: tenant.inactive_since.map(answer::instant),
+        limits: TenantLimits {
+            requests_per_second: tenant.limits.requests_per_s,
+            pending_max: tenant.limits.pending_max,
+            running_max: tenant.limits.running_max,
+            stored_bytes_max: tenant.limits.stored_bytes_max,
+            input_bytes_max: tenant.limits.input_bytes_max,
+        },
+        billing_id: tenant.billing_id,
+        created_at: answer::instant(tenant.created_at),
+    }
+}

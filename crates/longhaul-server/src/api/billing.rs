@@ -1,0 +1,129 @@
+//! What the payment provider tells of subscriptions.
+//!
+//! Stripe's own format: it signs each event, repeats it until it gets a 2xx, and does not keep the order.
+//! Whoever has the secret can suspend tenants, so an event without a good signature is not even read.
+
+mod signature;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use longhaul::store::accounts::{Actor, BillingEvent, Subscription};
+use longhaul::{TenantId, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::openapi::BillingProblems;
+use super::{AppState, body};
+use crate::auth::Deed;
+use crate::problem::{Code, Problem};
+use crate::request_id::RequestId;
+
+/// Bytes of an event; Stripe's are far smaller.
+const EVENT_BYTES_MAX: usize = 1 << 20;
+const STRIPE_SIGNATURE: &str = "stripe-signature";
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(take_stripe_event))
+}
+
+/// What became of an event.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct Taken {
+    /// Whether it is about a subscription of a tenant that is known here.
+    applied: bool,
+}
+
+/// An event as Stripe sends it: of all that it holds, what is needed here.
+#[derive(Debug, Deserialize)]
+struct Event {
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    /// In seconds.
+    created: i64,
+    data: Data,
+}
+
+#[derive(Debug, Deserialize)]
+struct Data {
+    object: Object,
+}
+
+#[derive(Debug, Deserialize)]
+struct Object {
+    customer: Option<String>,
+    status: Option<String>,
+}
+
+/// Take an event of Stripe's about a subscription.
+///
+/// Signed by Stripe; needs no key. The tenant is the one whose `billingId` is the event's customer.
+#[utoipa::path(
+    post, path = "/v1/billing/stripe", operation_id = "takeStripeEvent", tag = "accounts",
+    params(("Stripe-Signature" = String, Header, description = "`t=…,v1=…`, as Stripe makes it.")),
+    request_body(content = serde_json::Value, description = "The event.", content_type = "application/json"),
+    responses((status = 200, description = "It was taken.", body = Taken), BillingProblems),
+)]
+async fn take_stripe_event(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Taken>, Problem> {
+    let Some(secret) = &state.stripe_secret else {
+        return Err(Problem::new(Code::BillingOff, "set billing.stripe_secret to take events"));
+    };
+    let given = headers.get(STRIPE_SIGNATURE).and_then(|value| value.to_str().ok());
+    let text = body::json_text(&headers, body, EVENT_BYTES_MAX).await?;
+    let now = state.auth.now();
+    signature::check(secret.expose(), given.unwrap_or_default(), text.as_bytes(), now).map_err(
+        |why| Problem::new(Code::Unauthorized, format!("the event's signature is not good: {why}")),
+    )?;
+    let event: Event = body::outer_object(&text)?;
+    let Some(event) = told(event) else { return Ok(Json(Taken { applied: false })) };
+    let request_id = headers.get(crate::request_id::X_REQUEST_ID);
+    let request_id = request_id.map_or_else(RequestId::fresh, |_| RequestId::of(&headers));
+    let deed = Deed { actor: Actor::Billing, request_id: request_id.to_string() };
+    let detail = format!("{}: {}", event.id, event.subscription.as_str());
+    // Under which tenant it is written down is known only once it is found.
+    let audit =
+        state.auth.entry(&deed, &TenantId::default(), "tenant.billed", &event.billing_id, detail);
+    let tenant = state.auth.accounts().apply_billing(&event, &audit).await?;
+    match &tenant {
+        Some(tenant) => state.auth.forget_tenant(&tenant.id),
+        None => tracing::warn!(event.id = event.id, "a bill of a customer who is no tenant here"),
+    }
+    Ok(Json(Taken { applied: tenant.is_some() }))
+}
+
+/// What an event says of a subscription; none if it is about something else.
+fn told(event: Event) -> Option<BillingEvent> {
+    let subscription = match event.kind.as_str() {
+        "customer.subscription.created"
+        | "customer.subscription.updated"
+        | "customer.subscription.paused"
+        | "customer.subscription.resumed" => stands(event.data.object.status.as_deref()?)?,
+        "customer.subscription.deleted" => Subscription::Suspended,
+        _ => return None,
+    };
+    Some(BillingEvent {
+        id: event.id,
+        billing_id: event.data.object.customer?,
+        subscription,
+        at: Timestamp::from_millis(event.created.saturating_mul(1_000)),
+    })
+}
+
+/// Stripe's words for how a subscription stands; none for one that is not known.
+fn stands(status: &str) -> Option<Subscription> {
+    match status {
+        "active" | "trialing" => Some(Subscription::Active),
+        "past_due" | "incomplete" => Some(Subscription::PastDue),
+        "unpaid" | "canceled" | "incomplete_expired" | "paused" => Some(Subscription::Suspended),
+        _ => None,
+    }
+}

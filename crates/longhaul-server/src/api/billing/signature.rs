@@ -1,0 +1,130 @@
+//! Stripe's signatures: `t=<seconds>,v1=<hex>`, of which several may be there while a secret is rotated.
+
+use std::fmt;
+
+use longhaul::Timestamp;
+use ring::hmac;
+
+/// How old or how far ahead a signature may be, in milliseconds: one that was overheard is of no use later.
+const TOLERANCE_MS: i64 = 5 * 60 * 1_000;
+/// Signatures that are looked at.
+const SIGNATURES_MAX: usize = 16;
+
+/// Why an event is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// It has no time, or no signature.
+    Malformed,
+    /// It was signed too long ago, or by a clock that is ahead.
+    Stale,
+    /// Nobody with the secret signed it.
+    Forged,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "send Stripe-Signature as Stripe does",
+            Self::Stale => "it was not made in the last five minutes",
+            Self::Forged => "it was not made with this server's secret",
+        })
+    }
+}
+
+/// Checks that one of the signatures is of this body, by the secret, and fresh.
+pub(super) fn check(secret: &str, header: &str, body: &[u8], now: Timestamp) -> Result<(), Doubt> {
+    let mut time = None;
+    let mut signatures = Vec::new();
+    for part in header.split(',') {
+        match part.trim().split_once('=') {
+            Some(("t", text)) => time = text.parse::<i64>().ok().map(|seconds| (text, seconds)),
+            Some(("v1", hex)) if signatures.len() < SIGNATURES_MAX => {
+                signatures.extend(from_hex(hex));
+            }
+            Some(_) | None => {}
+        }
+    }
+    let Some((text, seconds)) = time else { return Err(Doubt::Malformed) };
+    if signatures.is_empty() {
+        return Err(Doubt::Malformed);
+    }
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    let mut signed = Vec::with_capacity(text.len() + 1 + body.len());
+    for part in [text.as_bytes(), b".", body] {
+        signed.extend_from_slice(part);
+    }
+    // In constant time, each of them.
+    if !signatures.iter().any(|signature| hmac::verify(&key, &signed, signature).is_ok()) {
+        return Err(Doubt::Forged);
+    }
+    let apart = now.as_millis().saturating_sub(seconds.saturating_mul(1_000));
+    if apart.saturating_abs() > TOLERANCE_MS { Err(Doubt::Stale) } else { Ok(()) }
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
+    let digits = digits.filter(|digits| digits.len() == 64)?;
+    Some(
+        digits.chunks_exact(2).filter_map(|pair| Some(pair.first()? << 4 | pair.get(1)?)).collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    // A body, its time and secret, and what openssl says of them:
+    // printf '1492774577.{"id":"evt_1"}' | openssl dgst -sha256 -hmac whsec_test
+    const BODY: &[u8] = br#"{"id":"evt_1"}"#;
+    const SECRET: &str = "whsec_test";
+    const TIME: i64 = 1_492_774_577;
+
+    const SIGNATURE: &str = "7656fc2882a7ca0a651666b36bf2f2f22ee204f54f608f227498a2419f2890b2";
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000)
+    }
+
+    fn checked(header: &str) -> Result<(), Doubt> {
+        check(SECRET, header, BODY, at(TIME))
+    }
+
+    #[test]
+    fn one_good_signature_is_enough() {
+        let good = SIGNATURE;
+        let bad = "0".repeat(64);
+        assert_eq!(checked(&format!("t={TIME},v1={good}")), Ok(()));
+        assert_eq!(checked(&format!("t={TIME},v1={bad},v1={good},v0={bad}")), Ok(()));
+        assert_eq!(checked(&format!("t={TIME}, v1={}", good.to_uppercase())), Ok(()));
+        assert_eq!(checked(&format!("t={TIME},v1={bad}")), Err(Doubt::Forged));
+        assert_eq!(checked(&format!("t={},v1={good}", TIME + 1)), Err(Doubt::Forged));
+        assert_eq!(
+            check("other", &format!("t={TIME},v1={good}"), BODY, at(TIME)),
+            Err(Doubt::Forged)
+        );
+        for malformed in ["", "t=", "v1=", &format!("t={TIME}"), &format!("v1={good}"), "t=x,v1=y"]
+        {
+            assert_eq!(checked(malformed), Err(Doubt::Malformed), "{malformed}");
+        }
+    }
+
+    #[test]
+    fn signature_is_good_for_five_minutes_either_way() {
+        let header = format!("t={TIME},v1={SIGNATURE}");
+        for (off, outcome) in
+            [(300, Ok(())), (-300, Ok(())), (301, Err(Doubt::Stale)), (-301, Err(Doubt::Stale))]
+        {
+            assert_eq!(check(SECRET, &header, BODY, at(TIME + off)), outcome, "{off}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_makes_it_stumble(header in "\\PC*", body in ".*") {
+            prop_assert!(check(SECRET, &header, body.as_bytes(), at(TIME)).is_err());
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Who a caller is, what it may do, and how much of it.
+//!
+//! Nothing here knows a route. [`Auth`] answers for a presented key; [`admit`] asks it for every request
+//! and leaves a [`Principal`] for the handlers, which cannot reach the engine without one.
+
+mod admit;
+mod known;
+mod rate;
+mod token;
+mod upkeep;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use longhaul::blob::Keyring;
+use longhaul::store::StoreError;
+use longhaul::store::accounts::{
+    Accounts, Actor, ApiKey, AuditEntry, KeyDigest, NewKey, Scope, Scopes, Tenant,
+};
+use longhaul::{Clock, TenantId, Timestamp};
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+use ulid::Ulid;
+use zeroize::Zeroizing;
+
+pub use admit::admit;
+use known::Known;
+use rate::{Left, Rates, TooFast};
+use token::{Fresh, Presented};
+
+/// What digests of keys are made for.
+const KEY_PURPOSE: &[u8] = b"api key";
+/// How long a tenant is believed to be as it was read.
+const TENANT_FRESH: Duration = Duration::from_secs(30);
+
+/// What the configuration says about callers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AuthSettings {
+    /// Whether everybody needs a key.
+    pub require_keys: bool,
+    /// How long a tenant may go on whose payment is due.
+    pub grace: Duration,
+    /// Requests a second of each tenant that has no limit of its own. None: as many as come.
+    pub requests_per_s: Option<u32>,
+    /// Whether other processes may change keys and tenants too.
+    pub shared: bool,
+}
+
+/// Whoever makes a request.
+#[derive(Debug, Clone)]
+pub struct Principal {
+    /// For which tenant.
+    pub tenant: TenantId,
+    /// What it may do.
+    pub scopes: Scopes,
+    /// Who it is, for the audit log.
+    pub actor: Actor,
+    /// The key that it used, if any.
+    pub key: Option<String>,
+}
+
+/// Why a caller is not let in.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It has no key.
+    NoKey,
+    /// Its key is none of ours, or has ended.
+    BadKey,
+    /// Nobody can tell now.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Knows keys and tenants. Clones are cheap and share everything.
+#[derive(Clone)]
+pub struct Auth(Arc<Inner>);
+
+struct Inner {
+    accounts: Arc<dyn Accounts>,
+    keyring: Arc<Keyring>,
+    settings: AuthSettings,
+    clock: Clock,
+    known: Known,
+    rates: Rates,
+    /// Keys and when they were last used, to be written down now and then. A std mutex: held for a map
+    /// access, never across an await.
+    used: Mutex<HashMap<String, Timestamp>>,
+}
+
+impl std::fmt::Debug for Auth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Auth").field("settings", &self.0.settings).finish_non_exhaustive()
+    }
+}
+
+/// A key that was just made: the only time that its text is there.
+#[derive(Debug)]
+pub struct MadeKey {
+    /// As it is kept.
+    pub key: ApiKey,
+    /// What its holder presents.
+    pub text: Zeroizing<String>,
+}
+
+/// What somebody wants a key for.
+#[derive(Debug, Clone)]
+pub struct KeyWish {
+    /// Whose it is to be.
+    pub tenant: TenantId,
+    /// For people.
+    pub name: String,
+    /// What it is to be good for.
+    pub scopes: Scopes,
+    /// When it ends by itself.
+    pub expires_at: Option<Timestamp>,
+    /// Requests a second that it may make.
+    pub requests_per_s: Option<u32>,
+}
+
+impl Auth {
+    /// Keys and tenants as `accounts` has them; digests are made with the server's keys.
+    pub fn new(
+        accounts: Arc<dyn Accounts>,
+        keyring: Arc<Keyring>,
+        clock: Clock,
+        settings: AuthSettings,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            accounts,
+            keyring,
+            settings,
+            known: Known::new(settings.shared),
+            clock,
+            rates: Rates::default(),
+            used: Mutex::default(),
+        }))
+    }
+
+    /// Where keys and tenants are kept.
+    pub fn accounts(&self) -> &dyn Accounts {
+        &*self.0.accounts
+    }
+
+    /// What the configuration says.
+    pub fn settings(&self) -> AuthSettings {
+        self.0.settings
+    }
+
+    /// The time that keys end by.
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    /// Who presents this key. Without one: everybody is the tenant of those who have only one, unless
+    /// keys are required.
+    pub async fn principal(&self, presented: Option<&str>) -> Result<Principal, Refusal> {
+        let Some(text) = presented else {
+            if self.0.settings.require_keys {
+                return Err(Refusal::NoKey);
+            }
+            let (tenant, scopes) = (TenantId::default(), Scopes::all());
+            return Ok(Principal { tenant, scopes, actor: Actor::Local, key: None });
+        };
+        let presented = Presented::parse(text).ok_or(Refusal::BadKey)?;
+        let key = self.verify(presented).await?;
+        let now = self.now();
+        if !key.is_valid(now) {
+            return Err(Refusal::BadKey);
+        }
+        self.used().insert(key.id.clone(), now);
+        Ok(Principal {
+            tenant: key.tenant.clone(),
+            scopes: key.scopes,
+            actor: Actor::Key(key.id.clone()),
+            key: Some(key.id.clone()),
+        })
+    }
+
+    /// The key whose secret this is, whether or not it has ended.
+    async fn verify(&self, presented: Presented<'_>) -> Result<Arc<ApiKey>, Refusal> {
+        let (inner, now) = (&*self.0, self.now());
+        let text_hash: [u8; 32] = Sha256::digest(presented.body).into();
+        if let Some(key) = inner.known.key(presented.id, &text_hash, now) {
+            return Ok(key);
+        }
+        let read_at = now;
+        let found = inner.accounts.key(presented.id).await?;
+        // The same work whether or not there is such a key: how long it takes tells nothing.
+        let message = presented.body.as_bytes();
+        let server_key = found.as_ref().map(|key| key.digest.server_key.as_str());
+        let by_its_own = server_key.and_then(|id| inner.keyring.mac_by(id, KEY_PURPOSE, message));
+        let digest = by_its_own.unwrap_or_else(|| inner.keyring.mac(KEY_PURPOSE, message));
+        let expected = found.as_ref().map_or([0; 32], |key| key.digest.bytes);
+        let is_right = bool::from(digest.ct_eq(&expected));
+        let Some(key) = found.filter(|_| is_right) else { return Err(Refusal::BadKey) };
+        if key.digest.server_key != inner.keyring.current_id() {
+            self.redigest(&key, message).await;
+        }
+        let key = Arc::new(key);
+        inner.known.keep_key(&key, text_hash, read_at);
+        Ok(key)
+    }
+
+    /// After a rotation of the server's keys, a key is digested anew when it is first used, so that the
+    /// former server key can go one day. That it could not be written is no reason to refuse the caller.
+    async fn redigest(&self, key: &ApiKey, message: &[u8]) {
+        let digest = self.digest(message);
+        if let Err(error) = self.0.accounts.redigest_key(&key.id, &digest).await {
+            tracing::warn!(key.id = key.id, %error, "the key's digest could not be renewed");
+        }
+    }
+
+    fn digest(&self, message: &[u8]) -> KeyDigest {
+        let keyring = &self.0.keyring;
+        let bytes = keyring.mac(KEY_PURPOSE, message);
+        KeyDigest { server_key: keyring.current_id().to_owned(), bytes }
+    }
+
+    /// A tenant, as it was at most half a minute ago. None if it was never made, which only those are
+    /// that need no key.
+    pub async fn tenant(&self, id: &TenantId) -> Result<Option<Arc<Tenant>>, StoreError> {
+        let now = self.now();
+        if let Some(known) = self.0.known.tenant(id, now) {
+            return Ok(known);
+        }
+        let found = self.0.accounts.tenant(id).await?.map(Arc::new);
+        self.0.known.keep_tenant(id, found.clone(), now);
+        Ok(found)
+    }
+
+    /// Whether the tenant may use the service now.
+    pub async fn is_active(&self, id: &TenantId) -> Result<bool, StoreError> {
+        let tenant = self.tenant(id).await?;
+        Ok(tenant.is_none_or(|tenant| tenant.may_use(self.0.settings.grace, self.now())))
+    }
+
+    /// Counts a request of the caller: its key's and its tenant's. None: it has no limit.
+    async fn pass(
+        &self,
+        caller: &Principal,
+    ) -> Result<Option<(u32, Result<Left, TooFast>)>, Refusal> {
+        let tenant = self.tenant(&caller.tenant).await?;
+        let of_tenant = tenant.and_then(|tenant| tenant.limits.requests_per_s);
+        let of_tenant = of_tenant.or(self.0.settings.requests_per_s);
+        let of_key = caller.key.as_deref().and_then(|id| self.0.known.rate_of(id));
+        let now = self.now();
+        let mut least: Option<(u32, Result<Left, TooFast>)> = None;
+        let key_name = caller.key.as_deref().map(|id| format!("key {id}"));
+        let callers = [(key_name, of_key), (Some(format!("tenant {}", caller.tenant)), of_tenant)];
+        for (name, per_s) in callers {
+            let (Some(name), Some(per_s)) = (name, per_s) else { continue };
+            let passed = self.0.rates.pass(&name, per_s, now);
+            let is_less = match (&least, &passed) {
+                (Some((_, Ok(least))), Ok(left)) => left.remaining < least.remaining,
+                (_, _) => true,
+            };
+            if is_less {
+                least = Some((per_s, passed));
+            }
+            if passed.is_err() {
+                break;
+            }
+        }
+        Ok(least)
+    }
+
+    /// Makes a key. None if there is no such tenant.
+    pub async fn create_key(
+        &self,
+        wish: &KeyWish,
+        by: &Deed,
+    ) -> Result<Option<MadeKey>, StoreError> {
+        let (fresh, new) = self.fresh(wish);
+        let audit = self.entry(by, &wish.tenant, "key.create", &new.id, describe(wish));
+        let made = self.0.accounts.create_key(&new, &audit).await?;
+        Ok(made.map(|key| MadeKey { key, text: fresh.text }))
+    }
+
+    /// Makes the one key that a server needs to be told of any other, if there is none at all.
+    pub async fn create_first_key(&self) -> Result<Option<MadeKey>, StoreError> {
+        let wish = KeyWish {
+            tenant: TenantId::default(),
+            name: "first admin key".to_owned(),
+            scopes: [Scope::Admin].into_iter().collect(),
+            expires_at: None,
+            requests_per_s: None,
+        };
+        let (fresh, new) = self.fresh(&wish);
+        let audit =
+            self.entry(&Deed::server(), &wish.tenant, "key.create", &new.id, describe(&wish));
+        let made = self.0.accounts.create_first_key(&new, &audit).await?;
+        Ok(made.map(|key| MadeKey { key, text: fresh.text }))
+    }
+
+    /// Makes a key in the place of another, which is good for `overlap` more. None if there is no such
+    /// key, or it has ended.
+    pub async fn rotate_key(
+        &self,
+        id: &str,
+        overlap: Duration,
+        by: &Deed,
+    ) -> Result<Option<MadeKey>, StoreError> {
+        let Some(old) = self.0.accounts.key(id).await? else { return Ok(None) };
+        let wish = KeyWish {
+            tenant: old.tenant.clone(),
+            name: old.name.clone(),
+            scopes: old.scopes,
+            expires_at: old.expires_at,
+            requests_per_s: old.requests_per_s,
+        };
+        let (fresh, new) = self.fresh(&wish);
+        let detail = format!("replaced by {}", new.id);
+        let audit = self.entry(by, &old.tenant, "key.rotate", id, detail);
+        let ends_at = self.now().after(overlap);
+        let made = self.0.accounts.rotate_key(id, &new, ends_at, &audit).await?;
+        self.0.known.forget_key(id);
+        Ok(made.map(|key| MadeKey { key, text: fresh.text }))
+    }
+
+    /// Ends a key: here at once, on other replicas within seconds. None if there is no such key.
+    pub async fn revoke_key(&self, id: &str, by: &Deed) -> Result<Option<ApiKey>, StoreError> {
+        let Some(key) = self.0.accounts.key(id).await? else { return Ok(None) };
+        let audit = self.entry(by, &key.tenant, "key.revoke", id, String::new());
+        let revoked = self.0.accounts.revoke_key(id, &audit).await;
+        self.0.known.forget_key(id);
+        revoked
+    }
+
+    /// Whatever is remembered of a tenant was changed here.
+    pub fn forget_tenant(&self, id: &TenantId) {
+        self.0.known.forget_tenant(id);
+    }
+
+    /// What is written down about something that is done.
+    pub fn entry(
+        &self,
+        by: &Deed,
+        tenant: &TenantId,
+        action: &str,
+        target: &str,
+        detail: String,
+    ) -> AuditEntry {
+        AuditEntry {
+            id: Ulid::generate().to_string(),
+            at: self.now(),
+            tenant: tenant.clone(),
+            actor: by.actor.to_string(),
+            action: action.to_owned(),
+            target: target.to_owned(),
+            detail,
+            request_id: by.request_id.clone(),
+        }
+    }
+
+    fn fresh(&self, wish: &KeyWish) -> (Fresh, NewKey) {
+        let fresh = Fresh::generate();
+        let body = Presented::parse(&fresh.text).map_or("", |presented| presented.body);
+        let new = NewKey {
+            id: fresh.id.clone(),
+            tenant: wish.tenant.clone(),
+            name: wish.name.clone(),
+            scopes: wish.scopes,
+            digest: self.digest(body.as_bytes()),
+            expires_at: wish.expires_at,
+            requests_per_s: wish.requests_per_s,
+        };
+        (fresh, new)
+    }
+
+    fn used(&self) -> std::sync::MutexGuard<'_, HashMap<String, Timestamp>> {
+        self.0.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who does something, and in which request.
+#[derive(Debug, Clone)]
+pub struct Deed {
+    /// Who.
+    pub actor: Actor,
+    /// In which request.
+    pub request_id: String,
+}
+
+impl Deed {
+    /// What the server does by itself.
+    pub fn server() -> Self {
+        Self { actor: Actor::Server, request_id: String::new() }
+    }
+}
+
+fn describe(wish: &KeyWish) -> String {
+    format!("{:?}: {:?}", wish.name, wish.scopes)
+}
+
+#[cfg(test)]
+mod tests;

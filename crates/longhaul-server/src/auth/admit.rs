@@ -1,0 +1,104 @@
+//! Asks of every request who makes it, before anybody reads its body.
+
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::rate::{Left, TooFast};
+use super::{Auth, Refusal};
+use crate::problem::{Code, Problem};
+
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// Leaves the [`super::Principal`] in the request's extensions, or answers that there is none.
+pub async fn admit(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
+    let presented = presented(request.headers());
+    let principal = match presented {
+        Ok(presented) => auth.principal(presented).await,
+        Err(refusal) => Err(refusal),
+    };
+    let principal = match principal {
+        Ok(principal) => principal,
+        Err(refusal) => return refused(refusal).into_response(),
+    };
+    let passed = match auth.pass(&principal).await {
+        Ok(passed) => passed,
+        Err(refusal) => return refused(refusal).into_response(),
+    };
+    match passed {
+        None => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
+        Some((per_s, Ok(left))) => {
+            request.extensions_mut().insert(principal);
+            let mut response = next.run(request).await;
+            // What the handler says of another limit, which it ran into, comes first.
+            if !response.headers().contains_key(RATELIMIT) {
+                tell(response.headers_mut(), per_s, left);
+            }
+            response
+        }
+        Some((per_s, Err(TooFast { again_in }))) => {
+            let detail = format!("at most {per_s} requests a second are allowed");
+            let problem = Problem::new(Code::TooManyRequests, detail).retry_after(again_in);
+            let mut response = problem.into_response();
+            let left = Left { remaining: 0, full_in: again_in };
+            tell(response.headers_mut(), per_s, left);
+            response
+        }
+    }
+}
+
+/// The key as it was sent: as a bearer token, or in the header that some clients can set and no other.
+fn presented(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    if let Some(value) = headers.get(AUTHORIZATION) {
+        let text = value.to_str().map_err(|_| Refusal::BadKey)?;
+        let (scheme, token) = text.split_once(' ').ok_or(Refusal::BadKey)?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(Refusal::BadKey);
+        }
+        return Ok(Some(token.trim()));
+    }
+    let value = headers.get(X_API_KEY);
+    value.map(|value| value.to_str().map_err(|_| Refusal::BadKey)).transpose()
+}
+
+fn refused(refusal: Refusal) -> Problem {
+    match refusal {
+        Refusal::NoKey => {
+            let detail = "send a key as `Authorization: Bearer lh_…` or `X-Api-Key: lh_…`";
+            let challenge = HeaderValue::from_static("Bearer realm=\"longhaul\"");
+            Problem::new(Code::Unauthorized, detail).header(WWW_AUTHENTICATE, challenge)
+        }
+        Refusal::BadKey => {
+            let detail = "the key is not known here, was revoked or has expired";
+            let challenge = "Bearer realm=\"longhaul\", error=\"invalid_token\"";
+            Problem::new(Code::Unauthorized, detail)
+                .header(WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
+        }
+        Refusal::Store(error) => Problem::from(error),
+    }
+}
+
+fn tell(headers: &mut HeaderMap, per_s: u32, left: Left) {
+    let Left { remaining, full_in } = left;
+    let seconds = whole_seconds(full_in);
+    let limit = format!("\"requests\";r={remaining};t={seconds}");
+    let policy = format!("\"requests\";q={per_s};w=1");
+    for (name, text) in [(RATELIMIT, limit), (RATELIMIT_POLICY, policy)] {
+        if let Ok(value) = HeaderValue::from_str(&text) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}

@@ -1,0 +1,325 @@
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use longhaul_server::auth::AuthSettings;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Server, tidy, url};
+
+async fn key(server: &Server, admin: &str, wish: Value) -> Value {
+    let answer = server.post("/v1/keys").key(admin).json(wish).send().await;
+    assert_eq!(answer.status, StatusCode::CREATED, "{answer:?}");
+    answer.json()
+}
+
+async fn tenant(server: &Server, admin: &str, id: &str) {
+    let made = server.post("/v1/tenants").key(admin).json(json!({"id": id})).send().await;
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+}
+
+async fn patch(server: &Server, admin: &str, id: &str, change: Value) -> Answer {
+    let path = format!("/v1/tenants/{id}");
+    server.ask(Method::PATCH, &path).key(admin).json(change).send().await
+}
+
+fn text(key: &Value) -> String {
+    key["key"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn without_a_key_nobody_gets_in_where_keys_are_required() {
+    let (server, admin) = Server::with_keys().await;
+    let none = server.get("/v1/jobs").send().await;
+    assert_eq!(none.problem(), (401, "unauthorized".to_owned()));
+    assert_eq!(none.header("www-authenticate"), Some("Bearer realm=\"longhaul\""));
+    for (name, value) in [
+        ("authorization", "Bearer lh_nonsense".to_owned()),
+        ("authorization", format!("Basic {admin}")),
+        ("authorization", "Bearer".to_owned()),
+        ("x-api-key", admin.replace("lh_", "lh-")),
+    ] {
+        let bad = server.get("/v1/jobs").header(name, &value).send().await;
+        assert_eq!(bad.problem(), (401, "unauthorized".to_owned()), "{value}");
+        assert!(!bad.text().contains(&admin));
+    }
+    for (name, value) in [
+        ("authorization", format!("Bearer {admin}")),
+        ("authorization", format!("bearer {admin}")),
+        ("x-api-key", admin),
+    ] {
+        let good = server.get("/v1/jobs").header(name, &value).send().await;
+        assert_eq!(good.status, StatusCode::OK, "{good:?}");
+    }
+    for open in ["/livez", "/readyz", "/healthz", "/openapi.json", "/docs"] {
+        assert_eq!(server.get(open).send().await.status, StatusCode::OK, "{open}");
+    }
+    for shut in ["/metrics", "/"] {
+        assert_eq!(server.get(shut).send().await.status, StatusCode::UNAUTHORIZED, "{shut}");
+    }
+}
+
+#[tokio::test]
+async fn refused_submission_uses_no_idempotency_key_up() {
+    let (server, admin) = Server::with_keys().await;
+    let submit = |input: Value| {
+        let ask = server.post("/v1/jobs").header("idempotency-key", "k");
+        ask.json(json!({"kind": "echo", "input": input}))
+    };
+    assert_eq!(submit(json!(1)).send().await.status, StatusCode::UNAUTHORIZED);
+    let accepted = submit(json!(2)).key(&admin).send().await;
+    assert_eq!(accepted.status, StatusCode::ACCEPTED, "{accepted:?}");
+}
+
+#[tokio::test]
+async fn key_is_made_shown_once_listed_and_revoked() {
+    let (server, admin) = Server::with_keys().await;
+    let wish = json!({"tenant": "default", "name": "ci", "scopes": ["read"]});
+    let made = key(&server, &admin, wish).await;
+    let (id, secret) = (made["id"].as_str().unwrap(), text(&made));
+    assert!(secret.starts_with(&format!("lh_{id}_")));
+    let listed = server.get("/v1/keys").key(&admin).send().await;
+    assert!(!listed.text().contains(&secret) && !listed.text().contains("digest"));
+    let mut shown = listed.json()["keys"].as_array().unwrap().clone();
+    shown.retain(|key| key["id"] == id);
+    let mut shown = tidy(shown.remove(0));
+    shown["id"] = "[id]".into();
+    insta::assert_json_snapshot!(shown, @r#"
+    {
+      "createdAt": "[time]",
+      "expiresAt": null,
+      "id": "[id]",
+      "lastUsedAt": null,
+      "name": "ci",
+      "requestsPerSecond": null,
+      "revokedAt": null,
+      "rotatedFrom": null,
+      "scopes": [
+        "read"
+      ],
+      "tenant": "default"
+    }
+    "#);
+    assert_eq!(server.get("/v1/jobs").key(&secret).send().await.status, StatusCode::OK);
+    let path = format!("/v1/keys/{id}");
+    let gone = server.delete(&path).key(&admin).send().await;
+    assert_eq!(gone.status, StatusCode::NO_CONTENT);
+    assert_eq!(server.get("/v1/jobs").key(&secret).send().await.status, StatusCode::UNAUTHORIZED);
+    let again = server.delete(&path).key(&admin).send().await;
+    assert_eq!(again.status, StatusCode::NO_CONTENT, "saying it again is fine");
+    let nobody = server.delete("/v1/keys/nobody").key(&admin).send().await;
+    assert_eq!(nobody.problem(), (404, "key-not-found".to_owned()));
+}
+
+#[tokio::test]
+async fn rotated_key_has_a_successor_with_the_same_rights() {
+    let (server, admin) = Server::with_keys().await;
+    let old = key(&server, &admin, json!({"name": "ci", "scopes": ["read"]})).await;
+    let path = format!("/v1/keys/{}/rotate", old["id"].as_str().unwrap());
+    let new = server.post(&path).key(&admin).json(json!({"overlap": "1h"})).send().await;
+    assert_eq!(new.status, StatusCode::CREATED, "{new:?}");
+    let new = new.json();
+    assert_eq!((&new["scopes"], &new["rotatedFrom"]), (&json!(["read"]), &old["id"]));
+    for key in [text(&old), text(&new)] {
+        assert_eq!(server.get("/v1/jobs").key(&key).send().await.status, StatusCode::OK);
+    }
+    let at_once = format!("/v1/keys/{}/rotate", new["id"].as_str().unwrap());
+    let newest = server.post(&at_once).key(&admin).json(json!({"overlap": "0s"})).send().await;
+    assert_eq!(newest.status, StatusCode::CREATED);
+    let replaced = server.get("/v1/jobs").key(&text(&new)).send().await;
+    assert_eq!(replaced.status, StatusCode::UNAUTHORIZED);
+    let too_long = server.post(&path).key(&admin).json(json!({"overlap": "367d"})).send().await;
+    assert_eq!(too_long.problem(), (422, "validation".to_owned()));
+}
+
+#[tokio::test]
+async fn key_does_what_its_scopes_allow_and_nothing_else() {
+    let (server, admin) = Server::with_keys().await;
+    let with = async |scope: &str| {
+        text(&key(&server, &admin, json!({"name": scope, "scopes": [scope]})).await)
+    };
+    let (submit, read) = (with("submit").await, with("read").await);
+    let job =
+        server.post("/v1/jobs").key(&submit).json(json!({"kind": "echo", "input": 1})).send().await;
+    assert_eq!(job.status, StatusCode::ACCEPTED, "{job:?}");
+    let job = job.json();
+    assert_eq!(server.get(url(&job)).key(&read).send().await.status, StatusCode::OK);
+    let cancel = format!("{}/cancel", url(&job));
+    for (method, path, key) in [
+        (Method::GET, url(&job), &submit),
+        (Method::POST, "/v1/jobs", &read),
+        (Method::POST, cancel.as_str(), &read),
+        (Method::DELETE, url(&job), &read),
+        (Method::GET, "/v1/keys", &submit),
+        (Method::GET, "/v1/tenants", &read),
+        (Method::GET, "/v1/audit", &read),
+        (Method::GET, "/metrics", &read),
+    ] {
+        let refused = server.ask(method, path).key(key).send().await;
+        assert_eq!(refused.problem(), (403, "forbidden".to_owned()), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn wishes_that_cannot_be_met_are_refused_with_a_reason() {
+    let (server, admin) = Server::with_keys().await;
+    for (wish, code) in [
+        (json!({"name": "x", "scopes": []}), 422),
+        (json!({"name": "x", "scopes": ["root"]}), 422),
+        (json!({"name": "x"}), 422),
+        (json!({"name": "x", "scopes": ["read"], "secret": 1}), 422),
+        (json!({"name": "a\nb", "scopes": ["read"]}), 422),
+        (json!({"name": "n".repeat(201), "scopes": ["read"]}), 422),
+        (json!({"name": "x", "scopes": ["read"], "expiresAt": "tomorrow"}), 422),
+        (json!({"name": "x", "scopes": ["read"], "expiresAt": "2020-01-01T00:00:00Z"}), 422),
+        (json!({"name": "x", "scopes": ["read"], "requestsPerSecond": 0}), 422),
+        (json!({"name": "x", "scopes": ["read"], "tenant": "a b"}), 422),
+        (json!({"name": "x", "scopes": ["read"], "tenant": "nobody"}), 404),
+    ] {
+        let refused = server.post("/v1/keys").key(&admin).json(wish.clone()).send().await;
+        assert_eq!(refused.status.as_u16(), code, "{wish}: {refused:?}");
+    }
+    let none = server.get("/v1/keys").key(&admin).send().await.json();
+    assert_eq!(none["keys"].as_array().unwrap().len(), 1, "only the first one is there");
+}
+
+#[tokio::test]
+async fn tenant_is_made_changed_and_listed() {
+    let (server, admin) = Server::with_keys().await;
+    tenant(&server, &admin, "acme").await;
+    let again = server.post("/v1/tenants").key(&admin).json(json!({"id": "acme"})).send().await;
+    assert_eq!(again.problem(), (409, "tenant-exists".to_owned()));
+    let limits = json!({"pendingMax": 7, "requestsPerSecond": 9});
+    let change = json!({"subscription": "past_due", "name": "Acme", "limits": limits});
+    patch(&server, &admin, "acme", change).await;
+    let changed = patch(&server, &admin, "acme", json!({"limits": {"requestsPerSecond": null}}));
+    let mut changed = tidy(changed.await.json());
+    assert!(changed["inactiveSince"].take().is_string());
+    insta::assert_json_snapshot!(changed, @r#"
+    {
+      "billingId": null,
+      "createdAt": "[time]",
+      "id": "acme",
+      "inactiveSince": null,
+      "limits": {
+        "inputBytesMax": null,
+        "pendingMax": 7,
+        "requestsPerSecond": null,
+        "runningMax": null,
+        "storedBytesMax": null
+      },
+      "name": "Acme",
+      "subscription": "past_due"
+    }
+    "#);
+    let listed = server.get("/v1/tenants?limit=1").key(&admin).send().await.json();
+    assert_eq!(
+        (&listed["tenants"][0]["id"], &listed["nextCursor"]),
+        (&json!("acme"), &json!("acme"))
+    );
+    let rest = server.get("/v1/tenants?cursor=acme").key(&admin).send().await.json();
+    assert_eq!((&rest["tenants"][0]["id"], &rest["nextCursor"]), (&json!("default"), &Value::Null));
+    for (id, code) in [("nobody", "tenant-not-found"), ("a%20b", "tenant-not-found")] {
+        let path = format!("/v1/tenants/{id}");
+        assert_eq!(server.get(&path).key(&admin).send().await.problem().1, code);
+        assert_eq!(patch(&server, &admin, id, json!({})).await.problem().1, code);
+    }
+    let wrong = patch(&server, &admin, "acme", json!({"limits": {"runningMax": 0}})).await;
+    assert_eq!(wrong.problem(), (422, "validation".to_owned()));
+}
+
+#[tokio::test]
+async fn tenant_that_does_not_pay_can_only_clean_up() {
+    let (server, admin) = Server::with_keys().await;
+    tenant(&server, &admin, "acme").await;
+    let wish = json!({"tenant": "acme", "name": "x", "scopes": ["submit", "read"]});
+    let key = text(&key(&server, &admin, wish).await);
+    let submit = || server.post("/v1/jobs").key(&key).json(json!({"kind": "gated", "input": 1}));
+    let job = submit().send().await.json();
+    for inactive in ["past_due", "suspended"] {
+        patch(&server, &admin, "acme", json!({"subscription": inactive})).await;
+        let polled = server.get(url(&job)).key(&key).send().await;
+        assert_eq!(polled.problem(), (402, "subscription-inactive".to_owned()));
+        assert_eq!(submit().send().await.problem(), (402, "subscription-inactive".to_owned()));
+    }
+    let cancelled = server.post(&format!("{}/cancel", url(&job))).key(&key).send().await;
+    assert!(cancelled.status.is_success(), "{cancelled:?}");
+    patch(&server, &admin, "acme", json!({"subscription": "active"})).await;
+    assert_eq!(server.get(url(&job)).key(&key).send().await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn tenant_whose_payment_is_due_has_its_grace() {
+    let settings = AuthSettings {
+        require_keys: true,
+        grace: Duration::from_hours(1),
+        ..AuthSettings::default()
+    };
+    let (server, admin) = Server::with_auth(settings).await;
+    patch(&server, &admin, "default", json!({"subscription": "past_due"})).await;
+    assert_eq!(server.get("/v1/jobs").key(&admin).send().await.status, StatusCode::OK);
+    patch(&server, &admin, "default", json!({"subscription": "suspended"})).await;
+    assert_eq!(server.get("/v1/jobs").key(&admin).send().await.problem().0, 402);
+}
+
+#[tokio::test]
+async fn who_asks_too_often_is_told_when_to_come_back() {
+    let (server, admin) = Server::with_keys().await;
+    tenant(&server, &admin, "acme").await;
+    patch(&server, &admin, "acme", json!({"limits": {"requestsPerSecond": 1}})).await;
+    let wish = json!({"tenant": "acme", "name": "x", "scopes": ["read"]});
+    let acme = text(&key(&server, &admin, wish).await);
+    let first = server.get("/v1/jobs").key(&acme).send().await;
+    assert_eq!(first.status, StatusCode::OK);
+    assert_eq!(first.header("ratelimit-policy"), Some("\"requests\";q=1;w=1"));
+    assert_eq!(first.header("ratelimit"), Some("\"requests\";r=0;t=1"));
+    let mut second = server.get("/v1/jobs").key(&acme).send().await;
+    // A slow machine may take a second for it.
+    while second.status == StatusCode::OK {
+        second = server.get("/v1/jobs").key(&acme).send().await;
+    }
+    assert_eq!(second.problem(), (429, "too-many-requests".to_owned()));
+    assert_eq!(second.header("retry-after"), Some("1"));
+    let other = server.get("/v1/jobs").key(&admin).send().await;
+    assert_eq!(other.status, StatusCode::OK);
+    assert_eq!(other.header("ratelimit"), None, "it has no limit");
+}
+
+#[tokio::test]
+async fn what_was_done_is_on_record_with_who_did_it() {
+    let (server, admin) = Server::with_keys().await;
+    let wish = json!({"name": "ops", "scopes": ["submit", "read"]});
+    let made = key(&server, &admin, wish).await;
+    let (ops, ops_id) = (text(&made), made["id"].as_str().unwrap().to_owned());
+    let job = server
+        .post("/v1/jobs")
+        .key(&ops)
+        .json(json!({"kind": "gated", "input": 1}))
+        .send()
+        .await
+        .json();
+    let cancel = server.post(&format!("{}/cancel", url(&job))).key(&ops);
+    let cancelled = cancel.header("x-request-id", "req-77").send().await;
+    assert!(cancelled.status.is_success());
+    server.post("/v1/queues/mail/pause").key(&ops).send().await;
+    let filter = json!({"filter": {"kind": "echo"}});
+    server.post("/v1/jobs/cancel").key(&ops).json(filter).send().await;
+    let audit = async |query: &str| {
+        let path = format!("/v1/audit{query}");
+        let answer = server.get(&path).key(&admin).send().await;
+        assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+        assert!(!answer.text().contains(&ops) && !answer.text().contains(&admin));
+        answer.json()["entries"].as_array().unwrap().clone()
+    };
+    let actions = audit("").await;
+    let words: Vec<_> = actions.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
+    let expected = ["jobs.cancel", "queue.pause", "job.cancel", "key.create", "key.create"];
+    assert_eq!(words, expected);
+    let id = job["jobId"].as_str().unwrap();
+    let of_job = audit(&format!("?target={id}")).await;
+    assert_eq!(of_job.len(), 1);
+    assert_eq!(of_job[0]["actor"], format!("key:{ops_id}"));
+    assert_eq!(of_job[0]["requestId"], "req-77");
+    assert_eq!(actions[0]["detail"], r#"{"kind":"echo"}"#);
+    assert_eq!(audit("?tenant=nobody").await.len(), 0);
+    assert_eq!(audit("?limit=2").await.len(), 2);
+}

@@ -1,0 +1,137 @@
+//! Every route of the document, asked by one tenant about another's things.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Server, url};
+
+/// A tenant with a key for everything but running the server.
+async fn tenant(server: &Server, admin: &str, id: &str) -> String {
+    server.post("/v1/tenants").key(admin).json(json!({"id": id})).send().await;
+    let wish = json!({"tenant": id, "name": id, "scopes": ["submit", "read", "work"]});
+    let made = server.post("/v1/keys").key(admin).json(wish).send().await.json();
+    made["key"].as_str().unwrap().to_owned()
+}
+
+async fn ended(server: &Server, key: &str, kind: &str) -> Value {
+    let submit = server.post("/v1/jobs").key(key).header("idempotency-key", kind);
+    let submit = submit.json(json!({"kind": kind, "input": "a-secret-of-blue"}));
+    let job = submit.send().await.json();
+    loop {
+        let held = format!("{}?wait=5", url(&job));
+        let job = server.get(&held).key(key).send().await.json();
+        if job["completedAt"].is_string() {
+            return job;
+        }
+    }
+}
+
+/// All operations: method, path, and the body that is sent along.
+fn operations(document: &Value) -> Vec<(Method, String, Option<Value>)> {
+    let mut operations = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let Ok(method) = method.to_uppercase().parse::<Method>() else { continue };
+            let takes_json = &operation["requestBody"]["content"]["application/json"];
+            let body = takes_json.is_object().then(|| json!({}));
+            operations.push((method, path.clone(), body));
+        }
+    }
+    operations
+}
+
+async fn ask(
+    server: &Server,
+    (method, path, body): &(Method, String, Option<Value>),
+    key: &str,
+) -> Answer {
+    let ask = server.ask(method.clone(), path).key(key).header("x-request-id", "same");
+    match body {
+        Some(body) => ask.json(body.clone()).send().await,
+        None => ask.send().await,
+    }
+}
+
+fn with_id(
+    operation: &(Method, String, Option<Value>),
+    id: &str,
+) -> (Method, String, Option<Value>) {
+    let (method, path, body) = operation;
+    let path = path.replace("{id}", id).replace("{name}", "x").replace("{kind}", "echo");
+    (method.clone(), path, body.clone())
+}
+
+#[tokio::test]
+async fn another_tenant_s_job_answers_exactly_as_an_unknown_one_on_every_route() {
+    let (server, admin) = Server::with_keys().await;
+    let (blue, green) =
+        (tenant(&server, &admin, "blue").await, tenant(&server, &admin, "green").await);
+    let document = server.get("/openapi.json").send().await.json();
+    let about_jobs: Vec<_> = operations(&document)
+        .into_iter()
+        .filter(|(_, path, _)| path.starts_with("/v1/jobs/{id}"))
+        .collect();
+    assert!(about_jobs.len() >= 12, "{about_jobs:?}");
+    for kind in ["echo", "fails"] {
+        let job = ended(&server, &blue, kind).await;
+        let id = job["jobId"].as_str().unwrap();
+        for operation in &about_jobs {
+            let theirs = ask(&server, &with_id(operation, id), &green).await;
+            let unknown = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+            let nobodys = ask(&server, &with_id(operation, unknown), &green).await;
+            let what = format!("{operation:?}");
+            assert_eq!(theirs.status.as_u16(), 404, "{what}: {theirs:?}");
+            assert_eq!((theirs.status, &theirs.body), (nobodys.status, &nobodys.body), "{what}");
+            assert_eq!(theirs.headers, nobodys.headers, "{what}");
+        }
+        let still = server.get(url(&job)).key(&blue).send().await;
+        assert_eq!(still.json()["version"], job["version"], "nothing of it was changed");
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_another_tenant_is_in_any_answer() {
+    let (server, admin) = Server::with_keys().await;
+    let (blue, green) =
+        (tenant(&server, &admin, "blue").await, tenant(&server, &admin, "green").await);
+    let job = ended(&server, &blue, "echo").await;
+    let id = job["jobId"].as_str().unwrap();
+    server.post("/v1/queues/blue-only/pause").key(&blue).send().await;
+    let document = server.get("/openapi.json").send().await.json();
+    for operation in operations(&document) {
+        for id_in_path in [id, "blue", "x"] {
+            let answer = ask(&server, &with_id(&operation, id_in_path), &green).await;
+            let text = String::from_utf8_lossy(&answer.body).into_owned();
+            for canary in ["a-secret-of-blue", "blue-only"] {
+                assert!(!text.contains(canary), "{operation:?}: {text}");
+            }
+            assert!(answer.status.as_u16() < 500, "{operation:?}: {text}");
+        }
+    }
+    // The same idempotency key belongs to each tenant alone.
+    let own = server.post("/v1/jobs").key(&green).header("idempotency-key", "echo");
+    let own = own.json(json!({"kind": "echo", "input": 1})).send().await.json();
+    assert_ne!(own["jobId"], id);
+    let still = server.get(url(&job)).key(&blue).send().await.json();
+    assert_eq!(still["result"], "a-secret-of-blue");
+}
+
+#[tokio::test]
+async fn every_route_that_shows_or_changes_something_asks_who_calls() {
+    let (server, _) = Server::with_keys().await;
+    let document = server.get("/openapi.json").send().await.json();
+    let open = ["/livez", "/readyz", "/healthz", "/v1/billing/stripe"];
+    for operation in operations(&document) {
+        let (method, path, body) = with_id(&operation, "x");
+        let ask = server.ask(method, &path);
+        let answer = match body {
+            Some(body) => ask.json(body).send().await,
+            None => ask.send().await,
+        };
+        let is_open = open.contains(&path.as_str());
+        assert_eq!(answer.status.as_u16() == 401, !is_open, "{operation:?}: {answer:?}");
+        let (method, path, _) = &operation;
+        let described = &document["paths"][path][method.as_str().to_lowercase()];
+        assert_eq!(described["security"].is_array(), !is_open, "{operation:?}");
+    }
+}

@@ -1,0 +1,165 @@
+//! A server, all places where it keeps things, and the search of each of them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use longhaul::blob::{BlobPath, Blobs, CloudOptions, Keyring};
+use longhaul::failpoint::Failpoint;
+use longhaul::{Clock, Engine, Timestamp};
+
+use super::canary::{Canary, files_in};
+use super::servers;
+use crate::e2e::database::Database;
+use crate::e2e::home::{Exited, Home, Server};
+
+/// What a test's cases share.
+pub(super) struct World {
+    pub(super) canary: Canary,
+    on_postgres: bool,
+    /// The first file of Postgres' write-ahead log that may hold what the test does.
+    log_since: Option<PathBuf>,
+    /// None: blobs are files in the data folder.
+    cloud: Option<servers::Server>,
+}
+
+impl World {
+    pub(super) async fn new(on_postgres: bool, in_cloud: bool) -> Self {
+        let log_since = if on_postgres { Some(Database::log_file().await.into()) } else { None };
+        let cloud = if in_cloud { Some(servers::Server::azure().await) } else { None };
+        Self { canary: Canary::new(), on_postgres, log_since, cloud }
+    }
+
+    /// A payload that is sent to the blob store as a whole, or one that is sent in parts, so that there are
+    /// unfinished blobs.
+    pub(super) fn payload(&self, in_parts: bool) -> Vec<u8> {
+        self.canary.payload(match (&self.cloud, in_parts) {
+            (Some(_), true) => 8_500_000,
+            (None, true) => 1_500_000,
+            (_, false) => 300_000,
+        })
+    }
+
+    /// Looks where cases cannot be told from each other: at the files of Postgres and of the cloud.
+    pub(super) async fn assert_clean(&self) {
+        if let Some(cloud) = &self.cloud {
+            assert_eq!(self.canary.found_in(cloud.folder()), Vec::<PathBuf>::new());
+        }
+        let Some(since) = &self.log_since else { return };
+        // Whatever a table ever held was in the log before.
+        let now = PathBuf::from(Database::log_file().await);
+        let Ok(listed) = fs::read_dir(since.parent().unwrap()) else {
+            eprintln!("skipped: the files of Postgres belong to another user");
+            return;
+        };
+        let mut log: Vec<_> = listed.map(|entry| entry.unwrap().path()).collect();
+        log.retain(|path| (since..=&now).contains(&path));
+        assert!(!log.is_empty());
+        log.retain(|path| self.canary.is_in(&fs::read(path).unwrap()));
+        assert_eq!(log, Vec::<PathBuf>::new());
+    }
+}
+
+/// One server's places.
+pub(super) struct Case<'a> {
+    world: &'a World,
+    pub(super) home: Home,
+    database: Option<Database>,
+    /// The address of its blobs.
+    blobs: String,
+}
+
+impl<'a> Case<'a> {
+    pub(super) async fn new(world: &'a World, config: &str) -> Self {
+        let home = Home::with(config);
+        fs::create_dir(home.path().join("tmp")).unwrap();
+        let blobs = match &world.cloud {
+            Some(cloud) => cloud.azure_address(&format!("box/{:016x}", rand::random::<u64>())),
+            None => format!("file:{}", home.data().join("blobs").display()),
+        };
+        let database = if world.on_postgres { Some(Database::create().await) } else { None };
+        Self { world, home, database, blobs }
+    }
+
+    /// Starts a server that stops at a point, right after another was killed perhaps.
+    pub(super) async fn start(&self, point: Option<Failpoint>) -> Server {
+        for _ in 0..100 {
+            let mut serve = self.home.serve();
+            serve
+                .env("HOME", self.home.path())
+                .env("TMPDIR", self.home.path().join("tmp"))
+                .env("LONGHAUL_LOG", "debug")
+                .env("LONGHAUL_BLOBS", &self.blobs)
+                .env(servers::ACCOUNT_KEY_VARIABLE, servers::ACCOUNT_KEY);
+            if let Some(database) = &self.database {
+                serve.args(["--database", &database.url()]);
+            }
+            if let Some(point) = point {
+                serve.env("TEST_FAILPOINT", format!("{point:?}"));
+            }
+            // A killed server's port and lock may be held for some milliseconds.
+            if let Ok(server) = self.home.ready_or_exited(Server::spawn(serve)).await {
+                return server;
+            }
+        }
+        panic!("the server does not start");
+    }
+
+    /// Where payloads may be in clear, as long as their jobs go on.
+    pub(super) fn work(&self) -> PathBuf {
+        self.home.data().join("work")
+    }
+
+    /// Every file that holds the canary: of the data, the database and its log, temporary ones.
+    pub(super) fn found(&self) -> Vec<PathBuf> {
+        self.world.canary.found_in(self.home.path())
+    }
+
+    /// Nothing can be read anywhere.
+    pub(super) async fn assert_clean(&self) {
+        assert_eq!(self.found(), Vec::<PathBuf>::new());
+        if let Some(database) = &self.database {
+            assert!(!self.world.canary.is_in(database.dump().await.as_bytes()), "in the database");
+        }
+    }
+
+    pub(super) fn assert_silent(&self, exited: &Exited) {
+        assert!(!self.world.canary.is_in(exited.stderr.as_bytes()), "in the log");
+        assert!(!self.world.canary.is_in(exited.stdout.as_bytes()), "on stdout");
+    }
+
+    /// What is in the blob store, finished or not as far as that can be seen.
+    pub(super) async fn stored(&self) -> Vec<String> {
+        if let Some(folder) = self.blobs.strip_prefix("file:") {
+            let files = files_in(folder.as_ref());
+            return files.iter().map(|path| path.display().to_string()).collect();
+        }
+        let listed: Vec<(BlobPath, _)> = self.open_blobs().list().try_collect().await.unwrap();
+        listed.iter().map(|(path, _)| path.to_string()).collect()
+    }
+
+    fn open_blobs(&self) -> Blobs {
+        let key = (servers::ACCOUNT_KEY_VARIABLE.to_owned(), servers::ACCOUNT_KEY.to_owned());
+        let options = CloudOptions { variables: Some([key].into()), ..CloudOptions::default() };
+        Blobs::open_with(&self.blobs, &options).unwrap()
+    }
+
+    /// Waits, by a clock of its own, until a replica has swept what no job knows. No server may run.
+    pub(super) async fn sweep(&self) {
+        let since_1970 = std::time::UNIX_EPOCH.elapsed().unwrap();
+        let clock = Clock::manual(Timestamp::from_millis(0).after(since_1970));
+        let builder = Engine::builder().clock(clock.clone()).concurrency(0);
+        let builder = builder.blobs(self.open_blobs(), Keyring::generate());
+        let builder = match &self.database {
+            Some(database) => builder.postgres(database.url()),
+            None => builder.sqlite(self.home.database()),
+        };
+        let engine = builder.start().await.unwrap();
+        while !self.stored().await.is_empty() {
+            clock.advance(Duration::from_mins(1));
+            tokio::task::yield_now().await;
+        }
+        engine.stop().await;
+    }
+}

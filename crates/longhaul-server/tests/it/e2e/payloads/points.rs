@@ -1,0 +1,154 @@
+//! A server that is killed at each point from the first byte of a payload to the end of its receipt.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+
+use futures_util::{StreamExt, stream};
+use longhaul::failpoint::Failpoint;
+use longhaul_client::wire::Receipt;
+
+use super::case::{Case, World};
+use super::requests::{all_deleted, ask, delete, ended, submit};
+
+/// How many servers run at the same time: most of the time they wait for a lease to run out.
+const AT_ONCE: usize = 6;
+
+/// Leaves its payload as an artifact. A retry is at once.
+const CONFIG: &str = r#"
+    [kinds.keep]
+    command = ["sh", "-c", "cp $LONGHAUL_PAYLOAD $LONGHAUL_ARTIFACTS/copy; wc -c <$LONGHAUL_PAYLOAD"]
+    payload = true
+    retry_first = "0s"
+    [lease]
+    duration = "2s"
+    renew = "500ms"
+    sweep = "100ms"
+"#;
+
+/// What its caller knows of a job.
+#[derive(Default)]
+struct Known {
+    id: Option<String>,
+    /// Whether the server was asked to delete it.
+    purged: bool,
+}
+
+/// Sends a payload, waits for the end of its job, deletes it and waits until nothing is left, as far as
+/// all of that goes.
+async fn live(address: SocketAddr, payload: &[u8], known: &mut Known) -> io::Result<Receipt> {
+    let id = known.id.insert(submit(address, payload).await?);
+    ended(address, id).await?;
+    known.purged = true;
+    delete(address, id).await?;
+    all_deleted(address, id).await
+}
+
+/// Whether a killed server leaves the payload in clear in its job's folder; nothing if that is a matter
+/// of moments.
+fn leaves_clear(point: Failpoint) -> Option<bool> {
+    use Failpoint as At;
+    match point {
+        At::PayloadInClear | At::ArtifactBegun | At::ArtifactStored => Some(true),
+        // The job runs while its caller waits to hear of it.
+        At::PayloadHalfInClear | At::Submitted => None,
+        At::UploadBegun
+        | At::UploadSent
+        | At::UploadStored
+        | At::Claimed
+        | At::FolderMade
+        | At::FolderRecorded
+        | At::HandlerReturned
+        | At::FolderDeleted
+        | At::ClearedUp
+        | At::Settled
+        | At::BlobDoomed
+        | At::BlobDeleted
+        | At::Purged => Some(false),
+    }
+}
+
+async fn killed_at(world: &World, point: Failpoint) {
+    eprintln!("{point:?}");
+    let case = Case::new(world, CONFIG).await;
+    let in_parts = [Failpoint::UploadSent, Failpoint::ArtifactBegun].contains(&point);
+    let payload = world.payload(in_parts);
+    let mut server = case.start(Some(point)).await;
+    let (mut known, waiting) = (Known::default(), format!("waiting at the failpoint {point:?}"));
+    let killed = {
+        let mut life = pin!(live(case.home.address(), &payload, &mut known));
+        tokio::select! {
+            receipt = &mut life => panic!("{point:?} was never reached: {receipt:?}"),
+            () = server.logged(&waiting) => {}
+        }
+        let killed = server.kill9().await;
+        // Only now: a caller who goes away is noticed.
+        life.await.unwrap_err();
+        killed
+    };
+    case.assert_silent(&killed);
+    let clear = case.found();
+    assert!(clear.iter().all(|path| path.starts_with(case.work())), "{point:?}: {clear:?}");
+    assert!(leaves_clear(point).is_none_or(|leaves| leaves != clear.is_empty()), "{point:?}");
+
+    let server = case.start(None).await;
+    let address = case.home.address();
+    let id = match known.id {
+        Some(id) => id,
+        None => submit(address, &payload).await.unwrap(),
+    };
+    let job = ended(address, &id).await.unwrap();
+    assert!(job.is_some() || known.purged, "{point:?}");
+    case.assert_clean().await;
+    if let Some(job) = job {
+        let done = (&job["status"], &job["result"]);
+        assert_eq!(done, (&"completed".into(), &payload.len().into()), "{point:?}");
+        let artifact = ask(address, &format!("GET /v1/jobs/{id}/artifacts/copy"), b"").await;
+        assert!(artifact.unwrap().body == payload, "{point:?}");
+        delete(address, &id).await.unwrap();
+    }
+    let receipt = all_deleted(address, &id).await.unwrap();
+    assert!(receipt.stored.iter().all(|one| one.deleted_by.is_some()), "{point:?}: {receipt:?}");
+    case.assert_clean().await;
+    let killed = server.kill9().await;
+    assert!(killed.stderr.contains("DEBUG"), "{point:?}: the log is of no use here");
+    case.assert_silent(&killed);
+    assert_strays_are_swept(&case, point).await;
+}
+
+/// What the killed server stored and no job came to know is not there for ever.
+async fn assert_strays_are_swept(case: &Case<'_>, point: Failpoint) {
+    let stored = case.stored().await;
+    let leaves_stray = [Failpoint::UploadStored, Failpoint::ArtifactStored].contains(&point);
+    assert!(!leaves_stray || stored.len() == 1, "{point:?}: {stored:?}");
+    if !stored.is_empty() {
+        case.sweep().await;
+    }
+}
+
+async fn killed_everywhere(on_postgres: bool, in_cloud: bool) {
+    let world = World::new(on_postgres, in_cloud).await;
+    let cases = stream::iter(Failpoint::ALL).map(|point| killed_at(&world, *point));
+    cases.buffer_unordered(AT_ONCE).collect::<()>().await;
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_on_sqlite_and_in_files() {
+    killed_everywhere(false, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_on_sqlite_and_in_azure() {
+    killed_everywhere(false, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_on_postgres_and_in_files() {
+    killed_everywhere(true, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_on_postgres_and_in_azure() {
+    killed_everywhere(true, true).await;
+}

@@ -1,0 +1,6 @@
+-- What was done, latest first.
+SELECT id, at, tenant_id, actor, action, target, detail, request_id
+FROM longhaul.audit
+WHERE id < $1
+ORDER BY id DESC
+LIMIT $2

@@ -1,0 +1,6 @@
+-- What was done to a tenant, latest first.
+SELECT id, at, tenant_id, actor, action, target, detail, request_id
+FROM audit
+WHERE tenant_id = ?3 AND id < ?1
+ORDER BY id DESC
+LIMIT ?2

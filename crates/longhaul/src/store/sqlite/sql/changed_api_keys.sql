@@ -1,0 +1,2 @@
+-- Keys that others changed lately, whose cached copies are stale.
+SELECT id FROM api_keys WHERE changed_at >= ?1

@@ -1,0 +1,2 @@
+-- An event of the payment provider, once.
+INSERT INTO billing_events (id, at) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING

@@ -1,0 +1,2 @@
+-- Ends a key, once.
+UPDATE api_keys SET revoked_at = ?2, changed_at = ?2 WHERE id = ?1 AND revoked_at IS NULL

@@ -1,0 +1,345 @@
+//! Tenants, keys and the audit log, alike on both stores.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::Clock;
+use longhaul::job::{TenantId, Timestamp};
+use longhaul::store::accounts::{
+    Accounts, Actor, AuditEntry, AuditFilter, BillingEvent, Changed, KeyDigest, LimitsChange,
+    NewKey, Scope, Subscription, Tenant, TenantChange, TenantLimits,
+};
+use longhaul::store::conformance::Bench;
+use longhaul::store::postgres::PostgresStore;
+use longhaul::store::sqlite::SqliteStore;
+
+use crate::postgres::TestDatabase;
+
+const HOUR: Duration = Duration::from_hours(1);
+
+/// Accounts, the clock that they go by, and what has to outlive them.
+struct Desk {
+    accounts: Arc<dyn Accounts>,
+    clock: Clock,
+    _keep: Box<dyn std::any::Any>,
+}
+
+impl Desk {
+    fn sqlite() -> Self {
+        let (clock, folder) = (Bench::clock(), tempfile::tempdir().unwrap());
+        let store = SqliteStore::open(folder.path().join("jobs.db"), clock.clone()).unwrap();
+        Self { accounts: Arc::new(store), clock, _keep: Box::new(folder) }
+    }
+
+    async fn postgres() -> Self {
+        let (clock, database) = (Bench::clock(), TestDatabase::create().await);
+        let store = PostgresStore::open(&database.url(), clock.clone()).await.unwrap();
+        Self { accounts: Arc::new(store), clock, _keep: Box::new(database) }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    async fn tenant(&self, id: &str) -> Tenant {
+        let tenant = Tenant::new(tenant_id(id), id.to_uppercase(), self.now());
+        let entry = self.entry(&format!("tenant-{id}"), "tenant.create", id);
+        self.accounts.create_tenant(&tenant, &entry).await.unwrap().unwrap()
+    }
+
+    /// An audit entry whose id sorts by `id`.
+    fn entry(&self, id: &str, action: &str, target: &str) -> AuditEntry {
+        AuditEntry {
+            id: id.to_owned(),
+            at: self.now(),
+            tenant: TenantId::default(),
+            actor: Actor::Local.to_string(),
+            action: action.to_owned(),
+            target: target.to_owned(),
+            detail: String::new(),
+            request_id: "r-1".to_owned(),
+        }
+    }
+
+    async fn actions(&self) -> Vec<String> {
+        let page = self.accounts.audited(&everything(100)).await.unwrap();
+        page.entries.into_iter().map(|entry| format!("{} {}", entry.action, entry.target)).collect()
+    }
+}
+
+fn everything(limit: usize) -> AuditFilter {
+    AuditFilter { tenant: None, target: None, before: None, limit }
+}
+
+fn tenant_id(id: &str) -> TenantId {
+    TenantId::new(id).unwrap()
+}
+
+fn new_key(id: &str, tenant: &str) -> NewKey {
+    NewKey {
+        id: id.to_owned(),
+        tenant: tenant_id(tenant),
+        name: "ci 'quoted'".to_owned(),
+        scopes: [Scope::Submit, Scope::Read].into_iter().collect(),
+        digest: KeyDigest { server_key: "k1".to_owned(), bytes: [7; 32] },
+        expires_at: None,
+        requests_per_s: Some(5),
+    }
+}
+
+async fn tenant_is_made_once(desk: Desk) {
+    let made = desk.tenant("acme").await;
+    assert_eq!(desk.accounts.tenant(&made.id).await.unwrap(), Some(made.clone()));
+    desk.clock.advance(HOUR);
+    let other = Tenant::new(made.id.clone(), "another", desk.now());
+    let entry = desk.entry("x", "tenant.create", "acme");
+    assert_eq!(desk.accounts.create_tenant(&other, &entry).await.unwrap(), None);
+    assert_eq!(desk.accounts.tenant(&made.id).await.unwrap(), Some(made));
+    assert_eq!(desk.actions().await, ["tenant.create acme"], "what was refused was not done");
+    assert_eq!(desk.accounts.tenant(&tenant_id("nobody")).await.unwrap(), None);
+}
+
+async fn tenants_come_in_pages(desk: Desk) {
+    for id in ["c", "a", "b"] {
+        desk.tenant(id).await;
+    }
+    let first = desk.accounts.tenants(None, 2).await.unwrap();
+    let last = desk.accounts.tenants(Some(&first[1].id), 2).await.unwrap();
+    let ids: Vec<_> = first.iter().chain(&last).map(|tenant| tenant.id.as_str()).collect();
+    assert_eq!(ids, ["a", "b", "c"]);
+}
+
+async fn change_leaves_what_it_does_not_name(desk: Desk) {
+    desk.tenant("acme").await;
+    let limits = LimitsChange { pending_max: Some(Some(10)), ..LimitsChange::default() };
+    let change = TenantChange {
+        limits,
+        subscription: Some(Subscription::PastDue),
+        billing_id: Some(Some("cus_1".to_owned())),
+        ..TenantChange::default()
+    };
+    let due = desk.now();
+    let entry = desk.entry("x", "tenant.change", "acme");
+    desk.accounts.change_tenant(&tenant_id("acme"), &change, &entry).await.unwrap().unwrap();
+    desk.clock.advance(HOUR);
+    let limits = LimitsChange { running_max: Some(Some(2)), ..LimitsChange::default() };
+    let change = TenantChange { limits, name: Some("Acme".to_owned()), ..TenantChange::default() };
+    let entry = desk.entry("y", "tenant.change", "acme");
+    let changed =
+        desk.accounts.change_tenant(&tenant_id("acme"), &change, &entry).await.unwrap().unwrap();
+    assert_eq!(desk.accounts.tenant(&tenant_id("acme")).await.unwrap().as_ref(), Some(&changed));
+    let limits =
+        TenantLimits { pending_max: Some(10), running_max: Some(2), ..TenantLimits::default() };
+    assert_eq!((changed.name.as_str(), changed.limits), ("Acme", limits));
+    assert_eq!(changed.inactive_since, Some(due));
+    assert_eq!(changed.billing_id.as_deref(), Some("cus_1"));
+    let nobody = desk.accounts.change_tenant(&tenant_id("nobody"), &change, &entry).await;
+    assert_eq!(nobody.unwrap(), None);
+}
+
+async fn billing_is_applied_once_and_in_order(desk: Desk) {
+    desk.tenant("acme").await;
+    let change =
+        TenantChange { billing_id: Some(Some("cus_1".to_owned())), ..TenantChange::default() };
+    let entry = desk.entry("x", "tenant.change", "acme");
+    desk.accounts.change_tenant(&tenant_id("acme"), &change, &entry).await.unwrap().unwrap();
+    let event = |id: &str, subscription, at| BillingEvent {
+        id: id.to_owned(),
+        billing_id: "cus_1".to_owned(),
+        subscription,
+        at: Timestamp::from_millis(at),
+    };
+    let mut told = 0;
+    let mut tell = async |event: BillingEvent| {
+        told += 1;
+        let entry = desk.entry(&format!("z{told}"), "tenant.billed", "acme");
+        let tenant = desk.accounts.apply_billing(&event, &entry).await.unwrap();
+        tenant.map(|tenant| tenant.subscription)
+    };
+    assert_eq!(tell(event("e2", Subscription::PastDue, 20)).await, Some(Subscription::PastDue));
+    assert_eq!(tell(event("e3", Subscription::Active, 30)).await, Some(Subscription::Active));
+    assert_eq!(tell(event("e1", Subscription::Suspended, 10)).await, Some(Subscription::Active));
+    assert_eq!(tell(event("e2", Subscription::PastDue, 40)).await, Some(Subscription::Active));
+    let stranger =
+        BillingEvent { billing_id: "cus_2".to_owned(), ..event("e9", Subscription::Suspended, 90) };
+    assert_eq!(tell(stranger).await, None);
+    let billed = desk.actions().await.iter().filter(|action| action.contains("billed")).count();
+    assert_eq!(billed, 2, "what changed nothing was not done");
+}
+
+async fn key_is_kept_as_made(desk: Desk) {
+    let entry = desk.entry("x", "key.create", "k");
+    let nobody = desk.accounts.create_key(&new_key("k", "acme"), &entry).await.unwrap();
+    assert_eq!(nobody, None, "there is no such tenant");
+    desk.tenant("acme").await;
+    let new = new_key("k", "acme");
+    let made = desk.accounts.create_key(&new, &entry).await.unwrap().unwrap();
+    assert_eq!(desk.accounts.key("k").await.unwrap(), Some(made.clone()));
+    let again = desk.accounts.create_key(&new, &entry).await.unwrap().unwrap();
+    assert_eq!(again.id, made.id, "an answer that was lost may be asked for again");
+    assert_eq!(desk.accounts.key("nobody'; --\0").await.unwrap(), None);
+    assert_eq!(desk.actions().await, ["key.create k", "tenant.create acme"]);
+}
+
+async fn keys_are_listed_by_tenant(desk: Desk) {
+    desk.tenant("acme").await;
+    desk.tenant("other").await;
+    for (id, tenant) in [("k3", "acme"), ("k1", "acme"), ("k2", "other")] {
+        let entry = desk.entry(id, "key.create", id);
+        desk.accounts.create_key(&new_key(id, tenant), &entry).await.unwrap().unwrap();
+    }
+    let ids = async |tenant: Option<&TenantId>, after, limit| {
+        let keys = desk.accounts.keys(tenant, after, limit).await.unwrap();
+        keys.into_iter().map(|key| key.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(None, None, 10).await, ["k1", "k2", "k3"]);
+    assert_eq!(ids(None, Some("k1"), 1).await, ["k2"]);
+    assert_eq!(ids(Some(&tenant_id("acme")), None, 10).await, ["k1", "k3"]);
+    assert_eq!(ids(Some(&tenant_id("nobody")), None, 10).await, [""; 0]);
+}
+
+async fn revoked_key_stays_revoked(desk: Desk) {
+    desk.tenant("acme").await;
+    let entry = desk.entry("x", "key.create", "k");
+    desk.accounts.create_key(&new_key("k", "acme"), &entry).await.unwrap().unwrap();
+    let at = desk.now();
+    let entry = desk.entry("y", "key.revoke", "k");
+    let ended = desk.accounts.revoke_key("k", &entry).await.unwrap().unwrap();
+    assert_eq!(ended.revoked_at, Some(at));
+    desk.clock.advance(HOUR);
+    let entry = desk.entry("z", "key.revoke", "k");
+    let again = desk.accounts.revoke_key("k", &entry).await.unwrap().unwrap();
+    assert_eq!(again.revoked_at, Some(at));
+    assert_eq!(desk.accounts.revoke_key("nobody", &entry).await.unwrap(), None);
+    assert_eq!(desk.actions().await.len(), 3, "the second time nothing was done");
+}
+
+async fn rotated_key_overlaps_with_its_successor(desk: Desk) {
+    desk.tenant("acme").await;
+    let entry = desk.entry("x", "key.create", "old");
+    desk.accounts.create_key(&new_key("old", "acme"), &entry).await.unwrap().unwrap();
+    let ends_at = desk.now().after(HOUR);
+    let entry = desk.entry("y", "key.rotate", "old");
+    let new = new_key("new", "acme");
+    let made = desk.accounts.rotate_key("old", &new, ends_at, &entry).await.unwrap().unwrap();
+    assert_eq!(made.rotated_from.as_deref(), Some("old"));
+    let old = desk.accounts.key("old").await.unwrap().unwrap();
+    assert_eq!(old.expires_at, Some(ends_at));
+    assert!(old.is_valid(desk.now()));
+    desk.clock.advance(HOUR);
+    assert!(!old.is_valid(desk.now()));
+    let late = desk.accounts.rotate_key("old", &new_key("late", "acme"), ends_at, &entry).await;
+    assert_eq!(late.unwrap(), None, "a key that has ended has no successor");
+    // One that ends sooner by itself is not prolonged.
+    let soon = NewKey { expires_at: Some(desk.now().after(HOUR)), ..new_key("soon", "acme") };
+    desk.accounts.create_key(&soon, &entry).await.unwrap().unwrap();
+    let later = desk.now().after(HOUR * 5);
+    desk.accounts.rotate_key("soon", &new_key("n2", "acme"), later, &entry).await.unwrap().unwrap();
+    assert_eq!(desk.accounts.key("soon").await.unwrap().unwrap().expires_at, soon.expires_at);
+}
+
+async fn first_key_is_made_once(desk: Desk) {
+    let entry = desk.entry("x", "key.create", "first");
+    let keys: Vec<NewKey> = (0..8).map(|n| new_key(&format!("first{n}"), "default")).collect();
+    let makings = keys.iter().map(|key| desk.accounts.create_first_key(key, &entry));
+    let made = futures_util::future::join_all(makings).await;
+    let made: Vec<_> = made.into_iter().filter_map(Result::unwrap).collect();
+    assert_eq!(made.len(), 1);
+    assert_eq!(desk.accounts.keys(None, None, 10).await.unwrap(), made);
+    assert!(desk.accounts.tenant(&TenantId::default()).await.unwrap().is_some());
+}
+
+async fn use_is_noted_and_never_goes_back(desk: Desk) {
+    desk.tenant("acme").await;
+    let entry = desk.entry("x", "key.create", "k");
+    desk.accounts.create_key(&new_key("k", "acme"), &entry).await.unwrap().unwrap();
+    let (early, late) = (desk.now(), desk.now().after(HOUR));
+    for at in [late, early] {
+        let used = [("k".to_owned(), at), ("nobody".to_owned(), at)];
+        desk.accounts.note_use(&used).await.unwrap();
+    }
+    assert_eq!(desk.accounts.key("k").await.unwrap().unwrap().last_used_at, Some(late));
+}
+
+async fn changes_are_told(desk: Desk) {
+    desk.tenant("acme").await;
+    let entry = desk.entry("x", "key.create", "k");
+    desk.accounts.create_key(&new_key("k", "acme"), &entry).await.unwrap().unwrap();
+    desk.clock.advance(HOUR);
+    let since = desk.now();
+    assert_eq!(desk.accounts.changed_since(since).await.unwrap(), Changed::default());
+    let digest = KeyDigest { server_key: "k2".to_owned(), bytes: [8; 32] };
+    desk.accounts.redigest_key("k", &digest).await.unwrap();
+    desk.accounts.note_use(&[("k".to_owned(), since)]).await.unwrap();
+    assert_eq!(desk.accounts.changed_since(since).await.unwrap(), Changed::default());
+    assert_eq!(desk.accounts.key("k").await.unwrap().unwrap().digest, digest);
+    desk.accounts.revoke_key("k", &entry).await.unwrap();
+    let suspend =
+        TenantChange { subscription: Some(Subscription::Suspended), ..TenantChange::default() };
+    desk.accounts.change_tenant(&tenant_id("acme"), &suspend, &entry).await.unwrap();
+    let changed = Changed { keys: vec!["k".to_owned()], tenants: vec![tenant_id("acme")] };
+    assert_eq!(desk.accounts.changed_since(since).await.unwrap(), changed);
+}
+
+async fn audit_comes_latest_first_and_by_what_it_is_about(desk: Desk) {
+    let mut entries = Vec::new();
+    for n in 0..5 {
+        let mut entry = desk.entry(&format!("a{n}"), "job.cancel", &format!("job{}", n % 2));
+        if n == 4 {
+            entry.tenant = tenant_id("acme");
+        }
+        entries.push(entry);
+    }
+    desk.accounts.audit(&entries).await.unwrap();
+    desk.accounts.audit(&entries).await.unwrap();
+    let ids = async |filter: AuditFilter| {
+        let page = desk.accounts.audited(&filter).await.unwrap();
+        (page.entries.into_iter().map(|entry| entry.id).collect::<Vec<_>>(), page.next)
+    };
+    let (first, next) = ids(everything(3)).await;
+    assert_eq!((first, next.as_deref()), (vec!["a4".into(), "a3".into(), "a2".into()], Some("a2")));
+    let (rest, next) = ids(AuditFilter { before: next, ..everything(3) }).await;
+    assert_eq!((rest, next), (vec!["a1".to_owned(), "a0".to_owned()], None));
+    let of_tenant = AuditFilter { tenant: Some(TenantId::default()), ..everything(9) };
+    assert_eq!(ids(of_tenant.clone()).await.0, ["a3", "a2", "a1", "a0"]);
+    let of_job = AuditFilter { target: Some("job0".to_owned()), ..everything(9) };
+    assert_eq!(ids(of_job).await.0, ["a4", "a2", "a0"]);
+    let of_both = AuditFilter { target: Some("job0".to_owned()), ..of_tenant };
+    assert_eq!(ids(of_both).await.0, ["a2", "a0"]);
+    let later = desk.now().after(HOUR);
+    assert_eq!(desk.accounts.forget_audit(desk.now(), 9).await.unwrap(), 0);
+    assert_eq!(desk.accounts.forget_audit(later, 2).await.unwrap(), 2);
+    assert_eq!(ids(everything(9)).await.0, ["a4", "a3", "a2"]);
+}
+
+macro_rules! on_both_stores {
+    ($($case:ident,)*) => {
+        mod in_sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(super::Desk::sqlite()).await;
+            })*
+        }
+        mod in_postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(super::Desk::postgres().await).await;
+            })*
+        }
+    };
+}
+
+on_both_stores! {
+    tenant_is_made_once,
+    tenants_come_in_pages,
+    change_leaves_what_it_does_not_name,
+    billing_is_applied_once_and_in_order,
+    key_is_kept_as_made,
+    keys_are_listed_by_tenant,
+    revoked_key_stays_revoked,
+    rotated_key_overlaps_with_its_successor,
+    first_key_is_made_once,
+    use_is_noted_and_never_goes_back,
+    changes_are_told,
+    audit_comes_latest_first_and_by_what_it_is_about,
+}

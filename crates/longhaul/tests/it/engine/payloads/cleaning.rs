@@ -1,0 +1,142 @@
+//! Ways of cleaning up that only matter where another one failed or could not know.
+
+use longhaul::store::Store;
+use longhaul::store::sqlite::SqliteStore;
+
+use super::*;
+
+/// What processes share.
+struct Processes {
+    place: Place,
+    store: Arc<dyn Store>,
+    keyring: Arc<Keyring>,
+}
+
+impl Processes {
+    fn new() -> Self {
+        let clock = Clock::manual(START);
+        let store = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
+        let place = Place { blobs: folder(), work: folder(), clock };
+        Self { place, store, keyring: Arc::new(Keyring::generate()) }
+    }
+
+    fn one(&self) -> EngineBuilder {
+        let Self { place, store, keyring } = self;
+        let blobs = Blobs::open(&format!("file:{}", place.blobs.path().display())).unwrap();
+        let builder = Engine::builder().store(Arc::clone(store)).clock(place.clock.clone());
+        builder.blobs(blobs, Arc::clone(keyring)).work_root(place.work.path())
+    }
+}
+
+async fn folder_on_record(engine: &Engine, id: JobId) -> longhaul::store::Blob {
+    let blobs = engine.receipt(id).await.unwrap().blobs;
+    blobs.into_iter().find(|blob| blob.role == BlobRole::Folder).unwrap()
+}
+
+/// Who ends a job may have died before it could say that there is something to delete.
+#[tokio::test]
+async fn deletion_that_nobody_announces_is_found() {
+    let processes = Processes::new();
+    let Processes { place, store, .. } = &processes;
+    let engine = processes.one().register(echo()).concurrency(0).start().await.unwrap();
+    let job = engine.submit("echo", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
+    store.cancel(engine.tenant(), job.id()).await.unwrap();
+    assert_eq!(place.files().len(), 1);
+    while !place.files().is_empty() {
+        place.clock.advance(Duration::from_secs(2));
+        tokio::task::yield_now().await;
+    }
+    deleted(&engine, job.id(), BlobRole::Payload).await;
+    engine.stop().await;
+}
+
+#[tokio::test]
+async fn unfinished_blob_of_a_killed_process_is_swept() {
+    let (place, builder) = Place::new();
+    let job = place.blobs.path().join("default").join("01M7HHYXCK8MA0PPW2HFFCZ97T");
+    fs::create_dir_all(&job).unwrap();
+    fs::write(job.join(format!("{}#1", "a".repeat(32))), "half").unwrap();
+    let engine = builder.start().await.unwrap();
+    while !place.files().is_empty() {
+        place.clock.advance(Duration::from_mins(1));
+        tokio::task::yield_now().await;
+    }
+    engine.stop().await;
+}
+
+/// Whoever starts a process deletes the folders of the one before, which knew whose they were.
+#[tokio::test]
+async fn folder_that_is_gone_is_noted_by_the_next_process() {
+    let processes = Processes::new();
+    let work = processes.place.work.path();
+    let (began, go) = (Signal::new(), Signal::new());
+    let kind = {
+        let (began, go) = (began.clone(), go.clone());
+        Kind::new("file", move |ctx: Ctx, (): ()| {
+            let (began, go) = (began.clone(), go.clone());
+            async move {
+                ctx.payload().await?.file().await?;
+                began.send();
+                go.wait().await;
+                Ok::<_, JobError>(())
+            }
+        })
+    };
+    let first = processes.one().register(kind).start().await.unwrap();
+    let job = first.submit("file", &()).payload(upload(&first, &bytes()).await).await.unwrap();
+    began.wait().await;
+    assert_eq!(files_in(work).len(), 1);
+    assert_eq!(folder_on_record(&first, job.id()).await.deleted_at, None);
+    for folder in fs::read_dir(work).unwrap() {
+        fs::remove_dir_all(folder.unwrap().path()).unwrap();
+    }
+    let next = processes.one().replica("next").concurrency(0).start().await.unwrap();
+    deleted(&next, job.id(), BlobRole::Folder).await;
+    let folder = folder_on_record(&next, job.id()).await;
+    assert_eq!(folder.deleted_by.as_deref(), Some("next"));
+    go.send();
+    job.ended().await.unwrap();
+    first.stop().await;
+    next.stop().await;
+}
+
+#[tokio::test]
+async fn folder_of_an_attempt_that_is_tried_again_is_gone_in_between() {
+    let (place, builder) = Place::new();
+    let kind = Kind::new("file", |ctx: Ctx, (): ()| async move {
+        ctx.payload().await?.file().await?;
+        Err::<(), _>(JobError::retryable("later"))
+    });
+    let later = Retry::times(2).first(Duration::from_mins(10));
+    let engine = builder.register(kind.retry(later)).start().await.unwrap();
+    let job = engine.submit("file", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
+    let mut watcher = job.watch();
+    loop {
+        let seen = watcher.next().await.unwrap().unwrap().job;
+        if seen.attempt == 1 && seen.status != Status::Running {
+            assert!(!seen.status.is_terminal());
+            break;
+        }
+    }
+    assert_eq!(files_in(place.work.path()), Vec::<PathBuf>::new());
+    assert!(folder_on_record(&engine, job.id()).await.deleted_at.is_some());
+    assert_eq!(place.files().len(), 1, "the next attempt needs the payload");
+    engine.stop().await;
+}
+
+#[tokio::test]
+async fn artifacts_go_when_their_job_expires() {
+    let (place, builder) = Place::new();
+    let engine = builder.register(echo()).start().await.unwrap();
+    let job = engine.submit("echo", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
+    job.ended().await.unwrap();
+    deleted(&engine, job.id(), BlobRole::Payload).await;
+    assert_eq!(place.files().len(), 1);
+    place.clock.advance(Duration::from_hours(25));
+    while !place.files().is_empty() {
+        place.clock.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+    assert!(engine.receipt(job.id()).await.unwrap().gone);
+    engine.stop().await;
+}
