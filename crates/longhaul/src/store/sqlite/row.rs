@@ -142,10 +142,10 @@ impl Row {
     /// Adds what the job used until its end. One that used nothing new adds nothing.
     fn meter(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
         let steps = usage::count_steps(tx, self.seq, None)?;
-        let used = self.entry.meter(steps).filter(|used| *used != Usage::default());
-        used.map_or(Ok(()), |used| {
-            usage::add(tx, &self.entry.job, self.entry.tally.key.as_deref(), used)
-        })
+        if let Some(used) = self.entry.meter(steps).filter(|used| *used != Usage::default()) {
+            usage::add(tx, &self.entry.job, self.entry.tally.key.as_deref(), used);
+        }
+        Ok(())
     }
 
     /// Gives back what the lease is counted in. Before the end of its attempt is written.

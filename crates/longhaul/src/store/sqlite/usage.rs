@@ -1,5 +1,7 @@
 //! What finished jobs used.
 
+use std::collections::BTreeMap;
+
 use rusqlite::params;
 
 use super::columns::{Columns, int, limit, millis};
@@ -8,21 +10,33 @@ use super::sql;
 use super::task::Tx;
 use crate::job::{Job, Name, TenantId, Timestamp, USAGE_KEPT, Usage, UsageRow, hour_of};
 
-/// Adds what a job used that ends in this transaction.
-pub(super) fn add(tx: &Tx<'_>, job: &Job, key: Option<&str>, usage: Usage) -> rusqlite::Result<()> {
-    tx.run(
-        sql::ADD_USAGE,
-        params![
-            job.tenant.as_str(),
-            hour_of(tx.now).as_millis(),
-            job.kind.as_str(),
-            key.unwrap_or_default(),
-            int(usage.jobs),
-            int(usage.run_ms),
-            int(usage.payload_bytes),
-            int(usage.steps),
-        ],
-    )?;
+/// By tenant, kind and key. The hour is that of the transaction.
+pub(super) type Used = BTreeMap<(TenantId, Name, Option<String>), Usage>;
+
+/// Adds what a job used that ends in this transaction. Jobs that end together are mostly of one tenant and
+/// kind, and a row for each of them would cost as much as the end itself.
+pub(super) fn add(tx: &Tx<'_>, job: &Job, key: Option<&str>, usage: Usage) {
+    let key = (job.tenant.clone(), job.kind.clone(), key.map(ToOwned::to_owned));
+    *tx.used.borrow_mut().entry(key).or_default() += usage;
+}
+
+/// Writes what was added. The last thing in a transaction.
+pub(super) fn write(tx: &Tx<'_>) -> rusqlite::Result<()> {
+    for ((tenant, kind, key), usage) in tx.used.take() {
+        tx.run(
+            sql::ADD_USAGE,
+            params![
+                tenant.as_str(),
+                hour_of(tx.now).as_millis(),
+                kind.as_str(),
+                key.unwrap_or_default(),
+                int(usage.jobs),
+                int(usage.run_ms),
+                int(usage.payload_bytes),
+                int(usage.steps),
+            ],
+        )?;
+    }
     Ok(())
 }
 

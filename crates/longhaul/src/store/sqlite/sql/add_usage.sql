@@ -1,4 +1,4 @@
--- Adds what a job used to its hour, in the transaction that ends the job.
+-- Adds what jobs used to their hour, in the transaction that ends them.
 INSERT INTO usage (tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT DO UPDATE SET
