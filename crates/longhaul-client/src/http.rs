@@ -14,6 +14,7 @@ mod submit;
 #[cfg(test)]
 mod testing;
 mod upload;
+mod usage;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -28,6 +29,7 @@ pub use events::{Events, Update};
 pub use jobs::ListRequest;
 pub use payload::Payload;
 pub use submit::SubmitOptions;
+pub use usage::UsageRequest;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 

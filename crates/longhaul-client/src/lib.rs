@@ -41,5 +41,5 @@ pub use duration::{DurationError, DurationText, format_duration, parse_duration}
 #[cfg(feature = "http")]
 pub use http::{
     Client, ClientError, Download, Events, ListRequest, Payload, SubmitOptions, Update,
-    without_password,
+    UsageRequest, without_password,
 };

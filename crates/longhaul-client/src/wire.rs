@@ -13,6 +13,7 @@ mod receipt;
 mod status;
 mod submit;
 mod trail;
+mod usage;
 mod work;
 
 pub use account::{
@@ -29,4 +30,5 @@ pub use submit::{
     BatchAnswer, BatchJob, BatchRequest, BatchResponse, RetentionRequest, SubmitRequest,
 };
 pub use trail::{Attempt, AttemptList, ForkRequest, Step, StepList};
+pub use usage::{UnknownUsageBy, Usage, UsageBy, UsageRow, UsageTotal};
 pub use work::{Kind, KindList, Queue, QueueList, Replica, ReplicaList};

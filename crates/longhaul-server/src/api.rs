@@ -21,6 +21,7 @@ mod overview;
 mod params;
 mod queues;
 mod replicas;
+mod usage;
 
 use std::time::Duration;
 
@@ -167,6 +168,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .merge(kinds::router())
         .merge(queues::router())
         .merge(replicas::router())
+        .merge(usage::router())
         .merge(accounts::router())
         .merge(metrics::router());
     openapi::guard(routes.get_openapi_mut());

@@ -40,6 +40,7 @@ mod tests;
 mod time;
 mod transfer;
 mod ui;
+mod usage;
 mod watch;
 
 use std::path::Path;
@@ -122,6 +123,8 @@ enum Command {
     Kinds,
     /// List, pause and resume queues
     Queues(queues::QueuesArgs),
+    /// Show what finished jobs used
+    Usage(usage::UsageArgs),
     /// List the processes that share the server's store
     Replicas,
     /// Make, list, replace and end API keys
@@ -207,6 +210,7 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
         Command::Purge(ids) => control::purge(&ids, &global.client()?, ui).await,
         Command::Kinds => kinds::run(&global.client()?, ui).await,
         Command::Queues(args) => queues::run(args, &global.client()?, ui).await,
+        Command::Usage(args) => usage::run(args, &global.client()?, ui).await,
         Command::Replicas => replicas::run(&global.client()?, ui).await,
         Command::Keys(args) => keys::run(args, &global.client()?, ui).await,
         Command::Tenants(args) => tenants::run(args, &global.client()?, ui).await,

@@ -51,6 +51,8 @@ pub struct Copied {
     pub tombstones: u64,
     /// Queues that are paused.
     pub paused_queues: u64,
+    /// Hours of usage, by tenant, kind and API key.
+    pub usage: u64,
     /// What was compared in the end, by tenant.
     pub tenants: BTreeMap<TenantId, Checked>,
 }
@@ -139,8 +141,9 @@ pub async fn copy(
     // First: a server that is started too early must not run what should wait.
     let paused_queues = pause_queues(from, to).await?;
     let tombstones = bury(from, to).await?;
-    let mut copied =
-        Copied { jobs: 0, known: 0, tombstones, paused_queues, tenants: BTreeMap::new() };
+    let usage = copy_usage(from, to).await?;
+    let tenants = BTreeMap::new();
+    let mut copied = Copied { jobs: 0, known: 0, tombstones, paused_queues, usage, tenants };
     let mut unreadable = Vec::new();
     let mut pages = Pages::of(from);
     while let Some(page) = pages.next().await? {
@@ -284,6 +287,21 @@ async fn pause_queues(from: &SqliteStore, to: &PostgresStore) -> Result<u64, Cop
         }
     }
     Ok(paused.len() as u64)
+}
+
+/// Copies what finished jobs used, under the name of the file: a second run replaces what the first one
+/// copied, and adds nothing to it.
+async fn copy_usage(from: &SqliteStore, to: &PostgresStore) -> Result<u64, CopyError> {
+    let origin = from.origin().await.map_err(CopyError::Source)?;
+    let (mut after, mut all) = (None, 0);
+    loop {
+        let used = from.export_usage(after).await.map_err(CopyError::Source)?;
+        if used.is_empty() {
+            return Ok(all);
+        }
+        all += to.import_usage(&origin, &used).await.map_err(CopyError::Target)?;
+        after = used.last().cloned();
+    }
 }
 
 async fn bury(from: &SqliteStore, to: &PostgresStore) -> Result<u64, CopyError> {

@@ -34,7 +34,7 @@ pub use upload::{Staged, Upload, UploadError};
 pub use watcher::Watcher;
 
 use crate::clock::Clock;
-use crate::job::{IdSource, JobId, Limits, Name, Retention, TenantId};
+use crate::job::{IdSource, JobId, Limits, Name, Retention, TenantId, Timestamp};
 use crate::store::{FlowLimits, Store, StoreError};
 use crate::worker::Workers;
 
@@ -44,6 +44,8 @@ pub struct Engine {
     shared: Arc<Shared>,
     workers: Arc<Workers>,
     tenant: TenantId,
+    /// The API key that this handle submits with.
+    key: Option<Arc<str>>,
 }
 
 /// What callers and workers of one process share.
@@ -89,6 +91,13 @@ impl Engine {
         Self { tenant, ..self.clone() }
     }
 
+    /// The same engine for the bearer of an API key: what it submits is metered under the key's id, a name
+    /// like a kind's. What is submitted inside a caller's own transaction is metered without one.
+    #[must_use]
+    pub fn for_key(&self, id: Option<&str>) -> Self {
+        Self { key: id.map(Arc::from), ..self.clone() }
+    }
+
     /// The tenant that this handle acts for.
     pub fn tenant(&self) -> &TenantId {
         &self.tenant
@@ -97,6 +106,11 @@ impl Engine {
     /// The name under which this process holds leases.
     pub fn replica(&self) -> &str {
         &self.shared.replica
+    }
+
+    /// The time that leases, retention and usage go by.
+    pub fn now(&self) -> Timestamp {
+        self.shared.store.now()
     }
 
     /// The bounds that submissions are held to.

@@ -13,6 +13,7 @@ mod record;
 mod retry;
 mod status;
 mod timestamp;
+mod usage;
 
 pub use error::JobError;
 pub use fingerprint::Fingerprint;
@@ -26,3 +27,4 @@ pub use record::{Artifact, Attempt, Event, Job, Progress, Record, Retention, Ste
 pub use retry::Retry;
 pub use status::{Command, Status, Transition};
 pub use timestamp::Timestamp;
+pub use usage::{Tally, USAGE_KEPT, Usage, UsageRow, hour_of};

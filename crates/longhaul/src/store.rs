@@ -3,9 +3,10 @@
 //! Every method is one transaction and leaves no trace when it errs. What is acknowledged is
 //! synced. Methods that a worker calls carry its lease's epoch, and a superseded epoch gets
 //! [`StoreError::LeaseLost`]. Every method names a tenant, except the few that serve all of them:
-//! `claim`, `sweep` and `expire`, `expire_payloads` and what deletes blobs, and those that are about
-//! processes instead of jobs: `beat`, `replicas` and `leave`. Stores hold no policy: what follows from an outcome is decided by
-//! [`crate::job::Outcome::next`], inside the store's transaction.
+//! `claim`, `sweep` and `expire`, `expire_payloads` and what deletes blobs, `roll_up_usage`, and those
+//! that are about processes instead of jobs: `beat`, `replicas` and `leave`. Stores hold no policy: what
+//! follows from an outcome is decided by [`crate::job::Outcome::next`], and what a finished job used by
+//! [`crate::job::Tally::meter`], inside the store's transaction.
 
 pub mod accounts;
 mod blobs;
@@ -35,7 +36,7 @@ pub use types::{
     PageRequest, QueueState, Renewal, Report, Settled, Settlement, Start, Submitted,
 };
 
-use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
+use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 
 /// Keeps jobs. Two implementations and their wrappers pass one conformance suite.
 #[async_trait]
@@ -117,6 +118,16 @@ pub trait Store: Send + Sync {
     async fn glimpse(&self, jobs: &[(TenantId, JobId)])
     -> Result<Vec<Option<Glimpse>>, StoreError>;
 
+    /// What the tenant's finished jobs used, each counted once, in the transaction that ended it: by hour,
+    /// kind and key, from the hour that `from` is in to the last one that began before `to`. Kept for
+    /// [`crate::job::USAGE_KEPT`], longer than the jobs.
+    async fn usage(
+        &self,
+        tenant: &TenantId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<UsageRow>, StoreError>;
+
     /// What other processes do to the same jobs; none if the store belongs to this process alone.
     fn hints(&self) -> Option<Hints>;
 
@@ -179,6 +190,11 @@ pub trait Store: Send + Sync {
     /// Records attempts of `replica` to delete things. What could not be deleted is due again later,
     /// each time after a longer while.
     async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError>;
+
+    /// Folds up to `limit` notes of what jobs used into the sums by hour, where a store keeps such notes,
+    /// and forgets usage that is kept no longer. Every replica may do so at once. Returns how many notes
+    /// were folded.
+    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError>;
 
     /// Those of these blobs that belong to nobody: no job has stored them, and none that still goes on
     /// may be about to.

@@ -98,6 +98,12 @@ impl Client {
 
     /// Sends a call and reads its answer as JSON.
     pub(super) async fn json<T: DeserializeOwned>(&self, call: Call) -> Result<T, ClientError> {
+        let body = self.bytes(call).await?;
+        self.parse(&body)
+    }
+
+    /// Sends a call and reads its answer as it is.
+    pub(super) async fn bytes(&self, call: Call) -> Result<Vec<u8>, ClientError> {
         let mut tries = Tries::new(call.repeat);
         loop {
             let outcome = match self.send(&call).await {
@@ -105,7 +111,7 @@ impl Client {
                 Err(error) => Err(error),
             };
             match outcome {
-                Ok(body) => return self.parse(&body),
+                Ok(body) => return Ok(body),
                 Err(error) => tries.again_after(error).await?,
             }
         }

@@ -99,7 +99,10 @@ impl<N: Need> FromRequestParts<AppState> for Caller<N> {
         }
         let request_id = parts.extensions.get::<RequestId>().map(RequestId::to_string);
         Ok(Self {
-            engine: state.engine.for_tenant(principal.tenant.clone()),
+            engine: state
+                .engine
+                .for_tenant(principal.tenant.clone())
+                .for_key(principal.key.as_deref()),
             principal,
             auth: state.auth.clone(),
             request_id: request_id.unwrap_or_default(),

@@ -16,7 +16,7 @@ use utoipa::openapi::security::{
 use utoipa::openapi::{PathItem, RefOr, ServerBuilder};
 use utoipa::{IntoResponses, OpenApi};
 
-pub(super) use params::{ListParams, PageParams, PathOfJob, SubmitHeaders};
+pub(super) use params::{ListParams, PageParams, PathOfJob, SubmitHeaders, UsageParams};
 pub(super) use responses::{
     Accepted, AdminProblems, ArtifactProblems, BatchProblems, BillingProblems, BulkProblems,
     ChangeProblems, EventStream, ForkProblems, JobAskedProblems, JobProblems, JobStated,
@@ -38,6 +38,7 @@ use responses::GuardProblems;
         (name = "jobs", description = "Submit, read, watch and change jobs."),
         (name = "kinds", description = "What can be run."),
         (name = "queues", description = "Where jobs wait."),
+        (name = "usage", description = "What finished jobs used."),
         (name = "accounts", description = "Tenants, their keys, and who did what. For admins."),
         (name = "operations", description = "For whoever runs the server."),
     ),

@@ -2,9 +2,9 @@
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
-use longhaul::JobId;
 use longhaul::job::Name;
 use longhaul::store::StoreError;
+use longhaul::{JobId, Timestamp};
 
 use crate::problem::{Code, Problem};
 
@@ -86,6 +86,14 @@ impl Pairs {
     }
 }
 
+/// Takes a parameter that may be given once.
+pub(super) fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), Problem> {
+    match place.replace(value) {
+        Some(_) => Err(twice(name)),
+        None => Ok(()),
+    }
+}
+
 /// A malformed parameter.
 pub(super) fn bad(reason: impl std::fmt::Display) -> Problem {
     Problem::new(Code::BadRequest, reason.to_string())
@@ -115,6 +123,13 @@ pub(super) fn hint(word: &str, known: &[&str]) -> String {
         None => return String::new(),
     };
     format!("{guess} Known: {}", known.join(", "))
+}
+
+/// An instant.
+pub(super) fn instant(name: &str, text: &str) -> Result<Timestamp, Problem> {
+    // A plus that is not encoded arrives as a space.
+    Timestamp::parse(&text.replace(' ', "+"))
+        .ok_or_else(|| bad(format_args!("{name} {text:?} is not an RFC 3339 instant")))
 }
 
 /// Whole seconds to hold a request.

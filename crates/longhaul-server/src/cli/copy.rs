@@ -76,7 +76,7 @@ fn show(bar: &ProgressBar, progress: Progress) {
 }
 
 fn tell(ui: &mut Ui<'_>, copied: &Copied) -> Result<(), CliError> {
-    let Copied { jobs, known, tombstones, paused_queues, tenants } = copied;
+    let Copied { jobs, known, tombstones, paused_queues, usage, tenants } = copied;
     if ui.json {
         let tenants: Vec<_> = tenants
             .iter()
@@ -89,7 +89,7 @@ fn tell(ui: &mut Ui<'_>, copied: &Copied) -> Result<(), CliError> {
             .collect();
         return ui.value(&json!({
             "jobs": jobs, "known": known, "tombstones": tombstones,
-            "pausedQueues": paused_queues, "tenants": tenants,
+            "pausedQueues": paused_queues, "usage": usage, "tenants": tenants,
         }));
     }
     ui.line(&format!(

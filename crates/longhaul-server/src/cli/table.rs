@@ -4,7 +4,8 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Tab
 use indicatif::HumanBytes;
 use longhaul::job::Timestamp;
 use longhaul_client::wire::{
-    Artifact, Instant, JobSummary, Kind, Queue, Replica, Status, Step, Stored, StoredRole,
+    Artifact, Instant, JobSummary, Kind, Queue, Replica, Status, Step, Stored, StoredRole, Usage,
+    UsageBy, UsageTotal,
 };
 
 use super::card::labels;
@@ -96,6 +97,41 @@ pub(crate) fn replicas(replicas: &[Replica], now: Timestamp, style: Style) -> St
     let header =
         ["REPLICA", "ROLE", "STATE", "RUNNING", "UP", "SEEN", "PROCESS", "VERSION", "KINDS"];
     layout(&header, rows, style)
+}
+
+/// Usage, one a row, and all of it in the last.
+pub(crate) fn usage(usage: &Usage, style: Style) -> String {
+    let numbers = |total: &UsageTotal| {
+        let UsageTotal { jobs, run_seconds, payload_bytes, steps } = total;
+        [
+            jobs.to_string(),
+            format!("{run_seconds:.3}"),
+            payload_bytes.to_string(),
+            steps.to_string(),
+        ]
+        .map(number)
+    };
+    let shown = |start: &Instant| match usage.by {
+        UsageBy::Hour => start.as_str().get(..16).map(|hour| format!("{hour}Z")),
+        UsageBy::Day => start.as_str().get(..10).map(ToOwned::to_owned),
+        UsageBy::Month => start.as_str().get(..7).map(ToOwned::to_owned),
+    };
+    let rows = usage.rows.iter().map(|row| {
+        let start = shown(&row.start).unwrap_or_else(|| row.start.to_string());
+        let key = row.key.as_deref().map(printable).unwrap_or_default();
+        let total = UsageTotal {
+            jobs: row.jobs,
+            run_seconds: row.run_seconds,
+            payload_bytes: row.payload_bytes,
+            steps: row.steps,
+        };
+        let texts = [Cell::new(printable(&start)), Cell::new(printable(&row.kind)), Cell::new(key)];
+        texts.into_iter().chain(numbers(&total)).collect()
+    });
+    let words = ["total", "", ""].map(Cell::new);
+    let total = words.into_iter().chain(numbers(&usage.total)).collect();
+    let header = ["START", "KIND", "KEY", "JOBS", "RUN SECONDS", "PAYLOAD BYTES", "STEPS"];
+    layout(&header, rows.chain([total]), style)
 }
 
 /// A job's finished steps, one a row.
@@ -271,6 +307,33 @@ mod tests {
         REPLICA  ROLE    STATE   RUNNING  UP  SEEN  PROCESS      VERSION  KINDS
         blue     worker  alive       3/8  1h    4s  host-1:4711  0.1.0    demo resize
         green    worker  silent      3/8  1h    4s  host-1:4711  0.1.0    demo resize
+        ");
+    }
+
+    #[test]
+    fn usage_ends_with_its_total() {
+        let row = |start: &str, kind: &str, key: Option<&str>| longhaul_client::wire::UsageRow {
+            start: start.into(),
+            kind: kind.to_owned(),
+            key: key.map(ToOwned::to_owned),
+            jobs: 120,
+            run_seconds: 61.5,
+            payload_bytes: 7_340_032,
+            steps: 9,
+        };
+        let total =
+            UsageTotal { jobs: 240, run_seconds: 123.0, payload_bytes: 14_680_064, steps: 18 };
+        let rows = vec![
+            row("2026-11-14T00:00:00.000Z", "demo", None),
+            row("2026-11-15T00:00:00.000Z", "resize", Some("key-1")),
+        ];
+        let (from, to) = ("2026-11-01T00:00:00.000Z".into(), "2026-11-15T08:00:00.000Z".into());
+        let listed = Usage { from, to, by: UsageBy::Day, rows, total };
+        insta::assert_snapshot!(usage(&listed, Style::PLAIN), @"
+        START       KIND    KEY    JOBS  RUN SECONDS  PAYLOAD BYTES  STEPS
+        2026-11-14  demo            120       61.500        7340032      9
+        2026-11-15  resize  key-1   120       61.500        7340032      9
+        total                       240      123.000       14680064     18
         ");
     }
 

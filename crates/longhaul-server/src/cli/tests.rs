@@ -12,7 +12,9 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use clap::CommandFactory as _;
 use clap::Parser as _;
-use longhaul_client::wire::{Job, JobList, JobSummary, Replica, ReplicaList};
+use longhaul_client::wire::{
+    Job, JobList, JobSummary, Replica, ReplicaList, Usage, UsageBy, UsageRow, UsageTotal,
+};
 
 use super::testing::{
     Captured, completed, failed, pending, run_against, run_against_nobody, running,
@@ -119,6 +121,9 @@ fn wrong_usage_exits_with_2() {
         &["longhaul", "submit", "demo", "--delay", "soon"],
         &["longhaul", "submit", "demo", "--delay", "1s", "--run-at", "2026-11-15T08:00:00Z"],
         &["longhaul", "list", "--status", "done"],
+        &["longhaul", "usage", "--by", "week"],
+        &["longhaul", "usage", "--from", "monday"],
+        &["longhaul", "usage", "--csv", "--json"],
         &["longhaul", "submit", "demo", "--label", "x"],
     ] {
         let error = Cli::try_parse_from(args).unwrap_err();
@@ -346,4 +351,42 @@ fn work_that_never_ends_does_not_keep_the_process() {
         Ok(7)
     });
     assert_eq!(ended.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn usage_is_a_table_or_what_programs_read() {
+    let total = UsageTotal { jobs: 2, run_seconds: 1.5, payload_bytes: 0, steps: 3 };
+    let row = UsageRow {
+        start: "2026-11-15T08:00:00.000Z".into(),
+        kind: "graph".to_owned(),
+        key: None,
+        jobs: 2,
+        run_seconds: 1.5,
+        payload_bytes: 0,
+        steps: 3,
+    };
+    let (from, to) = ("2026-11-01T00:00:00.000Z".into(), "2026-11-15T08:00:09.000Z".into());
+    let usage = Usage { from, to, by: UsageBy::Hour, rows: vec![row], total };
+    let none = Usage { rows: Vec::new(), ..usage.clone() };
+    let csv = "GET /v1/usage?from=2026-11-01T00%3A00%3A00.000Z&by=month&format=csv";
+    let fake = Fake::start(vec![
+        json("GET /v1/usage?by=hour", &usage),
+        json("GET /v1/usage?by=day", &none),
+        (csv, StatusCode::OK, "text/csv", "start,kind\r\n".to_owned()),
+    ])
+    .await;
+    let table = fake.run(&["usage", "--by", "hour"]).await;
+    insta::assert_snapshot!(table.out, @"
+    START              KIND   KEY  JOBS  RUN SECONDS  PAYLOAD BYTES  STEPS
+    2026-11-15T08:00Z  graph          2        1.500              0      3
+    total                             2        1.500              0      3
+    ");
+    let told: Usage =
+        serde_json::from_str(&fake.run(&["usage", "--by", "hour", "--json"]).await.out).unwrap();
+    assert_eq!(told, usage);
+    let empty = fake.run(&["usage"]).await;
+    assert_eq!((empty.exit, &*empty.out), (Exit::Done, ""));
+    insta::assert_snapshot!(empty.err, @"no job ended between 2026-11-01T00:00:00.000Z and 2026-11-15T08:00:09.000Z");
+    let csv = fake.run(&["usage", "--from", "2026-11-01", "--by", "month", "--csv"]).await;
+    assert_eq!((csv.exit, &*csv.out), (Exit::Done, "start,kind\r\n"));
 }

@@ -16,3 +16,4 @@ mod queues;
 mod replicas;
 mod secure;
 mod tenancy;
+mod usage;

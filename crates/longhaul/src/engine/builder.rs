@@ -345,7 +345,7 @@ impl EngineBuilder {
         });
         beats::begin(&shared, self.settings.concurrency).await?;
         let workers = Workers::start(&shared, self.settings).map_err(BuildError::Thread)?;
-        Ok(Engine { shared, workers: Arc::new(workers), tenant: self.tenant })
+        Ok(Engine { shared, workers: Arc::new(workers), tenant: self.tenant, key: None })
     }
 }
 

@@ -6,7 +6,9 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::Engine;
 use crate::failpoint::{self, Failpoint};
-use crate::job::{Command, Job, JobId, Json, Name, Record, Status, Step, Transition};
+use crate::job::{
+    Command, Job, JobId, Json, Name, Record, Status, Step, Timestamp, Transition, UsageRow,
+};
 use crate::store::{Filter, Page, PageRequest, QueueState, ReplicaState, StoreError};
 
 /// How many jobs a bulk command handles between two looks at the list.
@@ -36,6 +38,12 @@ impl Engine {
     /// A job's finished steps, in their order.
     pub async fn steps(&self, id: JobId) -> Result<Vec<Step>, StoreError> {
         self.shared.store.steps(&self.tenant, id).await
+    }
+
+    /// What finished jobs used, by hour, kind and API key: each job once, from the hour that `from` is in to
+    /// the last one that began before `to`.
+    pub async fn usage(&self, from: Timestamp, to: Timestamp) -> Result<Vec<UsageRow>, StoreError> {
+        self.shared.store.usage(&self.tenant, from, to).await
     }
 
     /// Stops a job: at once if it waits; a running one is asked to, starts no further step, and is

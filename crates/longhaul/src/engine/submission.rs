@@ -376,6 +376,7 @@ impl Submission {
             retention,
             parent_id: None,
             payload: payload.map(|payload| payload.blob.clone()),
+            key_id: self.engine.key.as_deref().map(ToOwned::to_owned),
         };
         if payload.is_some_and(|payload| payload.tenant != job.tenant) {
             let why = "the payload was uploaded for another tenant";
@@ -419,6 +420,9 @@ fn check_limits(job: &NewJob, shared: &Shared) -> Result<(), SubmitError> {
         if name.is_empty() {
             return Err(SubmitError::Invalid("a label needs a name".to_owned()));
         }
+    }
+    if let Some(id) = &job.key_id {
+        Name::new(id)?;
     }
     if let Some(key) = &job.idempotency_key {
         check_key(key, limits.idempotency_key_chars_max).map_err(SubmitError::Invalid)?;

@@ -33,6 +33,7 @@ pub mod settling;
 pub mod steps;
 pub mod submitting;
 pub mod tenancy;
+pub mod usage;
 pub mod watching;
 
 pub use bench::{
@@ -268,6 +269,21 @@ macro_rules! store_conformance {
                 name_of_a_living_replica_is_not_given_away,
                 name_of_a_silent_replica_is_given_to_the_next_run,
             }
+            usage {
+                every_end_is_counted_once,
+                settling_again_counts_nothing,
+                attempts_are_counted_with_their_job,
+                job_cancelled_between_attempts_is_counted_with_what_it_did,
+                resumed_job_adds_what_is_new,
+                lost_attempt_ran_until_its_lease_ended,
+                attempt_that_outlives_its_store_is_counted,
+                fork_is_counted_for_what_it_did_itself,
+                payload_is_counted_once,
+                usage_is_told_by_hour_kind_and_key,
+                usage_is_the_tenants_own,
+                usage_outlives_the_jobs,
+                nothing_is_lost_while_replicas_sum_up,
+            }
             durability {
                 everything_acknowledged_survives_reopening,
                 leases_survive_reopening,
@@ -312,6 +328,7 @@ mod tests {
             include_str!("conformance/steps.rs"),
             include_str!("conformance/submitting.rs"),
             include_str!("conformance/tenancy.rs"),
+            include_str!("conformance/usage.rs"),
             include_str!("conformance/watching.rs"),
         ];
         for line in themes.iter().flat_map(|theme| theme.lines()) {

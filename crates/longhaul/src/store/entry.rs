@@ -5,7 +5,7 @@
 
 use crate::job::{
     Command, Event, Job, JobError, JobId, Json, Name, Next, Outcome, Progress, Retention, Standing,
-    Status, Timestamp, Transition,
+    Status, Tally, Timestamp, Transition, Usage,
 };
 use crate::store::{Claim, NewBlob, NewJob, Settled, Settlement, StoreError};
 
@@ -25,6 +25,9 @@ pub(super) struct Entry {
     /// When the lease ends. Stays when it ran out, goes when it was settled.
     pub(super) lease_until: Option<Timestamp>,
     pub(super) retention: Retention,
+    pub(super) tally: Tally,
+    /// Whether it ended since it was read: then it has to be metered.
+    pub(super) ended: bool,
     /// Transitions that are not written yet.
     pub(super) events: Vec<Event>,
 }
@@ -60,11 +63,17 @@ impl Entry {
             has_payload: new.payload.is_some(),
             artifacts: Vec::new(),
         };
-        Self::begun(job, new.retention, now)
+        let tally = Tally {
+            key: new.key_id.clone(),
+            payload_bytes: new.payload.as_ref().map_or(0, |payload| payload.size),
+            ..Tally::default()
+        };
+        Self::begun(job, new.retention, tally, now)
     }
 
-    /// The job as if it had just been submitted, with the attempts that it had at first.
-    pub(super) fn fork(&self, id: JobId, now: Timestamp) -> Result<Self, StoreError> {
+    /// The job as if it had just been submitted, with the attempts that it had at first, by the same API
+    /// key. It begins with so many of the finished steps.
+    pub(super) fn fork(&self, id: JobId, steps: u64, now: Timestamp) -> Result<Self, StoreError> {
         if self.job.has_payload {
             return Err(StoreError::PayloadPurged);
         }
@@ -90,10 +99,11 @@ impl Entry {
             artifacts: Vec::new(),
             ..self.job.clone()
         };
-        Ok(Self::begun(job, self.retention, now))
+        let tally = Tally { key: self.tally.key.clone(), metered_steps: steps, ..Tally::default() };
+        Ok(Self::begun(job, self.retention, tally, now))
     }
 
-    fn begun(job: Job, retention: Retention, now: Timestamp) -> Self {
+    fn begun(job: Job, retention: Retention, tally: Tally, now: Timestamp) -> Self {
         let mut entry = Self {
             attempt_base: job.attempt,
             charge: true,
@@ -101,6 +111,8 @@ impl Entry {
             replica: None,
             lease_until: None,
             retention,
+            tally,
+            ended: false,
             events: Vec::new(),
             job,
         };
@@ -122,6 +134,7 @@ impl Entry {
         self.epoch += 1;
         self.replica = Some(want.replica.clone());
         self.lease_until = Some(expires_at);
+        self.tally.start(now);
         self.job.started_at = self.job.started_at.or(Some(now));
         if self.job.code_version.is_none() {
             self.job.code_version = code_version(want, &self.job.kind);
@@ -153,6 +166,7 @@ impl Entry {
     ) -> Result<Option<Json>, StoreError> {
         self.tell(&settlement.phases, settlement.progress.as_ref(), now);
         let next = settlement.outcome.clone().next(self.standing(), now);
+        self.tally.stop(now);
         let result = self.end(next, now)?;
         if result.is_some() {
             self.job.artifacts = settlement.artifacts.iter().map(NewBlob::to_artifact).collect();
@@ -164,6 +178,8 @@ impl Entry {
     pub(super) fn lose(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let replica = self.replica.clone().unwrap_or_default();
         let next = Next::after_lost_lease(self.standing(), &replica, now);
+        // Nobody knows how long it ran; nobody vouches for it after its lease.
+        self.tally.stop(self.lease_until.map_or(now, |until| until.min(now)));
         // Fences the worker off now, not at the next claim: what it says later was not done.
         self.epoch += 1;
         self.end(next, now).map(|_| ())
@@ -230,6 +246,11 @@ impl Entry {
     /// Whether the job has ended and its payload has to go.
     pub(super) fn dooms_payload(&self) -> bool {
         self.job.has_payload && self.job.status.is_terminal()
+    }
+
+    /// What its end adds to the usage, if it ended since it was read. `steps` are all finished ones.
+    pub(super) fn meter(&mut self, steps: u64) -> Option<Usage> {
+        std::mem::take(&mut self.ended).then(|| self.tally.meter(steps))
     }
 
     /// Puts a job that ended badly back in line.
@@ -301,11 +322,12 @@ impl Entry {
         });
     }
 
-    /// If the job has ended, notes when, and until when it is kept.
+    /// If the job has ended, notes when, until when it is kept, and that it has to be metered.
     fn finish(&mut self, now: Timestamp) {
         if let Some(kept) = self.retention.of(self.job.status) {
             self.job.completed_at = Some(now);
             self.job.expires_at = Some(now.after(kept));
+            self.ended = true;
         }
     }
 

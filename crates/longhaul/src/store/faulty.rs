@@ -13,7 +13,7 @@ use super::{
     NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement,
     Store, StoreError, Submitted,
 };
-use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
+use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 
 /// Where a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -281,6 +281,19 @@ impl<S: Store + ?Sized> Store for Faulty<S> {
 
     async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
         self.one(self.inner.bury(burials, replica)).await
+    }
+
+    async fn usage(
+        &self,
+        tenant: &TenantId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<UsageRow>, StoreError> {
+        self.one(self.inner.usage(tenant, from, to)).await
+    }
+
+    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
+        self.one(self.inner.roll_up_usage(limit)).await
     }
 
     async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {

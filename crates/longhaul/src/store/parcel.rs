@@ -4,7 +4,9 @@ use sha2::{Digest, Sha256};
 
 use super::entry::Entry;
 use super::{Blob, LeaseRef, Settlement, StoreError};
-use crate::job::{Event, Fingerprint, JobId, Json, Outcome, Status, Step, TenantId};
+use crate::job::{
+    Event, Fingerprint, JobId, Json, Outcome, Status, Step, TenantId, UsageRow, hour_of,
+};
 
 /// A job with all that belongs to it.
 #[derive(Debug, Clone)]
@@ -20,6 +22,8 @@ pub(crate) struct Parcel {
     pub(super) steps: Vec<Step>,
     /// What was stored for it, in the order in which it was.
     pub(super) blobs: Vec<Blob>,
+    /// What it used, if it ended on the way.
+    pub(super) used: Option<UsageRow>,
 }
 
 impl Parcel {
@@ -44,6 +48,13 @@ impl Parcel {
             artifacts: Vec::new(),
         };
         self.entry.settle(&release, at)?;
+        // It had been asked to stop: that is its end.
+        self.used = self.entry.meter(self.steps.len() as u64).map(|usage| UsageRow {
+            hour: hour_of(at),
+            kind: self.entry.job.kind.clone(),
+            key: self.entry.tally.key.clone(),
+            usage,
+        });
         for event in std::mem::take(&mut self.entry.events) {
             let line = serde_json::to_string(&event);
             self.history.push('\n');

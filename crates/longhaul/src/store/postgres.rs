@@ -47,6 +47,7 @@ mod submit;
 mod tests;
 mod time;
 mod url;
+mod usage;
 mod work;
 
 use std::collections::HashSet;
@@ -79,7 +80,7 @@ use super::{
     Store, StoreError, Submitted,
 };
 use crate::clock::Clock;
-use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
+use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 
 /// How many batches of one sort are under way at once: while one waits for its sync, the next is made.
 const WRITERS: usize = 2;
@@ -271,6 +272,15 @@ impl Store for PostgresStore {
         persistently!(self.inner.try_glimpse(jobs))
     }
 
+    async fn usage(
+        &self,
+        tenant: &TenantId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<UsageRow>, StoreError> {
+        persistently!(self.inner.try_usage(tenant, from, to))
+    }
+
     fn hints(&self) -> Option<Hints> {
         let (line, jobs) = self.inner.notify.heard();
         Some(Hints { line, jobs })
@@ -337,6 +347,10 @@ impl Store for PostgresStore {
 
     async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
         persistently!(self.inner.try_bury(&burials, replica))
+    }
+
+    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
+        persistently!(self.inner.try_roll_up_usage(limit))
     }
 
     async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {

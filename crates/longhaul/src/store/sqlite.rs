@@ -24,6 +24,7 @@ mod settle;
 mod sql;
 mod submit;
 mod task;
+mod usage;
 mod work;
 mod writer;
 
@@ -50,7 +51,7 @@ use super::{
     Store, StoreError, Submitted,
 };
 use crate::clock::Clock;
-use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
+use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 
 /// A store in a SQLite file or in memory. Dropping it finishes what is queued and closes the file.
 // Fields are dropped in their order: the writer closes last, which empties the write-ahead log, and
@@ -69,7 +70,7 @@ impl SqliteStore {
     /// nobody else can be running it.
     pub fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let opened = open::open(path)?;
+        let opened = open::open(path, clock.now())?;
         let io = |source| OpenError::Io { path: path.to_owned(), source };
         Ok(Self {
             writer: Writer::start(opened.writer, clock.clone(), Some(opened.marker)).map_err(io)?,
@@ -233,6 +234,16 @@ impl Store for SqliteStore {
         self.read(move |tx| find::glimpse(tx, &jobs)).await
     }
 
+    async fn usage(
+        &self,
+        tenant: &TenantId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<UsageRow>, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |tx| usage::rows(tx, &tenant, from, to)).await
+    }
+
     fn hints(&self) -> Option<Hints> {
         None
     }
@@ -305,6 +316,10 @@ impl Store for SqliteStore {
     async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
         let replica = replica.to_owned();
         self.writer.call(move |tx| blobs::bury(tx, &burials, &replica)).await
+    }
+
+    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
+        self.writer.call(move |tx| usage::forget(tx, limit)).await
     }
 
     async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {

@@ -46,6 +46,8 @@ pub struct NewJob {
     pub parent_id: Option<JobId>,
     /// What was uploaded with it.
     pub payload: Option<NewBlob>,
+    /// The id of the API key that submits it; at most 64 characters.
+    pub key_id: Option<String>,
 }
 
 /// When a new job is due.

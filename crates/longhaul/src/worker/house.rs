@@ -1,4 +1,4 @@
-//! What every replica does for all: ends dead workers' attempts, deletes what has expired.
+//! What every replica does for all: ends dead workers' attempts, deletes what has expired, sums up usage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,8 @@ use crate::store::StoreError;
 const BATCH: usize = 500;
 /// How often expired jobs are looked for.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
+/// How often usage is summed up. Nobody waits for it: what is not summed up is read all the same.
+const ROLL_UP_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) fn start(
     shared: &Arc<Shared>,
@@ -22,11 +24,13 @@ pub(super) fn start(
 ) {
     let sweeping = sweep_loop(Arc::clone(shared), sweep_every);
     let expiring = expire_loop(Arc::clone(shared));
+    let summing = roll_up_loop(Arc::clone(shared));
     let ended = ended.clone();
     tasks.spawn(async move {
         tokio::select! {
             () = sweeping => {}
             () = expiring => {}
+            () = summing => {}
             () = ended.cancelled() => {}
         }
     });
@@ -77,6 +81,21 @@ async fn expire_loop(shared: Arc<Shared>) {
         };
         if !more {
             shared.clock.sleep(EXPIRE_EVERY).await;
+        }
+    }
+}
+
+async fn roll_up_loop(shared: Arc<Shared>) {
+    loop {
+        let more = match shared.store.roll_up_usage(BATCH).await {
+            Ok(folded) => folded == BATCH,
+            Err(error) => {
+                tracing::warn!(%error, "cannot sum up usage");
+                false
+            }
+        };
+        if !more {
+            shared.clock.sleep(ROLL_UP_EVERY).await;
         }
     }
 }

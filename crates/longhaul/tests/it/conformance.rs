@@ -78,5 +78,6 @@ longhaul::store_conformance! { @cases in_postgres_behind_pgbouncer,
     tenancy { other_tenants_see_not_found_whatever_they_ask }
     watching { glimpses_come_in_the_order_asked }
     replicas { name_of_a_living_replica_is_not_given_away }
+    usage { every_end_is_counted_once, nothing_is_lost_while_replicas_sum_up }
     durability { everything_acknowledged_survives_reopening }
 }

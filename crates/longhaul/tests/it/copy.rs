@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::copy::{Copied, CopyError, Stage, copy};
-use longhaul::job::{Name, Outcome, Progress, Record, Step};
-use longhaul::store::conformance::{Bench, done, failed, failed_for_good, name, tenant};
+use longhaul::job::{Name, Outcome, Progress, Record, Step, Timestamp, Usage};
+use longhaul::store::conformance::{
+    Bench, done, failed, failed_for_good, name, settlement, tenant,
+};
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{
@@ -325,4 +327,49 @@ async fn key_that_is_taken_and_server_that_lives_are_refused() {
     here.to.beat(&beat).await.unwrap();
     let told = here.copy().await;
     assert!(matches!(told, Err(CopyError::TargetInUse { .. })), "{told:?}");
+}
+
+async fn used(store: &dyn Store) -> Usage {
+    let (from, to) = (Timestamp::from_millis(0), Timestamp::MAX);
+    let rows = store.usage(&TenantId::default(), from, to).await.unwrap();
+    let mut sum = Usage::default();
+    for row in rows {
+        sum += row.usage;
+    }
+    sum
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn usage_comes_along_once_however_often_it_is_copied() {
+    let here = Move::new().await;
+    let make = maker(&here.clock);
+    let keyed = NewJob { key_id: Some("key-1".to_owned()), ..make.job() };
+    let lease = here.from.submit(vec![keyed]).await.remove(0).unwrap().record.job.id;
+    here.from.cancel(&TenantId::default(), lease).await.unwrap();
+    here.clock.advance(Duration::from_millis(1));
+    let jobs = every_state(&here.from, &here.clock).await;
+    let Usage { jobs: ended, steps, .. } = used(&here.from).await;
+    for _ in 0..2 {
+        assert_eq!(here.copy().await.unwrap().usage, 2, "with a key and without");
+        // The job that was asked to stop has stopped on the way, with two steps.
+        let want = Usage { jobs: ended + 1, steps: steps + 2, ..Usage::default() };
+        assert_eq!(used(&here.to).await, want);
+        here.to.roll_up_usage(100).await.unwrap();
+    }
+    // What happens there is added, and what was metered is not metered again.
+    let leases = here.to.claim(&want(9)).await.unwrap().leases;
+    here.clock.advance(Duration::from_secs(1));
+    for (what, new) in [("resumed", 0), ("running", 1)] {
+        let before = used(&here.to).await;
+        let lease = leases.iter().find(|lease| lease.job.id == jobs[what]).unwrap();
+        let end = settlement(lease, done());
+        here.to.settle(vec![end]).await.remove(0).unwrap();
+        let after = used(&here.to).await;
+        assert_eq!(
+            (after.jobs - before.jobs, after.run_ms - before.run_ms),
+            (new, 1_000),
+            "{what}"
+        );
+        assert_eq!(after.steps - before.steps, new * 2, "{what}");
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
+use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 use longhaul::store::{
     Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
     NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement,
@@ -207,6 +207,19 @@ impl Store for Neighbour {
 
     async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
         self.inner.bury(burials, replica).await
+    }
+
+    async fn usage(
+        &self,
+        tenant: &TenantId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<UsageRow>, StoreError> {
+        self.inner.usage(tenant, from, to).await
+    }
+
+    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
+        self.inner.roll_up_usage(limit).await
     }
 
     async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {

@@ -14,6 +14,7 @@ mod restarts;
 mod stalls;
 mod tls;
 mod turns;
+mod usage;
 mod wait;
 mod waking;
 

@@ -8,6 +8,7 @@ pub(crate) mod model;
 mod postgres;
 pub(crate) mod sqlite;
 mod twins;
+mod usage;
 mod workers;
 pub(crate) mod world;
 

@@ -2,6 +2,7 @@
 //! a case that fails elsewhere is about the store and not about the suite.
 
 mod state;
+mod usage;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use longhaul::clock::Clock;
 use longhaul::job::{
-    Command, Job, JobId, Json, Name, Next, Record, Status, Step, TenantId, Timestamp,
+    Command, Job, JobId, Json, Name, Next, Record, Status, Step, TenantId, Timestamp, UsageRow,
 };
 use longhaul::store::{
     Beat, Blob, BlobRef, BlobRole, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints,
@@ -99,6 +100,7 @@ impl Store for Reference {
         row.event(now, None);
         let job = row.record.job.clone();
         state.doom_payload(&job, now);
+        state.meter(id, now);
         Ok(job)
     }
 
@@ -157,10 +159,12 @@ impl Store for Reference {
             retention: parent.retention,
             parent_id: None,
             payload: None,
+            key_id: parent.meter.key,
         };
         state.submit(new, now)?;
         let row = state.row(tenant, new_id)?;
         row.steps = parent.steps[..shared].to_vec();
+        row.meter.steps = shared;
         row.record.job.forked_from = Some(id);
         Ok(row.record.job.clone())
     }
@@ -255,6 +259,7 @@ impl Store for Reference {
             row.epoch += 1;
             row.replica = Some(want.replica.clone());
             row.lease_ends_at = now.after(want.lease);
+            row.meter.claimed_at = now;
             let job = &mut row.record.job;
             job.attempt += u32::from(row.charge);
             let kind = want.kinds.iter().find(|kind| kind.kind == job.kind);
@@ -344,12 +349,14 @@ impl Store for Reference {
             .filter(|row| row.record.job.status == Status::Running && row.lease_ends_at <= now);
         let sweep = |row: &mut Row| {
             let replica = row.replica.clone().unwrap_or_default();
+            row.meter.run(row.lease_ends_at.min(now));
             row.apply(Next::after_lost_lease(row.standing(), &replica, now), now);
             row.record.job.clone()
         };
         let swept: Vec<Job> = lost.take(limit).map(sweep).collect();
         for job in &swept {
             state.doom_payload(job, now);
+            state.meter(job.id, now);
         }
         Ok(swept)
     }
@@ -429,6 +436,20 @@ impl Store for Reference {
             }
         }
         Ok(())
+    }
+
+    async fn usage(
+        &self,
+        tenant: &TenantId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<UsageRow>, StoreError> {
+        Ok(self.state().usage_of(tenant, from, to))
+    }
+
+    async fn roll_up_usage(&self, _limit: usize) -> Result<usize, StoreError> {
+        self.state().forget_usage(self.now());
+        Ok(0)
     }
 
     async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {

@@ -4,12 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use longhaul::job::Name;
 use longhaul::store::{Filter, PageRequest};
-use longhaul::{JobId, Status, Timestamp};
+use longhaul::{JobId, Status};
 use longhaul_client::wire::{self, JobList};
 
 use crate::api::caller::Caller;
 use crate::api::openapi::{ListParams, ListProblems};
-use crate::api::params::{Pairs, bad, twice, unknown};
+use crate::api::params::{Pairs, bad, instant, once, twice, unknown};
 use crate::api::{AppState, answer};
 use crate::problem::{Code, Problem};
 
@@ -57,7 +57,7 @@ fn asked(query: Pairs, limit_max: usize) -> Result<Asked, Problem> {
             }
             "kind" => once(&mut filter.kind, &name, Name::new(&value).map_err(bad)?)?,
             "queue" => once(&mut filter.queue, &name, Name::new(&value).map_err(bad)?)?,
-            "createdAfter" => once(&mut filter.created_after, &name, instant(&value)?)?,
+            "createdAfter" => once(&mut filter.created_after, &name, instant(&name, &value)?)?,
             "limit" => once(&mut limit, &name, page_limit(&value, limit_max)?)?,
             "cursor" => once(&mut before, &name, read_cursor(&value)?)?,
             other => match other.strip_prefix("label.") {
@@ -76,21 +76,8 @@ fn asked(query: Pairs, limit_max: usize) -> Result<Asked, Problem> {
     })
 }
 
-fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), Problem> {
-    match place.replace(value) {
-        Some(_) => Err(twice(name)),
-        None => Ok(()),
-    }
-}
-
 fn status(word: &str) -> Result<Status, Problem> {
     word.trim().parse::<wire::Status>().map(answer::asked_status).map_err(bad)
-}
-
-fn instant(text: &str) -> Result<Timestamp, Problem> {
-    // A plus that is not encoded arrives as a space.
-    Timestamp::parse(&text.replace(' ', "+"))
-        .ok_or_else(|| bad(format_args!("createdAfter {text:?} is not an RFC 3339 instant")))
 }
 
 fn page_limit(text: &str, limit_max: usize) -> Result<usize, Problem> {
@@ -118,6 +105,8 @@ fn read_cursor(text: &str) -> Result<JobId, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use longhaul::Timestamp;
+
     use super::*;
 
     fn read(query: &str) -> Result<Asked, Problem> {

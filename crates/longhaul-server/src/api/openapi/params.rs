@@ -1,9 +1,9 @@
 //! Parameters that several operations have.
 
-use longhaul_client::wire::{Instant, Status};
-use utoipa::IntoParams;
+use longhaul_client::wire::{Instant, Status, UsageBy};
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::{ObjectBuilder, Required, Type};
+use utoipa::{IntoParams, ToSchema};
 
 /// The job's id in the path.
 #[derive(IntoParams)]
@@ -35,6 +35,31 @@ pub(in crate::api) struct ListParams {
     limit: Option<u32>,
     /// The `nextCursor` of the page before.
     cursor: Option<String>,
+}
+
+/// Which usage.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+#[expect(dead_code, reason = "only described; `get_usage` reads it")]
+pub(in crate::api) struct UsageParams {
+    /// From the hour that this is in; the first of the month by default.
+    from: Option<Instant>,
+    /// Hours that began before this, at most 400 days later; now by default.
+    to: Option<Instant>,
+    /// By what to sum up; by day by default.
+    by: Option<UsageBy>,
+    /// How to answer, if the `Accept` header does not say.
+    #[param(inline)]
+    format: Option<UsageFormat>,
+}
+
+/// How usage is written.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only described; `get_usage` reads it")]
+enum UsageFormat {
+    Json,
+    Csv,
 }
 
 /// Which page of a list.

@@ -40,7 +40,7 @@ problems! {
     ArtifactProblems: JobNotFound, JobGone, ArtifactNotFound, RangeNotSatisfiable;
     /// Of reading a receipt.
     ReceiptProblems: JobNotFound;
-    /// Of listing jobs.
+    /// Of listing what parameters ask for.
     ListProblems: BadRequest, Validation;
     /// Of changing one job.
     ChangeProblems: JobNotFound, JobGone, WrongStatus, PayloadPurged, StorageFull;

@@ -67,6 +67,7 @@ fn document_lists_every_route() {
     createTenant: POST /v1/tenants [201, 400, 401, 402, 403, 404, 409, 413, 415, 422, 429, 500, 503]
     getTenant: GET /v1/tenants/{id} [200, 401, 402, 403, 404, 429, 500, 503]
     changeTenant: PATCH /v1/tenants/{id} [200, 400, 401, 402, 403, 404, 409, 413, 415, 422, 429, 500, 503]
+    getUsage: GET /v1/usage [200, 400, 401, 402, 403, 422, 429, 500, 503]
     "#);
 }
 

@@ -75,6 +75,11 @@ async fn every_command_speaks_json_when_asked() {
     let replica = &ask(&["replicas"]).await[0]["replicas"][0];
     assert_eq!((&replica["role"], &replica["alive"]), (&json!("all"), &json!(true)));
 
+    let usage = &ask(&["usage", "--from", "2026-01-01", "--to", "2026-01-02"]).await[0];
+    assert_eq!((&usage["rows"], &usage["total"]["jobs"]), (&json!([]), &json!(0)));
+    let usage = &ask(&["usage"]).await[0]["total"];
+    assert_eq!((&usage["jobs"], &usage["steps"]), (&json!(1), &json!(2)));
+
     let later = ask(&["submit", "demo", "--delay", "1h", "--label", "team=a"]).await;
     let later = later[0]["jobId"].as_str().unwrap();
     assert_eq!(ask(&["list", "--label", "team=a"]).await[0]["jobs"].as_array().unwrap().len(), 1);

@@ -130,6 +130,7 @@ impl Bench {
             retention: Retention::default(),
             parent_id: None,
             payload: None,
+            key_id: None,
         }
     }
 

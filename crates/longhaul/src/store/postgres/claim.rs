@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use super::columns::{Columns, int, limit, small, to_json, without_nul};
 use super::database::Transaction;
 use super::error::{Tries, Trouble};
-use super::held::HeldRow;
+use super::held::{HeldRow, Steps};
 use super::params::Param;
 use super::pick::{Head, Picker};
 use super::row::Row;
@@ -86,6 +86,7 @@ impl Inner {
         let mut taken = Taken::default();
         let mut leases = Vec::with_capacity(chosen.taken.len());
         for mut found in chosen.taken {
+            let steps = (!found.row.entry.may_have_steps()).then_some(0);
             let expires_at = found.row.entry.claim(want, now)?;
             if !gate.is_open() {
                 taken.counted.push(gate.pass(Lane::of(&found.row.entry.job)));
@@ -97,6 +98,7 @@ impl Inner {
                 history: found.history,
                 events: None,
                 counted: !gate.is_open(),
+                steps: Steps::at_claim(steps),
             });
             leases.push(lease(row, found.input, expires_at));
         }
@@ -230,6 +232,9 @@ impl Inner {
                 let key = (lease.job.tenant.as_str().to_owned(), lease.job.id);
                 lease.steps = steps.remove(&key).unwrap_or_default();
             }
+            for lease in leases.iter().filter(may_have_steps) {
+                self.held.begin_with(lease);
+            }
         }
         Ok(Claimed { leases, next_due_at })
     }
@@ -283,7 +288,8 @@ pub(super) fn candidate(row: &tokio_postgres::Row) -> Result<Candidate, Trouble>
     let history = columns.get()?;
     // A job in line has no events since its claim, and no result.
     let (_, _): (Option<&str>, Option<&str>) = (columns.get()?, columns.get()?);
-    Ok(Candidate { row, input: columns.json()?, history, place: columns.get()? })
+    let input = columns.json()?;
+    Ok(Candidate { row, input, history, place: columns.go_to("place")?.get()? })
 }
 
 fn head(job: &Job) -> Head {

@@ -12,6 +12,7 @@ use super::error::Trouble;
 use crate::job::{JobId, Json, Timestamp};
 
 /// Reads a row from left to right.
+#[derive(Clone)]
 pub(super) struct Columns<'a> {
     row: &'a Row,
     next: usize,
@@ -20,6 +21,13 @@ pub(super) struct Columns<'a> {
 impl<'a> Columns<'a> {
     pub(super) fn of(row: &'a Row) -> Self {
         Self { row, next: 0 }
+    }
+
+    /// Goes on with the column of this name: later versions add some in between.
+    pub(super) fn go_to(&mut self, name: &str) -> Result<&mut Self, Trouble> {
+        let place = self.row.columns().iter().position(|column| column.name() == name);
+        self.next = place.ok_or_else(|| unreadable(format!("there is no column {name}")))?;
+        Ok(self)
     }
 
     /// The next column.

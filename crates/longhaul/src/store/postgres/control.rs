@@ -100,7 +100,7 @@ impl Inner {
                 return Err(Trouble::Overtaken);
             }
         }
-        let transaction = save(transaction, &row).await?;
+        let transaction = save(transaction, &mut row).await?;
         if row.entry.dooms_payload() {
             let id = was.id.to_string();
             let key = [&vec![was.tenant.as_str()] as &dyn Param, &vec![&*id], &now.as_millis()];
@@ -142,7 +142,7 @@ impl Inner {
             return Err(error.into());
         }
         *attempted = row.entry.events.last().cloned();
-        let transaction = save(transaction, &row).await?;
+        let transaction = save(transaction, &mut row).await?;
         let job = &row.entry.job;
         let id = job.id.to_string();
         transaction
@@ -236,10 +236,12 @@ impl Inner {
 }
 
 /// Writes a job that nobody holds.
-async fn save(transaction: Transaction, row: &Row) -> Result<Transaction, Trouble> {
-    let histories = histories(&transaction, std::iter::once(row)).await?;
+async fn save(transaction: Transaction, row: &mut Row) -> Result<Transaction, Trouble> {
+    let histories = histories(&transaction, std::iter::once(&*row)).await?;
+    let known = key(&row.entry.job);
+    let (history, events) = histories.of(&known);
+    let used = row.entry.meter(histories.steps(&known)).unwrap_or_default();
     let job = &row.entry.job;
-    let (history, events) = histories.of(&key(job));
     let history = row.full_history(history, events)?;
     let (id, error) = (job.id.to_string(), job.error.as_ref().map(to_json).transpose()?);
     let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
@@ -261,6 +263,9 @@ async fn save(transaction: Transaction, row: &Row) -> Result<Transaction, Troubl
                 &at(job.cancel_requested_at),
                 &error,
                 &&*history,
+                &(used.jobs > 0),
+                &int(used.run_ms),
+                &int(used.steps),
             ],
         )
         .await?;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::columns::{Columns, int, millis, to_json, unreadable, without_nul};
 use super::error::{Trouble, to_store_error};
 use super::row::Row;
-use super::{Inner, PostgresStore, find, sql};
-use crate::job::{Fingerprint, JobId, Json, Step, TenantId, Timestamp};
+use super::{Inner, PostgresStore, find, sql, usage};
+use crate::job::{Fingerprint, JobId, Json, Step, TenantId, Timestamp, UsageRow};
 use crate::store::parcel::{Parcel, Tombstone, hex};
 use crate::store::{Blob, StoreError};
 
@@ -34,6 +34,15 @@ impl PostgresStore {
     /// Takes over which ids are gone; how many of them are known now.
     pub(crate) async fn import_tombstones(&self, gone: &[Tombstone]) -> Result<u64, StoreError> {
         self.inner.bury(gone).await.map_err(to_store_error)
+    }
+
+    /// Takes over what jobs of another store used; how many rows. Doing so again changes nothing.
+    pub(crate) async fn import_usage(
+        &self,
+        origin: &str,
+        used: &[(TenantId, UsageRow)],
+    ) -> Result<u64, StoreError> {
+        self.inner.import_usage(origin, used).await.map_err(to_store_error)
     }
 
     /// Puts what was taken over in line.
@@ -93,8 +102,28 @@ impl Inner {
         if !blobs.is_empty() {
             transaction.query(sql::IMPORT_BLOBS, &[&to_json(&blobs)?]).await?;
         }
+        let used = parcels.iter().filter_map(|parcel| {
+            let row = parcel.used.as_ref()?;
+            Some(usage::columns(&parcel.entry.job.tenant, row))
+        });
+        let used: Vec<Value> = used.collect();
+        if !used.is_empty() {
+            transaction.query(sql::ADD_USAGE, &[&to_json(&used)?]).await?;
+        }
         transaction.commit().await?;
         Ok(taken)
+    }
+
+    async fn import_usage(
+        &self,
+        origin: &str,
+        used: &[(TenantId, UsageRow)],
+    ) -> Result<u64, Trouble> {
+        let rows: Vec<Value> =
+            used.iter().map(|(tenant, row)| usage::columns(tenant, row)).collect();
+        let mut connection = self.database.connection().await?;
+        let taken = connection.query(sql::IMPORT_USAGE, &[&to_json(&rows)?, &origin]).await?;
+        Ok(taken.len() as u64)
     }
 
     async fn bury(&self, gone: &[Tombstone]) -> Result<u64, Trouble> {
@@ -112,13 +141,15 @@ impl Inner {
 fn parcel(row: &tokio_postgres::Row) -> Result<Parcel, Trouble> {
     let mut columns = Columns::of(row);
     let entry = Row::read(&mut columns)?.entry;
-    let fingerprint = columns.get::<Option<&[u8]>>()?.map(<[u8; 32]>::try_from).transpose();
+    let fingerprint =
+        columns.go_to("fingerprint")?.get::<Option<&[u8]>>()?.map(<[u8; 32]>::try_from).transpose();
     let fingerprint = fingerprint.map_err(unreadable)?.map(Fingerprint::from_bytes);
     let input = columns.json()?;
     let result = columns.get::<Option<String>>()?.map(Json::from_text).transpose();
     let history = columns.get::<Option<String>>()?.unwrap_or_default();
     let result = result.map_err(unreadable)?;
-    Ok(Parcel { entry, fingerprint, input, result, history, steps: Vec::new(), blobs: Vec::new() })
+    let (steps, blobs) = (Vec::new(), Vec::new());
+    Ok(Parcel { entry, fingerprint, input, result, history, steps, blobs, used: None })
 }
 
 /// The columns of a job by their names.
@@ -162,6 +193,11 @@ fn job(parcel: &Parcel) -> Result<Value, Trouble> {
         "result": result.as_ref().map(Json::as_str),
         "history": history,
         "has_payload": job.has_payload,
+        "key_id": entry.tally.key,
+        "run_ms": int(entry.tally.run_ms),
+        "payload_bytes": int(entry.tally.payload_bytes),
+        "metered": entry.tally.metered,
+        "metered_steps": int(entry.tally.metered_steps),
         "artifacts": (!job.artifacts.is_empty()).then(|| to_json(&job.artifacts)).transpose()?,
     }))
 }

@@ -4,7 +4,7 @@ use tokio_postgres::Row as DbRow;
 
 use super::columns::{Columns, to_json};
 use super::error::Trouble;
-use crate::job::{Event, Job, Name, Record, Retention, Status, TenantId, Timestamp};
+use crate::job::{Event, Job, Name, Record, Retention, Status, Tally, TenantId, Timestamp};
 use crate::store::LeaseRef;
 use crate::store::entry::Entry;
 
@@ -26,20 +26,24 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// In the order of the view `entries`; what comes after it is left to the caller.
+    /// In the order of the view `entries`; what comes after `claimed_at` there is found by name, and what
+    /// else there is is left to the caller.
     pub(super) fn read(columns: &mut Columns<'_>) -> Result<Self, Trouble> {
         let job = read_job(columns)?;
-        let entry = Entry {
+        let mut entry = Entry {
             attempt_base: columns.small()?,
             charge: columns.get()?,
             epoch: columns.count()?,
             replica: columns.get()?,
             lease_until: columns.opt_at()?,
             retention: Retention { completed: columns.duration()?, failed: columns.duration()? },
+            tally: Tally::default(),
+            ended: false,
             events: Vec::new(),
             job,
         };
         let (settled_version, claimed_at) = (columns.count()?, columns.opt_at()?);
+        entry.tally = read_tally(columns.clone(), claimed_at)?;
         let claim = claimed_at.map(|at| claim_event(&entry, settled_version + 1, at));
         let read_as = (entry.job.version, entry.epoch);
         Ok(Self { read_as, run_at: entry.job.run_at, claim, entry })
@@ -121,6 +125,19 @@ impl Row {
         let result = if has_result { Some(columns.json()?) } else { None };
         Ok(Record { job: read.entry.job, result, history })
     }
+}
+
+/// Fields are read in the order in which they are written here.
+fn read_tally(mut columns: Columns<'_>, claimed_at: Option<Timestamp>) -> Result<Tally, Trouble> {
+    columns.go_to("key_id")?;
+    Ok(Tally {
+        key: columns.get()?,
+        claimed_at,
+        run_ms: columns.count()?,
+        payload_bytes: columns.count()?,
+        metered: columns.get()?,
+        metered_steps: columns.count()?,
+    })
 }
 
 fn claim_event(entry: &Entry, version: u64, at: Timestamp) -> Event {

@@ -9,6 +9,7 @@ use super::error::{Tries, Trouble};
 use super::held::HeldRow;
 use super::params::Param;
 use super::row::Row;
+use super::usage::Metered;
 use super::{Inner, sql};
 use crate::job::{Job, JobId, Json, Timestamp};
 use crate::store::{BlobRole, LeaseRef, Settled, Settlement, StoreError};
@@ -76,20 +77,26 @@ impl Inner {
         answers: &mut [Option<Result<Settled, StoreError>>],
     ) {
         let now = self.clock.now();
-        let mut endings = Endings::default();
+        let mut endings = Endings { counted_here: true, ..Endings::default() };
         let mut places: HashMap<Key, (usize, Settled)> = HashMap::new();
         let mut short = true;
         for (place, settlement) in settlements.iter().enumerate() {
             let Some(held) = self.held.take(&settlement.lease) else { continue };
-            let HeldRow { mut row, history, events, counted } = held;
+            let HeldRow { mut row, history, events, counted, steps } = held;
             if row.entry.job.has_payload || !settlement.artifacts.is_empty() {
                 // What is stored for it changes too, in the same transaction.
                 continue;
             }
             let Ok(result) = row.entry.settle(settlement, now) else { continue };
+            if row.entry.ended && steps.sure().is_none() {
+                // Somebody has to count them.
+                continue;
+            }
             let known = key(&row.entry.job);
             let settled = row.entry.settled();
-            if endings.push(&row, history.as_deref(), events.as_deref(), result).is_ok() {
+            let steps = steps.sure().unwrap_or_default();
+            let told = (history.as_deref(), events.as_deref());
+            if endings.push(row, told, steps, result).is_ok() {
                 places.insert(known, (place, settled));
                 short &= settled.status.is_terminal() && !counted;
             }
@@ -101,7 +108,7 @@ impl Inner {
         let ended = async {
             let mut connection = self.database.connection().await?;
             let sql = if short { sql::END_JOBS } else { sql::END_ATTEMPTS };
-            connection.query(sql, &endings.params(!short)).await
+            connection.query(sql, &endings.params(short)).await
         };
         let ended = ended.await.unwrap_or_default();
         if gave_back(&ended) {
@@ -137,13 +144,12 @@ impl Inner {
                 Some(mut row) if row.is_held_by(lease) => {
                     let result = row.entry.settle(settlement, now)?;
                     let settled = row.entry.settled();
-                    let (history, events) = histories.of(&known);
                     if result.is_some() {
                         let role = BlobRole::Artifact;
                         let each = settlement.artifacts.iter().map(|artifact| (role, artifact));
                         endings.blobs.push_all(&lease.tenant, lease.job, each);
                     }
-                    endings.push(&row, history, events, result)?;
+                    endings.push(row, histories.of(&known), histories.steps(&known), result)?;
                     Ok(settled)
                 }
                 Some(row) => row.entry.settled_before(settlement),
@@ -209,8 +215,8 @@ impl Inner {
         for mut row in rows {
             row.entry.lose(now)?;
             ended.push(row.entry.job.clone());
-            let (history, events) = histories.of(&key(&row.entry.job));
-            endings.push(&row, history, events, None)?;
+            let known = key(&row.entry.job);
+            endings.push(row, histories.of(&known), histories.steps(&known), None)?;
         }
         endings.write(transaction, now).await?;
         self.notify.line();
@@ -259,14 +265,26 @@ fn next_turn(
 }
 
 /// What is stored of what happened to some jobs.
-pub(super) struct Histories(HashMap<Key, (Option<String>, Option<String>)>);
+pub(super) struct Histories(HashMap<Key, History>);
+
+#[derive(Default)]
+struct History {
+    until_lease: Option<String>,
+    since: Option<String>,
+    steps: u64,
+}
 
 impl Histories {
     /// Until the lease, and since.
     pub(super) fn of(&self, key: &Key) -> (Option<&str>, Option<&str>) {
-        self.0
-            .get(key)
-            .map_or((None, None), |(history, events)| (history.as_deref(), events.as_deref()))
+        let known = self.0.get(key);
+        let until_lease = known.and_then(|history| history.until_lease.as_deref());
+        (until_lease, known.and_then(|history| history.since.as_deref()))
+    }
+
+    /// How many finished steps there are.
+    pub(super) fn steps(&self, key: &Key) -> u64 {
+        self.0.get(key).map_or(0, |history| history.steps)
     }
 }
 
@@ -280,7 +298,9 @@ pub(super) async fn histories(
     let mut read = HashMap::with_capacity(ids.len());
     for row in transaction.query(sql::HISTORIES, &[&tenants, &ids]).await? {
         let mut columns = Columns::of(&row);
-        read.insert((columns.get()?, columns.id()?), (columns.get()?, columns.get()?));
+        let key = (columns.get()?, columns.id()?);
+        let (until_lease, since) = (columns.get()?, columns.get()?);
+        read.insert(key, History { until_lease, since, steps: columns.count()? });
     }
     Ok(Histories(read))
 }
@@ -307,7 +327,11 @@ pub(super) struct Endings {
     code_versions: Vec<Option<String>>,
     results: Vec<Option<String>>,
     histories: Vec<String>,
+    metered: Metered,
+    run_ms: Vec<i64>,
     artifacts: Vec<Option<String>>,
+    /// Whether the steps of all of them were counted here and not in the database.
+    counted_here: bool,
     /// What they stored.
     blobs: NewBlobs,
     /// Whose payloads have to go.
@@ -315,17 +339,19 @@ pub(super) struct Endings {
 }
 
 impl Endings {
-    /// Adds an attempt that ended in memory.
+    /// Adds an attempt that ended in memory, with what is stored of its history and how many finished steps
+    /// its job has.
     pub(super) fn push(
         &mut self,
-        row: &Row,
-        history: Option<&str>,
-        events: Option<&str>,
+        mut row: Row,
+        (history, events): (Option<&str>, Option<&str>),
+        steps: u64,
         result: Option<Json>,
     ) -> Result<(), Trouble> {
         let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
         // All that can fail comes first: columns must stay of one length.
         let lines = row.full_history(history, events)?;
+        let used = row.entry.meter(steps);
         let job = &row.entry.job;
         let progress = job.progress.as_ref().map(to_json).transpose()?;
         let error = job.error.as_ref().map(to_json).transpose()?;
@@ -334,6 +360,8 @@ impl Endings {
             self.payloads.0.push(job.tenant.as_str().to_owned());
             self.payloads.1.push(job.id.to_string());
         }
+        self.metered.push(used);
+        self.run_ms.push(int(row.entry.tally.run_ms));
         self.artifacts.push(artifacts);
         self.histories.push(lines);
         self.progress.push(progress);
@@ -358,8 +386,8 @@ impl Endings {
         Ok(())
     }
 
-    /// With or without artifacts, which jobs that end the short way have none of.
-    fn params(&self, artifacts: bool) -> Vec<&dyn Param> {
+    /// For `end_jobs`, or for `end_attempts`, which knows of more.
+    fn params(&self, short: bool) -> Vec<&dyn Param> {
         let mut params: Vec<&dyn Param> = vec![
             &self.tenants,
             &self.ids,
@@ -380,9 +408,12 @@ impl Endings {
             &self.code_versions,
             &self.results,
             &self.histories,
+            &self.metered.firsts,
+            &self.metered.run_ms,
+            &self.metered.steps,
         ];
-        if artifacts {
-            params.push(&self.artifacts);
+        if !short {
+            params.extend([&self.run_ms as &dyn Param, &self.artifacts, &self.counted_here]);
         }
         params
     }
@@ -393,7 +424,7 @@ impl Endings {
         if self.ids.is_empty() {
             return transaction.commit().await.map(|()| false);
         }
-        let ended = transaction.query(sql::END_ATTEMPTS, &self.params(true)).await?;
+        let ended = transaction.query(sql::END_ATTEMPTS, &self.params(false)).await?;
         if ended.len() != self.ids.len() {
             transaction.roll_back().await?;
             return Err(Trouble::Overtaken);

@@ -11,6 +11,7 @@ macro_rules! statements {
 }
 
 statements! {
+    ADD_USAGE = "add_usage";
     ANY_API_KEY = "any_api_key";
     API_KEY = "api_key";
     API_KEYS = "api_keys";
@@ -50,6 +51,7 @@ statements! {
     FORGET_BLOBS = "forget_blobs";
     FORGET_REPLICAS = "forget_replicas";
     FORGET_TOMBSTONES = "forget_tombstones";
+    FORGET_USAGE = "forget_usage";
     FORK_JOB = "fork_job";
     GLIMPSE = "glimpse";
     HISTORIES = "histories";
@@ -57,11 +59,13 @@ statements! {
     IMPORT_JOBS = "import_jobs";
     IMPORT_STEPS = "import_steps";
     IMPORT_TOMBSTONES = "import_tombstones";
+    IMPORT_USAGE = "import_usage";
     INPUT = "input";
     INSERT_API_KEY = "insert_api_key";
     INSERT_AUDIT = "insert_audit";
     INSERT_BILLING_EVENT = "insert_billing_event";
     INSERT_BLOBS = "insert_blobs";
+    INSERT_FOREIGN_STEPS = "insert_foreign_steps";
     INSERT_JOBS = "insert_jobs";
     INSERT_STEPS = "insert_steps";
     INSERT_TENANT = "insert_tenant";
@@ -100,6 +104,7 @@ statements! {
     REPLICAS = "replicas";
     RESUME_QUEUE = "resume_queue";
     REVOKE_API_KEY = "revoke_api_key";
+    ROLL_UP_USAGE = "roll_up_usage";
     SAVE_JOB = "save_job";
     SAVE_LEASES = "save_leases";
     SAVE_METERS = "save_meters";
@@ -113,6 +118,7 @@ statements! {
     TENANT = "tenant";
     TENANTS = "tenants";
     TRY_LOCK_METERS = "try_lock_meters";
+    USAGE = "usage";
 }
 
 /// Migrations in their order; the first makes version 1.
@@ -123,4 +129,5 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("sql/migrations/0004_submit.sql"),
     include_str!("sql/migrations/0005_blobs.sql"),
     include_str!("sql/migrations/0006_accounts.sql"),
+    include_str!("sql/migrations/0007_usage.sql"),
 ];

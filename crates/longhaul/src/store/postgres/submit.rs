@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::blobs::NewBlobs;
-use super::columns::{Columns, millis, small, to_json, without_nul};
+use super::columns::{Columns, int, millis, small, to_json, without_nul};
 use super::database::Connection;
 use super::error::{Tries, Trouble, to_store_error};
 use super::params::Param;
@@ -90,7 +90,8 @@ impl Inner {
             Some(name) => Some(position(&mut connection, tenant, id, name).await?),
             None => None,
         };
-        let entry = old.entry.fork(new_id, self.clock.now())?;
+        // The statement counts the steps that it begins with.
+        let entry = old.entry.fork(new_id, 0, self.clock.now())?;
         let job = &entry.job;
         let created_at = job.created_at.as_millis();
         let max_attempts = small(job.max_attempts);
@@ -191,6 +192,7 @@ impl<'a> Accepted<'a> {
             jobs.iter().map(|new| new.fingerprint.as_bytes().as_slice()).collect();
         let keys: Vec<Option<&str>> =
             jobs.iter().map(|new| new.idempotency_key.as_deref()).collect();
+        let tallies = entries.iter().map(|entry| int(entry.tally.payload_bytes));
         let retention = |of: fn(&NewJob) -> std::time::Duration| -> Box<Vec<i64>> {
             Box::new(jobs.iter().map(|new| millis(of(new))).collect())
         };
@@ -213,6 +215,8 @@ impl<'a> Accepted<'a> {
             Box::new(each(entries, |job| job.parent_id.map(|id| id.to_string()))),
             text(|new| new.input.as_str()),
             Box::new(each(entries, |job| job.has_payload)),
+            Box::new(jobs.iter().map(|new| new.key_id.as_deref()).collect::<Vec<_>>()),
+            Box::new(tallies.collect::<Vec<_>>()),
         ]))
     }
 

@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 use super::columns::{Columns, int, small, to_json, without_nul};
 use super::database::query_unprepared;
 use super::error::{Tries, Trouble, to_store_error};
-use super::held::HeldRow;
+use super::held::{HeldRow, Steps};
 use super::row::append;
 use super::settle::histories;
 use super::{Inner, sql};
@@ -152,14 +152,13 @@ impl Inner {
                 events: (!events.is_empty()).then_some(events),
                 // Nobody has looked.
                 counted: true,
+                steps: Steps::default(),
             });
             answers.push(Ok(()));
         }
         told.write(transaction).await?;
         for row in held {
-            if self.held.knows(&row) {
-                self.held.keep(row);
-            }
+            self.held.replace(row);
         }
         Ok(answers)
     }
@@ -182,9 +181,30 @@ impl Inner {
         }
     }
 
+    /// Counts what it stores where the lease is held here, so that its end needs no look.
     async fn try_checkpoint(
         &self,
         steps: &[Checkpoint],
+    ) -> Result<Vec<Result<(), StoreError>>, Trouble> {
+        let mut all_held = true;
+        for step in steps {
+            all_held &= self.held.storing(&step.lease);
+        }
+        let sql = if all_held { sql::INSERT_STEPS } else { sql::INSERT_FOREIGN_STEPS };
+        let mut new = vec![None; steps.len()];
+        let answers = self.store_steps(sql, steps, &mut new).await;
+        for (step, new) in steps.iter().zip(new) {
+            self.held.stored(&step.lease, new);
+        }
+        answers
+    }
+
+    /// Tells in `new` which of the steps were not there before, as soon as that is known.
+    async fn store_steps(
+        &self,
+        sql: &'static str,
+        steps: &[Checkpoint],
+        new: &mut [Option<bool>],
     ) -> Result<Vec<Result<(), StoreError>>, Trouble> {
         // In the order of ids, as everything that locks leases; and names, which may be taken twice.
         let mut order: Vec<usize> = (0..steps.len()).collect();
@@ -196,7 +216,7 @@ impl Inner {
         let mut connection = self.database.connection().await?;
         let rows = connection
             .query(
-                sql::INSERT_STEPS,
+                sql,
                 &[
                     &each(&sorted, |step| step.lease.tenant.as_str().to_owned()),
                     &each(&sorted, |step| step.lease.job.to_string()),
@@ -228,10 +248,13 @@ impl Inner {
         // Of two under one name in this batch one was stored, and the other is compared with it.
         let mut doubtful = Vec::new();
         for place in order {
-            let (Some(step), Some(answer)) = (steps.get(place), answers.get_mut(place)) else {
+            let (Some(step), Some(answer), Some(new)) =
+                (steps.get(place), answers.get_mut(place), new.get_mut(place))
+            else {
                 continue;
             };
-            if answer.is_none() && stored.remove(&step_key(step)) {
+            *new = Some(answer.is_none() && stored.remove(&step_key(step)));
+            if *new == Some(true) {
                 *answer = Some(Ok(()));
             } else if answer.is_none() {
                 doubtful.push(place);

@@ -4,8 +4,8 @@ use super::columns::{Columns, limit};
 use super::error::Trouble;
 use super::row::Row;
 use super::task::Tx;
-use super::{SqliteStore, blobs, find, sql};
-use crate::job::{JobId, Status, TenantId};
+use super::{SqliteStore, blobs, find, sql, usage};
+use crate::job::{JobId, Status, TenantId, UsageRow};
 use crate::store::StoreError;
 use crate::store::parcel::{Parcel, Tombstone};
 
@@ -16,8 +16,14 @@ const BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The tombstones of a page.
 const TOMBSTONES_MAX: usize = 5_000;
 
+/// The rows of usage of a page.
+const USAGE_MAX: usize = 2_000;
+
 /// Where the next page begins: after this tenant and id.
 pub(crate) type Cursor = (String, String);
+
+/// A tenant's usage.
+pub(crate) type Used = (TenantId, UsageRow);
 
 /// Some jobs.
 pub(crate) struct Page {
@@ -50,6 +56,32 @@ impl SqliteStore {
             let page = rusqlite::params![tenant, id, limit(TOMBSTONES_MAX)];
             Ok(tx.all(sql::EXPORT_TOMBSTONES, page, |row| {
                 Ok(Tombstone { tenant: row.get(0)?, id: row.get(1)?, gone_at: row.get(2)? })
+            })?)
+        })
+        .await
+    }
+
+    /// What tells this store from others.
+    pub(crate) async fn origin(&self) -> Result<String, StoreError> {
+        let origin = self.read(|tx| Ok(tx.one(sql::ORIGIN, [], |row| row.get(0))?)).await?;
+        origin.ok_or_else(|| StoreError::Broken("the database has lost its name".to_owned()))
+    }
+
+    /// What finished jobs used, after a row.
+    pub(crate) async fn export_usage(&self, after: Option<Used>) -> Result<Vec<Used>, StoreError> {
+        self.read(move |tx| {
+            let (tenant, hour, kind, key) = match &after {
+                Some((tenant, row)) => {
+                    (tenant.as_str(), row.hour.as_millis(), row.kind.as_str(), row.key.as_deref())
+                }
+                None => ("", i64::MIN, "", None),
+            };
+            let key = key.unwrap_or_default();
+            let page = rusqlite::params![tenant, hour, kind, key, limit(USAGE_MAX)];
+            Ok(tx.all(sql::EXPORT_USAGE, page, |row| {
+                let mut columns = Columns::of(row);
+                let tenant = columns.text(|text| TenantId::new(text).ok())?;
+                Ok((tenant, usage::read(&mut columns)?))
             })?)
         })
         .await
@@ -119,5 +151,6 @@ fn parcel(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Parcel> {
         history: history.unwrap_or_default(),
         steps: find::steps_of(tx, seq)?,
         blobs,
+        used: None,
     })
 }

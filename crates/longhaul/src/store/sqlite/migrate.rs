@@ -5,12 +5,13 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::open::OpenError;
 
 /// Forward only; a released one is never edited.
-const MIGRATIONS: [(u32, &str); 5] = [
+pub(super) const MIGRATIONS: [(u32, &str); 6] = [
     (1, include_str!("sql/migrations/0001_jobs.sql")),
     (2, include_str!("sql/migrations/0002_replicas.sql")),
     (3, include_str!("sql/migrations/0003_flow.sql")),
     (4, include_str!("sql/migrations/0004_blobs.sql")),
     (5, include_str!("sql/migrations/0005_accounts.sql")),
+    (6, include_str!("sql/migrations/0006_usage.sql")),
 ];
 
 /// The newest shape that this program knows.

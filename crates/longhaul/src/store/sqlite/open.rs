@@ -9,6 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::migrate::migrate;
 use super::sql;
+use crate::job::Timestamp;
 
 /// Older ones can corrupt a database when its write-ahead log starts over under load.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
@@ -133,14 +134,14 @@ impl Marker {
 }
 
 /// Opens or creates the file.
-pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
+pub(super) fn open(path: &Path, now: Timestamp) -> Result<Opened, OpenError> {
     check_sqlite()?;
     let path = &made(path).map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
     let lock = lock(path)?;
     refuse_network_file_system(path)?;
     let (marker, left_behind) = Marker::set(path)?;
     let connect = || -> Result<_, OpenError> {
-        let writer = open_writer(path, left_behind)?;
+        let writer = open_writer(path, left_behind, now)?;
         let readers = (0..READERS).map(|_| open_reader(path)).collect::<Result<_, _>>()?;
         Ok((writer, readers))
     };
@@ -148,7 +149,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, OpenError> {
     Ok(Opened { writer, readers, lock, marker })
 }
 
-fn open_writer(path: &Path, left_behind: bool) -> Result<Connection, OpenError> {
+fn open_writer(path: &Path, left_behind: bool, now: Timestamp) -> Result<Connection, OpenError> {
     // A log without a marker came here with a copy of the database.
     let crashed = left_behind || fs::metadata(beside(path, "-wal")).is_ok_and(|wal| wal.len() > 0);
     let mut conn = Connection::open(path)?;
@@ -163,7 +164,7 @@ fn open_writer(path: &Path, left_behind: bool) -> Result<Connection, OpenError> 
         quick_check(path, &conn)?;
     }
     migrate(&mut conn)?;
-    conn.execute(sql::END_LEASES, [])?;
+    conn.execute(sql::END_LEASES, [now.as_millis()])?;
     // Nor can anybody else be alive.
     conn.execute(sql::FORGET_REPLICAS, [i64::MAX])?;
     Ok(conn)

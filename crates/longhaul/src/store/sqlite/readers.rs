@@ -1,7 +1,6 @@
 //! The threads that read. Each has a connection of its own, so that a long list delays neither the
 //! writer nor the other reader.
 
-use std::cell::Cell;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -87,7 +86,7 @@ fn read(conn: &Connection, clock: &Clock, mut task: Box<dyn Task>) {
         Ok(snapshot) => snapshot,
         Err(error) => return task.fail(to_store_error(&error)),
     };
-    let ran = task.run(&Tx { conn, now: clock.now(), deleted: Cell::new(false) });
+    let ran = task.run(&Tx::new(conn, clock.now()));
     // Nothing was written: ending the transaction cannot change the answer.
     drop(snapshot);
     match ran {

@@ -7,8 +7,10 @@ use rusqlite::params;
 
 use super::columns::{Columns, from_json, int, millis, to_json};
 use super::task::Tx;
-use super::{blobs, sql};
-use crate::job::{Event, Fingerprint, Job, Name, Record, Retention, Status, TenantId, Timestamp};
+use super::{blobs, sql, usage};
+use crate::job::{
+    Event, Fingerprint, Job, Name, Record, Retention, Status, Tally, TenantId, Timestamp, Usage,
+};
 use crate::store::entry::Entry;
 
 /// What a point of priority is worth in waiting.
@@ -75,6 +77,9 @@ impl Row {
                 job.parent_id.map(|id| id.to_string()),
                 self.lines()?,
                 job.has_payload,
+                entry.tally.key,
+                int(entry.tally.payload_bytes),
+                int(entry.tally.metered_steps),
             ],
         )?;
         self.seq = tx.conn.last_insert_rowid();
@@ -83,6 +88,9 @@ impl Row {
 
     /// Writes the row and its new events back.
     pub(super) fn save(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
+        if self.entry.ended {
+            self.meter(tx)?;
+        }
         let place = self.place(tx)?;
         let (entry, job) = (&self.entry, &self.entry.job);
         let saved = tx.run(
@@ -114,6 +122,10 @@ impl Row {
                 place.paused,
                 self.counted,
                 (!job.artifacts.is_empty()).then(|| to_json(&job.artifacts)).transpose()?,
+                entry.tally.claimed_at.map(Timestamp::as_millis),
+                int(entry.tally.run_ms),
+                entry.tally.metered,
+                int(entry.tally.metered_steps),
             ],
         )?;
         if saved != 1 {
@@ -124,6 +136,15 @@ impl Row {
         }
         self.entry.events.clear();
         self.read_as = (self.entry.job.version, self.entry.epoch);
+        Ok(())
+    }
+
+    /// Adds what the job used until its end. One that used nothing new adds nothing.
+    fn meter(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
+        let steps = usage::count_steps(tx, self.seq, None)?;
+        if let Some(used) = self.entry.meter(steps).filter(|used| *used != Usage::default()) {
+            usage::add(tx, &self.entry.job, self.entry.tally.key.as_deref(), used);
+        }
         Ok(())
     }
 
@@ -192,11 +213,27 @@ impl Row {
             replica: columns.get()?,
             lease_until: columns.opt_at()?,
             retention: Retention { completed: columns.duration()?, failed: columns.duration()? },
+            tally: Tally::default(),
+            ended: false,
             events: Vec::new(),
         };
         let fingerprint = Fingerprint::from_bytes(columns.get()?);
-        Ok(Self { seq, entry, fingerprint, counted: columns.get()?, read_as })
+        let counted = columns.get()?;
+        let entry = Entry { tally: read_tally(columns)?, ..entry };
+        Ok(Self { seq, entry, fingerprint, counted, read_as })
     }
+}
+
+/// Fields are read in the order in which they are written here.
+fn read_tally(columns: &mut Columns<'_>) -> rusqlite::Result<Tally> {
+    Ok(Tally {
+        key: columns.get()?,
+        claimed_at: columns.opt_at()?,
+        run_ms: columns.count()?,
+        payload_bytes: columns.count()?,
+        metered: columns.get()?,
+        metered_steps: columns.count()?,
+    })
 }
 
 /// An event that cannot be read is left out: it must not hide the job.

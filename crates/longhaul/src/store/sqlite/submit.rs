@@ -5,7 +5,7 @@ use rusqlite::params;
 use super::error::Trouble;
 use super::row::Row;
 use super::task::Tx;
-use super::{blobs, find, sql};
+use super::{blobs, find, sql, usage};
 use crate::job::{Job, JobId, TenantId};
 use crate::store::entry::Entry;
 use crate::store::{BlobRole, NewJob, StoreError, Submitted};
@@ -48,7 +48,8 @@ pub(super) fn fork(
         Some(name) => Some(position(tx, old.seq, name)?),
         None => None,
     };
-    let mut row = Row::new(old.entry.fork(new_id, tx.now)?, old.fingerprint);
+    let steps = usage::count_steps(tx, old.seq, from)?;
+    let mut row = Row::new(old.entry.fork(new_id, steps, tx.now)?, old.fingerprint);
     if row.insert(tx)? {
         tx.run(sql::FORK_INPUT, [old.seq, row.seq])?;
         tx.run(sql::FORK_STEPS, params![old.seq, row.seq, from])?;

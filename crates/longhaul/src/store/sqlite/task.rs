@@ -1,11 +1,12 @@
 //! Work for a thread that owns a connection.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 use tokio::sync::oneshot;
 
 use super::error::{Trouble, to_store_error};
+use super::usage::Used;
 use crate::job::Timestamp;
 use crate::store::StoreError;
 
@@ -15,6 +16,14 @@ pub(super) struct Tx<'a> {
     pub(super) now: Timestamp,
     /// Set by what deletes: the write-ahead log still holds it.
     pub(super) deleted: Cell<bool>,
+    /// What jobs used that ended in it, written once for all of them before the commit.
+    pub(super) used: RefCell<Used>,
+}
+
+impl<'a> Tx<'a> {
+    pub(super) fn new(conn: &'a Connection, now: Timestamp) -> Self {
+        Self { conn, now, deleted: Cell::new(false), used: RefCell::default() }
+    }
 }
 
 impl Tx<'_> {

@@ -48,6 +48,7 @@ fn new_job() -> NewJob {
         retention: Retention::default(),
         parent_id: None,
         payload: None,
+        key_id: None,
     }
 }
 

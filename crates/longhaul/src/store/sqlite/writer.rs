@@ -5,7 +5,6 @@
 
 mod log;
 
-use std::cell::Cell;
 use std::io;
 use std::thread::{self, JoinHandle};
 
@@ -15,6 +14,7 @@ use tokio::sync::mpsc;
 use super::error::{Trouble, to_store_error};
 use super::open::Marker;
 use super::task::{Ran, Task, Tx, call};
+use super::usage;
 use crate::clock::Clock;
 use crate::store::StoreError;
 use log::Log;
@@ -202,7 +202,7 @@ impl Loop {
     /// Whether something was deleted. Errs with the error of the body that failed, or with none where one refused after it had
     /// written: a refusal leaves no trace.
     fn run_bodies(&self, batch: &mut [Box<dyn Task>]) -> Result<bool, Option<rusqlite::Error>> {
-        let tx = Tx { conn: &self.conn, now: self.clock.now(), deleted: Cell::new(false) };
+        let tx = Tx::new(&self.conn, self.clock.now());
         for task in batch {
             let changes = self.conn.total_changes();
             match task.run(&tx) {
@@ -212,6 +212,7 @@ impl Loop {
                 Ran::Failed(error) => return Err(Some(error)),
             }
         }
+        usage::write(&tx).map_err(Some)?;
         Ok(tx.deleted.get())
     }
 

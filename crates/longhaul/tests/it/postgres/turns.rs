@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use longhaul::Clock;
-use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
+use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 use longhaul::store::conformance::Bench;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{
@@ -241,6 +241,19 @@ impl Store for ByTurns {
 
     async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
         self.next().bury(burials, replica).await
+    }
+
+    async fn usage(
+        &self,
+        tenant: &TenantId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<UsageRow>, StoreError> {
+        self.next().usage(tenant, from, to).await
+    }
+
+    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
+        self.next().roll_up_usage(limit).await
     }
 
     async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {

@@ -18,6 +18,7 @@ impl World {
         let random = &mut self.random;
         let input: Json = json(&random.random_range(0..4).to_string());
         let key = random.random_bool(0.6).then(|| format!("key-{}", random.random_range(0..6)));
+        let key_id = random.random_bool(0.3).then(|| format!("k{}", random.random_range(0..2)));
         let secs = Duration::from_secs;
         let start = match random.random_range(0..5) {
             0 => Start::In(Duration::from_millis(random.random_range(0..60_000))),
@@ -44,6 +45,7 @@ impl World {
             retention,
             parent_id: None,
             payload: None,
+            key_id,
         }
     }
 
@@ -98,8 +100,9 @@ impl World {
             ensure!(found == Ok(id), "[2] {key} leads to {found:?} and not to {id}");
             self.keys.insert((new.tenant.clone(), key.clone()), id);
         }
-        let job =
+        let mut job =
             Tracked::new(new.tenant, new.idempotency_key, new.fingerprint, new.input, record)?;
+        job.meter.key = new.key_id;
         self.jobs.insert(id, job);
         Ok(())
     }
@@ -189,6 +192,8 @@ impl World {
         let end = from.map_or(u32::MAX, |name| parent.steps[&name].0);
         let shared = parent.steps.iter().filter(|(_, (position, _))| *position < end);
         fork.steps = shared.map(|(name, step)| (name.clone(), step.clone())).collect();
+        fork.meter.key.clone_from(&parent.meter.key);
+        fork.meter.steps = fork.steps.len();
         self.jobs.insert(new_id, fork);
         self.look(id, Cause::Nothing).await?;
         self.look_at_steps(new_id).await.map_err(|Violation(why)| Violation(format!("[16] {why}")))

@@ -56,6 +56,7 @@ impl World {
     }
 
     pub(crate) async fn expire(&mut self) -> Checked {
+        self.roll_up().await?;
         let answer = self.store().expire(1_000).await;
         self.log(&format!("expire: {answer:?}"));
         let kept = self.jobs.values().filter(|job| !job.gone).count();
@@ -148,6 +149,10 @@ impl World {
         for id in kept {
             ensure!(self.jobs[&id].status() != Status::Running, "[19] {id} still runs");
             self.purge_one(id).await?;
+        }
+        for _ in 0..10 {
+            self.look_at_usage().await?;
+            self.roll_up().await?;
         }
         drop(self.store.take());
         self.house.find_orphans().map_err(|orphans| Violation(format!("[13] {orphans}")))

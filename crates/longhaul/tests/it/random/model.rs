@@ -9,6 +9,8 @@ use longhaul::job::{
     Transition,
 };
 
+use super::usage::Meter;
+
 /// An invariant that did not hold.
 #[derive(Debug)]
 pub(crate) struct Violation(pub(crate) String);
@@ -76,6 +78,7 @@ pub(crate) struct Tracked {
     pub(crate) charge: Option<bool>,
     pub(crate) settled: BTreeSet<u64>,
     pub(crate) steps: BTreeMap<String, (u32, Json)>,
+    pub(crate) meter: Meter,
     pub(crate) gone: bool,
 }
 
@@ -106,6 +109,7 @@ impl Tracked {
             charge,
             settled,
             steps,
+            meter: Meter::default(),
             gone: false,
         })
     }

@@ -60,7 +60,7 @@ impl House for OnDisk {
         let mut names = database.prepare(names).unwrap();
         let names = names.query_map([], |row| row.get::<_, String>(0)).unwrap();
         // Ids of deleted jobs are kept on purpose, and so is what belongs to no job.
-        let kept = ["tombstones", "queues"];
+        let kept = ["tombstones", "queues", "usage", "origin"];
         for table in names.map(Result::unwrap) {
             if kept.contains(&table.as_str()) || table.starts_with("sqlite_") {
                 continue;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp};
+use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 use longhaul::store::{
     Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
     NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement,
@@ -189,6 +189,21 @@ impl Store for Twins {
 
     async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
         both!(self, bury(burials, replica))
+    }
+
+    async fn usage(
+        &self,
+        tenant: &TenantId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<UsageRow>, StoreError> {
+        both!(self, usage(tenant, from, to))
+    }
+
+    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
+        // How many notes a store keeps is its own matter.
+        self.one.roll_up_usage(limit).await?;
+        self.other.roll_up_usage(limit).await
     }
 
     async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {

@@ -14,6 +14,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
 use super::model::{Cause, Checked, Tracked, Violation, ensure};
+use super::usage::Sums;
 
 /// Where a store comes from and what happens to it when its process ends.
 pub(crate) trait House: Send {
@@ -50,6 +51,8 @@ pub(crate) struct World {
     pub(crate) paused: BTreeSet<(TenantId, Name)>,
     /// Every lease that a worker got and did not forget, lost ones included.
     pub(crate) leases: Vec<Lease>,
+    /// What should be on record of what jobs used.
+    pub(crate) usage: Sums,
     /// What was done, for whoever reads about a violation.
     pub(crate) trace: Vec<String>,
 }
@@ -92,6 +95,7 @@ impl World {
             keys: HashMap::new(),
             paused: BTreeSet::new(),
             leases: Vec::new(),
+            usage: Sums::new(),
             trace: Vec::new(),
         }
     }
@@ -103,6 +107,7 @@ impl World {
                 self.look_at_all(Cause::Nothing).await?;
                 self.look_at_lists().await?;
                 self.glimpse_all().await?;
+                self.look_at_usage().await?;
             }
             if self.random.random_bool(0.01) {
                 self.restart(seed, step).await?;
@@ -205,7 +210,9 @@ impl World {
         match answer {
             Ok(record) => {
                 ensure!(!job.gone, "[1] {id} came back");
-                job.observe(record, cause)
+                let news = job.observe(record, cause)?;
+                self.meter(id, &news, cause);
+                Ok(news)
             }
             Err(error @ (StoreError::Gone | StoreError::NotFound)) => {
                 let ended = job.status().is_terminal();

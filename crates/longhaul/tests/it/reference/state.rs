@@ -11,6 +11,8 @@ use longhaul::store::{
     Settled, Settlement, StoreError, Submitted,
 };
 
+use super::usage::{Meter, Sums};
+
 #[derive(Default)]
 pub(super) struct State {
     pub(super) rows: BTreeMap<JobId, Row>,
@@ -23,6 +25,7 @@ pub(super) struct State {
     pub(super) blobs: Vec<Kept>,
     /// What is left of rates.
     pub(super) buckets: HashMap<Scope, Bucket>,
+    pub(super) usage: Sums,
 }
 
 /// What a limit is about.
@@ -58,6 +61,7 @@ pub(super) struct Row {
     pub(super) lease_ends_at: Timestamp,
     /// The limits that count it while it runs.
     pub(super) counted: HashSet<Scope>,
+    pub(super) meter: Meter,
 }
 
 impl Row {
@@ -209,6 +213,7 @@ impl State {
         row.event(now, Some(error));
         let job = row.record.job.clone();
         self.doom_payload(&job, now);
+        self.meter(id, now);
         job
     }
 
@@ -256,6 +261,7 @@ impl State {
             has_payload: new.payload.is_some(),
             artifacts: Vec::new(),
         };
+        let meter = Meter::new(new.key_id, new.payload.as_ref(), now);
         if let Some(payload) = new.payload {
             self.blobs.push(Kept::new(&job, BlobRole::Payload, payload, now));
         }
@@ -272,6 +278,7 @@ impl State {
             replica: None,
             lease_ends_at: now,
             counted: HashSet::new(),
+            meter,
         };
         row.event(now, None);
         let record = row.record.clone();
@@ -356,6 +363,7 @@ impl State {
         let row = self.held(&end.lease)?;
         row.words(end.phases, end.progress, now);
         row.settled_epoch = end.lease.epoch;
+        row.meter.run(now);
         row.apply(end.outcome.next(row.standing(), now), now);
         let completed = row.record.job.status == Status::Completed;
         let artifacts = if completed { end.artifacts } else { Vec::new() };
@@ -365,6 +373,7 @@ impl State {
             self.blobs.push(Kept::new(&job, BlobRole::Artifact, artifact, now));
         }
         self.doom_payload(&job, now);
+        self.meter(job.id, now);
         Ok(answer)
     }
 }

@@ -1,16 +1,18 @@
 -- Ends attempts: leases go, and what they knew is written to the jobs, those that go on are put back in
 -- line. Epoch and version in the WHERE: an attempt that is not the one that was read is left alone. What
--- limits counted is given back; lanes come after that, because claims go from meters to lanes too.
+-- limits counted is given back; lanes come after that, because claims go from meters to lanes too. $25 says
+-- that steps were counted from memory: then nobody else may have stored any.
 WITH ended AS (
     DELETE FROM longhaul.leases AS lease
     USING unnest(
         $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[],
         $8::integer[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
-        $14::boolean[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[]
+        $14::boolean[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::boolean[],
+        $21::bigint[], $22::bigint[], $23::bigint[], $24::text[]
     ) AS done (
         tenant_id, id, held_epoch, held_version, epoch, version, status, attempt, run_at, started_at,
         completed_at, expires_at, cancel_requested_at, charge, progress, error, code_version, result,
-        history, artifacts
+        history, is_first, used_ms, used_steps, run_ms, artifacts
     )
     CROSS JOIN LATERAL (
         SELECT ctid AS place FROM longhaul.leases
@@ -20,6 +22,7 @@ WITH ended AS (
     WHERE
         lease.ctid = held.place
         AND lease.epoch = done.held_epoch AND lease.version = done.held_version
+        AND NOT ($25::boolean AND lease.stepped_elsewhere)
     RETURNING done.*, lease.counted
 ),
 
@@ -31,12 +34,28 @@ saved AS (
         cancel_requested_at = ended.cancel_requested_at, charge = ended.charge,
         progress = ended.progress, error = ended.error, code_version = ended.code_version,
         result = ended.result, history = ended.history,
-        artifacts = ended.artifacts
+        artifacts = ended.artifacts, run_ms = ended.run_ms,
+        metered = job.metered OR ended.completed_at IS NOT NULL,
+        metered_steps = job.metered_steps + ended.used_steps
     FROM ended
     WHERE job.tenant_id = ended.tenant_id AND job.id = ended.id
     RETURNING
         job.tenant_id, job.id, job.queue, job.kind, job.priority, job.run_at, job.status,
-        job.expires_at, ended.counted
+        job.expires_at, ended.counted, job.key_id, job.payload_bytes, ended.completed_at,
+        ended.is_first, ended.used_ms, ended.used_steps
+),
+
+metered AS (
+    INSERT INTO longhaul.usage_deltas (
+        tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps
+    )
+    SELECT
+        tenant_id, completed_at - completed_at % 3600000, kind, coalesce(key_id, ''),
+        count(*) FILTER (WHERE is_first), sum(used_ms)::bigint,
+        coalesce(sum(payload_bytes) FILTER (WHERE is_first), 0)::bigint, sum(used_steps)::bigint
+    FROM saved
+    WHERE completed_at IS NOT NULL AND (is_first OR used_ms > 0 OR used_steps > 0)
+    GROUP BY 1, 2, 3, 4
 ),
 
 at_rest AS (

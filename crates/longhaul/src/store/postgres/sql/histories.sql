@@ -1,5 +1,10 @@
--- What happened to jobs: until the last lease, and since.
-SELECT job.tenant_id, job.id, job.history, job.events
+-- What happened to jobs: until the last lease, and since; and how many steps they have finished.
+SELECT
+    job.tenant_id, job.id, job.history, job.events,
+    (
+        SELECT count(*) FROM longhaul.steps AS step
+        WHERE step.tenant_id = wanted.tenant_id AND step.id = wanted.id
+    ) AS steps
 FROM unnest($1::text[], $2::text[]) AS wanted (tenant_id, id)
 CROSS JOIN LATERAL (
     SELECT tenant_id, id, history, events FROM longhaul.records

@@ -6,6 +6,7 @@ SELECT
     cancel_requested_at, timeout_ms, code_version, forked_from, parent_id,
     has_payload, artifacts,
     seq, attempt_base, charge, epoch, replica, lease_until, retention_completed_ms,
-    retention_failed_ms, fingerprint, counted
+    retention_failed_ms, fingerprint, counted,
+    key_id, claimed_at, run_ms, payload_bytes, metered, metered_steps
 FROM jobs
 WHERE seq = ?1

@@ -6,7 +6,7 @@ UPDATE jobs SET
     charge = ?10, epoch = ?11, replica = ?12, lease_until = ?13, version = ?14, progress = ?15,
     run_at = ?16, started_at = ?17, completed_at = ?18, expires_at = ?19,
     cancel_requested_at = ?20, error = ?21, code_version = ?22, paused = ?24, counted = ?25,
-    artifacts = ?26,
+    artifacts = ?26, claimed_at = ?27, run_ms = ?28, metered = ?29, metered_steps = ?30,
     history = CASE
         WHEN ?23 IS NULL THEN history
         WHEN octet_length(history) <= 262144 THEN history || char(10) || ?23

@@ -6,8 +6,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::{accept, claim, clock, new_job};
-use crate::job::{Status, TenantId};
+use crate::job::{Status, TenantId, Timestamp, Usage};
 use crate::store::sqlite::error::Trouble;
+use crate::store::sqlite::migrate::MIGRATIONS;
 use crate::store::sqlite::{OpenError, SqliteStore};
 use crate::store::{Beat, Store, StoreError};
 
@@ -185,11 +186,48 @@ async fn database_of_the_first_shape_is_brought_to_the_present_one() {
     let id = accept(&store, new_job()).await;
     drop(store);
     let conn = rusqlite::Connection::open(&path).unwrap();
-    let undo = "DROP TABLE replicas; DROP TABLE flow; DROP TABLE blobs; ALTER TABLE jobs DROP COLUMN counted;
-        PRAGMA user_version = 1";
+    let undo = "DROP TABLE replicas; DROP TABLE flow; DROP TABLE blobs; DROP TABLE usage; DROP TABLE origin;
+        DROP TABLE tenants; DROP TABLE api_keys; DROP TABLE billing_events; DROP TABLE audit;
+        ALTER TABLE jobs DROP COLUMN counted; ALTER TABLE jobs DROP COLUMN key_id;
+        ALTER TABLE jobs DROP COLUMN claimed_at; ALTER TABLE jobs DROP COLUMN run_ms;
+        ALTER TABLE jobs DROP COLUMN payload_bytes; ALTER TABLE jobs DROP COLUMN metered;
+        ALTER TABLE jobs DROP COLUMN metered_steps; PRAGMA user_version = 1";
     conn.execute_batch(undo).unwrap();
     drop(conn);
     let store = SqliteStore::open(&path, clock()).unwrap();
     assert!(store.replicas().await.unwrap().is_empty());
     assert_eq!(claim(&store, 1).await.leases[0].job.id, id);
+}
+
+/// A job that ran when the program was replaced by one that meters jobs.
+#[tokio::test]
+async fn job_from_before_it_was_metered_is_metered_by_its_end() {
+    let folder = folder();
+    let path = folder.path().join("jobs.db");
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    for (_, migration) in MIGRATIONS.iter().filter(|(number, _)| *number <= 4) {
+        conn.execute_batch(migration).unwrap();
+    }
+    conn.pragma_update(None, "user_version", 4).unwrap();
+    let old = "
+        INSERT INTO jobs (
+            tenant_id, id, kind, queue, status, priority, paused, attempt, max_attempts,
+            attempt_base, epoch, replica, lease_until, version, labels, fingerprint, created_at,
+            run_at, started_at, retention_completed_ms, retention_failed_ms, has_payload, history
+        ) VALUES (
+            'default', '01K9XG83KB000FET3YVZ75BXD7', 'demo', 'default', 'running', 0, 0, 1, 1,
+            0, 1, 'r1', 5, 2, '{}', zeroblob(32), 1, 1, 1, 1000, 1000, 1, ''
+        );
+        INSERT INTO inputs (seq, input) VALUES (1, 'null');
+        INSERT INTO blobs (
+            tenant_id, id, path, role, name, content_type, size, stored_at, stored_by
+        ) VALUES ('default', '01K9XG83KB000FET3YVZ75BXD7', 'p', 'payload', '', '', 4711, 1, 'r1')";
+    conn.execute_batch(old).unwrap();
+    drop(conn);
+    let store = SqliteStore::open(&path, clock()).unwrap();
+    assert_eq!(store.sweep(10).await.unwrap().len(), 1);
+    let all = (Timestamp::from_millis(0), Timestamp::MAX);
+    let rows = store.usage(&TenantId::default(), all.0, all.1).await.unwrap();
+    let used: Vec<Usage> = rows.into_iter().map(|row| row.usage).collect();
+    assert_eq!(used, [Usage { jobs: 1, run_ms: 0, payload_bytes: 4_711, steps: 0 }]);
 }

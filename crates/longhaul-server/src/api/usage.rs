@@ -1,0 +1,212 @@
+//! What finished jobs used.
+
+mod csv;
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use longhaul::Timestamp;
+use longhaul::job::{self, Name, hour_of};
+use longhaul_client::wire::{Usage, UsageBy, UsageRow, UsageTotal};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::caller::{Caller, Look};
+use super::openapi::{ListProblems, UsageParams};
+use super::params::{Pairs, bad, instant, once, unknown};
+use super::{AppState, answer};
+use crate::problem::{Code, Problem};
+
+/// The longest time that one answer is about: a month of last year and all since.
+const DAYS_MAX: u64 = 400;
+
+const KNOWN: [&str; 4] = ["from", "to", "by", "format"];
+
+const CSV: HeaderValue = HeaderValue::from_static("text/csv; charset=utf-8; header=present");
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(get_usage))
+}
+
+/// Tell what finished jobs used.
+///
+/// By hour, day or month in UTC, and by kind and API key. Each job is counted once, when it ends; usage is
+/// kept for thirteen months, longer than the jobs.
+#[utoipa::path(
+    get, path = "/v1/usage", operation_id = "getUsage", tag = "usage",
+    params(UsageParams),
+    responses(
+        (
+            status = 200, description = "What was used.",
+            content((Usage = "application/json"), (String = "text/csv")),
+        ),
+        ListProblems,
+    ),
+)]
+async fn get_usage(
+    caller: Caller<Look>,
+    headers: HeaderMap,
+    query: Pairs,
+) -> Result<Response, Problem> {
+    let Asked { from, to, by, csv } = asked(query, &headers, caller.engine.now())?;
+    let found = caller.engine.usage(from, to).await?;
+    let mut sums: BTreeMap<(Timestamp, Name, Option<String>), job::Usage> = BTreeMap::new();
+    let mut total = job::Usage::default();
+    for row in found {
+        *sums.entry((start(by, row.hour), row.kind, row.key)).or_default() += row.usage;
+        total += row.usage;
+    }
+    let rows: Vec<UsageRow> = sums.into_iter().map(shown).collect();
+    let vary = (VARY, HeaderValue::from_static("accept"));
+    if csv {
+        return Ok(([vary, (CONTENT_TYPE, CSV)], csv::table(&rows)).into_response());
+    }
+    let (from, to) = (answer::instant(hour_of(from)), answer::instant(to));
+    Ok(([vary], Json(Usage { from, to, by, rows, total: in_all(total) })).into_response())
+}
+
+#[derive(Debug)]
+struct Asked {
+    from: Timestamp,
+    to: Timestamp,
+    by: UsageBy,
+    csv: bool,
+}
+
+fn asked(query: Pairs, headers: &HeaderMap, now: Timestamp) -> Result<Asked, Problem> {
+    let (mut from, mut to, mut by, mut csv) = (None, None, None, None);
+    for (name, value) in query.0 {
+        match name.as_str() {
+            "from" => once(&mut from, &name, instant(&name, &value)?)?,
+            "to" => once(&mut to, &name, instant(&name, &value)?)?,
+            "by" => once(&mut by, &name, value.parse::<UsageBy>().map_err(bad)?)?,
+            "format" => once(&mut csv, &name, is_csv(&value)?)?,
+            other => return Err(unknown(other, &KNOWN)),
+        }
+    }
+    let to = to.unwrap_or(now);
+    let from = from.unwrap_or_else(|| start(UsageBy::Month, to));
+    let refused = |detail: String| Err(Problem::new(Code::Validation, detail));
+    if from > to {
+        return refused(format!("from must not be after to: {from} is after {to}"));
+    }
+    if to.since(hour_of(from)).as_secs() > (DAYS_MAX * 24 + 1) * 3_600 {
+        return refused(format!("from and to are at most {DAYS_MAX} days apart"));
+    }
+    let csv = csv.unwrap_or_else(|| prefers_csv(headers));
+    Ok(Asked { from, to, by: by.unwrap_or(UsageBy::Day), csv })
+}
+
+fn is_csv(format: &str) -> Result<bool, Problem> {
+    match format {
+        "csv" => Ok(true),
+        "json" => Ok(false),
+        other => Err(bad(format_args!("there is no format {other:?}: one of json, csv is"))),
+    }
+}
+
+/// Whether the first of both that the caller names is CSV.
+fn prefers_csv(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut types = accepted.split(',').map(|one| one.split(';').next().unwrap_or_default().trim());
+    types.find(|one| ["text/csv", "application/json"].contains(one)) == Some("text/csv")
+}
+
+/// When the hour, day or month began that an instant is in.
+fn start(by: UsageBy, at: Timestamp) -> Timestamp {
+    let text = at.to_string();
+    let cut = |chars: usize, rest: &str| {
+        let start = text.get(..chars).map(|begin| format!("{begin}{rest}"));
+        start.and_then(|start| Timestamp::parse(&start)).unwrap_or(at)
+    };
+    match by {
+        UsageBy::Hour => hour_of(at),
+        UsageBy::Day => cut(10, "T00:00:00Z"),
+        UsageBy::Month => cut(7, "-01T00:00:00Z"),
+    }
+}
+
+fn shown(((start, kind, key), usage): ((Timestamp, Name, Option<String>), job::Usage)) -> UsageRow {
+    let UsageTotal { jobs, run_seconds, payload_bytes, steps } = in_all(usage);
+    let (start, kind) = (answer::instant(start), kind.to_string());
+    UsageRow { start, kind, key, jobs, run_seconds, payload_bytes, steps }
+}
+
+fn in_all(usage: job::Usage) -> UsageTotal {
+    UsageTotal {
+        jobs: usage.jobs,
+        run_seconds: std::time::Duration::from_millis(usage.run_ms).as_secs_f64(),
+        payload_bytes: usage.payload_bytes,
+        steps: usage.steps,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(query: &str, accept: &'static str) -> Result<Asked, Problem> {
+        let uri = format!("/?{query}").parse().unwrap();
+        let axum::extract::Query(pairs) = axum::extract::Query::try_from_uri(&uri).unwrap();
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+        asked(Pairs(pairs), &headers, Timestamp::parse("2026-11-15T10:30:00Z").unwrap())
+    }
+
+    #[test]
+    fn this_month_is_asked_for_unless_something_else_is() {
+        let Asked { from, to, by, csv } = read("", "*/*").unwrap();
+        assert_eq!(from.to_string(), "2026-11-01T00:00:00.000Z");
+        assert_eq!(to.to_string(), "2026-11-15T10:30:00.000Z");
+        assert_eq!((by, csv), (UsageBy::Day, false));
+    }
+
+    #[test]
+    fn format_is_named_or_negotiated() {
+        let csv = |query, accept| read(query, accept).unwrap().csv;
+        assert!(csv("", "text/csv"));
+        assert!(csv("", "text/html, text/csv;q=0.9, application/json;q=0.8"));
+        assert!(!csv("", "application/json, text/csv"));
+        assert!(!csv("format=json", "text/csv"));
+        assert!(csv("format=csv", "application/json"));
+    }
+
+    #[test]
+    fn hours_days_and_months_begin_where_they_do_in_utc() {
+        let at = Timestamp::parse("2026-02-28T23:59:59.999Z").unwrap();
+        let starts = [UsageBy::Hour, UsageBy::Day, UsageBy::Month].map(|by| start(by, at));
+        insta::assert_snapshot!(starts.map(|at| at.to_string()).join(" "), @"2026-02-28T23:00:00.000Z 2026-02-28T00:00:00.000Z 2026-02-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let refusal = |query| {
+            let problem = read(query, "*/*").unwrap_err();
+            format!("{} {}", problem.status().as_u16(), problem.detail())
+        };
+        insta::assert_snapshot!(
+            [
+                "form=2026-01-01T00:00:00Z",
+                "from=yesterday",
+                "from=2026-01-01T00:00:00Z&from=2026-01-01T00:00:00Z",
+                "by=week",
+                "format=xml",
+                "from=2026-12-01T00:00:00Z",
+                "from=2024-01-01T00:00:00Z",
+            ]
+            .map(refusal)
+            .join("\n"),
+            @r#"
+            400 there is no parameter "form"; did you mean "format"? Known: from, to, by, format
+            400 from "yesterday" is not an RFC 3339 instant
+            400 the parameter "from" is given twice
+            400 usage is not summed up by "week", but by hour, day or month
+            400 there is no format "xml": one of json, csv is
+            422 from must not be after to: 2026-12-01T00:00:00.000Z is after 2026-11-15T10:30:00.000Z
+            422 from and to are at most 400 days apart
+            "#
+        );
+    }
+}

@@ -1,0 +1,57 @@
+//! Usage as a table of comma-separated values.
+
+use std::fmt::Write as _;
+
+use longhaul_client::wire::UsageRow;
+
+/// The rows under a header, lines ended as RFC 4180 wants.
+pub(super) fn table(rows: &[UsageRow]) -> String {
+    let mut table = "start,kind,key,jobs,runSeconds,payloadBytes,steps\r\n".to_owned();
+    for row in rows {
+        let UsageRow { start, kind, key, jobs, run_seconds, payload_bytes, steps } = row;
+        let (kind, key) = (field(kind), field(key.as_deref().unwrap_or_default()));
+        let numbers = format_args!("{jobs},{run_seconds:.3},{payload_bytes},{steps}");
+        // A string takes everything.
+        write!(table, "{start},{kind},{key},{numbers}\r\n").ok();
+    }
+    table
+}
+
+/// A text that stays in its cell, and that a spreadsheet does not take for a formula. Names are such texts
+/// by themselves; this does not rely on it.
+fn field(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = if is_formula { format!("'{text}") } else { text.to_owned() };
+    let is_plain = !text.contains(['"', ',', '\r', '\n']);
+    if is_plain { text } else { format!("\"{}\"", text.replace('"', "\"\"")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cell_is_a_formula_or_two() {
+        let fields = ["demo", "=1+1", "@x", "-2", "a,b", "say \"hi\"", "=\"a\",b", ""].map(field);
+        insta::assert_snapshot!(fields.join(" | "), @r#"demo | '=1+1 | '@x | '-2 | "a,b" | "say ""hi""" | "'=""a"",b" |"#);
+    }
+
+    #[test]
+    fn table_has_a_header_and_a_line_for_each_row() {
+        let row = UsageRow {
+            start: "2026-11-15T00:00:00.000Z".into(),
+            kind: "demo".to_owned(),
+            key: None,
+            jobs: 3,
+            run_seconds: 1.5,
+            payload_bytes: 7,
+            steps: 9,
+        };
+        let keyed = UsageRow { key: Some("key-1".to_owned()), ..row.clone() };
+        insta::assert_snapshot!(table(&[row, keyed]).replace("\r\n", "\n"), @"
+        start,kind,key,jobs,runSeconds,payloadBytes,steps
+        2026-11-15T00:00:00.000Z,demo,,3,1.500,7,9
+        2026-11-15T00:00:00.000Z,demo,key-1,3,1.500,7,9
+        ");
+    }
+}

@@ -1,0 +1,135 @@
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use longhaul::job::hour_of;
+use serde_json::{Value, json};
+
+use crate::support::Server;
+
+/// Without what depends on how long things took and when.
+fn settled(mut usage: Value) -> Value {
+    for key in ["from", "to"] {
+        usage[key] = "[time]".into();
+    }
+    usage["total"]["runSeconds"] = "[seconds]".into();
+    for row in usage["rows"].as_array_mut().unwrap() {
+        row["start"] = "[time]".into();
+        row["runSeconds"] = "[seconds]".into();
+    }
+    usage
+}
+
+#[tokio::test]
+async fn finished_jobs_are_told_by_kind_with_their_total() {
+    let server = Server::start().await;
+    server.run("steps", json!(null)).await;
+    server.run("steps", json!(null)).await;
+    server.run("fails", json!(null)).await;
+    server.submit("gated", json!(null)).await;
+    // The month may end while this runs: then it is asked for by name.
+    let from = hour_of(server.state.engine.now()).as_millis() - 3_600_000;
+    let from = longhaul::Timestamp::from_millis(from);
+    let answer = server.get(&format!("/v1/usage?from={from}&by=month")).send().await;
+    assert_eq!(answer.status, StatusCode::OK);
+    insta::assert_json_snapshot!(settled(answer.json()), @r#"
+    {
+      "by": "month",
+      "from": "[time]",
+      "rows": [
+        {
+          "jobs": 1,
+          "key": null,
+          "kind": "fails",
+          "payloadBytes": 0,
+          "runSeconds": "[seconds]",
+          "start": "[time]",
+          "steps": 0
+        },
+        {
+          "jobs": 2,
+          "key": null,
+          "kind": "steps",
+          "payloadBytes": 0,
+          "runSeconds": "[seconds]",
+          "start": "[time]",
+          "steps": 4
+        }
+      ],
+      "to": "[time]",
+      "total": {
+        "jobs": 3,
+        "payloadBytes": 0,
+        "runSeconds": "[seconds]",
+        "steps": 4
+      }
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn usage_is_told_by_the_key_that_submitted() {
+    let server = Server::start().await;
+    let engine = server.state.engine.for_key(Some("key-1"));
+    let job = engine.submit("echo", &1).await.unwrap();
+    job.result::<u32>().await.unwrap();
+    let usage = server.get("/v1/usage").send().await.json();
+    assert_eq!((&usage["rows"][0]["key"], &usage["total"]["jobs"]), (&json!("key-1"), &json!(1)));
+}
+
+#[tokio::test]
+async fn nothing_used_is_an_empty_list() {
+    let server = Server::start().await;
+    let answer = server
+        .get("/v1/usage?from=2026-01-01T00:30:00Z&to=2026-01-02T00:00:00Z")
+        .header("accept", "application/json")
+        .send()
+        .await;
+    insta::assert_json_snapshot!(answer.json(), @r#"
+    {
+      "by": "day",
+      "from": "2026-01-01T00:00:00.000Z",
+      "rows": [],
+      "to": "2026-01-02T00:00:00.000Z",
+      "total": {
+        "jobs": 0,
+        "payloadBytes": 0,
+        "runSeconds": 0.0,
+        "steps": 0
+      }
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn usage_comes_as_csv_to_whoever_asks_for_it() {
+    let server = Server::start().await;
+    server.run("steps", json!(null)).await;
+    let named = server.get("/v1/usage?format=csv").send().await;
+    let negotiated = server.get("/v1/usage").header("accept", "text/csv").send().await;
+    for answer in [&named, &negotiated] {
+        let csv = "text/csv; charset=utf-8; header=present";
+        assert_eq!(answer.header("content-type"), Some(csv));
+        let lines: Vec<&str> = answer.text().split("\r\n").collect();
+        let [header, row, ""] = lines[..] else { panic!("{lines:?}") };
+        assert_eq!(header, "start,kind,key,jobs,runSeconds,payloadBytes,steps");
+        let cells: Vec<&str> = row.split(',').collect();
+        assert_eq!((cells[1], cells[2], cells[3], cells[6]), ("steps", "", "1", "2"));
+    }
+    assert_eq!(named.body, negotiated.body);
+}
+
+#[tokio::test]
+async fn mistaken_parameters_are_refused() {
+    let server = Server::start().await;
+    let far = server.state.engine.now().after(Duration::from_hours(24));
+    for (query, problem) in [
+        ("by=week".to_owned(), (400, "bad-request")),
+        ("from=monday".to_owned(), (400, "bad-request")),
+        ("until=2026-01-01T00:00:00Z".to_owned(), (400, "bad-request")),
+        (format!("from={far}"), (422, "validation")),
+        ("from=2020-01-01T00:00:00Z".to_owned(), (422, "validation")),
+    ] {
+        let answer = server.get(&format!("/v1/usage?{query}")).send().await;
+        assert_eq!(answer.problem(), (problem.0, problem.1.to_owned()), "{query}");
+    }
+}

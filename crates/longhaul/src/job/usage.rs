@@ -1,0 +1,136 @@
+//! What finished jobs used, and how it is metered.
+
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use super::{Name, Timestamp};
+
+/// How long usage is kept: thirteen months, so that a month can be compared with the same one a year ago.
+pub const USAGE_KEPT: Duration = Duration::from_hours(24 * (365 + 31));
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// What jobs used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Jobs that ended, each once: one that was resumed and ended again is the same job.
+    pub jobs: u64,
+    /// How long their attempts ran, in milliseconds.
+    pub run_ms: u64,
+    /// How large their payloads were.
+    pub payload_bytes: u64,
+    /// Steps that they finished. Those that a fork began with are its original's.
+    pub steps: u64,
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, more: Self) {
+        self.jobs = self.jobs.saturating_add(more.jobs);
+        self.run_ms = self.run_ms.saturating_add(more.run_ms);
+        self.payload_bytes = self.payload_bytes.saturating_add(more.payload_bytes);
+        self.steps = self.steps.saturating_add(more.steps);
+    }
+}
+
+/// What a tenant's jobs of one kind and API key used that ended in one hour.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageRow {
+    /// When the hour began, in UTC.
+    pub hour: Timestamp,
+    /// Which kind.
+    pub kind: Name,
+    /// The id of the API key that they were submitted with, if it was with one.
+    pub key: Option<String>,
+    /// What they used.
+    pub usage: Usage,
+}
+
+/// When the hour began that an instant is in.
+pub fn hour_of(at: Timestamp) -> Timestamp {
+    let millis = at.as_millis();
+    Timestamp::from_millis(millis.saturating_sub(millis.rem_euclid(HOUR_MS)))
+}
+
+/// What one job used that nobody has metered yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// The id of the API key that it was submitted with.
+    pub key: Option<String>,
+    /// When the running attempt was claimed.
+    pub claimed_at: Option<Timestamp>,
+    /// How long attempts ran since the job was last metered, in milliseconds.
+    pub run_ms: u64,
+    /// The size of its payload.
+    pub payload_bytes: u64,
+    /// Whether the job itself was metered.
+    pub metered: bool,
+    /// Finished steps that were metered, or that it began with.
+    pub metered_steps: u64,
+}
+
+impl Tally {
+    /// Its attempt began.
+    pub fn start(&mut self, now: Timestamp) {
+        self.claimed_at = Some(now);
+    }
+
+    /// Its attempt ended.
+    pub fn stop(&mut self, at: Timestamp) {
+        if let Some(claimed_at) = self.claimed_at.take() {
+            let ran = u64::try_from(at.since(claimed_at).as_millis()).unwrap_or(u64::MAX);
+            self.run_ms = self.run_ms.saturating_add(ran);
+        }
+    }
+
+    /// The job has ended with so many finished steps: what that adds to the usage. Nothing is ever added
+    /// twice, however often a job is resumed and ends.
+    pub fn meter(&mut self, steps: u64) -> Usage {
+        let first = !std::mem::replace(&mut self.metered, true);
+        let known = std::mem::replace(&mut self.metered_steps, steps);
+        Usage {
+            jobs: u64::from(first),
+            run_ms: std::mem::take(&mut self.run_ms),
+            payload_bytes: if first { self.payload_bytes } else { 0 },
+            steps: steps.saturating_sub(known),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    #[test]
+    fn resumed_job_adds_only_what_is_new() {
+        let mut tally = Tally { payload_bytes: 9, ..Tally::default() };
+        tally.start(at(1_000));
+        tally.stop(at(1_250));
+        let first = Usage { jobs: 1, run_ms: 250, payload_bytes: 9, steps: 2 };
+        assert_eq!(tally.meter(2), first);
+        tally.start(at(5_000));
+        tally.stop(at(5_001));
+        assert_eq!(tally.meter(3), Usage { run_ms: 1, steps: 1, ..Usage::default() });
+        assert_eq!(tally.meter(3), Usage::default());
+    }
+
+    #[test]
+    fn attempt_that_ends_before_it_began_took_no_time() {
+        let mut tally = Tally::default();
+        tally.start(at(5));
+        tally.stop(at(0));
+        tally.stop(at(100));
+        assert_eq!(tally.meter(0), Usage { jobs: 1, ..Usage::default() });
+    }
+
+    #[test]
+    fn hours_are_those_of_the_clock() {
+        let hour = |text| hour_of(Timestamp::parse(text).unwrap()).to_string();
+        assert_eq!(hour("2026-11-15T10:59:59.999Z"), "2026-11-15T10:00:00.000Z");
+        assert_eq!(hour("2026-11-15T10:00:00Z"), "2026-11-15T10:00:00.000Z");
+        assert_eq!(hour_of(at(-1)), at(-3_600_000));
+    }
+}

@@ -1,0 +1,305 @@
+//! What finished jobs used: each counted once, by whatever ended it.
+
+use std::time::Duration;
+
+use super::bench::{Bench, LEASE, done, failed, failed_for_good, name, tenant};
+use crate::job::{Outcome, TenantId, Timestamp, USAGE_KEPT, Usage, UsageRow, hour_of};
+use crate::store::{Claim, KindRoom, Lease, NewBlob, NewJob, WrappedKey};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_hours(1);
+
+async fn rows_of(bench: &Bench, tenant: &TenantId) -> Vec<UsageRow> {
+    bench.store().usage(tenant, Timestamp::from_millis(0), Timestamp::MAX).await.unwrap()
+}
+
+async fn rows(bench: &Bench) -> Vec<UsageRow> {
+    rows_of(bench, &TenantId::default()).await
+}
+
+async fn sum(bench: &Bench) -> Usage {
+    let mut sum = Usage::default();
+    rows(bench).await.into_iter().for_each(|row| sum += row.usage);
+    sum
+}
+
+fn jobs(jobs: u64) -> Usage {
+    Usage { jobs, ..Usage::default() }
+}
+
+fn payload(bench: &Bench, size: u64) -> NewJob {
+    let job = bench.job();
+    let payload = NewBlob {
+        path: format!("blobs/{}", job.id),
+        name: "payload".to_owned(),
+        content_type: "text/plain".to_owned(),
+        size,
+        digest: [7; 32],
+        key: WrappedKey(vec![1, 2, 3]),
+        replica: "replica-1".to_owned(),
+    };
+    NewJob { payload: Some(payload), ..job }
+}
+
+/// A job is counted by its end, whichever that is, and not before.
+pub async fn every_end_is_counted_once(bench: &Bench) {
+    let mut ended = 0;
+    for outcome in [done(), failed_for_good(), Outcome::Cancelled] {
+        let lease = bench.running().await;
+        assert_eq!(sum(bench).await, jobs(ended), "{outcome:?}");
+        bench.settle(&lease, outcome.clone()).await.unwrap();
+        ended += 1;
+        assert_eq!(sum(bench).await, jobs(ended), "{outcome:?}");
+    }
+    let id = bench.pending().await.id;
+    for _ in 0..2 {
+        bench.store().cancel(&TenantId::default(), id).await.unwrap();
+        assert_eq!(sum(bench).await, jobs(ended + 1), "cancelled in line");
+    }
+    let lease = bench.running_as(NewJob { max_attempts: 1, ..bench.job() }).await;
+    bench.lose(&lease).await;
+    assert_eq!(sum(bench).await.jobs, ended + 2, "lost by its worker");
+    bench.accept(payload(bench, 0)).await;
+    let kept = Duration::from_mins(1);
+    bench.advance(kept);
+    assert_eq!(bench.store().expire_payloads(kept, 10).await.unwrap().len(), 1);
+    assert_eq!(sum(bench).await.jobs, ended + 3, "its payload expired");
+}
+
+/// An answer that got lost on its way may be asked for again, and counts nothing again.
+pub async fn settling_again_counts_nothing(bench: &Bench) {
+    for outcome in [done(), failed_for_good(), Outcome::Cancelled] {
+        let lease = bench.running().await;
+        bench.step(&lease, 0, "extract", "1").await.unwrap();
+        bench.step(&lease, 0, "extract", "1").await.unwrap();
+        bench.advance(SECOND);
+        bench.settle(&lease, outcome.clone()).await.unwrap();
+        let before = sum(bench).await;
+        bench.advance(SECOND);
+        bench.settle(&lease, outcome).await.unwrap();
+        assert_eq!(sum(bench).await, before);
+    }
+    assert_eq!(sum(bench).await, Usage { jobs: 3, run_ms: 3_000, payload_bytes: 0, steps: 3 });
+}
+
+/// What goes on has used nothing yet; its end counts all of it.
+pub async fn attempts_are_counted_with_their_job(bench: &Bench) {
+    let lease = bench.running().await;
+    let sleep = Outcome::Sleep { until: bench.now().after(SECOND) };
+    let mut lease = Some(lease);
+    for outcome in [failed(), Outcome::Released, sleep] {
+        let held = lease.take().unwrap();
+        bench
+            .step(&held, held.epoch.try_into().unwrap(), &held.epoch.to_string(), "1")
+            .await
+            .unwrap();
+        bench.advance(SECOND);
+        bench.settle(&held, outcome).await.unwrap();
+        assert_eq!(rows(bench).await, []);
+        // Time in line costs nothing.
+        bench.advance(SECOND * 5);
+        lease = Some(bench.claim_one().await);
+    }
+    bench.advance(SECOND);
+    bench.settle(&lease.unwrap(), done()).await.unwrap();
+    assert_eq!(sum(bench).await, Usage { jobs: 1, run_ms: 4_000, payload_bytes: 0, steps: 3 });
+}
+
+/// A job that was put back with steps and time behind it is counted with them when it is cancelled in line.
+pub async fn job_cancelled_between_attempts_is_counted_with_what_it_did(bench: &Bench) {
+    let lease = bench.running().await;
+    bench.step(&lease, 0, "extract", "1").await.unwrap();
+    bench.advance(SECOND);
+    bench.settle(&lease, failed()).await.unwrap();
+    bench.store().cancel(&TenantId::default(), lease.job.id).await.unwrap();
+    assert_eq!(sum(bench).await, Usage { jobs: 1, run_ms: 1_000, payload_bytes: 0, steps: 1 });
+}
+
+/// A job that is resumed and ends again is the same job; what it did since is added.
+pub async fn resumed_job_adds_what_is_new(bench: &Bench) {
+    let lease = bench.running().await;
+    bench.step(&lease, 0, "extract", "1").await.unwrap();
+    bench.advance(SECOND * 2);
+    bench.settle(&lease, failed_for_good()).await.unwrap();
+    let id = lease.job.id;
+    bench.store().resume(&TenantId::default(), id).await.unwrap();
+    bench.store().cancel(&TenantId::default(), id).await.unwrap();
+    assert_eq!(sum(bench).await, Usage { jobs: 1, run_ms: 2_000, payload_bytes: 0, steps: 1 });
+    bench.store().resume(&TenantId::default(), id).await.unwrap();
+    let lease = bench.claim_one().await;
+    bench.step(&lease, 1, "index", "2").await.unwrap();
+    bench.advance(SECOND * 3);
+    bench.settle(&lease, done()).await.unwrap();
+    assert_eq!(sum(bench).await, Usage { jobs: 1, run_ms: 5_000, payload_bytes: 0, steps: 2 });
+}
+
+/// A worker that died ran at most until its lease ended.
+pub async fn lost_attempt_ran_until_its_lease_ended(bench: &Bench) {
+    let lease = bench.running().await;
+    bench.advance(SECOND * 5);
+    bench.store().renew(vec![lease.to_ref()], LEASE).await.unwrap();
+    bench.advance(HOUR);
+    assert_eq!(bench.lose(&lease).await.id, lease.job.id);
+    assert_eq!(rows(bench).await, []);
+    let lease = bench.claim_one().await;
+    bench.advance(SECOND);
+    bench.settle(&lease, done()).await.unwrap();
+    let lease_ms = u64::try_from(LEASE.as_millis()).unwrap();
+    assert_eq!(sum(bench).await, Usage { run_ms: 5_000 + lease_ms + 1_000, ..jobs(1) });
+}
+
+/// What a store's process held when it ended is counted until then at the most.
+pub async fn attempt_that_outlives_its_store_is_counted(bench: &Bench) {
+    let lease = bench.running_as(NewJob { max_attempts: 1, ..bench.job() }).await;
+    bench.step(&lease, 0, "extract", "1").await.unwrap();
+    bench.advance(SECOND * 3);
+    if !bench.reopen() {
+        return;
+    }
+    assert_eq!(rows(bench).await, []);
+    bench.lose(&lease).await;
+    let Usage { jobs, run_ms, steps, .. } = sum(bench).await;
+    let lease_ms = u64::try_from(LEASE.as_millis()).unwrap();
+    assert_eq!((jobs, steps), (1, 1));
+    assert!((3_000..=lease_ms).contains(&run_ms), "{run_ms}");
+    assert!(bench.reopen());
+    assert_eq!(sum(bench).await, Usage { jobs, run_ms, payload_bytes: 0, steps });
+}
+
+/// A fork is a job of its own, but the steps that it began with are not its work.
+pub async fn fork_is_counted_for_what_it_did_itself(bench: &Bench) {
+    let key_id = Some("key-1".to_owned());
+    let lease = bench.running_as(NewJob { key_id: key_id.clone(), ..bench.job() }).await;
+    for (position, step) in ["extract", "embed", "index"].into_iter().enumerate() {
+        bench.step(&lease, position.try_into().unwrap(), step, "1").await.unwrap();
+    }
+    bench.settle(&lease, done()).await.unwrap();
+    for (from, steps) in [(Some("embed"), 4), (None, 5)] {
+        let fork = bench.id();
+        bench.store().fork(&TenantId::default(), lease.job.id, fork, from).await.unwrap();
+        let lease = bench.claim_one().await;
+        bench.step(&lease, 7, "publish", "1").await.unwrap();
+        bench.settle(&lease, done()).await.unwrap();
+        assert_eq!(sum(bench).await.steps, steps, "from {from:?}");
+    }
+    let rows = rows(bench).await;
+    assert_eq!((rows.len(), rows[0].usage.jobs, &rows[0].key), (1, 3, &key_id));
+}
+
+/// Bytes of payloads count with their job.
+pub async fn payload_is_counted_once(bench: &Bench) {
+    for size in [5_000, 70] {
+        let lease = bench.running_as(payload(bench, size)).await;
+        bench.advance(SECOND);
+        bench.settle(&lease, failed()).await.unwrap();
+        let lease = bench.claim_one().await;
+        bench.settle(&lease, done()).await.unwrap();
+    }
+    assert_eq!(sum(bench).await, Usage { run_ms: 2_000, payload_bytes: 5_070, ..jobs(2) });
+}
+
+/// Usage is told by hour, kind and key, in that order.
+pub async fn usage_is_told_by_hour_kind_and_key(bench: &Bench) {
+    bench.advance(hour_of(bench.now()).after(HOUR).since(bench.now()));
+    let first = bench.now();
+    let run = async |kind: &str, key: Option<&str>| {
+        let key_id = key.map(ToOwned::to_owned);
+        bench.accept(NewJob { kind: name(kind), key_id, ..bench.job() }).await;
+        let kinds = vec![KindRoom { kind: name(kind), room: 1, code_version: None }];
+        let want = Claim { kinds, ..bench.want(1) };
+        let lease: Lease = bench.store().claim(&want).await.unwrap().leases.remove(0);
+        bench.settle(&lease, done()).await.unwrap();
+    };
+    run("resize", None).await;
+    run("demo", Some("b")).await;
+    run("demo", Some("a")).await;
+    run("demo", None).await;
+    bench.advance_short_of(HOUR);
+    run("demo", Some("a")).await;
+    bench.advance(Duration::from_millis(1));
+    let second = bench.now();
+    run("demo", Some("a")).await;
+    let told: Vec<_> = rows(bench)
+        .await
+        .into_iter()
+        .map(|row| (row.hour, row.kind.to_string(), row.key, row.usage.jobs))
+        .collect();
+    let row = |hour, kind: &str, key: Option<&str>, jobs| {
+        (hour, kind.to_owned(), key.map(ToOwned::to_owned), jobs)
+    };
+    let want = [
+        row(first, "demo", None, 1),
+        row(first, "demo", Some("a"), 2),
+        row(first, "demo", Some("b"), 1),
+        row(first, "resize", None, 1),
+        row(second, "demo", Some("a"), 1),
+    ];
+    assert_eq!(told, want);
+    let hours = async |from, to| {
+        let rows = bench.store().usage(&TenantId::default(), from, to).await.unwrap();
+        rows.into_iter().map(|row| row.usage.jobs).sum::<u64>()
+    };
+    assert_eq!(hours(first, second).await, 5);
+    assert_eq!(hours(first.after(SECOND), second).await, 5, "the hour that it is in");
+    assert_eq!(hours(second, second.after(SECOND)).await, 1);
+    assert_eq!(hours(second.after(HOUR), Timestamp::MAX).await, 0);
+    assert_eq!(hours(second, first).await, 0);
+}
+
+/// Nobody learns what another tenant used.
+pub async fn usage_is_the_tenants_own(bench: &Bench) {
+    let other = tenant("other");
+    let lease = bench.running_as(bench.job_of(&other)).await;
+    bench.settle(&lease, done()).await.unwrap();
+    assert_eq!(rows(bench).await, []);
+    assert_eq!(rows_of(bench, &other).await.len(), 1);
+}
+
+/// Usage outlives the jobs, and is forgotten in the end.
+pub async fn usage_outlives_the_jobs(bench: &Bench) {
+    let id = bench.ended(done()).await.id;
+    bench.store().purge(&TenantId::default(), id).await.unwrap();
+    bench.ended(done()).await;
+    bench.advance(HOUR * 25);
+    assert_eq!(bench.store().expire(10).await.unwrap(), 1);
+    bench.store().roll_up_usage(10).await.unwrap();
+    assert_eq!(sum(bench).await, jobs(2));
+    bench.advance(USAGE_KEPT);
+    bench.store().roll_up_usage(10).await.unwrap();
+    assert_eq!(rows(bench).await, []);
+}
+
+/// Attempts that end side by side while replicas sum up are all counted, and none twice.
+pub async fn nothing_is_lost_while_replicas_sum_up(bench: &Bench) {
+    const JOBS: usize = 60;
+    let keys = |n: usize| Some(format!("key-{}", n % 3));
+    bench
+        .store()
+        .submit((0..JOBS).map(|n| NewJob { key_id: keys(n), ..bench.job() }).collect())
+        .await;
+    let leases = bench.claim(JOBS).await;
+    assert_eq!(leases.len(), JOBS);
+    bench.advance(SECOND);
+    let mut under_way = tokio::task::JoinSet::new();
+    for (n, lease) in leases.into_iter().enumerate() {
+        let store = bench.store();
+        let ends = super::settlement(&lease, done());
+        under_way.spawn(async move { store.settle(vec![ends]).await.remove(0).map(drop) });
+        if n % 6 == 0 {
+            let store = bench.store();
+            under_way.spawn(async move { store.roll_up_usage(7).await.map(drop) });
+        }
+    }
+    for ended in under_way.join_all().await {
+        ended.unwrap();
+    }
+    let all = Usage { run_ms: JOBS as u64 * 1_000, ..jobs(JOBS as u64) };
+    assert_eq!(sum(bench).await, all);
+    let (one, other) = (bench.store(), bench.store());
+    let (one, other) = tokio::join!(one.roll_up_usage(1_000), other.roll_up_usage(1_000));
+    one.unwrap();
+    other.unwrap();
+    assert_eq!(sum(bench).await, all);
+    let told: Vec<_> = rows(bench).await.into_iter().map(|row| row.usage.jobs).collect();
+    assert_eq!(told, [20, 20, 20]);
+}

@@ -1,0 +1,9 @@
+-- Usage is not kept for ever. A bounded part at a time, as with the jobs themselves.
+DELETE FROM longhaul.usage
+WHERE (tenant_id, hour, kind, key_id, origin) IN (
+    SELECT tenant_id, hour, kind, key_id, origin FROM longhaul.usage
+    WHERE hour < $1::bigint
+    ORDER BY hour
+    LIMIT $2::bigint
+    FOR UPDATE SKIP LOCKED
+)

@@ -1,0 +1,38 @@
+-- Stores checkpoints as `insert_steps` does, of jobs that another process may have claimed: their leases are
+-- marked, so that it does not take what it has stored itself for all of their steps.
+WITH held AS (
+    SELECT new.*, lease.attempt
+    FROM unnest(
+        $1::text[], $2::text[], $3::bigint[], $4::text[], $5::integer[], $6::text[], $7::boolean[],
+        $8::bigint[]
+    ) WITH ORDINALITY AS new (
+        tenant_id, id, epoch, name, position, output, alone, started_at, place
+    )
+    CROSS JOIN LATERAL (
+        SELECT held.attempt FROM longhaul.leases AS held
+        WHERE held.tenant_id = new.tenant_id AND held.id = new.id AND held.epoch = new.epoch
+        FOR KEY SHARE
+    ) AS lease
+),
+
+marked AS (
+    UPDATE longhaul.leases AS lease SET stepped_elsewhere = true
+    FROM held
+    WHERE
+        lease.tenant_id = held.tenant_id AND lease.id = held.id AND lease.epoch = held.epoch
+        AND NOT lease.stepped_elsewhere
+),
+
+stored AS (
+    INSERT INTO longhaul.steps (
+        tenant_id, id, name, position, output, alone, attempt, started_at, completed_at
+    )
+    SELECT tenant_id, id, name, position, output, alone, attempt, started_at, $9::bigint
+    FROM held
+    ON CONFLICT DO NOTHING
+    RETURNING tenant_id, id, name
+)
+
+SELECT place, NULL AS tenant_id, NULL AS id, NULL AS name FROM held
+UNION ALL
+SELECT NULL, tenant_id, id, name FROM stored

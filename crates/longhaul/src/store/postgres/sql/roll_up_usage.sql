@@ -1,0 +1,30 @@
+-- Folds what was added into the sums. Every replica does this: what another one has locked is left to it, and
+-- sums are locked in the order of their keys.
+WITH picked AS (
+    SELECT ctid AS place FROM longhaul.usage_deltas
+    LIMIT $1::bigint
+    FOR UPDATE SKIP LOCKED
+),
+
+taken AS (
+    DELETE FROM longhaul.usage_deltas AS delta
+    USING picked
+    WHERE delta.ctid = picked.place
+    RETURNING delta.*
+),
+
+folded AS (
+    INSERT INTO longhaul.usage (tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps)
+    SELECT
+        tenant_id, hour, kind, key_id, sum(jobs)::bigint, sum(run_ms)::bigint,
+        sum(payload_bytes)::bigint, sum(steps)::bigint
+    FROM taken
+    GROUP BY tenant_id, hour, kind, key_id
+    ORDER BY tenant_id, hour, kind, key_id
+    ON CONFLICT (tenant_id, hour, kind, key_id, origin) DO UPDATE SET
+        jobs = usage.jobs + excluded.jobs, run_ms = usage.run_ms + excluded.run_ms,
+        payload_bytes = usage.payload_bytes + excluded.payload_bytes,
+        steps = usage.steps + excluded.steps
+)
+
+SELECT count(*) FROM taken

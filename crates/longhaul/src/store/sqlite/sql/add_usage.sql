@@ -1,0 +1,6 @@
+-- Adds what jobs used to their hour, in the transaction that ends them.
+INSERT INTO usage (tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT DO UPDATE SET
+    jobs = jobs + excluded.jobs, run_ms = run_ms + excluded.run_ms,
+    payload_bytes = payload_bytes + excluded.payload_bytes, steps = steps + excluded.steps

@@ -1,0 +1,5 @@
+-- What all jobs used, page by page.
+SELECT tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps FROM usage
+WHERE (tenant_id, hour, kind, key_id) > (?1, ?2, ?3, ?4)
+ORDER BY tenant_id, hour, kind, key_id
+LIMIT ?5

@@ -1,0 +1,7 @@
+-- Usage is not kept for ever. A bounded part at a time, as with the jobs themselves.
+DELETE FROM usage WHERE (tenant_id, hour, kind, key_id) IN (
+    SELECT tenant_id, hour, kind, key_id FROM usage INDEXED BY usage_hour
+    WHERE hour < ?1
+    ORDER BY hour
+    LIMIT ?2
+)

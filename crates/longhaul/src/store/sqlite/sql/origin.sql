@@ -1,0 +1,2 @@
+-- What tells this file from others.
+SELECT id FROM origin

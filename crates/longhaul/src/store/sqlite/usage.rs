@@ -1,0 +1,79 @@
+//! What finished jobs used.
+
+use std::collections::BTreeMap;
+
+use rusqlite::params;
+
+use super::columns::{Columns, int, limit, millis};
+use super::error::Trouble;
+use super::sql;
+use super::task::Tx;
+use crate::job::{Job, Name, TenantId, Timestamp, USAGE_KEPT, Usage, UsageRow, hour_of};
+
+/// By tenant, kind and key. The hour is that of the transaction.
+pub(super) type Used = BTreeMap<(TenantId, Name, Option<String>), Usage>;
+
+/// Adds what a job used that ends in this transaction. Jobs that end together are mostly of one tenant and
+/// kind, and a row for each of them would cost as much as the end itself.
+pub(super) fn add(tx: &Tx<'_>, job: &Job, key: Option<&str>, usage: Usage) {
+    let key = (job.tenant.clone(), job.kind.clone(), key.map(ToOwned::to_owned));
+    *tx.used.borrow_mut().entry(key).or_default() += usage;
+}
+
+/// Writes what was added. The last thing in a transaction.
+pub(super) fn write(tx: &Tx<'_>) -> rusqlite::Result<()> {
+    for ((tenant, kind, key), usage) in tx.used.take() {
+        tx.run(
+            sql::ADD_USAGE,
+            params![
+                tenant.as_str(),
+                hour_of(tx.now).as_millis(),
+                kind.as_str(),
+                key.unwrap_or_default(),
+                int(usage.jobs),
+                int(usage.run_ms),
+                int(usage.payload_bytes),
+                int(usage.steps),
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+/// How many finished steps a job has, before a position if one is named.
+pub(super) fn count_steps(tx: &Tx<'_>, seq: i64, before: Option<u32>) -> rusqlite::Result<u64> {
+    let count = tx.one(sql::COUNT_STEPS, params![seq, before], |row| Columns::of(row).count())?;
+    Ok(count.unwrap_or_default())
+}
+
+pub(super) fn rows(
+    tx: &Tx<'_>,
+    tenant: &TenantId,
+    from: Timestamp,
+    to: Timestamp,
+) -> Result<Vec<UsageRow>, Trouble> {
+    let hours = params![tenant.as_str(), hour_of(from).as_millis(), to.as_millis()];
+    Ok(tx.all(sql::USAGE, hours, |row| read(&mut Columns::of(row)))?)
+}
+
+/// In the order of `usage.sql`.
+pub(super) fn read(columns: &mut Columns<'_>) -> rusqlite::Result<UsageRow> {
+    Ok(UsageRow {
+        hour: columns.at()?,
+        kind: columns.text(|text| Name::new(text).ok())?,
+        key: Some(columns.get::<String>()?).filter(|key| !key.is_empty()),
+        usage: Usage {
+            jobs: columns.count()?,
+            run_ms: columns.count()?,
+            payload_bytes: columns.count()?,
+            steps: columns.count()?,
+        },
+    })
+}
+
+/// Forgets what is kept no longer. There is nothing to fold: one writer adds to the sums themselves.
+pub(super) fn forget(tx: &Tx<'_>, count: usize) -> Result<usize, Trouble> {
+    let before = tx.now.as_millis().saturating_sub(millis(USAGE_KEPT));
+    tx.run(sql::FORGET_USAGE, [before, limit(count)])?;
+    Ok(0)
+}

@@ -1,0 +1,80 @@
+//! How usage gets from the ends of jobs into its sums.
+
+use longhaul::job::{TenantId, Timestamp, Usage};
+use longhaul::store::Store;
+use longhaul::store::conformance::{Bench, done, json, settlement};
+use longhaul::store::{Checkpoint, Lease, NewJob};
+
+use super::database::{TestDatabase, open_now};
+
+fn step(lease: &Lease, name: &str, now: Timestamp) -> Checkpoint {
+    Checkpoint {
+        lease: lease.to_ref(),
+        name: name.to_owned(),
+        position: 0,
+        output: json("1"),
+        alone: true,
+        started_at: now,
+    }
+}
+
+async fn used(store: &dyn Store) -> Usage {
+    let (from, to) = (Timestamp::from_millis(0), Timestamp::MAX);
+    let rows = store.usage(&TenantId::default(), from, to).await.unwrap();
+    let mut sum = Usage::default();
+    for row in rows {
+        sum += row.usage;
+    }
+    sum
+}
+
+/// A process counts the steps that go through it, and another may have stored some.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn steps_that_another_process_stored_are_counted() {
+    let database = TestDatabase::create().await;
+    let clock = Bench::clock();
+    let [one, other] = [(); 2].map(|()| open_now(&database.url(), clock.clone()));
+    let make = Bench::new(open_now(&database.url(), clock.clone()), clock.clone());
+    let mut steps = 0;
+    for others in [["a"].as_slice(), &["a", "b"], &[]] {
+        one.submit(vec![make.job()]).await.remove(0).unwrap();
+        let lease = one.claim(&make.want(1)).await.unwrap().leases.remove(0);
+        for name in others {
+            other.checkpoint(step(&lease, name, clock.now())).await.unwrap();
+        }
+        for name in ["a", "c"] {
+            one.checkpoint(step(&lease, name, clock.now())).await.unwrap();
+        }
+        one.settle(vec![settlement(&lease, done())]).await.remove(0).unwrap();
+        let stored = one.steps(&TenantId::default(), lease.job.id).await.unwrap().len() as u64;
+        steps += stored;
+        assert_eq!(used(&one).await.steps, steps, "{others:?}");
+    }
+    assert_eq!(used(&other).await.jobs, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_that_end_together_add_one_row() {
+    const JOBS: usize = 50;
+    let database = TestDatabase::create().await;
+    let clock = Bench::clock();
+    let store = open_now(&database.url(), clock.clone());
+    let make = Bench::new(open_now(&database.url(), clock.clone()), clock.clone());
+    let jobs: Vec<NewJob> = (0..JOBS).map(|_| make.job()).collect();
+    store.submit(jobs).await;
+    let leases = store.claim(&make.want(JOBS)).await.unwrap().leases;
+    let ends = leases.iter().map(|lease| settlement(lease, done())).collect();
+    assert_eq!(store.settle(ends).await.iter().filter(|end| end.is_ok()).count(), JOBS);
+    let client = database.connect().await;
+    let rows = async |table: &str| {
+        let count = format!("SELECT count(*), sum(jobs)::bigint FROM longhaul.{table}");
+        let row = client.query_one(&count, &[]).await.unwrap();
+        (row.get::<_, i64>(0), row.get::<_, Option<i64>>(1).unwrap_or_default())
+    };
+    let all = i64::try_from(JOBS).unwrap();
+    assert_eq!((rows("usage_deltas").await, rows("usage").await), ((1, all), (0, 0)));
+    assert_eq!(store.roll_up_usage(10).await, Ok(1));
+    assert_eq!((rows("usage_deltas").await, rows("usage").await), ((0, 0), (1, all)));
+    assert_eq!(store.roll_up_usage(10).await, Ok(0));
+    assert_eq!(used(&store).await.jobs, JOBS as u64);
+}
