@@ -234,10 +234,9 @@ impl Auth {
         Ok(found)
     }
 
-    /// Whether the tenant may use the service now.
-    pub async fn is_active(&self, id: &TenantId) -> Result<bool, StoreError> {
-        let tenant = self.tenant(id).await?;
-        Ok(tenant.is_none_or(|tenant| tenant.may_use(self.0.settings.grace, self.now())))
+    /// Whether the tenant may use the service now. One that was never made may.
+    pub fn is_active(&self, tenant: Option<&Tenant>) -> bool {
+        tenant.is_none_or(|tenant| tenant.may_use(self.0.settings.grace, self.now()))
     }
 
     /// Counts a request of the caller: its key's and its tenant's. None: it has no limit.

@@ -221,7 +221,7 @@ impl Server {
             }
         }
         let upkeep = tokio::spawn(keep_up(state.metrics, stopping.clone()));
-        let auth = tokio::spawn(state.auth.keep_up(stopping.clone()));
+        let auth = tokio::spawn(state.auth.keep_up(engine.clone(), stopping.clone()));
         let ended = tokio::select! {
             () = stop.cancelled() => Ended::Stopped,
             () = engine.broken() => Ended::Broken,

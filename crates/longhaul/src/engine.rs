@@ -18,7 +18,7 @@ pub(crate) mod vault;
 mod watcher;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,7 @@ pub use watcher::Watcher;
 
 use crate::clock::Clock;
 use crate::job::{IdSource, JobId, Limits, Name, Retention, TenantId, Timestamp};
-use crate::store::{FlowLimits, Store, StoreError};
+use crate::store::{FlowLimit, FlowLimits, Store, StoreError};
 use crate::worker::Workers;
 
 /// A running engine, bound to one tenant. Clones are cheap and share everything.
@@ -46,6 +46,8 @@ pub struct Engine {
     tenant: TenantId,
     /// The API key that this handle submits with.
     key: Option<Arc<str>>,
+    /// Bounds of its tenant's own, instead of those that all share.
+    limits: Option<Arc<Limits>>,
 }
 
 /// What callers and workers of one process share.
@@ -59,7 +61,7 @@ pub(crate) struct Shared {
     pub(crate) kinds: HashMap<Name, Arc<Kind>>,
     pub(crate) limits: Limits,
     /// What its claims are held to.
-    pub(crate) flow: Arc<FlowLimits>,
+    pub(crate) flow: RwLock<Arc<FlowLimits>>,
     pub(crate) retention: Retention,
     /// How long a payload waits for its job to be claimed.
     pub(crate) payload_kept: std::time::Duration,
@@ -113,14 +115,40 @@ impl Engine {
         self.shared.store.now()
     }
 
+    /// The same engine with other bounds on what is submitted: for a tenant that may more, or less, than
+    /// others. What running jobs may do is as the engine was built.
+    #[must_use]
+    pub fn with_limits(&self, limits: Limits) -> Self {
+        Self { limits: Some(Arc::new(limits)), ..self.clone() }
+    }
+
     /// The bounds that submissions are held to.
     pub fn limits(&self) -> &Limits {
-        &self.shared.limits
+        self.limits.as_deref().unwrap_or(&self.shared.limits)
     }
 
     /// The limits over all replicas that this process claims with.
-    pub fn flow_limits(&self) -> &FlowLimits {
-        &self.shared.flow
+    pub fn flow_limits(&self) -> Arc<FlowLimits> {
+        self.shared.flow()
+    }
+
+    /// From now on claims of this process let at most so many jobs of one tenant run at once, over all
+    /// replicas; none goes back to what holds for all tenants. Every process that runs jobs has to be told.
+    pub fn limit_tenant(&self, tenant: &TenantId, running_max: Option<u32>) {
+        let mut flow = self.shared.flow.write().unwrap_or_else(PoisonError::into_inner);
+        let mut limits = FlowLimits::clone(&flow);
+        match running_max {
+            Some(jobs) => {
+                let limit = FlowLimit { running_max: Some(jobs), ..limits.tenants };
+                limits.by_tenant.insert(tenant.clone(), limit);
+            }
+            None => {
+                limits.by_tenant.remove(tenant);
+            }
+        }
+        if limits != **flow {
+            *flow = Arc::new(limits);
+        }
     }
 
     /// The kinds that this engine knows, by name.
@@ -150,6 +178,11 @@ impl Engine {
 }
 
 impl Shared {
+    /// The limits over all replicas as they are now.
+    pub(crate) fn flow(&self) -> Arc<FlowLimits> {
+        Arc::clone(&self.flow.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Tells the process when the store can no longer promise anything.
     pub(crate) fn noted(&self, error: &StoreError) {
         if matches!(error, StoreError::Broken(_)) {

@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use longhaul::Engine;
-use longhaul::store::accounts::Scope;
+use longhaul::job::Limits;
+use longhaul::store::accounts::{Scope, TenantLimits};
 
 use super::AppState;
 use crate::auth::{Auth, Deed, Principal};
@@ -92,21 +93,36 @@ impl<N: Need> FromRequestParts<AppState> for Caller<N> {
             let detail = format!("this needs a key with the scope {scope:?}");
             return Err(Problem::new(Code::Forbidden, detail));
         }
-        if N::PAID && !state.auth.is_active(&principal.tenant).await? {
+        let tenant = state.auth.tenant(&principal.tenant).await?;
+        if N::PAID && !state.auth.is_active(tenant.as_deref()) {
             let detail = "the tenant's subscription is not active; jobs can still be cancelled and \
                           deleted";
             return Err(Problem::new(Code::SubscriptionInactive, detail));
         }
         let request_id = parts.extensions.get::<RequestId>().map(RequestId::to_string);
+        let engine = state.engine.for_tenant(principal.tenant.clone());
+        let engine = engine.for_key(principal.key.as_deref());
+        let own = tenant.and_then(|tenant| own_limits(&tenant.limits, engine.limits()));
         Ok(Self {
-            engine: state
-                .engine
-                .for_tenant(principal.tenant.clone())
-                .for_key(principal.key.as_deref()),
+            engine: own.map_or_else(|| engine.clone(), |limits| engine.with_limits(limits)),
             principal,
             auth: state.auth.clone(),
             request_id: request_id.unwrap_or_default(),
             need: PhantomData,
         })
     }
+}
+
+/// What a tenant's jobs are held to; none if that is what all others are.
+fn own_limits(own: &TenantLimits, all: &Limits) -> Option<Limits> {
+    let input_bytes_max = own.input_bytes_max.and_then(|bytes| usize::try_from(bytes).ok());
+    let limits = Limits {
+        input_bytes_max: input_bytes_max.unwrap_or(all.input_bytes_max),
+        pending_per_tenant_max: own.pending_max.unwrap_or(all.pending_per_tenant_max),
+        payload_bytes_per_tenant_max: own
+            .stored_bytes_max
+            .unwrap_or(all.payload_bytes_per_tenant_max),
+        ..*all
+    };
+    (limits != *all).then_some(limits)
 }

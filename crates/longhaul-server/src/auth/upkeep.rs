@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use longhaul::Timestamp;
+use longhaul::{Engine, TenantId, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use super::Auth;
@@ -16,14 +16,22 @@ const LOOKS_PER_NOTE: u32 = 30;
 /// How long what was done is known.
 const AUDIT_KEPT: Duration = Duration::from_hours(24 * 400);
 const FORGET_AT_ONCE: usize = 1_000;
+const TENANTS_AT_ONCE: usize = 1_000;
 
 impl Auth {
-    /// Looks for changes and notes uses until `stop`.
-    pub async fn keep_up(self, stop: CancellationToken) {
+    /// Looks for changes and notes uses until `stop`. The engine is told how many jobs of each tenant may run.
+    pub async fn keep_up(self, engine: Engine, stop: CancellationToken) {
         let mut looks: u32 = 0;
+        let mut told = false;
         loop {
-            if self.0.settings.shared {
-                self.look().await;
+            let changed = if self.0.settings.shared { self.look().await } else { Vec::new() };
+            if !told {
+                told = self.tell_limits(&engine).await;
+            }
+            for tenant in changed {
+                if let Ok(Some(tenant)) = self.tenant(&tenant).await {
+                    engine.limit_tenant(&tenant.id, tenant.limits.running_max);
+                }
             }
             let waited = self.0.clock.sleep(LOOK_EVERY);
             if stop.run_until_cancelled(waited).await.is_none() {
@@ -41,13 +49,41 @@ impl Auth {
     }
 
     /// Hears of what other replicas changed. While that fails, nothing that is remembered is believed.
-    pub(crate) async fn look(&self) {
+    pub(crate) async fn look(&self) -> Vec<TenantId> {
         let now = self.now();
         let back = u64::try_from(LOOK_BACK.as_millis()).unwrap_or(u64::MAX);
         let since = now.as_millis().saturating_sub_unsigned(back);
         match self.0.accounts.changed_since(Timestamp::from_millis(since)).await {
-            Ok(changed) => self.0.known.hear(&changed, now),
-            Err(error) => tracing::warn!(%error, "cannot tell which keys were revoked"),
+            Ok(changed) => {
+                self.0.known.hear(&changed, now);
+                changed.tenants
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot tell which keys were revoked");
+                Vec::new()
+            }
+        }
+    }
+
+    /// Tells the engine of all tenants that have a limit of their own on running jobs. False if it could
+    /// not, and has to be tried again.
+    async fn tell_limits(&self, engine: &Engine) -> bool {
+        let mut after = None;
+        loop {
+            let tenants = match self.0.accounts.tenants(after.as_ref(), TENANTS_AT_ONCE).await {
+                Ok(tenants) => tenants,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the tenants' limits");
+                    return false;
+                }
+            };
+            for tenant in tenants.iter().filter(|tenant| tenant.limits.running_max.is_some()) {
+                engine.limit_tenant(&tenant.id, tenant.limits.running_max);
+            }
+            if tenants.len() < TENANTS_AT_ONCE {
+                return true;
+            }
+            after = tenants.into_iter().next_back().map(|tenant| tenant.id);
         }
     }
 

@@ -3,6 +3,8 @@
 //! No test asserts a time. Each waits for what an outsider can see: an answer, an event, a line, the
 //! end of a stream or of a process; what never comes hangs, and the runner ends it.
 
+#[cfg(target_os = "linux")]
+mod access;
 mod canaries;
 mod cli;
 mod damage;

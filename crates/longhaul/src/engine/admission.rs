@@ -151,9 +151,14 @@ impl Tenant {
 }
 
 impl Admission {
-    /// Finds room for one more pending job of the tenant.
-    pub(super) async fn place(&self, tenant: &TenantId, shared: &Shared) -> Result<Place, NoPlace> {
-        let (known, max) = (self.tenant(tenant), shared.limits.pending_per_tenant_max);
+    /// Finds room for one more pending job of the tenant, which may have `max`.
+    pub(super) async fn place(
+        &self,
+        tenant: &TenantId,
+        max: u64,
+        shared: &Shared,
+    ) -> Result<Place, NoPlace> {
+        let known = self.tenant(tenant);
         let mut verdict = known.decide(max, shared.clock.now());
         if verdict == Verdict::CountFirst {
             let _counting = known.counting.lock().await;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -329,7 +329,7 @@ impl EngineBuilder {
             role: self.role,
             kinds,
             limits: self.limits,
-            flow: Arc::new(flow),
+            flow: RwLock::new(Arc::new(flow)),
             retention: self.retention,
             payload_kept: self.payload_kept,
             vault: vault.map(Arc::new),
@@ -345,7 +345,13 @@ impl EngineBuilder {
         });
         beats::begin(&shared, self.settings.concurrency).await?;
         let workers = Workers::start(&shared, self.settings).map_err(BuildError::Thread)?;
-        Ok(Engine { shared, workers: Arc::new(workers), tenant: self.tenant, key: None })
+        Ok(Engine {
+            shared,
+            workers: Arc::new(workers),
+            tenant: self.tenant,
+            key: None,
+            limits: None,
+        })
     }
 }
 

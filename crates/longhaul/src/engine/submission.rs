@@ -12,8 +12,8 @@ use super::admission::{NoPlace, Place};
 use super::{Engine, JobHandle, Kind, Shared, Staged};
 use crate::failpoint::{self, Failpoint};
 use crate::job::{
-    Fingerprint, Json, JsonError, LimitError, Name, NameError, Retention, TenantId, Timestamp,
-    within,
+    Fingerprint, Json, JsonError, LimitError, Limits, Name, NameError, Retention, TenantId,
+    Timestamp, within,
 };
 use crate::store::{BlobRole, NewJob, Start, StoreError, Submitted};
 
@@ -139,7 +139,8 @@ impl Engine {
         if key.as_ref().is_some_and(|key| keys.contains(key)) {
             return Ok((job, None));
         }
-        let place = match self.shared.admission.place(&job.tenant, &self.shared).await {
+        let max = self.limits().pending_per_tenant_max;
+        let place = match self.shared.admission.place(&job.tenant, max, &self.shared).await {
             Ok(place) => Some(place),
             Err(NoPlace::Store(error)) => return Err(error.into()),
             Err(NoPlace::Full) => {
@@ -152,7 +153,6 @@ impl Engine {
                     None => false,
                 };
                 if !known {
-                    let max = self.shared.limits.pending_per_tenant_max;
                     return Err(SubmitError::PendingLimit { max });
                 }
                 None
@@ -382,13 +382,12 @@ impl Submission {
             let why = "the payload was uploaded for another tenant";
             return Err(SubmitError::Invalid(why.to_owned()));
         }
-        check_limits(&job, shared)?;
+        check_limits(&job, self.engine.limits(), shared)?;
         Ok(job)
     }
 }
 
-fn check_limits(job: &NewJob, shared: &Shared) -> Result<(), SubmitError> {
-    let limits = &shared.limits;
+fn check_limits(job: &NewJob, limits: &Limits, shared: &Shared) -> Result<(), SubmitError> {
     let input_bytes = job.input.as_str().len();
     within("the input in bytes", "input_bytes_max", &input_bytes, &limits.input_bytes_max)?;
     let priority = i64::from(job.priority).abs();

@@ -8,7 +8,7 @@ use super::vault::{Incoming, Vault};
 use super::{Engine, Shared};
 use crate::blob::{BlobError, BlobPath};
 use crate::failpoint::{self, Failpoint};
-use crate::job::{JobId, LimitError, TenantId, within};
+use crate::job::{JobId, LimitError, Limits, TenantId, within};
 use crate::store::{NewBlob, StoreError};
 
 /// What a payload is called that nobody has named.
@@ -45,6 +45,7 @@ pub struct Upload {
     name: String,
     content_type: String,
     bytes: u64,
+    limits: Limits,
     /// How many more bytes the tenant may store.
     room: u64,
 }
@@ -117,7 +118,7 @@ impl Engine {
     pub async fn upload(&self) -> Result<Upload, UploadError> {
         let shared = Arc::clone(&self.shared);
         let vault = shared.vault.clone().ok_or(UploadError::NoBlobStore)?;
-        let max = shared.limits.payload_bytes_per_tenant_max;
+        let max = self.limits().payload_bytes_per_tenant_max;
         let room = max.saturating_sub(shared.store.blob_bytes(&self.tenant).await?);
         if room == 0 {
             return Err(UploadError::TenantFull { max });
@@ -132,6 +133,7 @@ impl Engine {
             name: PAYLOAD.to_owned(),
             content_type: BYTES.to_owned(),
             bytes: 0,
+            limits: *self.limits(),
             room,
         })
     }
@@ -159,10 +161,10 @@ impl Upload {
 
     /// Errs if so many bytes would be too many: for whoever knows before they come.
     pub fn check(&self, bytes: u64) -> Result<(), UploadError> {
-        let max = self.shared.limits.payload_bytes_max;
+        let max = self.limits.payload_bytes_max;
         within("the payload in bytes", "payload_bytes_max", &bytes, &max)?;
         if bytes > self.room {
-            let max = self.shared.limits.payload_bytes_per_tenant_max;
+            let max = self.limits.payload_bytes_per_tenant_max;
             return Err(UploadError::TenantFull { max });
         }
         Ok(())

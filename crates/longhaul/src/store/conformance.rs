@@ -217,6 +217,7 @@ macro_rules! store_conformance {
                 tenant_limit_is_each_tenants_own,
                 every_limit_that_is_about_a_job_holds,
                 replicas_at_once_never_exceed_a_limit,
+                tenant_may_have_a_limit_of_its_own,
                 limit_frees_up_however_an_attempt_ends,
                 end_that_is_told_twice_gives_back_once,
                 limited_queue_does_not_hold_back_others_behind_it,

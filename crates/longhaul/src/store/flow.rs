@@ -19,6 +19,8 @@ pub struct FlowLimits {
     pub queues: Vec<(Name, FlowLimit)>,
     /// Tenants, all alike and each on its own.
     pub tenants: FlowLimit,
+    /// Tenants that have another limit than all others.
+    pub by_tenant: HashMap<TenantId, FlowLimit>,
 }
 
 /// What one queue or tenant may do. The default is no limit.
@@ -57,7 +59,12 @@ impl FlowLimit {
 impl FlowLimits {
     /// Whether they limit nothing.
     pub fn is_empty(&self) -> bool {
-        self.kinds.is_empty() && self.tenants.is_none() && !self.limit_queues()
+        self.kinds.is_empty() && !self.limit_tenants() && !self.limit_queues()
+    }
+
+    /// Whether any tenant has a limit.
+    pub fn limit_tenants(&self) -> bool {
+        !self.tenants.is_none() || self.by_tenant.values().any(|limit| !limit.is_none())
     }
 
     /// Whether any queue has a limit.
@@ -78,7 +85,7 @@ impl FlowLimits {
                 found.map_or(FlowLimit::default(), |(_, jobs)| FlowLimit::running(*jobs))
             }
             Scope::Queue(queue) => self.queue(queue),
-            Scope::Tenant(_) => self.tenants,
+            Scope::Tenant(tenant) => *self.by_tenant.get(tenant).unwrap_or(&self.tenants),
         }
     }
 }

@@ -96,7 +96,7 @@ async fn claim(runner: Arc<Runner>, reserved: Reserved) -> Answer {
         limit: reserved.limit(),
         lease: runner.settings.lease,
         kinds: reserved.kinds().to_vec(),
-        limits: Arc::clone(&shared.flow),
+        limits: shared.flow(),
     };
     runner.keeper.claiming();
     // Counted from before the claim was sent: the store's lease ends no earlier.

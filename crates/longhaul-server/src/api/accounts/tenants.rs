@@ -99,7 +99,9 @@ pub(super) async fn change_tenant(
     let audit = state.auth.entry(&caller.deed(), &id, "tenant.change", id.as_str(), detail);
     let changed = state.auth.accounts().change_tenant(&id, &change, &audit).await?;
     state.auth.forget_tenant(&id);
-    changed.map(|tenant| Json(shown(tenant))).ok_or_else(|| no_tenant(&id))
+    let Some(tenant) = changed else { return Err(no_tenant(&id)) };
+    state.engine.limit_tenant(&id, tenant.limits.running_max);
+    Ok(Json(shown(tenant)))
 }
 
 /// What cannot be a tenant's id is none.

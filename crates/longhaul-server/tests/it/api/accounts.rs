@@ -323,3 +323,40 @@ async fn what_was_done_is_on_record_with_who_did_it() {
     assert_eq!(audit("?tenant=nobody").await.len(), 0);
     assert_eq!(audit("?limit=2").await.len(), 2);
 }
+
+#[tokio::test]
+async fn tenant_is_held_to_limits_of_its_own() {
+    let (server, admin) = Server::with_keys().await;
+    tenant(&server, &admin, "acme").await;
+    let wish = json!({"tenant": "acme", "name": "x", "scopes": ["submit", "read"]});
+    let acme = text(&key(&server, &admin, wish).await);
+    let submit = async |key: &str, kind: &str, input: Value| {
+        let ask = server.post("/v1/jobs").key(key).json(json!({"kind": kind, "input": input}));
+        ask.send().await
+    };
+    patch(&server, &admin, "acme", json!({"limits": {"runningMax": 1, "inputBytesMax": 9}})).await;
+    let long = submit(&acme, "echo", json!("0123456789")).await;
+    assert_eq!(long.problem(), (413, "payload-too-large".to_owned()));
+    let other = submit(&admin, "echo", json!("0123456789")).await;
+    assert_eq!(other.status, StatusCode::ACCEPTED, "{other:?}");
+    let (first, second) = (
+        submit(&acme, "gated", json!(1)).await.json(),
+        submit(&acme, "gated", json!(2)).await.json(),
+    );
+    loop {
+        let held = format!("{}?wait=5", url(&first));
+        if server.get(&held).key(&acme).send().await.json()["status"] == "running" {
+            break;
+        }
+    }
+    let waits = server.get(url(&second)).key(&acme).send().await.json();
+    assert_eq!(waits["status"], "pending");
+    patch(&server, &admin, "acme", json!({"limits": {"pendingMax": 1}})).await;
+    let full = submit(&acme, "echo", json!(1)).await;
+    assert_eq!(full.problem(), (429, "pending-limit".to_owned()));
+    patch(&server, &admin, "acme", json!({"limits": {"pendingMax": null, "runningMax": null}}))
+        .await;
+    assert_eq!(submit(&acme, "echo", json!(1)).await.status, StatusCode::ACCEPTED);
+    server.open_gate();
+    server.open_gate();
+}

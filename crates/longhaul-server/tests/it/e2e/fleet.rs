@@ -42,7 +42,7 @@ impl Fleet {
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }
 
-    fn database(&self) -> String {
+    pub(crate) fn database(&self) -> String {
         let (cluster, _) = self.admin.rsplit_once('/').unwrap();
         format!("{cluster}/{}", self.name)
     }

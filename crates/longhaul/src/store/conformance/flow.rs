@@ -117,6 +117,7 @@ pub async fn every_limit_that_is_about_a_job_holds(bench: &Bench) {
         kinds: vec![(demo(), 5)],
         queues: vec![(slow(), FlowLimit::running(2))],
         tenants: FlowLimit::running(4),
+        ..FlowLimits::default()
     };
     let (a, b) = (tenant("a"), tenant("b"));
     submit(bench, 9, || NewJob { tenant: a.clone(), ..in_queue(bench, &slow()) }).await;
@@ -135,6 +136,7 @@ pub async fn replicas_at_once_never_exceed_a_limit(bench: &Bench) {
         kinds: vec![(demo(), 12)],
         queues: vec![(slow(), FlowLimit::running(3))],
         tenants: FlowLimit::running(5),
+        ..FlowLimits::default()
     };
     let tenants = ["a", "b", "c"].map(tenant);
     for tenant in &tenants {
@@ -173,12 +175,38 @@ pub async fn replicas_at_once_never_exceed_a_limit(bench: &Bench) {
     }
 }
 
+/// One tenant may run more or fewer at once than all others, also where those have no limit.
+pub async fn tenant_may_have_a_limit_of_its_own(bench: &Bench) {
+    let own = |id: &str, jobs| (tenant(id), FlowLimit::running(jobs));
+    let all_others = [FlowLimit::running(2), FlowLimit::default()];
+    for (round, tenants) in all_others.into_iter().enumerate() {
+        let by_tenant = [own("more", 4), own("fewer", 1)].into();
+        let limits = FlowLimits { tenants, by_tenant, ..FlowLimits::default() };
+        for id in ["more", "fewer", "other"] {
+            submit(bench, 6, || NewJob { tenant: tenant(id), ..bench.job() }).await;
+        }
+        let leases = claim(bench, 20, &limits).await;
+        let running = count(&leases, |lease| lease.job.tenant.clone());
+        let of = |id: &str| running.get(&tenant(id)).copied().unwrap_or(0);
+        let others = if tenants.is_none() { 6 } else { 2 };
+        assert_eq!((of("more"), of("fewer"), of("other")), (4, 1, others), "round {round}");
+        assert!(claim(bench, 20, &limits).await.is_empty(), "round {round}");
+        for lease in &leases {
+            bench.settle(lease, done()).await.unwrap();
+        }
+        for lease in claim(bench, 20, &FlowLimits::default()).await {
+            bench.settle(&lease, done()).await.unwrap();
+        }
+    }
+}
+
 /// Room is free again when an attempt ends, however it does.
 pub async fn limit_frees_up_however_an_attempt_ends(bench: &Bench) {
     let all = FlowLimits {
         kinds: vec![(demo(), 1)],
         queues: vec![(slow(), FlowLimit::running(1))],
         tenants: FlowLimit::running(1),
+        ..FlowLimits::default()
     };
     let hour = Duration::from_hours(1);
     for limits in [slow_queue(FlowLimit::running(1)), demo_kind(1), all] {

@@ -183,7 +183,7 @@ impl Inner {
         let queues = want.limits.queues.iter().map(|(queue, _)| queue);
         let mut scopes: Vec<Scope> = kinds.cloned().map(Scope::Kind).collect();
         scopes.extend(queues.cloned().map(Scope::Queue));
-        if !want.limits.tenants.is_none() {
+        if want.limits.limit_tenants() {
             scopes.extend(self.lock_held_back().iter().cloned().map(Scope::Tenant));
         }
         if scopes.is_empty() {

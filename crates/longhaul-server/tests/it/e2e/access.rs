@@ -1,0 +1,54 @@
+//! Keys on two replicas of one Postgres database.
+
+use longhaul_client::wire::{KeyRequest, Scope};
+use longhaul_client::{Client, ClientError, ListRequest};
+use serde_json::Value;
+
+use super::fleet::Fleet;
+use super::home::Server;
+
+/// Starts a replica; its address, and the admin key if it made one.
+async fn start(fleet: &Fleet, name: &str) -> (Server, String, Option<String>) {
+    let mut command = fleet.home.command(super::home::LONGHAUL);
+    command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--replica", name]);
+    command.env("LONGHAUL_DATABASE", fleet.database());
+    let mut server = Server::spawn(command);
+    let line = server.line().await.expect("a replica should get ready");
+    let told: Value = serde_json::from_str(&line).unwrap();
+    let key = told["adminKey"].as_str().map(str::to_owned);
+    (server, told["url"].as_str().unwrap().to_owned(), key)
+}
+
+fn is_refused(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(problem) if problem.code == "unauthorized")
+}
+
+#[tokio::test]
+async fn key_revoked_on_one_replica_is_refused_by_the_other() {
+    let fleet = Fleet::new("[auth]\nrequire_keys = true\n").await;
+    let ((_one, one_url, first), (_two, two_url, second)) =
+        tokio::join!(start(&fleet, "one"), start(&fleet, "two"));
+    assert!(first.is_some() != second.is_some(), "one of them makes the first key, and one only");
+    let admin = Client::new(&one_url, first.or(second)).unwrap();
+    let wish = KeyRequest {
+        tenant: None,
+        name: "ci".to_owned(),
+        scopes: vec![Scope::Read],
+        expires_at: None,
+        requests_per_second: None,
+    };
+    let made = admin.create_key(&wish).await.unwrap();
+    let there = Client::new(&two_url, Some(made.key.clone())).unwrap();
+    there.list(&ListRequest::default()).await.unwrap();
+    admin.revoke_key(&made.kept.id).await.unwrap();
+    let here = Client::new(&one_url, Some(made.key)).unwrap();
+    let error = here.list(&ListRequest::default()).await.unwrap_err();
+    assert!(is_refused(&error), "{error:?}");
+    loop {
+        match there.list(&ListRequest::default()).await {
+            Ok(_) => {}
+            Err(error) if is_refused(&error) => break,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
