@@ -109,8 +109,10 @@ SYNONYMS = {
     "finished_at": "completed_at", "dedup_key": "idempotency_key", "canceled": "cancelled",
 }  # fmt: skip
 
-# These speak of others: peers in their words, and clients in theirs.
-FOREIGN = re.compile(r"^bench/|^docs/.*peers|^crates/longhaul-server/src/doors?[/.]|/snapshots/")
+# These speak of others: peers in their words, clients and the payment provider in theirs.
+FOREIGN = re.compile(
+    r"^bench/|^docs/.*peers|^crates/longhaul-server/src/doors?[/.]|/snapshots/|/api/billing[/.]"
+)
 
 
 @rule

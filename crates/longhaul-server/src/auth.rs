@@ -227,7 +227,7 @@ impl Auth {
     pub async fn tenant(&self, id: &TenantId) -> Result<Option<Arc<Tenant>>, StoreError> {
         let now = self.now();
         if let Some(known) = self.0.known.tenant(id, now) {
-            return Ok(known);
+            return Ok(known.tenant.clone());
         }
         let found = self.0.accounts.tenant(id).await?.map(Arc::new);
         self.0.known.keep_tenant(id, found.clone(), now);

@@ -196,7 +196,8 @@ fn block_on<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, 
 async fn run(cli: Cli, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
     let Cli { global, command } = cli;
     match command {
-        Command::Serve(args) => serve::run(args, ui).await,
+        // Boxed: no other command needs as much room.
+        Command::Serve(args) => Box::pin(serve::run(args, ui)).await,
         Command::Submit(args) => submit::run(args, &global, ui).await,
         Command::Get(args) => get::run(&args, &global.client()?, ui).await,
         Command::Watch(args) => watch::run(&args, &global, ui).await,

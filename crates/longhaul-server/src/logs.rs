@@ -40,8 +40,18 @@ pub fn check_filter(text: &str) -> Result<(), LogsError> {
     parse(text).map(drop)
 }
 
+/// Of what the database's client says of itself, only what no input can be in: with more words it repeats
+/// every statement's parameters.
+const QUIET: [&str; 5] = ["", "::query", "::prepare", "::simple_query", "::connection"];
+
 fn parse(text: &str) -> Result<EnvFilter, LogsError> {
-    EnvFilter::builder().parse(text).map_err(|error| LogsError::Filter(error.to_string()))
+    let wrong = |error: &dyn std::fmt::Display| LogsError::Filter(error.to_string());
+    let mut filter = EnvFilter::builder().parse(text).map_err(|error| wrong(&error))?;
+    for module in QUIET {
+        let directive = format!("tokio_postgres{module}=info").parse();
+        filter = filter.add_directive(directive.map_err(|error| wrong(&error))?);
+    }
+    Ok(filter)
 }
 
 fn is_json(format: LogFormat, is_terminal: bool) -> bool {

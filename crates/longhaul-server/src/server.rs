@@ -156,9 +156,10 @@ impl Server {
         let (store, accounts) = store(&config.database, &clock).await?;
         let vault = vault::open(config).await?;
         let auth = Auth::new(accounts, Arc::clone(&vault.1), clock.clone(), auth_settings(config));
-        let first_key = match config.auth.require_keys && config.role.answers() {
-            true => auth.create_first_key().await.map_err(StartError::Accounts)?,
-            false => None,
+        let first_key = if config.auth.require_keys && config.role.answers() {
+            auth.create_first_key().await.map_err(StartError::Accounts)?
+        } else {
+            None
         };
         let work = WorkRoot::take(&config.work)
             .map_err(|source| StartError::Data { path: config.work.clone(), source })?;

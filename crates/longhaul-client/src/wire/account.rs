@@ -249,6 +249,10 @@ pub struct LimitsPatch {
 mod patch {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+    #[expect(
+        clippy::option_option,
+        reason = "absent, null and a value are three things on the wire"
+    )]
     pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
     where
         T: Deserialize<'de>,
@@ -257,7 +261,7 @@ mod patch {
         Option::deserialize(deserializer).map(Some)
     }
 
-    #[expect(clippy::ref_option, reason = "the signature is serde's")]
+    #[expect(clippy::ref_option, clippy::option_option, reason = "the signature is serde's")]
     pub(super) fn serialize<T: Serialize, S: Serializer>(
         value: &Option<Option<T>>,
         serializer: S,

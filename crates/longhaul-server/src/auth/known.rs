@@ -31,8 +31,9 @@ struct KnownKey {
 }
 
 #[derive(Debug)]
-struct KnownTenant {
-    tenant: Option<Arc<Tenant>>,
+pub(super) struct KnownTenant {
+    /// None: there is none of that id.
+    pub(super) tenant: Option<Arc<Tenant>>,
     read_at: Timestamp,
 }
 
@@ -77,10 +78,10 @@ impl Known {
         self.keys.get(id)?.key.requests_per_s
     }
 
-    /// A tenant, or that there is none of that id.
-    pub(super) fn tenant(&self, id: &TenantId, now: Timestamp) -> Option<Option<Arc<Tenant>>> {
+    /// What was last read of a tenant, if that is fresh.
+    pub(super) fn tenant(&self, id: &TenantId, now: Timestamp) -> Option<Arc<KnownTenant>> {
         let known = self.tenants.get(id)?;
-        (now < known.read_at.after(TENANT_FRESH)).then(|| known.tenant.clone())
+        (now < known.read_at.after(TENANT_FRESH)).then_some(known)
     }
 
     pub(super) fn keep_tenant(

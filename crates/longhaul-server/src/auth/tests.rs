@@ -128,7 +128,7 @@ async fn key_ends_when_it_was_said_to() {
 async fn rotated_key_and_its_successor_are_both_good_for_a_while() {
     let desk = Desk::new();
     let old = desk.key().await;
-    let overlap = Duration::from_secs(60);
+    let overlap = Duration::from_mins(1);
     let new = desk.here.rotate_key(&old.key.id, overlap, &Deed::server()).await.unwrap().unwrap();
     assert!(is_let_in(&desk.here, &old).await && is_let_in(&desk.here, &new).await);
     desk.clock.advance(overlap);

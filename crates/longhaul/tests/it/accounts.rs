@@ -138,6 +138,7 @@ async fn change_leaves_what_it_does_not_name(desk: Desk) {
 }
 
 async fn billing_is_applied_once_and_in_order(desk: Desk) {
+    use Subscription::{Active, PastDue, Suspended};
     // One customer may pay for several tenants.
     for (id, billing_id) in [("acme", "cus_1"), ("acme-eu", "cus_1"), ("other", "cus_3")] {
         desk.tenant(id).await;
@@ -159,7 +160,6 @@ async fn billing_is_applied_once_and_in_order(desk: Desk) {
         let tenants = desk.accounts.apply_billing(&event, &entry).await.unwrap();
         tenants.into_iter().map(|tenant| tenant.subscription).collect::<Vec<_>>()
     };
-    use Subscription::{Active, PastDue, Suspended};
     assert_eq!(tell(event("e2", PastDue, 20)).await, [PastDue, PastDue]);
     assert_eq!(tell(event("e3", Active, 30)).await, [Active, Active]);
     assert_eq!(tell(event("e1", Suspended, 10)).await, [Active, Active]);

@@ -28,11 +28,8 @@ fn now(server: &Server) -> i64 {
 async fn tell(server: &Server, body: &str, secret: &str, at: i64) -> Answer {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
     let signed = format!("{at}.{body}");
-    let hex: String = ring::hmac::sign(&key, signed.as_bytes())
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let signature = ring::hmac::sign(&key, signed.as_bytes());
+    let hex = signature.as_ref().iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     let header = format!("t={at},v1={hex}");
     let ask = server.post("/v1/billing/stripe").header("stripe-signature", &header);
     ask.text(body.to_owned()).send().await

@@ -1,8 +1,10 @@
 //! Keys on two replicas of one Postgres database.
 
-use longhaul_client::wire::{KeyRequest, Scope};
-use longhaul_client::{Client, ClientError, ListRequest};
-use serde_json::Value;
+use std::time::Duration;
+
+use longhaul_client::wire::{KeyRequest, Scope, SubmitRequest};
+use longhaul_client::{Client, ClientError, ListRequest, SubmitOptions};
+use serde_json::{Value, json};
 
 use super::fleet::Fleet;
 use super::home::Server;
@@ -17,6 +19,24 @@ async fn start(fleet: &Fleet, name: &str) -> (Server, String, Option<String>) {
     let told: Value = serde_json::from_str(&line).unwrap();
     let key = told["adminKey"].as_str().map(str::to_owned);
     (server, told["url"].as_str().unwrap().to_owned(), key)
+}
+
+#[tokio::test]
+async fn most_talkative_log_holds_no_input_and_no_key() {
+    let fleet = Fleet::new("[auth]\nrequire_keys = true\n[log]\nlevel = \"trace\"\n").await;
+    let (server, url, admin) = start(&fleet, "one").await;
+    let admin = admin.unwrap();
+    let client = Client::new(&url, Some(admin.clone())).unwrap();
+    let request = SubmitRequest::new("demo", &json!({"result": "canary-of-an-input"})).unwrap();
+    let job = client.submit(&request, &SubmitOptions::default()).await.unwrap();
+    while client.job(&job.job_id, Some(Duration::from_secs(5))).await.unwrap().result.is_none() {}
+    let killed = server.kill9().await;
+    assert!(killed.stderr.contains("TRACE"), "the log is of no use here");
+    let secret = admin.split('_').nth(2).unwrap();
+    for canary in ["canary-of-an-input", secret] {
+        let found = killed.stderr.lines().find(|line| line.contains(canary));
+        assert_eq!(found, None);
+    }
 }
 
 fn is_refused(error: &ClientError) -> bool {

@@ -53,7 +53,6 @@ pub struct TenantLimits {
 
 /// A change of limits: what is None stays, what is `Some(None)` goes back to the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(clippy::option_option, reason = "absent, null and a value are three things on the wire")]
 #[expect(missing_docs, reason = "the same fields as TenantLimits has")]
 pub struct LimitsChange {
     pub requests_per_s: Option<Option<u32>>,
@@ -86,7 +85,6 @@ pub struct Tenant {
 
 /// A change of a tenant. What is None stays.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[expect(clippy::option_option, reason = "absent, null and a value are three things on the wire")]
 pub struct TenantChange {
     /// Its name.
     pub name: Option<String>,
@@ -166,6 +164,7 @@ impl Tenant {
     }
 }
 
+#[expect(clippy::option_option, reason = "absent, null and a value are three things on the wire")]
 fn set<T>(place: &mut Option<T>, to: Option<Option<T>>) {
     if let Some(value) = to {
         *place = value;

@@ -191,12 +191,8 @@ pub async fn tenant_may_have_a_limit_of_its_own(bench: &Bench) {
         let others = if tenants.is_none() { 6 } else { 2 };
         assert_eq!((of("more"), of("fewer"), of("other")), (4, 1, others), "round {round}");
         assert!(claim(bench, 20, &limits).await.is_empty(), "round {round}");
-        for lease in &leases {
-            bench.settle(lease, done()).await.unwrap();
-        }
-        for lease in claim(bench, 20, &FlowLimits::default()).await {
-            bench.settle(&lease, done()).await.unwrap();
-        }
+        settle_all(bench, &leases).await;
+        settle_all(bench, &claim(bench, 20, &FlowLimits::default()).await).await;
     }
 }
 

@@ -102,13 +102,11 @@ impl Accounts for PostgresStore {
         count: usize,
     ) -> Result<Vec<ApiKey>, StoreError> {
         let (after, count) = (after.unwrap_or_default(), limit(count));
-        match tenant.map(TenantId::as_str) {
-            Some(tenant) => {
-                let params: &[&dyn Param] = &[&after, &count, &tenant];
-                persistently!(self.inner.read_all(sql::API_KEYS_OF_TENANT, params, key))
-            }
-            None => persistently!(self.inner.read_all(sql::API_KEYS, &[&after, &count], key)),
-        }
+        let Some(tenant) = tenant.map(TenantId::as_str) else {
+            return persistently!(self.inner.read_all(sql::API_KEYS, &[&after, &count], key));
+        };
+        let params: &[&dyn Param] = &[&after, &count, &tenant];
+        persistently!(self.inner.read_all(sql::API_KEYS_OF_TENANT, params, key))
     }
 
     async fn revoke_key(&self, id: &str, audit: &AuditEntry) -> Result<Option<ApiKey>, StoreError> {

@@ -200,7 +200,7 @@ impl Accounts for SqliteStore {
         let since = since.as_millis();
         self.read(move |tx| {
             let keys = tx.all(sql::CHANGED_API_KEYS, [since], |row| row.get(0))?;
-            let tenants = tx.all(sql::CHANGED_TENANTS, [since], |row| tenant_id(row))?;
+            let tenants = tx.all(sql::CHANGED_TENANTS, [since], tenant_id)?;
             Ok(Changed { keys, tenants })
         })
         .await
