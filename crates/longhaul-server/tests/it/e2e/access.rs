@@ -31,7 +31,7 @@ async fn most_talkative_log_holds_no_input_and_no_key() {
     let job = client.submit(&request, &SubmitOptions::default()).await.unwrap();
     while client.job(&job.job_id, Some(Duration::from_secs(5))).await.unwrap().result.is_none() {}
     let killed = server.kill9().await;
-    assert!(killed.stderr.contains("TRACE"), "the log is of no use here");
+    assert!(killed.stderr.contains("DEBUG"), "the log is of no use here: {killed:?}");
     let secret = admin.split('_').nth(2).unwrap();
     for canary in ["canary-of-an-input", secret] {
         let found = killed.stderr.lines().find(|line| line.contains(canary));

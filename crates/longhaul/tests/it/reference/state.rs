@@ -41,7 +41,8 @@ pub(super) fn limits_on(job: &Job, limits: &FlowLimits) -> Vec<(Scope, FlowLimit
     let kind = limits.kinds.iter().find(|(kind, _)| *kind == job.kind);
     let kind = kind.map(|(kind, max)| (Scope::Kind(kind.clone()), FlowLimit::running(*max)));
     let queue = (Scope::Queue(job.queue.clone()), limits.queue(&job.queue));
-    let tenant = (Scope::Tenant(job.tenant.clone()), limits.tenants);
+    let own = limits.by_tenant.get(&job.tenant).copied();
+    let tenant = (Scope::Tenant(job.tenant.clone()), own.unwrap_or(limits.tenants));
     kind.into_iter().chain([queue, tenant]).filter(|(_, limit)| !limit.is_none()).collect()
 }
 
