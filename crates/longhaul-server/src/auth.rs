@@ -5,6 +5,7 @@
 
 mod admit;
 mod known;
+mod oidc;
 mod rate;
 mod token;
 mod upkeep;
@@ -26,6 +27,9 @@ use zeroize::Zeroizing;
 
 pub use admit::admit;
 use known::Known;
+pub(crate) use oidc::parse_url;
+pub use oidc::{Issuer, OidcSettings, TokenError, examine_issuer};
+use oidc::{Unjudged, is_token};
 use rate::{Left, Rates, TooFast};
 use token::{Fresh, Presented};
 
@@ -37,7 +41,7 @@ const TENANT_FRESH: Duration = Duration::from_secs(30);
 /// What the configuration says about callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AuthSettings {
-    /// Whether everybody needs a key.
+    /// Whether everybody needs a key or a token.
     pub require_keys: bool,
     /// How long a tenant may go on whose payment is due.
     pub grace: Duration,
@@ -67,8 +71,28 @@ pub enum Refusal {
     NoKey,
     /// Its key is none of ours, or has ended.
     BadKey,
+    /// Its token is not to be believed.
+    BadToken(TokenError),
+    /// Its token is good, and names no tenant of ours.
+    NoTenant {
+        /// The claim that should.
+        claim: String,
+        /// What it names, if that could be a tenant.
+        named: Option<TenantId>,
+    },
+    /// Its token cannot be judged: the issuer's keys are not known.
+    NoIssuerKeys,
     /// Nobody can tell now.
     Store(StoreError),
+}
+
+impl From<Unjudged> for Refusal {
+    fn from(error: Unjudged) -> Self {
+        match error {
+            Unjudged::Bad(error) => Self::BadToken(error),
+            Unjudged::NoKeys => Self::NoIssuerKeys,
+        }
+    }
 }
 
 impl From<StoreError> for Refusal {
@@ -85,6 +109,8 @@ struct Inner {
     accounts: Arc<dyn Accounts>,
     keyring: Arc<Keyring>,
     settings: AuthSettings,
+    /// Whose tokens are good beside our keys.
+    issuer: Option<Issuer>,
     clock: Clock,
     known: Known,
     rates: Rates,
@@ -131,10 +157,22 @@ impl Auth {
         clock: Clock,
         settings: AuthSettings,
     ) -> Self {
+        Self::with_issuer(accounts, keyring, clock, settings, None)
+    }
+
+    /// The same, where tokens of an issuer are good too.
+    pub fn with_issuer(
+        accounts: Arc<dyn Accounts>,
+        keyring: Arc<Keyring>,
+        clock: Clock,
+        settings: AuthSettings,
+        issuer: Option<Issuer>,
+    ) -> Self {
         Self(Arc::new(Inner {
             accounts,
             keyring,
             settings,
+            issuer,
             known: Known::new(settings.shared),
             clock,
             rates: Rates::default(),
@@ -157,8 +195,8 @@ impl Auth {
         self.0.clock.now()
     }
 
-    /// Who presents this key. Without one: everybody is the tenant of those who have only one, unless
-    /// keys are required.
+    /// Who presents this key or token. Without one: everybody is the tenant of those who have only one,
+    /// unless keys are required.
     pub async fn principal(&self, presented: Option<&str>) -> Result<Principal, Refusal> {
         let Some(text) = presented else {
             if self.0.settings.require_keys {
@@ -167,6 +205,9 @@ impl Auth {
             let (tenant, scopes) = (TenantId::default(), Scopes::all());
             return Ok(Principal { tenant, scopes, actor: Actor::Local, key: None });
         };
+        if let Some(issuer) = self.0.issuer.as_ref().filter(|_| is_token(text)) {
+            return self.vouched_for(issuer, text).await;
+        }
         let presented = Presented::parse(text).ok_or(Refusal::BadKey)?;
         let key = self.verify(presented).await?;
         let now = self.now();
@@ -180,6 +221,20 @@ impl Auth {
             actor: Actor::Key(key.id.clone()),
             key: Some(key.id.clone()),
         })
+    }
+
+    /// Whom the issuer vouches for. It cannot make tenants: those are ours.
+    async fn vouched_for(&self, issuer: &Issuer, token: &str) -> Result<Principal, Refusal> {
+        let oidc::Claims { subject, tenant: named, scopes, .. } = issuer.judge(token).await?;
+        let tenant = match &named {
+            Some(id) => self.tenant(id).await?,
+            None => None,
+        };
+        let Some(tenant) = tenant else {
+            return Err(Refusal::NoTenant { claim: issuer.tenant_claim().to_owned(), named });
+        };
+        let (tenant, actor) = (tenant.id.clone(), Actor::Subject(subject));
+        Ok(Principal { tenant, scopes, actor, key: None })
     }
 
     /// The key whose secret this is, whether or not it has ended.

@@ -6,6 +6,7 @@ mod error;
 mod kinds;
 mod layers;
 mod network;
+mod oidc;
 mod queues;
 mod sources;
 mod units;
@@ -20,6 +21,7 @@ use longhaul::job::{Name, Retention};
 use longhaul::store::FlowLimit;
 
 use crate::api::Origins;
+use crate::auth::OidcSettings;
 use crate::listen::{ConnLimits, Proxies, TlsFiles};
 use crate::secret::Secret;
 use layers::Layers;
@@ -32,10 +34,12 @@ pub use sources::{Flags, Sources};
 /// What the server runs by. `config.default.toml` says what each means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// A loopback address, unless everybody needs a key. A worker has no use for it.
+    /// A loopback address, unless everybody needs a key or a token. A worker has no use for it.
     pub listen: SocketAddr,
     /// Who may call.
     pub auth: AuthConfig,
+    /// Whose tokens are good beside keys.
+    pub oidc: Option<OidcSettings>,
     /// Where health and metrics alone are answered, if anywhere.
     pub metrics_listen: Option<SocketAddr>,
     /// The folder for everything that is kept.
@@ -83,7 +87,7 @@ pub struct Config {
 /// Who may call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuthConfig {
-    /// Whether everybody needs a key.
+    /// Whether everybody needs a key or a token.
     pub require_keys: bool,
     /// How long a tenant whose payment is due may go on.
     pub past_due_grace: Duration,

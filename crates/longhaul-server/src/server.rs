@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::metrics::Metrics;
 use crate::api::{AppState, Overload, Settings, Uploads, probes, router};
-use crate::auth::{Auth, AuthSettings, MadeKey};
+use crate::auth::{Auth, AuthSettings, Issuer, MadeKey};
 use crate::config::{Config, Database};
 use crate::listen::{self, Front, Tls, TlsError, raise_open_files};
 pub use vault::examine_keys;
@@ -120,6 +120,9 @@ pub enum StartError {
         /// What is wrong with it.
         source: CommandError,
     },
+    /// Install root certificates.
+    #[error("cannot ask the issuer in [oidc] for its keys: {0}")]
+    Issuer(String),
     /// Look at the database.
     #[error("cannot read the API keys: {0}")]
     Accounts(StoreError),
@@ -155,7 +158,9 @@ impl Server {
         let clock = Clock::system();
         let (store, accounts) = store(&config.database, &clock).await?;
         let vault = vault::open(config).await?;
-        let auth = Auth::new(accounts, Arc::clone(&vault.1), clock.clone(), auth_settings(config));
+        let (keyring, issuer) = (Arc::clone(&vault.1), issuer(config, &clock)?);
+        let auth =
+            Auth::with_issuer(accounts, keyring, clock.clone(), auth_settings(config), issuer);
         let first_key = if config.auth.require_keys && config.role.answers() {
             auth.create_first_key().await.map_err(StartError::Accounts)?
         } else {
@@ -312,6 +317,13 @@ async fn engine(
         builder = builder.limit_queue(name.clone(), *limit);
     }
     Ok(builder.store(store).start().await?)
+}
+
+/// An issuer that is down is none of this: it is asked when there is a token to judge.
+fn issuer(config: &Config, clock: &Clock) -> Result<Option<Issuer>, StartError> {
+    let settings = config.oidc.clone().filter(|_| config.role.answers());
+    let new = |settings| Issuer::new(settings, clock.clone());
+    settings.map(new).transpose().map_err(StartError::Issuer)
 }
 
 fn auth_settings(config: &Config) -> AuthSettings {

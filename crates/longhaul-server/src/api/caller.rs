@@ -15,7 +15,7 @@ use crate::request_id::RequestId;
 
 /// What a handler asks of whoever calls it.
 pub(super) trait Need: Send {
-    /// The scope that the caller's key must have.
+    /// The scope that the caller's key or token must have.
     const SCOPE: Scope;
     /// Whether the caller's subscription must be active.
     const PAID: bool;
@@ -90,7 +90,7 @@ impl<N: Need> FromRequestParts<AppState> for Caller<N> {
         };
         if !principal.scopes.allow(N::SCOPE) {
             let scope = N::SCOPE.as_str();
-            let detail = format!("this needs a key with the scope {scope:?}");
+            let detail = format!("this needs a key or a token with the scope {scope:?}");
             return Err(Problem::new(Code::Forbidden, detail));
         }
         let tenant = state.auth.tenant(&principal.tenant).await?;

@@ -66,7 +66,9 @@ pub(super) fn complete(document: &mut utoipa::openapi::OpenApi) {
 pub(super) fn guard(document: &mut utoipa::openapi::OpenApi) {
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
-        .description(Some("`Authorization: Bearer lh_…`. Not needed where the server says so."))
+        .description(Some(
+            "`Authorization: Bearer lh_…` with an API key, or, where the server trusts an OpenID Connect issuer, with a token (JWT) of that issuer. Not needed where the server says so.",
+        ))
         .build();
     let header = ApiKey::Header(ApiKeyValue::with_description(
         "X-Api-Key",

@@ -1,5 +1,6 @@
 //! Asks of every request who makes it, before anybody reads its body.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -15,6 +16,8 @@ use crate::problem::{Code, Problem};
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// When the issuer's keys may be there: they are asked for that often.
+const KEYS_RETRY: Duration = Duration::from_secs(10);
 
 /// Leaves the [`super::Principal`] in the request's extensions, or answers that there is none.
 pub async fn admit(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
@@ -79,12 +82,31 @@ fn refused(refusal: Refusal) -> Problem {
         }
         Refusal::BadKey => {
             let detail = "the key is not known here, was revoked or has expired";
-            let challenge = "Bearer realm=\"longhaul\", error=\"invalid_token\"";
-            Problem::new(Code::Unauthorized, detail)
-                .header(WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
+            invalid(detail)
+        }
+        Refusal::BadToken(error) => invalid(error.to_string()),
+        Refusal::NoTenant { claim, named: Some(tenant) } => {
+            let detail = format!(
+                "there is no tenant {:?} here, which the token's claim {claim:?} names",
+                tenant.as_str()
+            );
+            Problem::new(Code::Forbidden, detail)
+        }
+        Refusal::NoTenant { claim, named: None } => {
+            let detail = format!("the token's claim {claim:?} names no tenant");
+            Problem::new(Code::Forbidden, detail)
+        }
+        Refusal::NoIssuerKeys => {
+            let detail = "the token cannot be judged: its issuer's keys could not be fetched";
+            Problem::new(Code::Unavailable, detail).retry_after(KEYS_RETRY)
         }
         Refusal::Store(error) => Problem::from(error),
     }
+}
+
+fn invalid(detail: impl Into<Cow<'static, str>>) -> Problem {
+    let challenge = HeaderValue::from_static("Bearer realm=\"longhaul\", error=\"invalid_token\"");
+    Problem::new(Code::Unauthorized, detail).header(WWW_AUTHENTICATE, challenge)
 }
 
 fn tell(headers: &mut HeaderMap, per_s: u32, left: Left) {

@@ -21,6 +21,9 @@ const TENANTS_AT_ONCE: usize = 1_000;
 impl Auth {
     /// Looks for changes and notes uses until `stop`. The engine is told how many jobs of each tenant may run.
     pub async fn keep_up(self, engine: Engine, stop: CancellationToken) {
+        if let Some(issuer) = &self.0.issuer {
+            issuer.prepare();
+        }
         let mut looks: u32 = 0;
         let mut told = false;
         loop {

@@ -4,6 +4,7 @@
 mod checks;
 mod database;
 mod finding;
+mod issuer;
 mod keys;
 mod peer;
 mod programs;
@@ -71,6 +72,7 @@ async fn examine(config: &Config) -> Vec<Finding> {
         checks::open_files(config.http.connections_max),
     ];
     findings.extend(config.tls.as_ref().map(checks::certificate));
+    findings.extend(issuer::issuer(config).await);
     findings.extend(programs::all(config));
     findings
 }

@@ -14,7 +14,7 @@ use super::layers::Layers;
 use super::value::{Entry, Table};
 use super::{
     AuthConfig, Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role,
-    ServerKey, Worker, kinds, network, queues,
+    ServerKey, Worker, kinds, network, oidc, queues,
 };
 
 use crate::secret::Secret;
@@ -77,7 +77,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
     let mut check = Check { settings, read: BTreeSet::new(), errors };
     let c = &mut check;
     // Every section gets its turn before the first `?`.
-    let auth = auth(c);
+    let (auth, oidc) = (auth(c), oidc::oidc(c));
     let may_be_reached = auth.is_none_or(|auth| auth.require_keys);
     let listen = c.read("listen", |entry, key| listen(entry, key, may_be_reached));
     let data = c.read("data", |entry, key| non_empty(entry, key).map(PathBuf::from));
@@ -110,6 +110,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
         Some(Config {
             listen: listen?,
             auth: auth?,
+            oidc: oidc?,
             stripe_secret: stripe?,
             metrics_listen: metrics_listen?,
             blobs: match (blobs?, &database) {

@@ -61,6 +61,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
             past_due_grace: Duration::ZERO,
             requests_per_s: None,
         },
+        oidc: None,
         metrics_listen: None,
         data: "./longhaul-data".into(),
         database: Database::Sqlite("./longhaul-data/longhaul.db".into()),
@@ -263,6 +264,57 @@ fn leases_are_renewed_twice_before_they_end() {
     let given = Given::nothing().env("LONGHAUL_LEASE_RENEW", "7s500ms");
     assert!(given.errors().contains("less than half of lease.duration"));
     Given::nothing().env("LONGHAUL_LEASE_RENEW", "7s499ms").config();
+}
+
+#[test]
+fn issuer_is_trusted_with_what_its_tokens_are_called() {
+    let given = Given::file(
+        "[oidc]\nissuer = 'https://login.example.com/'\naudience = 'jobs'\ntenant_claim = 'org'\n",
+    );
+    let expected = OidcSettings {
+        issuer: "https://login.example.com/".into(),
+        audience: "jobs".into(),
+        tenant_claim: "org".into(),
+        scope_claim: "scope".into(),
+        scope_prefix: "longhaul:".into(),
+        jwks_url: None,
+    };
+    assert_eq!(given.config().oidc, Some(expected));
+}
+
+#[test]
+fn keys_of_an_issuer_come_by_a_line_that_nobody_can_change() {
+    let with = |key: &str, url: &str| {
+        let given = Given::nothing().env("LONGHAUL_OIDC_AUDIENCE", "jobs");
+        let given = given.env("LONGHAUL_OIDC_ISSUER", "https://a.example");
+        Config::load(&given.env(key, url).sources).map_err(|errors| errors.to_string())
+    };
+    for key in ["LONGHAUL_OIDC_ISSUER", "LONGHAUL_OIDC_JWKS_URL"] {
+        for good in
+            ["https://b.example/x", "http://127.0.0.1:9", "http://[::1]", "http://localhost:1"]
+        {
+            assert!(with(key, good).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://b.example",
+            "http://10.0.0.1",
+            "b.example",
+            "ftp://x",
+            "https://me:pw@b.example",
+        ] {
+            let error = with(key, bad).unwrap_err();
+            assert!(!error.contains("pw"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn issuer_is_an_address_and_needs_an_audience() {
+    let given = Given::nothing().env("LONGHAUL_OIDC_AUDIENCE", "jobs");
+    assert!(given.env("LONGHAUL_OIDC_ISSUER", "https://a/?b").errors().contains("without a '?'"));
+    let given = Given::nothing().env("LONGHAUL_OIDC_ISSUER", "https://a.example");
+    assert!(given.errors().contains("made for any other service"), "{}", given.errors());
+    Given::nothing().env("LONGHAUL_OIDC_AUDIENCE", "jobs").config();
 }
 
 #[test]

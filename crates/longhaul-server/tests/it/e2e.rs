@@ -17,6 +17,7 @@ mod keys;
 mod kill;
 mod logs;
 mod moving;
+mod oidc;
 #[cfg(target_os = "linux")]
 mod orphans;
 mod payloads;

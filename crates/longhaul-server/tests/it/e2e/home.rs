@@ -122,7 +122,12 @@ impl Home {
     }
 
     pub(crate) async fn ready_or_exited(&self, mut server: Server) -> Result<Server, Exited> {
-        let Some(line) = server.line().await else { return Err(server.exited().await) };
+        let mut line = server.line().await;
+        // Where everybody needs a key, the first start shows one before anything else.
+        if line.as_ref().is_some_and(|line| line.starts_with("the first admin key")) {
+            line = server.line().await;
+        }
+        let Some(line) = line else { return Err(server.exited().await) };
         let url = line.split("dashboard http").nth(1).and_then(|rest| rest.split("://").nth(1));
         let url = url.and_then(|rest| rest.split('/').next());
         let address = url.and_then(|url| url.parse().ok());

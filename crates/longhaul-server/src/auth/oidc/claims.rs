@@ -1,0 +1,100 @@
+//! What a token says, and whether it says it to us and now.
+
+use std::time::Duration;
+
+use longhaul::store::accounts::{Scope, Scopes};
+use longhaul::{TenantId, Timestamp};
+use serde_json::{Map, Value};
+
+use super::{OidcSettings, TokenError};
+
+/// How far an issuer's clock may be from ours.
+const LEEWAY: Duration = Duration::from_mins(1);
+/// `OpenID` Connect allows no longer ones. It ends up in the audit log.
+const SUBJECT_BYTES_MAX: usize = 255;
+
+/// What is believed of a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claims {
+    pub(crate) subject: String,
+    /// None if the token names none, or none that could be one.
+    pub(crate) tenant: Option<TenantId>,
+    pub(crate) scopes: Scopes,
+    pub(super) expires_at: Timestamp,
+}
+
+impl Claims {
+    pub(super) fn read(
+        payload: &[u8],
+        settings: &OidcSettings,
+        now: Timestamp,
+    ) -> Result<Self, TokenError> {
+        let claims: Map<String, Value> =
+            serde_json::from_slice(payload).map_err(|_| TokenError::Malformed)?;
+        if claims.get("iss").and_then(Value::as_str) != Some(settings.issuer.as_str()) {
+            return Err(TokenError::Issuer);
+        }
+        if !words(claims.get("aud"), |text| vec![text]).contains(&settings.audience.as_str()) {
+            return Err(TokenError::Audience);
+        }
+        let expires_at = instant(&claims, "exp")?.ok_or(TokenError::Without("exp"))?;
+        if now >= expires_at.after(LEEWAY) {
+            return Err(TokenError::Expired);
+        }
+        for name in ["nbf", "iat"] {
+            if instant(&claims, name)?.is_some_and(|from| from > now.after(LEEWAY)) {
+                return Err(TokenError::NotYet);
+            }
+        }
+        Ok(Self {
+            subject: subject(&claims)?,
+            tenant: tenant(claims.get(&settings.tenant_claim)),
+            scopes: scopes(claims.get(&settings.scope_claim), &settings.scope_prefix),
+            expires_at,
+        })
+    }
+}
+
+fn subject(claims: &Map<String, Value>) -> Result<String, TokenError> {
+    let subject = claims.get("sub").and_then(Value::as_str);
+    let is_fit = |text: &&str| {
+        (1..=SUBJECT_BYTES_MAX).contains(&text.len()) && !text.contains(char::is_control)
+    };
+    Ok(subject.filter(is_fit).ok_or(TokenError::Without("sub"))?.to_owned())
+}
+
+fn tenant(claim: Option<&Value>) -> Option<TenantId> {
+    TenantId::new(claim?.as_str()?).ok()
+}
+
+/// Scopes that are not ours are for somebody else.
+fn scopes(claim: Option<&Value>, prefix: &str) -> Scopes {
+    let ours = |word: &str| word.strip_prefix(prefix).and_then(Scope::parse);
+    words(claim, |text| text.split(' ').collect()).into_iter().filter_map(ours).collect()
+}
+
+/// A claim that may be a list of strings, or one that `split` makes into a list.
+fn words<'a>(claim: Option<&'a Value>, split: impl Fn(&'a str) -> Vec<&'a str>) -> Vec<&'a str> {
+    match claim {
+        Some(Value::String(text)) => split(text),
+        Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).collect(),
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => {
+            Vec::new()
+        }
+    }
+}
+
+/// Seconds since 1970, which may be fractions.
+fn instant(
+    claims: &Map<String, Value>,
+    name: &'static str,
+) -> Result<Option<Timestamp>, TokenError> {
+    let Some(value) = claims.get(name) else { return Ok(None) };
+    let millis = match (value.as_i64(), value.as_f64()) {
+        (Some(seconds), _) => seconds.saturating_mul(1_000),
+        #[expect(clippy::cast_possible_truncation, reason = "it saturates, as it should")]
+        (None, Some(seconds)) => (seconds * 1_000.0) as i64,
+        (None, None) => return Err(TokenError::Without(name)),
+    };
+    Ok(Some(Timestamp::from_millis(millis)))
+}

@@ -1,0 +1,133 @@
+//! Tokens of a real issuer: npm's `oidc-provider`, which is certified and shares no code with us.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use super::home::{Home, LONGHAUL, ran};
+use super::http::{Answer, ask};
+
+const AUDIENCE: &str = "urn:longhaul";
+
+/// The issuer as a process. Killed when dropped.
+struct RealIssuer {
+    url: String,
+    _child: Child,
+}
+
+impl RealIssuer {
+    async fn start() -> Self {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let modules = here.join("../../.tools/node/node_modules");
+        let is_there = modules.join("oidc-provider").exists();
+        assert!(is_there, "there is no oidc-provider: run scripts/setup-test, which installs it");
+        let mut child = Command::new("node")
+            .arg(here.join("tests/it/e2e/oidc/issuer.mjs"))
+            .arg(modules)
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let url = lines.next_line().await.unwrap().expect("the issuer ended before it was ready");
+        Self { url, _child: child }
+    }
+
+    /// What a server must be told to believe it.
+    fn config(&self) -> String {
+        let Self { url, .. } = self;
+        format!("[auth]\nrequire_keys = true\n[oidc]\nissuer = {url:?}\naudience = {AUDIENCE:?}\n")
+    }
+
+    /// A token for a program, as the program would ask for it.
+    async fn token(&self, client: &str, scope: &str) -> String {
+        let form = [
+            ("grant_type", "client_credentials"),
+            ("client_id", client),
+            ("client_secret", "secret"),
+            ("resource", AUDIENCE),
+            ("scope", scope),
+        ];
+        // Another test of this process may have installed one before.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        let body = form.map(|(name, value)| format!("{name}={value}")).join("&");
+        let answer = http
+            .post(format!("{}/token", self.url))
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(body)
+            .send()
+            .await
+            .unwrap();
+        let answer: Value = answer.json().await.unwrap();
+        let token = answer["access_token"].as_str();
+        token.unwrap_or_else(|| panic!("{answer}")).to_owned()
+    }
+}
+
+async fn submit(home: &Home, token: &str) -> Answer {
+    let bearer = format!("Bearer {token}");
+    let body = r#"{"kind":"demo","input":{}}"#;
+    ask(home.address(), "POST /v1/jobs", &[("authorization", &bearer)], body).await.unwrap()
+}
+
+#[tokio::test]
+async fn token_of_a_real_issuer_is_good_and_a_changed_one_is_not() {
+    let issuer = RealIssuer::start().await;
+    let home = Home::with(&issuer.config());
+    let server = home.start().await;
+    for client in ["RS256.default", "ES256.default", "Ed25519.default"] {
+        let token = issuer.token(client, "longhaul:submit+longhaul:read").await;
+        let accepted = submit(&home, &token).await;
+        assert_eq!(accepted.status, 202, "{client}: {accepted:?}");
+
+        let (said, signature) = token.rsplit_once('.').unwrap();
+        let (first, rest) = signature.split_at(1);
+        let changed = format!("{said}.{}{rest}", if first == "A" { "B" } else { "A" });
+        let refused = submit(&home, &changed).await;
+        assert_eq!(refused.problem(), (401, "unauthorized".to_owned()), "{client}");
+        assert!(refused.head.contains("error=\"invalid_token\""), "{refused:?}");
+        assert!(refused.body.contains("the token's signature is wrong"), "{refused:?}");
+        assert!(!refused.body.contains(signature), "{refused:?}");
+    }
+    let reader = issuer.token("RS256.default", "longhaul:read").await;
+    assert_eq!(submit(&home, &reader).await.problem(), (403, "forbidden".to_owned()));
+    let stranger = issuer.token("RS256.nobody", "longhaul:submit").await;
+    let refused = submit(&home, &stranger).await;
+    assert_eq!(refused.problem(), (403, "forbidden".to_owned()));
+    assert!(refused.body.contains("there is no tenant"), "{refused:?}");
+    server.sigterm().await;
+}
+
+#[tokio::test]
+async fn server_starts_while_its_issuer_is_down() {
+    let config = "[oidc]\nissuer = 'http://127.0.0.1:9'\naudience = 'x'\n";
+    let home = Home::with(config);
+    let mut server = home.start().await;
+    server.logged("the issuer's keys could not be fetched").await;
+    // {"alg":"RS256","kid":"first"}, {} and a signature that nobody made.
+    let refused = submit(&home, "eyJhbGciOiJSUzI1NiIsImtpZCI6ImZpcnN0In0.e30.AAAA").await;
+    assert_eq!(refused.problem(), (503, "unavailable".to_owned()));
+    let keyless = ask(home.address(), "GET /v1/jobs", &[], "").await.unwrap();
+    assert_eq!(keyless.status, 200, "{keyless:?}");
+    server.sigterm().await;
+}
+
+#[tokio::test]
+async fn doctor_asks_the_issuer_for_its_keys() {
+    let issuer = RealIssuer::start().await;
+    let home = Home::with(&issuer.config());
+    let doctor = async || {
+        let mut command = home.command(LONGHAUL);
+        command.args(["doctor", "--listen", "127.0.0.1:0"]);
+        ran(command).await.unwrap()
+    };
+    let healthy = doctor().await;
+    assert!(healthy.out.contains("✓ issuer: "), "{healthy:?}");
+    drop(issuer);
+    let sick = doctor().await;
+    assert!(sick.out.contains("! issuer: "), "{sick:?}");
+}
