@@ -26,7 +26,7 @@ use ulid::Ulid;
 use zeroize::Zeroizing;
 
 pub use admit::admit;
-use known::Known;
+use known::{Known, KnownKey};
 pub(crate) use oidc::parse_url;
 pub use oidc::{Issuer, OidcSettings, TokenError, examine_issuer};
 use oidc::{Unjudged, is_token};
@@ -62,6 +62,11 @@ pub struct Principal {
     pub actor: Actor,
     /// The key that it used, if any.
     pub key: Option<String>,
+    /// Requests a second that this key may make.
+    pub requests_per_s: Option<u32>,
+    /// The tenant as it was at most half a minute ago. None if it was never made, which only those are that
+    /// need no key.
+    pub account: Option<Arc<Tenant>>,
 }
 
 /// Why a caller is not let in.
@@ -202,24 +207,35 @@ impl Auth {
             if self.0.settings.require_keys {
                 return Err(Refusal::NoKey);
             }
-            let (tenant, scopes) = (TenantId::default(), Scopes::all());
-            return Ok(Principal { tenant, scopes, actor: Actor::Local, key: None });
+            let tenant = TenantId::default();
+            return Ok(Principal {
+                account: self.tenant(&tenant).await?,
+                tenant,
+                scopes: Scopes::all(),
+                actor: Actor::Local,
+                key: None,
+                requests_per_s: None,
+            });
         };
         if let Some(issuer) = self.0.issuer.as_ref().filter(|_| is_token(text)) {
             return self.vouched_for(issuer, text).await;
         }
         let presented = Presented::parse(text).ok_or(Refusal::BadKey)?;
-        let key = self.verify(presented).await?;
-        let now = self.now();
+        let known = self.verify(presented).await?;
+        let (key, now) = (&known.key, self.now());
         if !key.is_valid(now) {
             return Err(Refusal::BadKey);
         }
-        self.used().insert(key.id.clone(), now);
+        if known.is_to_be_noted(now) {
+            self.used().insert(key.id.clone(), now);
+        }
         Ok(Principal {
             tenant: key.tenant.clone(),
             scopes: key.scopes,
             actor: Actor::Key(key.id.clone()),
             key: Some(key.id.clone()),
+            requests_per_s: key.requests_per_s,
+            account: self.tenant(&key.tenant).await?,
         })
     }
 
@@ -233,16 +249,22 @@ impl Auth {
         let Some(tenant) = tenant else {
             return Err(Refusal::NoTenant { claim: issuer.tenant_claim().to_owned(), named });
         };
-        let (tenant, actor) = (tenant.id.clone(), Actor::Subject(subject));
-        Ok(Principal { tenant, scopes, actor, key: None })
+        Ok(Principal {
+            tenant: tenant.id.clone(),
+            scopes,
+            actor: Actor::Subject(subject),
+            key: None,
+            requests_per_s: None,
+            account: Some(tenant),
+        })
     }
 
     /// The key whose secret this is, whether or not it has ended.
-    async fn verify(&self, presented: Presented<'_>) -> Result<Arc<ApiKey>, Refusal> {
+    async fn verify(&self, presented: Presented<'_>) -> Result<Arc<KnownKey>, Refusal> {
         let (inner, now) = (&*self.0, self.now());
         let text_hash: [u8; 32] = Sha256::digest(presented.body).into();
-        if let Some(key) = inner.known.key(presented.id, &text_hash, now) {
-            return Ok(key);
+        if let Some(known) = inner.known.key(presented.id, &text_hash, now) {
+            return Ok(known);
         }
         let read_at = now;
         let found = inner.accounts.key(presented.id).await?;
@@ -257,9 +279,7 @@ impl Auth {
         if key.digest.server_key != inner.keyring.current_id() {
             self.redigest(&key, message).await;
         }
-        let key = Arc::new(key);
-        inner.known.keep_key(&key, text_hash, read_at);
-        Ok(key)
+        Ok(inner.known.keep_key(key, text_hash, read_at))
     }
 
     /// After a rotation of the server's keys, a key is digested anew when it is first used, so that the
@@ -295,21 +315,18 @@ impl Auth {
     }
 
     /// Counts a request of the caller: its key's and its tenant's. None: it has no limit.
-    async fn pass(
-        &self,
-        caller: &Principal,
-    ) -> Result<Option<(u32, Result<Left, TooFast>)>, Refusal> {
-        let tenant = self.tenant(&caller.tenant).await?;
-        let of_tenant = tenant.and_then(|tenant| tenant.limits.requests_per_s);
+    fn pass(&self, caller: &Principal) -> Option<(u32, Result<Left, TooFast>)> {
+        let of_tenant = caller.account.as_ref().and_then(|tenant| tenant.limits.requests_per_s);
         let of_tenant = of_tenant.or(self.0.settings.requests_per_s);
-        let of_key = caller.key.as_deref().and_then(|id| self.0.known.rate_of(id));
         let now = self.now();
         let mut least: Option<(u32, Result<Left, TooFast>)> = None;
-        let key_name = caller.key.as_deref().map(|id| format!("key {id}"));
-        let callers = [(key_name, of_key), (Some(format!("tenant {}", caller.tenant)), of_tenant)];
-        for (name, per_s) in callers {
-            let (Some(name), Some(per_s)) = (name, per_s) else { continue };
-            let passed = self.0.rates.pass(&name, per_s, now);
+        let callers = [
+            ("key", caller.key.as_deref().unwrap_or_default(), caller.requests_per_s),
+            ("tenant", caller.tenant.as_str(), of_tenant),
+        ];
+        for (what, name, per_s) in callers {
+            let Some(per_s) = per_s else { continue };
+            let passed = self.0.rates.pass(&format!("{what} {name}"), per_s, now);
             let is_less = match (&least, &passed) {
                 (Some((_, Ok(least))), Ok(left)) => left.remaining < least.remaining,
                 (_, _) => true,
@@ -321,7 +338,7 @@ impl Auth {
                 break;
             }
         }
-        Ok(least)
+        least
     }
 
     /// Makes a key. None if there is no such tenant.

@@ -93,8 +93,8 @@ impl<N: Need> FromRequestParts<AppState> for Caller<N> {
             let detail = format!("this needs a key or a token with the scope {scope:?}");
             return Err(Problem::new(Code::Forbidden, detail));
         }
-        let tenant = state.auth.tenant(&principal.tenant).await?;
-        if N::PAID && !state.auth.is_active(tenant.as_deref()) {
+        let account = principal.account.as_deref();
+        if N::PAID && !state.auth.is_active(account) {
             let detail = "the tenant's subscription is not active; jobs can still be cancelled and \
                           deleted";
             return Err(Problem::new(Code::SubscriptionInactive, detail));
@@ -102,7 +102,7 @@ impl<N: Need> FromRequestParts<AppState> for Caller<N> {
         let request_id = parts.extensions.get::<RequestId>().map(RequestId::to_string);
         let engine = state.engine.for_tenant(principal.tenant.clone());
         let engine = engine.for_key(principal.key.as_deref());
-        let own = tenant.and_then(|tenant| own_limits(&tenant.limits, engine.limits()));
+        let own = account.and_then(|tenant| own_limits(&tenant.limits, engine.limits()));
         Ok(Self {
             engine: own.map_or_else(|| engine.clone(), |limits| engine.with_limits(limits)),
             principal,

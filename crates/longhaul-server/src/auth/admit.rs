@@ -30,11 +30,7 @@ pub async fn admit(State(auth): State<Auth>, mut request: Request, next: Next) -
         Ok(principal) => principal,
         Err(refusal) => return refused(refusal).into_response(),
     };
-    let passed = match auth.pass(&principal).await {
-        Ok(passed) => passed,
-        Err(refusal) => return refused(refusal).into_response(),
-    };
-    match passed {
+    match auth.pass(&principal) {
         None => {
             request.extensions_mut().insert(principal);
             next.run(request).await

@@ -22,12 +22,30 @@ const KEY_FRESH: Duration = Duration::from_mins(5);
 /// How long what is remembered is believed without having heard of changes.
 const DEAF_MAX: Duration = Duration::from_secs(4);
 
+/// How often it is written down that a key is used.
+const NOTED_EVERY_MS: i64 = 10_000;
+
+/// A key that was verified.
 #[derive(Debug)]
-struct KnownKey {
-    key: Arc<ApiKey>,
+pub(super) struct KnownKey {
+    pub(super) key: ApiKey,
     /// Not the secret, and of no use without it.
     text_hash: [u8; 32],
     read_at: Timestamp,
+    /// When its use was last noted, in milliseconds.
+    noted_at: AtomicI64,
+}
+
+impl KnownKey {
+    /// Whether nobody has noted its use lately.
+    pub(super) fn is_to_be_noted(&self, now: Timestamp) -> bool {
+        let (now, last) = (now.as_millis(), self.noted_at.load(Ordering::Relaxed));
+        let is_due = now.saturating_sub(last) >= NOTED_EVERY_MS;
+        if is_due {
+            self.noted_at.store(now, Ordering::Relaxed);
+        }
+        is_due
+    }
 }
 
 #[derive(Debug)]
@@ -61,21 +79,24 @@ impl Known {
         id: &str,
         text_hash: &[u8; 32],
         now: Timestamp,
-    ) -> Option<Arc<ApiKey>> {
+    ) -> Option<Arc<KnownKey>> {
         let known = self.keys.get(id)?;
         let is_fresh = now < known.read_at.after(KEY_FRESH) && !self.is_deaf(now);
         let is_same = bool::from(known.text_hash.ct_eq(text_hash));
-        (is_fresh && is_same).then(|| Arc::clone(&known.key))
+        (is_fresh && is_same).then_some(known)
     }
 
-    pub(super) fn keep_key(&self, key: &Arc<ApiKey>, text_hash: [u8; 32], read_at: Timestamp) {
-        let known = KnownKey { key: Arc::clone(key), text_hash, read_at };
-        self.keys.insert(key.id.clone(), Arc::new(known));
-    }
-
-    /// How many requests a second a key may make that was just verified.
-    pub(super) fn rate_of(&self, id: &str) -> Option<u32> {
-        self.keys.get(id)?.key.requests_per_s
+    pub(super) fn keep_key(
+        &self,
+        key: ApiKey,
+        text_hash: [u8; 32],
+        read_at: Timestamp,
+    ) -> Arc<KnownKey> {
+        let id = key.id.clone();
+        let noted_at = AtomicI64::new(i64::MIN);
+        let known = Arc::new(KnownKey { key, text_hash, read_at, noted_at });
+        self.keys.insert(id, Arc::clone(&known));
+        known
     }
 
     /// What was last read of a tenant, if that is fresh.

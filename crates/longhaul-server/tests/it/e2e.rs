@@ -8,7 +8,7 @@ mod access;
 mod canaries;
 mod cli;
 mod damage;
-mod database;
+pub(crate) mod database;
 #[cfg(target_os = "linux")]
 mod fleet;
 mod home;

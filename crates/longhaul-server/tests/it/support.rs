@@ -11,8 +11,10 @@ use futures_util::TryStreamExt;
 use http_body_util::BodyExt;
 use longhaul::blob::{Blobs, Keyring};
 use longhaul::job::{Json, Name, Rate};
-use longhaul::store::FlowLimit;
+use longhaul::store::accounts::Accounts;
+use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
+use longhaul::store::{FlowLimit, Store};
 use longhaul::{Clock, Ctx, Engine, EngineBuilder, JobError, Kind, Retry, Timestamp};
 use longhaul_server::api::{AppState, router};
 use longhaul_server::auth::{Auth, AuthSettings};
@@ -59,9 +61,18 @@ impl Server {
         settings: AuthSettings,
         change: impl FnOnce(&mut AppState),
     ) -> Self {
+        let store = SqliteStore::memory(Clock::system()).unwrap();
+        Self::build_on(Arc::new(store), kinds, settings, change).await
+    }
+
+    async fn build_on<S: Store + Accounts + 'static>(
+        store: Arc<S>,
+        kinds: &[Kind],
+        settings: AuthSettings,
+        change: impl FnOnce(&mut AppState),
+    ) -> Self {
         let (gate, runs) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let builder = kinds.iter().cloned().fold(Engine::builder(), EngineBuilder::register);
-        let store = Arc::new(SqliteStore::memory(Clock::system()).unwrap());
         let keyring = Arc::new(Keyring::generate());
         let auth = Auth::new(store.clone(), Arc::clone(&keyring), Clock::system(), settings);
         let blobs = Blobs::open("memory:").unwrap();
@@ -96,6 +107,15 @@ impl Server {
     /// A server on which everybody needs a key, and its first one.
     pub(crate) async fn with_keys() -> (Self, String) {
         Self::with_auth(AuthSettings { require_keys: true, ..AuthSettings::default() }).await
+    }
+
+    /// The same on Postgres.
+    pub(crate) async fn with_keys_on_postgres(url: &str) -> (Self, String) {
+        let store = PostgresStore::open(url, Clock::system()).await.unwrap();
+        let settings = AuthSettings { require_keys: true, shared: true, ..AuthSettings::default() };
+        let server = Self::build_on(Arc::new(store), &[], settings, |_| {}).await;
+        let made = server.state.auth.create_first_key().await.unwrap().unwrap();
+        (server, made.text.to_string())
     }
 
     /// A server with these settings, and its first key.

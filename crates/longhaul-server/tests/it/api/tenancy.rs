@@ -3,6 +3,7 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
+use crate::e2e::database::Database;
 use crate::support::{Answer, Server, url};
 
 /// A tenant with a key for everything but running the server.
@@ -61,9 +62,7 @@ fn with_id(
     (method.clone(), path, body.clone())
 }
 
-#[tokio::test]
-async fn another_tenant_s_job_answers_exactly_as_an_unknown_one_on_every_route() {
-    let (server, admin) = Server::with_keys().await;
+async fn answers_exactly_as_an_unknown_one(server: Server, admin: String) {
     let (blue, green) =
         (tenant(&server, &admin, "blue").await, tenant(&server, &admin, "green").await);
     let document = server.get("/openapi.json").send().await.json();
@@ -89,9 +88,7 @@ async fn another_tenant_s_job_answers_exactly_as_an_unknown_one_on_every_route()
     }
 }
 
-#[tokio::test]
-async fn nothing_of_another_tenant_is_in_any_answer() {
-    let (server, admin) = Server::with_keys().await;
+async fn nothing_is_in_any_answer(server: Server, admin: String) {
     let (blue, green) =
         (tenant(&server, &admin, "blue").await, tenant(&server, &admin, "green").await);
     let job = ended(&server, &blue, "echo").await;
@@ -114,6 +111,32 @@ async fn nothing_of_another_tenant_is_in_any_answer() {
     assert_ne!(own["jobId"], id);
     let still = server.get(url(&job)).key(&blue).send().await.json();
     assert_eq!(still["result"], "a-secret-of-blue");
+}
+
+#[tokio::test]
+async fn another_tenant_s_job_answers_exactly_as_an_unknown_one_on_every_route() {
+    let (server, admin) = Server::with_keys().await;
+    answers_exactly_as_an_unknown_one(server, admin).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_tenant_s_job_answers_exactly_as_an_unknown_one_on_postgres() {
+    let database = Database::create().await;
+    let (server, admin) = Server::with_keys_on_postgres(&database.url()).await;
+    answers_exactly_as_an_unknown_one(server, admin).await;
+}
+
+#[tokio::test]
+async fn nothing_of_another_tenant_is_in_any_answer() {
+    let (server, admin) = Server::with_keys().await;
+    nothing_is_in_any_answer(server, admin).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_another_tenant_is_in_any_answer_on_postgres() {
+    let database = Database::create().await;
+    let (server, admin) = Server::with_keys_on_postgres(&database.url()).await;
+    nothing_is_in_any_answer(server, admin).await;
 }
 
 #[tokio::test]
