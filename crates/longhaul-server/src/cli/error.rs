@@ -91,6 +91,11 @@ impl CliError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Usage { hint, .. } => hint.clone(),
+            Self::Client(ClientError::Unreachable { reason, .. })
+                if reason.contains("certificate") =>
+            {
+                Some("SSL_CERT_FILE names a file with the authority that signed it".to_owned())
+            }
             Self::Client(ClientError::Unreachable { .. }) => Some(
                 "is `longhaul serve` running? --server or LONGHAUL_SERVER names another address"
                     .to_owned(),
