@@ -1,5 +1,7 @@
 //! What stands in the path and in the query, read so that every mistake is a problem with a hint.
 
+use std::convert::Infallible;
+
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use longhaul::job::Name;
@@ -18,6 +20,19 @@ impl<S: Send + Sync> FromRequestParts<S> for JobPath {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let id = Path::<String>::from_request_parts(parts, state).await.ok();
         id.and_then(|Path(text)| text.parse().ok()).map(Self).ok_or(StoreError::NotFound.into())
+    }
+}
+
+/// An id in the path, whatever it is. What is not even text is the id of nothing.
+#[derive(Debug, Clone)]
+pub(super) struct IdPath(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for IdPath {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let id = Path::<String>::from_request_parts(parts, state).await;
+        Ok(Self(id.map(|Path(id)| id).unwrap_or_default()))
     }
 }
 

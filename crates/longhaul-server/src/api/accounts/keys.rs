@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use longhaul::Timestamp;
 use longhaul::store::accounts::{ApiKey, Scope};
@@ -14,7 +14,7 @@ use super::paging::{self, Asked};
 use super::{invalid, label, no_tenant, tenant_id};
 use crate::api::caller::{Admin, Caller};
 use crate::api::openapi::{AdminProblems, KeyProblems, NewKeyProblems, PageParams};
-use crate::api::params::Pairs;
+use crate::api::params::{IdPath, Pairs};
 use crate::api::{AppState, answer, body};
 use crate::auth::{KeyWish, MadeKey};
 use crate::problem::{Code, Problem};
@@ -71,7 +71,7 @@ pub(super) async fn list_keys(
 pub(super) async fn revoke_key(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Path(id): Path<String>,
+    IdPath(id): IdPath,
 ) -> Result<StatusCode, Problem> {
     let revoked = state.auth.revoke_key(&id, &caller.deed()).await?;
     revoked.map(|_| StatusCode::NO_CONTENT).ok_or_else(no_key)
@@ -87,7 +87,7 @@ pub(super) async fn revoke_key(
 pub(super) async fn rotate_key(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Path(id): Path<String>,
+    IdPath(id): IdPath,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<NewKey>), Problem> {

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use longhaul::TenantId;
 use longhaul::store::accounts::{LimitsChange, Subscription, Tenant, TenantChange};
@@ -14,7 +14,7 @@ use super::paging::{self, Asked};
 use super::{invalid, label, no_tenant, tenant_id};
 use crate::api::caller::{Admin, Caller};
 use crate::api::openapi::{AdminProblems, NewTenantProblems, PageParams, TenantProblems};
-use crate::api::params::Pairs;
+use crate::api::params::{IdPath, Pairs};
 use crate::api::{AppState, answer, body};
 use crate::problem::{Code, Problem};
 
@@ -70,7 +70,7 @@ pub(super) async fn list_tenants(
 pub(super) async fn get_tenant(
     State(state): State<AppState>,
     _: Caller<Admin>,
-    Path(id): Path<String>,
+    IdPath(id): IdPath,
 ) -> Result<Json<wire::Tenant>, Problem> {
     let id = known(&id)?;
     let found = state.auth.accounts().tenant(&id).await?;
@@ -87,7 +87,7 @@ pub(super) async fn get_tenant(
 pub(super) async fn change_tenant(
     State(state): State<AppState>,
     caller: Caller<Admin>,
-    Path(id): Path<String>,
+    IdPath(id): IdPath,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<wire::Tenant>, Problem> {

@@ -106,8 +106,10 @@ async fn key_is_made_shown_once_listed_and_revoked() {
     assert_eq!(server.get("/v1/jobs").key(&secret).send().await.status, StatusCode::UNAUTHORIZED);
     let again = server.delete(&path).key(&admin).send().await;
     assert_eq!(again.status, StatusCode::NO_CONTENT, "saying it again is fine");
-    let nobody = server.delete("/v1/keys/nobody").key(&admin).send().await;
-    assert_eq!(nobody.problem(), (404, "key-not-found".to_owned()));
+    for nobody in ["/v1/keys/nobody", "/v1/keys/%F0%9F"] {
+        let nobody = server.delete(nobody).key(&admin).send().await;
+        assert_eq!(nobody.problem(), (404, "key-not-found".to_owned()));
+    }
 }
 
 #[tokio::test]
@@ -218,7 +220,11 @@ async fn tenant_is_made_changed_and_listed() {
     );
     let rest = server.get("/v1/tenants?cursor=acme").key(&admin).send().await.json();
     assert_eq!((&rest["tenants"][0]["id"], &rest["nextCursor"]), (&json!("default"), &Value::Null));
-    for (id, code) in [("nobody", "tenant-not-found"), ("a%20b", "tenant-not-found")] {
+    for (id, code) in [
+        ("nobody", "tenant-not-found"),
+        ("a%20b", "tenant-not-found"),
+        ("%F0%9F", "tenant-not-found"),
+    ] {
         let path = format!("/v1/tenants/{id}");
         assert_eq!(server.get(&path).key(&admin).send().await.problem().1, code);
         assert_eq!(patch(&server, &admin, id, json!({})).await.problem().1, code);

@@ -101,7 +101,8 @@ impl Accounts for PostgresStore {
         after: Option<&str>,
         count: usize,
     ) -> Result<Vec<ApiKey>, StoreError> {
-        let (after, count) = (after.unwrap_or_default(), limit(count));
+        let (after, count) = (without_nul(after.unwrap_or_default()), limit(count));
+        let after = &*after;
         let Some(tenant) = tenant.map(TenantId::as_str) else {
             return persistently!(self.inner.read_all(sql::API_KEYS, &[&after, &count], key));
         };
@@ -145,7 +146,8 @@ impl Accounts for PostgresStore {
     }
 
     async fn audited(&self, filter: &AuditFilter) -> Result<AuditPage, StoreError> {
-        let before = filter.before.as_deref().unwrap_or(LAST_ID);
+        let before = without_nul(filter.before.as_deref().unwrap_or(LAST_ID));
+        let before = &*before;
         let count = limit(filter.limit.saturating_add(1));
         let tenant = filter.tenant.as_ref().map(TenantId::as_str);
         let target = filter.target.as_deref().map(without_nul);
