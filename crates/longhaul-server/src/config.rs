@@ -22,6 +22,7 @@ use longhaul::store::FlowLimit;
 
 use crate::api::Origins;
 use crate::auth::OidcSettings;
+use crate::egress::Policy;
 use crate::listen::{ConnLimits, Proxies, TlsFiles};
 use crate::secret::Secret;
 use layers::Layers;
@@ -76,6 +77,8 @@ pub struct Config {
     pub limits: Limits,
     /// What one connection may take.
     pub http: Http,
+    /// Where webhooks and other URLs of callers may lead.
+    pub egress: Policy,
     /// What TLS is spoken with, if it is.
     pub tls: Option<TlsFiles>,
     /// The declared kinds; `demo` is not among them.

@@ -4,6 +4,7 @@ pub mod api;
 pub mod auth;
 pub mod bench;
 pub mod config;
+pub mod egress;
 pub mod listen;
 pub mod logs;
 pub mod problem;

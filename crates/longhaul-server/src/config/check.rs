@@ -102,6 +102,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
     let sync_wait_max = c.duration("sync_wait_max", Duration::ZERO..=DAY);
     let (log, retention, lease) = (log(c, log_filter.as_ref()), retention(c), lease(c));
     let (worker, limits, http) = (worker(c), limits(c), http(c));
+    let egress = c.read("egress.allow", network::egress);
     let tls = network::tls(c);
     let kinds = kinds::kinds(c, &tables, worker.map_or(1, |worker| worker.concurrency));
     let queues = queues::queues(c, &queue_tables);
@@ -140,6 +141,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
             worker: worker?,
             limits: limits?,
             http: http?,
+            egress: egress?,
             tls: tls?,
             kinds,
             queues,

@@ -32,7 +32,7 @@ const OTHERS: [&str; 7] = [
 pub(super) const LOG_VARIABLE: &str = "LONGHAUL_LOG";
 
 /// Keys and sections that the design has and this version has not.
-const NOT_BUILT: [&str; 4] = ["chat", "egress", "proxy", "webhooks"];
+const NOT_BUILT: [&str; 3] = ["chat", "proxy", "webhooks"];
 
 /// All settings by dotted key, kinds and queues apart, and what was wrong on the way.
 pub(super) struct Layers {

@@ -9,6 +9,7 @@ use super::check::Check;
 use super::error::ConfigError;
 use super::value::Entry;
 use crate::api::Origins;
+use crate::egress::Policy;
 use crate::listen::{Proxies, TlsFiles};
 
 /// A certificate without its key is a mistake, and so is a key without its certificate.
@@ -38,15 +39,21 @@ fn items(entry: &Entry, key: &str) -> Result<Vec<(Entry, String)>, ConfigError> 
 }
 
 pub(super) fn proxies(entry: &Entry, key: &str) -> Result<Proxies, ConfigError> {
+    networks(entry, key).map(Proxies::new)
+}
+
+pub(super) fn egress(entry: &Entry, key: &str) -> Result<Policy, ConfigError> {
+    networks(entry, key).map(Policy::new)
+}
+
+fn networks(entry: &Entry, key: &str) -> Result<Vec<IpNet>, ConfigError> {
     let network = |(item, text): (Entry, String)| {
         let lone = || text.parse::<IpAddr>().map(IpNet::from);
         text.parse::<IpNet>().or_else(|_| lone()).map_err(|_| {
             item.wrong(key, "networks or addresses, such as [\"10.0.0.0/8\", \"::1\"]")
         })
     };
-    let networks: Result<Vec<IpNet>, ConfigError> =
-        items(entry, key)?.into_iter().map(network).collect();
-    Ok(Proxies::new(networks?))
+    items(entry, key)?.into_iter().map(network).collect()
 }
 
 pub(super) fn origins(entry: &Entry, key: &str) -> Result<Origins, ConfigError> {

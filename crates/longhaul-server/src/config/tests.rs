@@ -97,6 +97,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
             trusted_proxies: crate::listen::Proxies::default(),
             cors_origins: Vec::new(),
         },
+        egress: crate::egress::Policy::default(),
         tls: None,
         kinds: BTreeMap::new(),
         queues: BTreeMap::new(),
@@ -348,6 +349,20 @@ fn proxies_are_networks_or_addresses() {
     for bad in ["['proxy']", "['10.0.0.0/33']", "[1]", "7"] {
         let errors = Given::file(&format!("[http]\ntrusted_proxies = {bad}\n")).errors();
         assert!(errors.contains("longhaul.toml:2: `http.trusted_proxies` is"), "{errors}");
+    }
+}
+
+#[test]
+fn egress_allows_networks_or_addresses() {
+    use crate::egress::Policy;
+    let networks = ["127.0.0.1/32", "fd00::/8"].map(|text| text.parse().unwrap());
+    let given = Given::file("[egress]\nallow = ['127.0.0.1', 'fd00::/8']\n");
+    assert_eq!(given.config().egress, Policy::new(networks));
+    let given = Given::nothing().env("LONGHAUL_EGRESS_ALLOW", "127.0.0.1/32,fd00::/8");
+    assert_eq!(given.config().egress, Policy::new(networks));
+    for bad in ["['localhost']", "['127.0.0.1:80']", "['127.0.0.1/33']", "true"] {
+        let errors = Given::file(&format!("[egress]\nallow = {bad}\n")).errors();
+        assert!(errors.contains("longhaul.toml:2: `egress.allow` is"), "{errors}");
     }
 }
 

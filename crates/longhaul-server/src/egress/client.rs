@@ -1,0 +1,215 @@
+//! Sends what callers asked for to where they asked, if this server may go there.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use axum::http::{HeaderMap, HeaderName, Method};
+use reqwest::{Certificate, Response, redirect};
+use tokio::time::Instant;
+
+use super::answer::{Answer, RetryAfter};
+use super::error::SendError;
+use super::policy::{Policy, Reach, Refused, Target, TargetHost};
+use super::resolve::{Checked, Resolver, SystemResolver};
+
+/// Bytes of an answer's body that are kept unless somebody wants more.
+pub const BODY_PREFIX_DEFAULT: usize = 1 << 10;
+
+/// Bytes of an answer's body that are read. Those that are not kept are read so that the connection can be
+/// used again; beyond, closing it is cheaper.
+const BODY_BYTES_MAX: usize = 64 << 10;
+/// For a name to be resolved while its submitter waits.
+const SUBMISSION_LOOKUP: Duration = Duration::from_secs(1);
+/// For a connection, TLS included: shared by the addresses that a name has.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Receivers are many and each is called seldom.
+const IDLE_PER_HOST_MAX: usize = 4;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of an answer's fields in HTTP/2; HTTP/1 is limited to a hundred fields by itself.
+const HEADER_BYTES_MAX: u32 = 64 << 10;
+
+/// The client of everything that callers name. Clones share their connections.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    policy: Policy,
+    resolver: Arc<dyn Resolver>,
+    /// Instead of the machine's.
+    roots: Option<Vec<Certificate>>,
+    /// Made when first needed: most servers send nothing, and reading the machine's certificates takes
+    /// time and memory.
+    to_public: OnceLock<reqwest::Client>,
+    to_allowed: OnceLock<reqwest::Client>,
+}
+
+/// A request.
+pub struct Outgoing {
+    /// Judged anew, whatever was found when it was taken.
+    pub url: String,
+    /// What to do there.
+    pub method: Method,
+    /// Fields beside those that belong to the connection, which are left out: the host is the URL's.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// For all of it: resolving, connecting, sending and reading.
+    pub timeout: Duration,
+    /// Bytes of the answer's body to keep, up to 64 KiB; see [`BODY_PREFIX_DEFAULT`].
+    pub body_prefix_max: usize,
+}
+
+impl Client {
+    /// A client that resolves as the machine does. Nothing is read or sent yet.
+    pub fn new(policy: Policy) -> Self {
+        Self::with_resolver(policy, Arc::new(SystemResolver::default()))
+    }
+
+    /// A client that resolves in its own way.
+    pub fn with_resolver(policy: Policy, resolver: Arc<dyn Resolver>) -> Self {
+        Self::build(policy, resolver, None)
+    }
+
+    pub(super) fn build(
+        policy: Policy,
+        resolver: Arc<dyn Resolver>,
+        roots: Option<Vec<Certificate>>,
+    ) -> Self {
+        let (to_public, to_allowed) = (OnceLock::new(), OnceLock::new());
+        Self(Arc::new(Inner { policy, resolver, roots, to_public, to_allowed }))
+    }
+
+    /// What it goes by.
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    /// Tells a submitter at once that a URL will never be reached. A name that cannot be resolved now is not
+    /// refused: it may be later, and it is judged when it is dialled.
+    pub async fn check_submission(&self, url: &str) -> Result<Target, Refused> {
+        let target = self.0.policy.check_url(url)?;
+        if let TargetHost::Name(name) = target.host() {
+            let lookup = tokio::time::timeout(SUBMISSION_LOOKUP, self.0.resolver.resolve(name));
+            let found = lookup.await.ok().and_then(Result::ok).unwrap_or_default();
+            if let Some(objection) = self.0.policy.objection_to_any(&found, target.reach()) {
+                return Err(target.refused(objection));
+            }
+        }
+        Ok(target)
+    }
+
+    /// Sends a request and returns what was answered. It takes no longer than the request's timeout: an
+    /// answer whose head came in time counts, with as much of its body as came too.
+    pub async fn send(&self, request: Outgoing) -> Result<Answer, SendError> {
+        let Outgoing { url, method, mut headers, body, timeout, body_prefix_max } = request;
+        let target = self.0.policy.check_url(&url)?;
+        let http = self.0.http(target.reach())?;
+        drop_connections_own(&mut headers);
+        let began = Instant::now();
+        let mut end = std::pin::pin!(tokio::time::sleep(timeout));
+        let sent = http.request(method, target.url().clone()).headers(headers).body(body).send();
+        let mut response = tokio::select! {
+            biased;
+            sent = sent => sent.map_err(|error| SendError::of(&error, &target))?,
+            () = &mut end => return Err(SendError::TimedOut),
+        };
+        let latency = began.elapsed();
+        let mut prefix = Prefix { kept: Vec::new(), max: body_prefix_max.min(BODY_BYTES_MAX) };
+        tokio::select! {
+            biased;
+            () = prefix.read(&mut response) => {}
+            () = &mut end => {}
+        }
+        let headers = std::mem::take(response.headers_mut());
+        Ok(Answer {
+            status: response.status(),
+            retry_after: RetryAfter::of(&headers),
+            headers,
+            body_prefix: prefix.kept.into(),
+            latency,
+        })
+    }
+}
+
+impl Inner {
+    fn http(&self, reach: Reach) -> Result<&reqwest::Client, SendError> {
+        let made = match reach {
+            Reach::Public => &self.to_public,
+            Reach::Allowed => &self.to_allowed,
+        };
+        if let Some(client) = made.get() {
+            return Ok(client);
+        }
+        // Whoever embeds us may have installed a provider already, and theirs is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client = match &self.roots {
+            Some(roots) => self.builder(reach).tls_certs_only(roots.clone()).build(),
+            None => self.builder(reach).build().or_else(|error| {
+                // Bare containers have none, and plain HTTP needs none.
+                tracing::warn!(%error, "no root certificates: webhooks to https:// will fail");
+                self.builder(reach).tls_certs_only([]).build()
+            }),
+        };
+        let client = client.map_err(|error| SendError::Tls(error.to_string()))?;
+        Ok(made.get_or_init(|| client))
+    }
+
+    fn builder(&self, reach: Reach) -> reqwest::ClientBuilder {
+        let Self { policy, resolver, .. } = self;
+        let (policy, resolver) = (policy.clone(), Arc::clone(resolver));
+        reqwest::Client::builder()
+            .dns_resolver(Checked { policy, resolver, reach })
+            // A proxy would resolve and dial for us, and judge nothing.
+            .no_proxy()
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            // When to try again is for whoever sends.
+            .retry(reqwest::retry::never())
+            // A small answer must not become a large one here.
+            .no_gzip()
+            .no_brotli()
+            .no_zstd()
+            .no_deflate()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(IDLE_PER_HOST_MAX)
+            .http2_max_header_list_size(HEADER_BYTES_MAX)
+            .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
+    }
+}
+
+/// The beginning of a body, which stays when reading is given up.
+struct Prefix {
+    kept: Vec<u8>,
+    max: usize,
+}
+
+impl Prefix {
+    /// Until the body's end, its limit or the connection's failure: the status has come, and it is what
+    /// counts.
+    async fn read(&mut self, response: &mut Response) {
+        let mut read = 0;
+        while let Ok(Some(chunk)) = response.chunk().await {
+            let room = self.max.saturating_sub(self.kept.len());
+            self.kept.extend(chunk.iter().take(room));
+            read += chunk.len();
+            if read > BODY_BYTES_MAX {
+                return;
+            }
+        }
+    }
+}
+
+/// A foreign host would be another's site behind the same address; lengths and the like are the HTTP
+/// client's to say.
+fn drop_connections_own(headers: &mut HeaderMap) {
+    const OWN: [HeaderName; 7] =
+        [HOST, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, TE, TRAILER, UPGRADE];
+    for name in OWN {
+        headers.remove(name);
+    }
+}
