@@ -12,3 +12,5 @@ pub mod request_id;
 pub mod secret;
 pub mod secure;
 pub mod server;
+mod signed;
+pub mod webhooks;

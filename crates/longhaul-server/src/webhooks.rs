@@ -1,0 +1,3 @@
+//! Telling others what becomes of jobs.
+
+pub mod signature;
