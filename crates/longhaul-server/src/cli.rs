@@ -17,6 +17,7 @@ mod keys;
 mod kinds;
 mod line;
 mod list;
+mod listen;
 mod live;
 mod migrate;
 mod openapi;
@@ -133,6 +134,8 @@ enum Command {
     Tenants(tenants::TenantsArgs),
     /// Show who did what to keys, tenants, jobs and queues
     Audit(audit::AuditArgs),
+    /// Receive webhooks on this machine and show them
+    Listen(listen::ListenArgs),
     /// Check the configuration and everything it points at
     Doctor(doctor::DoctorArgs),
     /// Bring the schema of the database up to date
@@ -216,6 +219,7 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
         Command::Keys(args) => keys::run(args, &global.client()?, ui).await,
         Command::Tenants(args) => tenants::run(args, &global.client()?, ui).await,
         Command::Audit(args) => audit::run(&args, &global.client()?, ui).await,
+        Command::Listen(args) => listen::run(args, ui).await,
         Command::Doctor(args) => doctor::run(args, ui).await,
         Command::Migrate(args) => migrate::run(args, ui).await,
         Command::Copy(args) => copy::run(args, ui).await,

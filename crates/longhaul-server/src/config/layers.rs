@@ -18,9 +18,10 @@ pub(super) const DEFAULT: &str = include_str!("../../config.default.toml");
 
 /// Of the environment's `LONGHAUL_…`, what is not the server's configuration: `LONGHAUL_LOG` is
 /// read apart, the others belong to clients and to the programs that jobs run.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 8] = [
     "LONGHAUL_SERVER",
     "LONGHAUL_API_KEY",
+    "LONGHAUL_WEBHOOK_SECRET",
     "LONGHAUL_JOB_ID",
     "LONGHAUL_ATTEMPT",
     "LONGHAUL_PAYLOAD",

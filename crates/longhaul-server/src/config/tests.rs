@@ -160,6 +160,7 @@ fn variables_of_clients_and_handlers_are_not_ours_to_refuse() {
     let given = Given::nothing()
         .env("LONGHAUL_SERVER", "http://x")
         .env("LONGHAUL_API_KEY", "lh_x")
+        .env("LONGHAUL_WEBHOOK_SECRET", "whsec_x")
         .env("LONGHAUL_JOB_ID", "x")
         .env("LONGHAUL_LOG", "info,hyper=warn")
         .env("PATH", "/bin");

@@ -15,6 +15,7 @@ mod home;
 pub(crate) mod http;
 mod keys;
 mod kill;
+mod listen;
 mod logs;
 mod moving;
 mod oidc;
