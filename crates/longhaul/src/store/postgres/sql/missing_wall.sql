@@ -9,6 +9,7 @@ WITH role AS (
 me AS (
     SELECT
         rolsuper OR rolcreaterole AS may_create,
+        current_setting('server_version_num')::integer >= 150000 AS has_invokers,
         current_setting('server_version_num')::integer >= 160000 AS is_strict
     FROM pg_roles
     WHERE rolname = current_user
@@ -96,7 +97,8 @@ steps (place, command, may) AS (
     UNION ALL
     SELECT 5, format('ALTER VIEW longhaul.%I SET (security_invoker = true)', relname), is_mine
     FROM relations
-    WHERE relkind = 'v' AND NOT 'security_invoker=true' = ANY (coalesce(reloptions, '{}'))
+    CROSS JOIN me
+    WHERE me.has_invokers AND relkind = 'v' AND NOT 'security_invoker=true' = ANY (coalesce(reloptions, '{}'))
     UNION ALL
     SELECT
         6, format('SELECT longhaul.let_in(%L)', quote_ident(replicas.rolname)),
