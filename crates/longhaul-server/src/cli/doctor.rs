@@ -65,12 +65,14 @@ async fn examine(config: &Config) -> Vec<Finding> {
         checks::data_folder(&config.data),
         checks::free_space(&config.data),
         database::version(),
-        database::database(&config.database, peer).await,
+    ];
+    findings.extend(database::database(&config.database, peer).await);
+    findings.extend([
         keys::keys(config).await,
         port(config, peer),
         checks::clock(&config.database),
         checks::open_files(config.http.connections_max),
-    ];
+    ]);
     findings.extend(config.tls.as_ref().map(checks::certificate));
     findings.extend(issuer::issuer(config).await);
     findings.extend(programs::all(config));

@@ -30,4 +30,5 @@ mod signals;
 mod sockets;
 mod submit;
 mod tls;
+mod wall;
 mod watch;

@@ -48,6 +48,7 @@ mod tests;
 mod time;
 mod url;
 mod usage;
+mod wall;
 mod work;
 
 use std::collections::HashSet;
@@ -63,10 +64,11 @@ use tokio_postgres::Client;
 pub(crate) use caller::{Refusal, submit_over};
 pub(crate) use import::fitting;
 pub use migrate::Migrated;
-pub use open::{OpenError, inspect, migrate};
+pub use open::{Inspected, OpenError, inspect, migrate};
 /// The client that [`Submission::in_transaction`](crate::Submission::in_transaction) takes, in the
 /// version that it takes.
 pub use tokio_postgres;
+pub use wall::Wall;
 
 use self::batcher::Batcher;
 use self::database::Database;

@@ -17,6 +17,7 @@ mod turns;
 mod usage;
 mod wait;
 mod waking;
+mod wall;
 
 pub(crate) use bouncer::bench_behind_pgbouncer;
 pub(crate) use database::{TestDatabase, bench, open_now};

@@ -1,6 +1,6 @@
 //! The database: whether this program may use it and whether it is sound.
 
-use longhaul::store::postgres;
+use longhaul::store::postgres::{self, Wall};
 use longhaul::store::sqlite::{self, OpenError};
 use longhaul_server::config::Database;
 
@@ -15,11 +15,31 @@ pub(super) fn version() -> Finding {
 }
 
 /// Looks at the database that is configured.
-pub(super) async fn database(database: &Database, peer: Peer) -> Finding {
-    let Database::Postgres(url) = database else { return file(database, peer) };
+pub(super) async fn database(database: &Database, peer: Peer) -> Vec<Finding> {
+    let Database::Postgres(url) = database else { return vec![file(database, peer)] };
     match postgres::inspect(url.expose()).await {
-        Ok(said) => Finding::good("database", said),
-        Err(error) => Finding::bad("database", error.to_string(), "a server would not start on it"),
+        Ok(found) => vec![Finding::good("database", found.summary), wall(&found.wall)],
+        Err(error) => {
+            vec![Finding::bad("database", error.to_string(), "a server would not start on it")]
+        }
+    }
+}
+
+fn wall(wall: &Wall) -> Finding {
+    const CHECK: &str = "tenants";
+    match wall {
+        Wall::Stands => Finding::good(CHECK, wall.to_string()),
+        Wall::Missing(commands) => Finding::doubtful(
+            CHECK,
+            "only the server keeps them apart, the database does not: its user may not set up \
+             row-level security",
+            format!("let an administrator run, and start again: {};", commands.join("; ")),
+        ),
+        Wall::Impossible(_) => Finding::doubtful(
+            CHECK,
+            wall.to_string(),
+            "a server would start and keep them apart, without a second wall in the database",
+        ),
     }
 }
 

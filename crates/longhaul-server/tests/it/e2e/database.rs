@@ -57,7 +57,8 @@ impl Database {
         admin.query_one(name, &[]).await.unwrap().get(0)
     }
 
-    async fn administer(&self, sql: &str) {
+    /// A statement of whoever runs the cluster.
+    pub(crate) async fn administer(&self, sql: &str) {
         let connecting = tokio_postgres::connect(&self.admin, tokio_postgres::NoTls);
         let (client, connection) = connecting.await.unwrap();
         tokio::spawn(connection);

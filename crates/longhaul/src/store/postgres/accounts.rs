@@ -103,11 +103,11 @@ impl Accounts for PostgresStore {
     ) -> Result<Vec<ApiKey>, StoreError> {
         let (after, count) = (without_nul(after.unwrap_or_default()), limit(count));
         let after = &*after;
-        let Some(tenant) = tenant.map(TenantId::as_str) else {
+        let Some(tenant) = tenant else {
             return persistently!(self.inner.read_all(sql::API_KEYS, &[&after, &count], key));
         };
-        let params: &[&dyn Param] = &[&after, &count, &tenant];
-        persistently!(self.inner.read_all(sql::API_KEYS_OF_TENANT, params, key))
+        let params: &[&dyn Param] = &[&after, &count, &tenant.as_str()];
+        persistently!(self.inner.read_all_of(tenant, sql::API_KEYS_OF_TENANT, params, key))
     }
 
     async fn revoke_key(&self, id: &str, audit: &AuditEntry) -> Result<Option<ApiKey>, StoreError> {
@@ -149,16 +149,20 @@ impl Accounts for PostgresStore {
         let before = without_nul(filter.before.as_deref().unwrap_or(LAST_ID));
         let before = &*before;
         let count = limit(filter.limit.saturating_add(1));
-        let tenant = filter.tenant.as_ref().map(TenantId::as_str);
         let target = filter.target.as_deref().map(without_nul);
-        let entries: Result<_, StoreError> = match (target.as_deref(), tenant) {
-            (Some(target), tenant) => {
-                let params: &[&dyn Param] = &[&before, &count, &target, &tenant];
+        let name = filter.tenant.as_ref().map(TenantId::as_str);
+        let entries: Result<_, StoreError> = match (target.as_deref(), &filter.tenant) {
+            (Some(target), None) => {
+                let params: &[&dyn Param] = &[&before, &count, &target, &name];
                 persistently!(self.inner.read_all(sql::AUDIT_OF_TARGET, params, entry))
             }
+            (Some(target), Some(tenant)) => {
+                let params: &[&dyn Param] = &[&before, &count, &target, &name];
+                persistently!(self.inner.read_all_of(tenant, sql::AUDIT_OF_TARGET, params, entry))
+            }
             (None, Some(tenant)) => {
-                let params: &[&dyn Param] = &[&before, &count, &tenant];
-                persistently!(self.inner.read_all(sql::AUDIT_OF_TENANT, params, entry))
+                let params: &[&dyn Param] = &[&before, &count, &tenant.as_str()];
+                persistently!(self.inner.read_all_of(tenant, sql::AUDIT_OF_TENANT, params, entry))
             }
             (None, None) => {
                 persistently!(self.inner.read_all(sql::AUDIT, &[&before, &count], entry))
@@ -183,6 +187,18 @@ impl Inner {
         read: fn(&tokio_postgres::Row) -> Result<T, Trouble>,
     ) -> Result<Vec<T>, Trouble> {
         let mut connection = self.database.connection().await?;
+        connection.query(sql, params).await?.iter().map(read).collect()
+    }
+
+    /// The same in a tenant's name.
+    async fn read_all_of<T>(
+        &self,
+        tenant: &TenantId,
+        sql: &'static str,
+        params: &[&dyn Param],
+        read: fn(&tokio_postgres::Row) -> Result<T, Trouble>,
+    ) -> Result<Vec<T>, Trouble> {
+        let mut connection = self.database.connection_of(tenant).await?;
         connection.query(sql, params).await?.iter().map(read).collect()
     }
 

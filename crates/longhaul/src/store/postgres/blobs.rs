@@ -82,13 +82,13 @@ impl Inner {
         id: JobId,
     ) -> Result<Vec<Blob>, Trouble> {
         let id = id.to_string();
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         let rows = connection.query(sql::BLOBS, &[&tenant.as_str(), &&*id]).await?;
         rows.iter().map(read).collect()
     }
 
     pub(super) async fn try_blob_bytes(&self, tenant: &TenantId) -> Result<u64, Trouble> {
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         let rows = connection.query(sql::BLOB_BYTES, &[&tenant.as_str()]).await?;
         rows.first().map_or(Ok(0), |row| Columns::of(row).count())
     }

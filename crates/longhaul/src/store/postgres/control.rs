@@ -20,7 +20,7 @@ const TOMBSTONES_KEPT: Duration = Duration::from_hours(30 * 24);
 impl Inner {
     /// Cancels a job, or asks its worker to stop.
     pub(super) async fn try_cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, Trouble> {
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         let seen = find::row(&mut connection, tenant, id).await?;
         drop(connection);
         let job = if seen.entry.lease_until.is_some() {
@@ -35,7 +35,8 @@ impl Inner {
     async fn ask_to_stop(&self, seen: &Row) -> Result<Job, Trouble> {
         let job = &seen.entry.job;
         let lease = LeaseRef { tenant: job.tenant.clone(), job: job.id, epoch: seen.entry.epoch };
-        let (transaction, mut rows) = self.lock_held(&[&lease]).await?;
+        let connection = self.database.connection_of(&job.tenant).await?;
+        let (transaction, mut rows) = Self::lock_held(connection, &[&lease]).await?;
         let Some(mut row) = rows.remove(&key(job)).filter(|row| row.is_held_by(&lease)) else {
             // Its attempt has ended meanwhile.
             transaction.roll_back().await?;
@@ -192,7 +193,7 @@ impl Inner {
     /// Begins a transaction in which this job is locked, and reads it.
     async fn lock_job(&self, tenant: &TenantId, id: JobId) -> Result<(Transaction, Row), Trouble> {
         let text = id.to_string();
-        let connection = self.database.connection().await?;
+        let connection = self.database.connection_of(tenant).await?;
         let (transaction, rows) = connection
             .begin(
                 (sql::LOCK_JOB, &[&tenant.as_str(), &&*text]),
@@ -203,7 +204,7 @@ impl Inner {
             return Ok((transaction, Row::from(row)?));
         }
         transaction.roll_back().await?;
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         find::missing(&mut connection, tenant, id).await
     }
 
@@ -226,7 +227,7 @@ impl Inner {
         paused: bool,
     ) -> Result<(), Trouble> {
         let sql = if paused { sql::PAUSE_QUEUE } else { sql::RESUME_QUEUE };
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         connection.query(sql, &[&tenant.as_str(), &queue.as_str()]).await?;
         if !paused {
             self.notify.line();

@@ -1,5 +1,6 @@
 //! Connections: how they are made, shared, used and given up.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +19,8 @@ use super::error::{Trouble, is_of_a_shared_session};
 use super::params::Param;
 use super::sql;
 use super::url::Target;
+use super::wall;
+use crate::job::TenantId;
 
 /// How long a caller waits for a connection, or for one to be made.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(5);
@@ -62,6 +65,8 @@ pub(super) struct Database {
     target: Target,
     tls: MakeRustlsConnect,
     sessions: Arc<Sessions>,
+    /// Whether the database keeps tenants apart too: found out at the start.
+    walled: AtomicBool,
 }
 
 /// Whether sessions are ours: behind a pooler that hands them out by transaction, two of our
@@ -99,14 +104,31 @@ impl Database {
             }))
             .build()
             .map_err(|error| OpenError::Refused(error.to_string()))?;
-        Ok(Self { pool, target, tls, sessions })
+        Ok(Self { pool, target, tls, sessions, walled: AtomicBool::new(false) })
     }
 
-    /// A connection.
+    /// A connection for what concerns no single tenant: sees everything.
     pub(super) async fn connection(&self) -> Result<Connection, Trouble> {
         let client = self.pool.get().await?;
-        let sessions = Arc::clone(&self.sessions);
-        Ok(Connection { client: Some(client), pooled: self.is_pooled(), sessions })
+        let (pooled, sessions) = (self.is_pooled(), Arc::clone(&self.sessions));
+        let begin = Cow::Borrowed(if pooled { BEGIN_POOLED } else { BEGIN });
+        Ok(Connection { client: Some(client), pooled, walled: false, begin, sessions })
+    }
+
+    /// A connection for what is done in a tenant's name: whatever its statements ask for, the database
+    /// shows and takes nothing but that tenant's rows.
+    pub(super) async fn connection_of(&self, tenant: &TenantId) -> Result<Connection, Trouble> {
+        let mut connection = self.connection().await?;
+        if self.walled.load(Ordering::Relaxed) {
+            connection.walled = true;
+            connection.begin = Cow::Owned(wall::begin(&connection.begin, tenant));
+        }
+        Ok(connection)
+    }
+
+    /// Whether connections of tenants are walled in from now on.
+    pub(super) fn set_walled(&self, walled: bool) {
+        self.walled.store(walled, Ordering::Relaxed);
     }
 
     /// A connection of its own, outside of the pool and driven by the calling runtime.
@@ -188,6 +210,10 @@ async fn backend(client: &Client) -> Result<(i32, i64), tokio_postgres::Error> {
 pub(super) struct Connection {
     client: Option<Object>,
     pooled: bool,
+    /// Whether its transactions are one tenant's.
+    walled: bool,
+    /// How they begin.
+    begin: Cow<'static, str>,
     sessions: Arc<Sessions>,
 }
 
@@ -198,23 +224,28 @@ impl Connection {
         sql: &'static str,
         params: &[&dyn Param],
     ) -> Result<Vec<Row>, Trouble> {
-        if self.pooled {
-            let Some(client) = self.client.take() else {
-                return Err(Trouble::NoConnection("it was given up".to_owned()));
-            };
-            let sessions = Arc::clone(&self.sessions);
-            let alone = Self { client: Some(client), pooled: true, sessions };
-            let transaction = Transaction(Some(alone));
-            let (rows, connection) = transaction.alone(sql, params).await?;
-            self.client = connection.client;
-            return Ok(rows);
-        }
-        let ran = self.send(sql, params).await;
+        let ran = if self.pooled || self.walled {
+            self.query_alone(sql, params).await
+        } else {
+            self.send(sql, params).await
+        };
         self.keep_or_give_up(ran)
     }
 
-    fn begin_command(&self) -> &'static str {
-        if self.pooled { BEGIN_POOLED } else { BEGIN }
+    /// Runs one statement in a transaction that says what it has to, all of it sent together. Once that
+    /// has begun, the commit is on its way: whoever stops waiting leaves no open transaction behind.
+    async fn query_alone(
+        &self,
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Vec<Row>, Trouble> {
+        self.prepare(sql, params).await?;
+        let begin = self.control(&self.begin);
+        let (only, commit) = (self.send(sql, params), self.control("COMMIT"));
+        let (first, rows, last) = tokio::join!(biased; begin, only, commit);
+        first?;
+        let rows = rows?;
+        last.map(|()| rows)
     }
 
     /// Begins a transaction with these statements, sent together.
@@ -231,12 +262,12 @@ impl Connection {
         let connection = transaction.connection()?;
         let rows = match second {
             None => {
-                let begin = connection.control(connection.begin_command());
+                let begin = connection.control(&connection.begin);
                 let first = connection.send(first.0, first.1);
                 tokio::try_join!(biased; begin, first)?.1
             }
             Some(second) => {
-                let begin = connection.control(connection.begin_command());
+                let begin = connection.control(&connection.begin);
                 let first = connection.send(first.0, first.1);
                 let second = connection.send(second.0, second.1);
                 tokio::try_join!(biased; begin, first, second)?.2
@@ -250,11 +281,21 @@ impl Connection {
     async fn prepare(&self, sql: &'static str, params: &[&dyn Param]) -> Result<(), Trouble> {
         if !self.pooled {
             let client = self.client()?;
-            let types: Vec<Type> = params.iter().map(|param| param.kind()).collect();
+            let types = self.types(params);
             let prepared = timeout(ANSWER_PATIENCE, client.prepare_typed_cached(sql, &types));
             self.noted(prepared.await.map_err(|_| Trouble::TimedOut)?)?;
         }
         Ok(())
+    }
+
+    /// The types by which a statement is prepared and found again. As a tenant's it leaves them to the
+    /// server, to be another statement than ours: one that is run by two roles in turn would be planned
+    /// anew each time.
+    fn types(&self, params: &[&dyn Param]) -> Vec<Type> {
+        if self.walled {
+            return Vec::new();
+        }
+        params.iter().map(|param| param.kind()).collect()
     }
 
     /// A statement of ours that is not there, or there already, is in a session that others use too.
@@ -268,8 +309,8 @@ impl Connection {
         Ok(answer?)
     }
 
-    /// One of `BEGIN`, `COMMIT` and `ROLLBACK`.
-    async fn control(&self, command: &'static str) -> Result<(), Trouble> {
+    /// One of `BEGIN`, with what belongs to it, `COMMIT` and `ROLLBACK`.
+    async fn control(&self, command: &str) -> Result<(), Trouble> {
         let client = self.client()?;
         let answer = timeout(ANSWER_PATIENCE, client.batch_execute(command));
         Ok(answer.await.map_err(|_| Trouble::TimedOut)??)
@@ -281,7 +322,7 @@ impl Connection {
             if self.pooled {
                 query_unprepared(client, sql, params).await
             } else {
-                let types: Vec<Type> = params.iter().map(|param| param.kind()).collect();
+                let types = self.types(params);
                 let statement = client.prepare_typed_cached(sql, &types).await?;
                 client.query(&statement, &plain(params)).await
             }
@@ -335,21 +376,6 @@ fn plain<'a>(params: &[&'a dyn Param]) -> Vec<&'a (dyn ToSql + Sync)> {
 pub(super) struct Transaction(Option<Connection>);
 
 impl Transaction {
-    /// Is all of one statement.
-    async fn alone(
-        mut self,
-        sql: &'static str,
-        params: &[&dyn Param],
-    ) -> Result<(Vec<Row>, Connection), Trouble> {
-        let connection = self.connection()?;
-        let begin = connection.control(connection.begin_command());
-        let (only, commit) = (connection.send(sql, params), connection.control("COMMIT"));
-        let ((), rows, ()) = tokio::try_join!(biased; begin, only, commit)?;
-        let connection = self.0.take();
-        let given_up = || Trouble::NoConnection("it was given up".to_owned());
-        Ok((rows, connection.ok_or_else(given_up)?))
-    }
-
     /// Runs a further statement.
     pub(super) async fn query(
         &self,

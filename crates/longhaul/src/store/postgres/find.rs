@@ -35,7 +35,7 @@ pub(super) async fn missing<T>(
 
 impl Inner {
     pub(super) async fn try_record(&self, tenant: &TenantId, id: JobId) -> Result<Record, Trouble> {
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         record(&mut connection, tenant, id).await
     }
 
@@ -44,7 +44,7 @@ impl Inner {
         tenant: &TenantId,
         key: &str,
     ) -> Result<Record, Trouble> {
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         let found = connection.query(sql::FIND_KEYS, &[&vec![tenant.as_str()], &vec![key]]).await?;
         let Some(found) = found.first() else { return Err(StoreError::NotFound.into()) };
         let mut columns = Columns::of(found);
@@ -53,7 +53,7 @@ impl Inner {
     }
 
     pub(super) async fn try_input(&self, tenant: &TenantId, id: JobId) -> Result<Json, Trouble> {
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         let text = id.to_string();
         let rows = connection.query(sql::INPUT, &[&tenant.as_str(), &&*text]).await?;
         match rows.first() {
@@ -67,7 +67,7 @@ impl Inner {
         tenant: &TenantId,
         id: JobId,
     ) -> Result<Vec<Step>, Trouble> {
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         let steps =
             connection.query(sql::STEPS, &[&vec![tenant.as_str()], &vec![id.to_string()]]).await?;
         if steps.is_empty() {

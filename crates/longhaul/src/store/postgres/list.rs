@@ -23,7 +23,7 @@ impl Inner {
     ) -> Result<Page, Trouble> {
         let statuses: BTreeSet<Status> = filter.statuses.iter().copied().collect();
         let search = Search::new(tenant, filter, page)?;
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         let mut found = if statuses.is_empty() {
             search.run(&mut connection, sql::LIST_BY_ID, None).await?
         } else {
@@ -60,7 +60,7 @@ impl Inner {
     /// The tenant's queues that have unfinished jobs or are paused.
     pub(super) async fn try_queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, Trouble> {
         let now = self.clock.now().as_millis();
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         let rows = connection.query(sql::QUEUES, &[&tenant.as_str(), &now]).await?;
         let queue = |row: &tokio_postgres::Row| {
             let mut columns = Columns::of(row);

@@ -6,6 +6,7 @@ use super::database::Database;
 use super::error::describe;
 use super::migrate::{Migrated, connect_error};
 use super::url::Target;
+use super::wall::{self, Wall};
 
 /// Why a database cannot be used, by what the operator can do about it.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +54,7 @@ pub(super) async fn open(url: &str) -> Result<Arc<Database>, OpenError> {
     database.look_for_a_pooler().await.map_err(connect_error)?;
     check(&database).await?;
     super::migrate::migrate(&database).await?;
+    wall::raise(&database).await?;
     Ok(database)
 }
 
@@ -61,11 +63,22 @@ pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
     let database = Database::new(Target::parse(url)?)?;
     database.look_for_a_pooler().await.map_err(connect_error)?;
     check(&database).await?;
-    super::migrate::migrate(&database).await
+    let migrated = super::migrate::migrate(&database).await?;
+    wall::raise(&database).await?;
+    Ok(migrated)
+}
+
+/// What a look at a database found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspected {
+    /// What it is, in words.
+    pub summary: String,
+    /// Whether it keeps tenants apart by itself.
+    pub wall: Wall,
 }
 
 /// Looks at a database without changing it, and says what it is.
-pub async fn inspect(url: &str) -> Result<String, OpenError> {
+pub async fn inspect(url: &str) -> Result<Inspected, OpenError> {
     let database = Database::new(Target::parse(url)?)?;
     database.look_for_a_pooler().await.map_err(connect_error)?;
     check(&database).await?;
@@ -78,7 +91,8 @@ pub async fn inspect(url: &str) -> Result<String, OpenError> {
         version => format!("its schema is at version {version}"),
     };
     let pooler = if database.is_pooled() { ", behind a pooler" } else { "" };
-    Ok(format!("Postgres {server}{pooler}; {schema}"))
+    let wall = wall::examine(&client).await.map_err(wall::to_open_error)?;
+    Ok(Inspected { summary: format!("Postgres {server}{pooler}; {schema}"), wall })
 }
 
 async fn check(database: &Database) -> Result<(), OpenError> {

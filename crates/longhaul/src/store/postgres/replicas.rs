@@ -78,7 +78,7 @@ impl Inner {
 
     /// How many jobs are pending, counted no further than asked.
     pub(super) async fn try_pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, Trouble> {
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         let up_to = int(up_to).min(limit(usize::MAX));
         let rows = connection.query(sql::PENDING, &[&tenant.as_str(), &up_to]).await?;
         rows.first().map_or(Ok(0), |row| Columns::of(row).count())

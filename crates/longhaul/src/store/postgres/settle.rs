@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::blobs::NewBlobs;
 use super::columns::{Columns, int, limit, small, to_json, without_nul};
-use super::database::Transaction;
+use super::database::{Connection, Transaction};
 use super::error::{Tries, Trouble};
 use super::held::HeldRow;
 use super::params::Param;
@@ -131,7 +131,8 @@ impl Inner {
         settlements: &[&Settlement],
     ) -> Result<Vec<Result<Settled, StoreError>>, Trouble> {
         let leases: Vec<&LeaseRef> = settlements.iter().map(|one| &one.lease).collect();
-        let (transaction, mut rows) = self.lock_held(&leases).await?;
+        let (transaction, mut rows) =
+            Self::lock_held(self.database.connection().await?, &leases).await?;
         let histories = histories(&transaction, rows.values()).await?;
         let now = self.clock.now();
         let mut endings = Endings::default();
@@ -163,13 +164,12 @@ impl Inner {
 
     /// Begins a transaction in which these leases are locked, and reads their jobs.
     pub(super) async fn lock_held(
-        &self,
+        connection: Connection,
         leases: &[&LeaseRef],
     ) -> Result<(Transaction, HashMap<Key, Row>), Trouble> {
         let tenants: Vec<&str> = leases.iter().map(|lease| lease.tenant.as_str()).collect();
         let ids: Vec<String> = leases.iter().map(|lease| lease.job.to_string()).collect();
         let epochs: Vec<i64> = leases.iter().map(|lease| int(lease.epoch)).collect();
-        let connection = self.database.connection().await?;
         let (transaction, rows) = connection
             .begin(
                 (sql::LOCK_LEASES, &[&tenants, &ids, &epochs]),

@@ -89,6 +89,7 @@ statements! {
     MAKE_MIGRATIONS = "make_migrations";
     MAKE_SCHEMA = "make_schema";
     METERS = "meters";
+    MISSING_WALL = "missing_wall";
     MOVE_ARRIVALS = "move_arrivals";
     NEXT_DUE = "next_due";
     NOTE_MIGRATION = "note_migration";
@@ -119,6 +120,7 @@ statements! {
     TENANTS = "tenants";
     TRY_LOCK_METERS = "try_lock_meters";
     USAGE = "usage";
+    WALL_STANDS = "wall_stands";
 }
 
 /// Migrations in their order; the first makes version 1.
@@ -130,4 +132,5 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("sql/migrations/0005_blobs.sql"),
     include_str!("sql/migrations/0006_accounts.sql"),
     include_str!("sql/migrations/0007_usage.sql"),
+    include_str!("sql/migrations/0008_wall.sql"),
 ];

@@ -84,7 +84,7 @@ impl Inner {
         from_step: Option<&str>,
     ) -> Result<Job, Trouble> {
         let (tenant_id, old_id, new_text) = (tenant.as_str(), id.to_string(), new_id.to_string());
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         let old = find::row(&mut connection, tenant, id).await?;
         let from = match from_step {
             Some(name) => Some(position(&mut connection, tenant, id, name).await?),
@@ -107,7 +107,7 @@ impl Inner {
         if forked.is_empty() {
             // The id is taken: by this very fork, if its answer was lost.
             transaction.roll_back().await?;
-            let mut connection = self.database.connection().await?;
+            let mut connection = self.database.connection_of(tenant).await?;
             let existing = find::row(&mut connection, tenant, new_id).await?.entry.job;
             if existing.forked_from == Some(id) {
                 return Ok(existing);

@@ -1,5 +1,7 @@
 //! The statements against a migrated database.
 
+mod wall;
+
 use std::collections::BTreeSet;
 use std::fs;
 

@@ -15,7 +15,7 @@ impl Inner {
         to: Timestamp,
     ) -> Result<Vec<UsageRow>, Trouble> {
         let (from, to) = (hour_of(from).as_millis(), to.as_millis());
-        let mut connection = self.database.connection().await?;
+        let mut connection = self.database.connection_of(tenant).await?;
         let rows = connection.query(sql::USAGE, &[&tenant.as_str(), &from, &to]).await?;
         rows.iter().map(read).collect()
     }

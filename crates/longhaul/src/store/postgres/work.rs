@@ -118,7 +118,8 @@ impl Inner {
         attempted: &mut HashMap<(String, JobId), String>,
     ) -> Result<Vec<Result<(), StoreError>>, Trouble> {
         let leases: Vec<&LeaseRef> = reports.iter().map(|report| &report.lease).collect();
-        let (transaction, mut rows) = self.lock_held(&leases).await?;
+        let (transaction, mut rows) =
+            Self::lock_held(self.database.connection().await?, &leases).await?;
         let histories = histories(&transaction, rows.values()).await?;
         let now = self.clock.now();
         let mut told = Told::default();

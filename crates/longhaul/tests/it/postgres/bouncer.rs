@@ -86,11 +86,11 @@ pub(crate) async fn bench_behind_pgbouncer() -> Bench {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pooler_is_noticed_by_itself_and_nothing_is_prepared() {
     let database = TestDatabase::create().await;
-    assert!(!inspect(&database.url()).await.unwrap().contains("behind a pooler"));
+    assert!(!inspect(&database.url()).await.unwrap().summary.contains("behind a pooler"));
     // One session for everybody: whatever is prepared is prepared there.
     let bouncer = Bouncer::before(&database.url(), 1).await;
     let url = bouncer.url(&database.url());
-    let found = inspect(&url).await.unwrap();
+    let found = inspect(&url).await.unwrap().summary;
     assert!(found.contains("behind a pooler"), "{found}");
 
     let clock = Bench::clock();

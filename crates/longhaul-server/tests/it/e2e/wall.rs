@@ -1,0 +1,64 @@
+//! A database user who may not set up row-level security.
+
+use super::database::Database;
+use super::home::{Home, LONGHAUL, Ran, Server, ran};
+
+struct Place {
+    database: Database,
+    home: Home,
+    user: String,
+}
+
+impl Place {
+    /// A database whose owner may create no roles.
+    async fn new() -> Self {
+        let database = Database::create().await;
+        let user = format!("plain_{:016x}", rand::random::<u64>());
+        let url = database.url();
+        let (_, name) = url.rsplit_once('/').unwrap();
+        database.administer(&format!("CREATE ROLE {user} LOGIN")).await;
+        database.administer(&format!("ALTER DATABASE {name} OWNER TO {user}")).await;
+        Self { database, home: Home::new(), user }
+    }
+
+    fn url(&self) -> String {
+        self.database.url().replace("longhaul@", &format!("{}@", self.user))
+    }
+
+    /// All that a server logs from its start to its stop.
+    async fn log(&self) -> String {
+        let mut serve = self.home.serve();
+        serve.env("LONGHAUL_DATABASE", self.url());
+        let server = self.home.until_ready(Server::spawn(serve)).await;
+        server.sigterm().await.stderr
+    }
+
+    async fn doctor(&self) -> Ran {
+        let mut doctor = self.home.command(LONGHAUL);
+        doctor.args(["doctor", "--listen", "127.0.0.1:0"]).env("LONGHAUL_DATABASE", self.url());
+        ran(doctor).await.unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn missing_wall_is_told_by_the_log_and_by_the_doctor_until_it_is_there() {
+    let place = Place::new().await;
+    // The role belongs to the whole cluster: other tests may be about to make it.
+    let make = "DO $$ BEGIN CREATE ROLE longhaul_tenant NOLOGIN;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$";
+    place.database.administer(make).await;
+    let grant = format!("GRANT longhaul_tenant TO {}", place.user);
+
+    let log = place.log().await;
+    let warnings = log.lines().filter(|line| line.contains("WARN") && line.contains(&grant));
+    assert_eq!(warnings.count(), 1, "{log}");
+    let doctor = place.doctor().await;
+    assert_eq!(doctor.code, Some(0), "{doctor:?}");
+    assert!(doctor.out.contains("! tenants: ") && doctor.out.contains(&grant), "{doctor:?}");
+
+    place.database.administer(&grant).await;
+    let log = place.log().await;
+    assert!(!log.contains("longhaul_tenant"), "{log}");
+    let doctor = place.doctor().await;
+    assert!(doctor.out.contains("✓ tenants: row-level security"), "{doctor:?}");
+}
