@@ -4,8 +4,10 @@
 //! and leaves a [`Principal`] for the handlers, which cannot reach the engine without one.
 
 mod admit;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod known;
-mod oidc;
+pub(crate) mod oidc;
 mod rate;
 mod token;
 mod upkeep;

@@ -4,6 +4,8 @@ pub mod api;
 pub mod auth;
 pub mod bench;
 pub mod config;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod listen;
 pub mod logs;
 pub mod problem;

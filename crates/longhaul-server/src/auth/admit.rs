@@ -56,7 +56,7 @@ pub async fn admit(State(auth): State<Auth>, mut request: Request, next: Next) -
 }
 
 /// The key as it was sent: as a bearer token, or in the header that some clients can set and no other.
-fn presented(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+pub(super) fn presented(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     if let Some(value) = headers.get(AUTHORIZATION) {
         let text = value.to_str().map_err(|_| Refusal::BadKey)?;
         let (scheme, token) = text.split_once(' ').ok_or(Refusal::BadKey)?;
