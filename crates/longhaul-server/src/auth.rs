@@ -28,6 +28,7 @@ use ulid::Ulid;
 use zeroize::Zeroizing;
 
 pub use admit::admit;
+pub(crate) use admit::shown;
 use known::{Known, KnownKey};
 pub(crate) use oidc::parse_url;
 pub use oidc::{Issuer, OidcSettings, TokenError, examine_issuer};
