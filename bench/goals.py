@@ -173,6 +173,14 @@ SOCKETS = [
     ),
 ]  # fmt: skip
 
+KEYS = [
+    Comparison(
+        "submit over HTTP, {callers} callers", "with keys", "without keys", "without keys", goal=0.9,
+        reason="A key that is known costs a hash and two looks into memory, beside a request and a "
+        "durable write.",
+    ),
+]  # fmt: skip
+
 
 class Outcome(NamedTuple):
     comparison: Comparison

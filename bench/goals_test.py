@@ -39,7 +39,7 @@ class Goals(unittest.TestCase):
         self.assertEqual(goals.judge({"longhaul drain": [1.0]}, goals.SQLITE), [])
 
     def test_every_goal_gives_its_reason(self) -> None:
-        everything = goals.SQLITE + goals.POSTGRES + goals.PAYLOADS + goals.SOCKETS
+        everything = goals.SQLITE + goals.POSTGRES + goals.PAYLOADS + goals.SOCKETS + goals.KEYS
         for comparison in everything:
             self.assertEqual(comparison.goal is None, comparison.reason == "", comparison.scenario)
 
@@ -69,6 +69,11 @@ class ServerGoals(unittest.TestCase):
             [outcome] = goals.judge({"idle closed": [after], "idle promised": [10.0]}, goals.SOCKETS)
             self.assertEqual(outcome.met, met)
         self.assertEqual(goals.goal(outcome, verdict=False), "≤ 1 + 0.5 s")
+
+    def test_keys_cost_a_tenth_at_most(self) -> None:
+        for rate, met in ((90.0, True), (89.0, False)):
+            [outcome] = goals.judge({"with keys": [rate], "without keys": [100.0]}, goals.KEYS)
+            self.assertEqual(outcome.met, met)
 
 
 class PostgresGoals(unittest.TestCase):
