@@ -25,14 +25,18 @@ fn sse(bytes: &[u8]) {
     let Some((size, stream)) = bytes.split_first() else { return };
     let whole = read(std::iter::once(stream));
     assert_eq!(read(stream.chunks(usize::from(*size).max(1))), whole, "in pieces of {size}");
-    let mut sent = String::new();
     for frame in &whole.0 {
         assert!(!frame.event.is_empty() && !frame.event.contains(['\n', '\r']), "{frame:?}");
         assert!(!frame.data.contains('\r'), "{frame:?}");
-        sent +=
-            &format!("event: {}\ndata: {}\n\n", frame.event, frame.data.replace('\n', "\ndata: "));
     }
+    let sent: Vec<String> = whole.0.iter().map(sent).collect();
+    let sent = sent.concat();
     assert_eq!(read(std::iter::once(sent.as_bytes())).0, whole.0, "sent on");
+}
+
+/// A frame as a server sends it.
+fn sent(frame: &Frame) -> String {
+    format!("event: {}\ndata: {}\n\n", frame.event, frame.data.replace('\n', "\ndata: "))
 }
 
 fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Frame>, Option<Duration>) {

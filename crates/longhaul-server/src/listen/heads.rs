@@ -35,12 +35,19 @@ pub(super) struct Heads {
     line: Vec<u8>,
     /// Lines of this head so far; the first is the request line.
     lines: u64,
-    /// What `Content-Length` says, if it is there and can be read.
-    length: Option<Option<u64>>,
+    /// What `Content-Length` says, if it is there.
+    length: Option<Length>,
     chunked: bool,
     /// Heads that are behind us.
     count: u64,
     found: TwoLengths,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    Bytes(u64),
+    /// It cannot be read, but is there all the same: beside chunks hyper passes over it.
+    Unread,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -130,8 +137,8 @@ impl Heads {
             // hyper refuses all but chunks.
             self.chunked = true;
         } else if name.eq_ignore_ascii_case(b"content-length") {
-            // One that cannot be read is there all the same: beside chunks hyper passes over it.
-            self.length = Some(number(value.get(1..).unwrap_or_default(), 10));
+            let length = number(value.get(1..).unwrap_or_default(), 10);
+            self.length = Some(length.map_or(Length::Unread, Length::Bytes));
         }
         Place::Head
     }
@@ -140,9 +147,9 @@ impl Heads {
         self.count += 1;
         self.lines = 0;
         match (self.length.take(), std::mem::take(&mut self.chunked)) {
-            (None | Some(Some(0)), false) => Place::Head,
-            (Some(Some(length)), false) => Place::Body(length),
-            (Some(None), false) => Place::Lost,
+            (None | Some(Length::Bytes(0)), false) => Place::Head,
+            (Some(Length::Bytes(length)), false) => Place::Body(length),
+            (Some(Length::Unread), false) => Place::Lost,
             (None, true) => Place::ChunkSize,
             (Some(_), true) => {
                 self.found.0.store(self.count, Ordering::Relaxed);

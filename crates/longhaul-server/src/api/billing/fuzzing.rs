@@ -34,7 +34,8 @@ fn signed(bytes: &[u8]) {
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
     let message = [SECONDS.to_string().as_bytes(), b".", body].concat();
     let good = hmac::sign(&key, &message);
-    let good: String = good.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits: Vec<String> = good.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let good = digits.concat();
     let header = format!("{header},t={SECONDS},v1={good}");
     assert_eq!(signature::check(SECRET, &header, body, now), Ok(()), "{header:?}");
     let forged = [body, b" "].concat();

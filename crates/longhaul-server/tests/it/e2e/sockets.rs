@@ -93,7 +93,7 @@ async fn server_that_has_no_file_left_for_a_connection_waits_until_it_has() {
         peers.push(TcpStream::connect(home.address()).await.unwrap());
     }
     drop(peers);
-    let served = http::ask(home.address(), "GET /readyz", &[], "").await.unwrap();
-    assert_eq!(served.status, 200);
+    let answer = http::ask(home.address(), "GET /readyz", &[], "").await.unwrap();
+    assert_eq!(answer.status, 200);
     drop(server);
 }
