@@ -15,7 +15,6 @@ from machine import check_binary, is_debug, machine, warn_of
 from program import Failed, print_json, say
 from serving import Memory, Server, environment, field, running
 
-SOCKETS = 10_000
 QUICK_SOCKETS = 30
 # Less than what an idle socket is left open for, with the time that opening all of them takes.
 SECONDS = 5.0
@@ -47,7 +46,7 @@ class Rounds:
     def __init__(self, args: argparse.Namespace, server: Server):
         self.args = args
         self.server = server
-        self.count = QUICK_SOCKETS if args.quick else SOCKETS
+        self.count = QUICK_SOCKETS if args.quick else args.sockets
         self.seconds = QUICK_SECONDS if args.quick else SECONDS
         self.measured: goals.Measured = {}
 
