@@ -103,7 +103,7 @@ torture: setup-test ## The tests again and again with many more random plans (TO
 		--profile torture --stress-duration $(TORTURE_FOR) $(ARGS)
 
 # RUSTC_BOOTSTRAP lets the stable compiler build for libFuzzer, which counts which code it reached.
-# Of the time, archives get a third: they are one reader, and the server has forty.
+# Of the time, archives get a third: they are one reader of some thirty-five.
 FUZZ_SECONDS ?= 300
 FUZZ_ARCHIVE := crates/longhaul-kinds/fuzz
 FUZZ_READERS := crates/longhaul-server/fuzz
