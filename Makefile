@@ -103,16 +103,23 @@ torture: setup-test ## The tests again and again with many more random plans (TO
 		--profile torture --stress-duration $(TORTURE_FOR) $(ARGS)
 
 # RUSTC_BOOTSTRAP lets the stable compiler build for libFuzzer, which counts which code it reached.
+# Of the time, archives get a third: they are one reader of some thirty-five.
 FUZZ_SECONDS ?= 300
-FUZZ_DIR := crates/longhaul-kinds/fuzz
+FUZZ_ARCHIVE := crates/longhaul-kinds/fuzz
+FUZZ_READERS := crates/longhaul-server/fuzz
 .PHONY: fuzz
-fuzz: ## Unpack what libFuzzer makes of a few good archives (FUZZ_SECONDS=300)
+fuzz: ## Give what libFuzzer makes of a few good texts to all that reads from outside (FUZZ_SECONDS=300)
 	@scripts/setup-test 'cargo-fuzz@^0.13'
-	mkdir -p $(FUZZ_DIR)/corpus/archive
-	LONGHAUL_FUZZ_CORPUS=$(abspath $(FUZZ_DIR))/corpus/archive \
-		cargo nextest run --locked -p longhaul-kinds where_the_fuzzer_looks
-	RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir $(FUZZ_DIR) --sanitizer none archive -- \
-		-max_total_time=$(FUZZ_SECONDS) -max_len=65536 -rss_limit_mb=512 $(ARGS)
+	mkdir -p $(FUZZ_ARCHIVE)/corpus/archive $(FUZZ_READERS)/corpus/readers
+	LONGHAUL_FUZZ_CORPUS=$(abspath $(FUZZ_ARCHIVE))/corpus/archive \
+		cargo nextest run $(EVERYTHING) -E 'package(longhaul-kinds) & test(where_the_fuzzer_looks)'
+	LONGHAUL_FUZZ_CORPUS=$(abspath $(FUZZ_READERS))/corpus/readers \
+		cargo nextest run $(EVERYTHING) -E 'package(longhaul-server) & test(where_the_fuzzer_looks)'
+	export RUSTC_BOOTSTRAP=1
+	cargo fuzz run --fuzz-dir $(FUZZ_ARCHIVE) --sanitizer none archive -- \
+		-max_total_time=$$(($(FUZZ_SECONDS) / 3)) -max_len=65536 -rss_limit_mb=512 $(ARGS)
+	cargo fuzz run --fuzz-dir $(FUZZ_READERS) --sanitizer none readers -- \
+		-max_total_time=$$(($(FUZZ_SECONDS) * 2 / 3)) -max_len=4096 -rss_limit_mb=1024 -timeout=10 $(ARGS)
 
 .PHONY: mutants
 mutants: ## Change the code at random places and see whether a test notices

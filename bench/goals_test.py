@@ -39,7 +39,8 @@ class Goals(unittest.TestCase):
         self.assertEqual(goals.judge({"longhaul drain": [1.0]}, goals.SQLITE), [])
 
     def test_every_goal_gives_its_reason(self) -> None:
-        for comparison in goals.SQLITE + goals.POSTGRES + goals.PAYLOADS:
+        everything = goals.SQLITE + goals.POSTGRES + goals.PAYLOADS + goals.SOCKETS + goals.KEYS
+        for comparison in everything:
             self.assertEqual(comparison.goal is None, comparison.reason == "", comparison.scenario)
 
 
@@ -55,6 +56,24 @@ class PayloadGoals(unittest.TestCase):
     def test_less_memory_is_better(self) -> None:
         self.assertTrue(self.met("payload memory peak", "payload file", 100.0, 400.0))
         self.assertFalse(self.met("payload memory peak", "payload file", 101.0, 400.0))
+
+
+class ServerGoals(unittest.TestCase):
+    def test_slow_peers_may_double_what_others_wait(self) -> None:
+        for slow, met in ((2.0, True), (2.1, False)):
+            [outcome] = goals.judge({"read beside slow": [slow], "read calm": [1.0]}, goals.SOCKETS)
+            self.assertEqual(outcome.met, met)
+
+    def test_sockets_are_closed_when_it_was_promised_and_half_a_second(self) -> None:
+        for after, met in ((10.5, True), (10.6, False)):
+            [outcome] = goals.judge({"idle closed": [after], "idle promised": [10.0]}, goals.SOCKETS)
+            self.assertEqual(outcome.met, met)
+        self.assertEqual(goals.goal(outcome, verdict=False), "≤ 1 + 0.5 s")
+
+    def test_keys_cost_a_tenth_at_most(self) -> None:
+        for rate, met in ((90.0, True), (89.0, False)):
+            [outcome] = goals.judge({"with keys": [rate], "without keys": [100.0]}, goals.KEYS)
+            self.assertEqual(outcome.met, met)
 
 
 class PostgresGoals(unittest.TestCase):

@@ -1,52 +1,31 @@
 """A payload's way through a server, into a folder and out again, beside `cp` and `sha256sum`."""
 
 import argparse
-import contextlib
 import hashlib
-import json
 import os
 import subprocess
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Callable, Iterator, NamedTuple, TypeVar
+from typing import Callable, TypeVar
 
 import goals
 from machine import check_binary, is_debug, machine, warn_of
 from program import Failed, print_json, say
+from serving import MB, Memory, Server, field, running
 
 T = TypeVar("T")
 
-MB = 1_000_000
 FILE_MB = 400
 QUICK_FILE_MB = 4
 # The limit is for a hang.
 PATIENCE_S = 300
-STOP_S = 30
 CONFIG = """
 [kinds.copy]
 command = ["sh", "-c", 'cp "$LONGHAUL_PAYLOAD" "$LONGHAUL_ARTIFACTS/copy"']
 payload = true
 """
-
-
-class Memory(NamedTuple):
-    """Of a process, as the kernel counts it."""
-
-    now_mb: float
-    peak_mb: float
-
-    @staticmethod
-    def of(pid: int) -> "Memory":
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-        kib = {words[0]: int(words[1]) for words in map(str.split, lines) if words[-1] == "kB"}
-        return Memory(kib["VmRSS:"] * 1024 / MB, kib["VmHWM:"] * 1024 / MB)
-
-
-class Server(NamedTuple):
-    url: str
-    pid: int
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
@@ -56,7 +35,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
     file_mb = QUICK_FILE_MB if args.quick else FILE_MB
     file = folder / "payload"
     digest = make(file, file_mb)
-    with running(args.binary, folder) as server:
+    with running(args.binary, folder / "payloads", CONFIG) as server:
         rounds = Rounds(args, server, file, digest, file_mb)
         for number in range(1, args.passes + 1):
             say(f"payloads, pass {number} of {args.passes}")
@@ -74,34 +53,6 @@ def make(file: Path, file_mb: int) -> str:
             digest.update(block)
             out.write(block)
     return digest.hexdigest()
-
-
-@contextlib.contextmanager
-def running(binary: Path, folder: Path) -> Iterator[Server]:
-    """A server of its own, on SQLite and a folder, stopped at the end."""
-    config = folder / "payloads.toml"
-    config.write_text(CONFIG, encoding="utf-8")
-    command = [
-        str(binary), "--json", "serve", "--listen", "127.0.0.1:0",
-        "--data", str(folder / "payloads"), "--config", str(config),
-    ]  # fmt: skip
-    env = {k: v for k, v in os.environ.items() if not k.startswith("LONGHAUL_")}
-    env["LONGHAUL_LOG_LEVEL"] = "warn"
-    server = subprocess.Popen(
-        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        told = server.stdout.readline() if server.stdout else ""
-        if not told:
-            raise Failed(f"exit {server.wait()}: {' '.join(command)}")
-        yield Server(field(told.encode(), "url").rstrip("/"), server.pid)
-    finally:
-        server.terminate()
-        try:
-            server.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
 
 
 class Rounds:
@@ -192,13 +143,6 @@ class Rounds:
         """Memory is not a matter of passes: there is one peak, and it must not grow with them."""
         self.measured["payload file"] = [self.file_mb]
         self.measured["payload memory peak"] = [Memory.of(self.server.pid).peak_mb]
-
-
-def field(answer: bytes, name: str) -> str:
-    try:
-        return json.loads(answer)[name]
-    except (ValueError, LookupError, TypeError) as error:
-        raise Failed(f"no {name} in {answer!r}") from error
 
 
 def digest_of(file: Path) -> str:

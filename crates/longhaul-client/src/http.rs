@@ -5,6 +5,8 @@ mod call;
 mod download;
 mod error;
 mod events;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod jobs;
 mod payload;
 mod queues;

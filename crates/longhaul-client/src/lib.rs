@@ -33,6 +33,8 @@
 //! - `openapi`: derives the `OpenAPI` schemas of the wire types, for the server.
 
 mod duration;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 #[cfg(feature = "http")]
 mod http;
 pub mod wire;

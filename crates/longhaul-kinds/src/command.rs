@@ -55,6 +55,8 @@
 mod artifacts;
 mod attempt;
 mod folder;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod group;
 mod leftovers;
 mod listener;

@@ -22,5 +22,7 @@
 pub mod archive;
 pub mod command;
 mod demo;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 
 pub use demo::demo;

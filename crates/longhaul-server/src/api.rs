@@ -3,16 +3,18 @@
 //! Each module has the handlers of one part of the contract, with their description in `OpenAPI`
 //! beside them; `openapi` makes one document of it, so that what is published is what is served.
 
-mod accounts;
+pub(crate) mod accounts;
 mod answer;
-mod billing;
-mod body;
+pub(crate) mod billing;
+pub(crate) mod body;
 mod caller;
 mod cors;
 mod docs;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod health;
 mod html;
-mod jobs;
+pub(crate) mod jobs;
 mod kinds;
 pub mod metrics;
 mod openapi;

@@ -4,8 +4,10 @@
 //! and leaves a [`Principal`] for the handlers, which cannot reach the engine without one.
 
 mod admit;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod known;
-mod oidc;
+pub(crate) mod oidc;
 mod rate;
 mod token;
 mod upkeep;
@@ -26,6 +28,7 @@ use ulid::Ulid;
 use zeroize::Zeroizing;
 
 pub use admit::admit;
+pub(crate) use admit::shown;
 use known::{Known, KnownKey};
 pub(crate) use oidc::parse_url;
 pub use oidc::{Issuer, OidcSettings, TokenError, examine_issuer};

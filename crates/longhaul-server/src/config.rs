@@ -3,6 +3,8 @@
 
 mod check;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod kinds;
 mod layers;
 mod network;

@@ -5,6 +5,8 @@ pub mod auth;
 pub mod bench;
 pub mod config;
 pub mod egress;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod listen;
 pub mod logs;
 pub mod problem;

@@ -17,6 +17,8 @@ mod body;
 mod client;
 mod connection;
 mod files;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod heads;
 mod socket;
 mod tls;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-/// A secret from the configuration. It shows none of itself, wherever it is printed or logged, and is
+/// A secret from the configuration or from a caller. It shows none of itself, wherever it is printed or logged, and is
 /// overwritten when the last of its clones goes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<Zeroizing<String>>);

@@ -29,6 +29,8 @@ mod cipher;
 #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
 mod cloud;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod keys;
 mod layout;
 mod local;

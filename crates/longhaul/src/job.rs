@@ -4,6 +4,8 @@ mod canonical;
 mod error;
 mod fingerprint;
 mod flow;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod id;
 mod json;
 mod limits;

@@ -10,6 +10,8 @@ mod engine;
 pub mod failpoint;
 #[cfg(not(feature = "failpoints"))]
 mod failpoint;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 pub mod job;
 pub mod store;
 mod worker;

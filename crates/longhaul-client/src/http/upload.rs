@@ -16,7 +16,7 @@ use crate::wire::{Job, RawJson, SubmitRequest};
 /// The code of a refusal that ends by itself: another request sends a payload under the same key.
 const IN_PROGRESS: &str = "upload-in-progress";
 /// How long that other request may take before we give up.
-const IN_PROGRESS_PATIENCE: Duration = Duration::from_mins(10);
+pub(super) const IN_PROGRESS_PATIENCE: Duration = Duration::from_mins(10);
 /// The wait before asking again, if the server names none.
 const IN_PROGRESS_WAIT: Duration = Duration::from_secs(2);
 
@@ -146,9 +146,11 @@ fn only_once(error: ClientError) -> ClientError {
 }
 
 /// The seconds of `Retry-After`. A date, which our server never sends, is passed over.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    // A sign would be read as well; and nobody's word makes us wait past our patience.
+    let seconds = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    Some(Duration::from_secs(seconds).min(IN_PROGRESS_PATIENCE))
 }
 
 #[cfg(test)]
@@ -201,6 +203,19 @@ mod tests {
         let boundary = request.split_once("boundary=").unwrap().1.lines().next().unwrap();
         let body = request.split_once("\r\n\r\n").unwrap().1;
         body.replace(boundary, "B").replace('\r', "")
+    }
+
+    #[test]
+    fn nobody_makes_us_wait_past_our_patience_or_by_a_number_with_a_sign() {
+        let wait = |text: &'static str| {
+            let value = reqwest::header::HeaderValue::from_static(text);
+            retry_after(&HeaderMap::from_iter([(RETRY_AFTER, value)]))
+        };
+        assert_eq!(wait("30"), Some(Duration::from_secs(30)));
+        assert_eq!(wait("99999999999"), Some(IN_PROGRESS_PATIENCE));
+        for other in ["", "+2", "-2", "1.5", "Wed, 21 Oct 2026 07:28:00 GMT"] {
+            assert_eq!(wait(other), None, "{other}");
+        }
     }
 
     #[tokio::test]

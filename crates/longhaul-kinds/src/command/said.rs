@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::fmt;
 
 /// What is beyond it is cut off a line.
-const LINE_BYTES_MAX: usize = 1_024;
+pub(super) const LINE_BYTES_MAX: usize = 1_024;
 const TAIL_LINES_MAX: usize = 20;
-const TAIL_BYTES_MAX: usize = 4_096;
-const PHASE_CHARS_MAX: usize = 64;
+pub(super) const TAIL_BYTES_MAX: usize = 4_096;
+pub(super) const PHASE_CHARS_MAX: usize = 64;
 
 /// A line, understood.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,7 +43,8 @@ fn progress(text: &str) -> Option<Said> {
 
 fn phase(text: &str) -> Option<Said> {
     let phase: String = text.chars().take(PHASE_CHARS_MAX).collect();
-    Some(Said::Phase(phase)).filter(|_| !text.is_empty())
+    // Where it was cut there may be a space.
+    Some(Said::Phase(phase.trim_end().to_owned())).filter(|_| !text.is_empty())
 }
 
 /// Cuts a stream of bytes into lines of bounded length.
@@ -133,6 +134,8 @@ mod tests {
     #[test]
     fn phase_is_named_in_up_to_64_characters() {
         assert_eq!(Said::parse("::phase loading"), Said::Phase("loading".into()));
+        let cut = format!("::phase {} b", "a".repeat(63));
+        assert_eq!(Said::parse(&cut), Said::Phase("a".repeat(63)), "no space where it was cut");
         let long = format!("::phase {}", "ä".repeat(100));
         assert_eq!(Said::parse(&long), Said::Phase("ä".repeat(64)));
     }

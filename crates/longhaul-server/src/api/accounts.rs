@@ -1,6 +1,8 @@
 //! Tenants, their keys, and who did what: for whoever runs the server.
 
 mod audit;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod keys;
 mod paging;
 mod tenants;

@@ -3,6 +3,8 @@
 //! Stripe's own format: it signs each event, repeats it until it gets a 2xx, and does not keep the order.
 //! Whoever has the secret can suspend tenants, so an event without a good signature is not even read.
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod signature;
 
 use axum::Json;

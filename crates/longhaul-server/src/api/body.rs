@@ -1,6 +1,8 @@
 //! Reading bodies: the right type, within a limit, in UTF-8, and JSON that says where it is wrong.
 
 mod depth;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod unique;
 
 use axum::body::{Body, Bytes};

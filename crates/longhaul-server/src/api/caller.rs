@@ -3,15 +3,17 @@
 use std::marker::PhantomData;
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use longhaul::Engine;
 use longhaul::job::Limits;
 use longhaul::store::accounts::{Scope, TenantLimits};
 
 use super::AppState;
-use crate::auth::{Auth, Deed, Principal};
+use crate::auth::{Auth, Deed, Principal, shown};
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
+use crate::secret::Secret;
 
 /// What a handler asks of whoever calls it.
 pub(super) trait Need: Send {
@@ -80,6 +82,47 @@ impl<N> Caller<N> {
     }
 }
 
+impl<N: Need> Caller<N> {
+    /// For whoever answers late; `headers` are the request's own.
+    pub(super) fn standing(&self, headers: &HeaderMap) -> Standing<N> {
+        Standing { auth: self.auth.clone(), shown: shown(headers), need: PhantomData }
+    }
+}
+
+/// What a caller was let in by. A key can be revoked, a token end and a subscription lapse while an
+/// answer is held back or goes on, and whoever may ask no more may be told no more either.
+#[derive(Debug)]
+pub(super) struct Standing<N = Read> {
+    auth: Auth,
+    shown: Option<Secret>,
+    need: PhantomData<fn() -> N>,
+}
+
+impl<N: Need> Standing<N> {
+    /// The refusal that the caller would meet if it came now; none as long as it may go on.
+    pub(super) async fn lost(&self) -> Option<Problem> {
+        match self.auth.again(self.shown.as_ref()).await? {
+            Ok(principal) => may::<N>(&self.auth, &principal).err(),
+            Err(problem) => Some(problem),
+        }
+    }
+}
+
+/// Whether the caller has what the handler needs.
+fn may<N: Need>(auth: &Auth, principal: &Principal) -> Result<(), Problem> {
+    if !principal.scopes.allow(N::SCOPE) {
+        let scope = N::SCOPE.as_str();
+        let detail = format!("this needs a key or a token with the scope {scope:?}");
+        return Err(Problem::new(Code::Forbidden, detail));
+    }
+    if N::PAID && !auth.is_active(principal.account.as_deref()) {
+        let detail = "the tenant's subscription is not active; jobs can still be cancelled and \
+                      deleted";
+        return Err(Problem::new(Code::SubscriptionInactive, detail));
+    }
+    Ok(())
+}
+
 impl<N: Need> FromRequestParts<AppState> for Caller<N> {
     type Rejection = Problem;
 
@@ -88,17 +131,8 @@ impl<N: Need> FromRequestParts<AppState> for Caller<N> {
         let Some(principal) = parts.extensions.get::<Principal>().cloned() else {
             return Err(Problem::internal("the route does not ask who calls"));
         };
-        if !principal.scopes.allow(N::SCOPE) {
-            let scope = N::SCOPE.as_str();
-            let detail = format!("this needs a key or a token with the scope {scope:?}");
-            return Err(Problem::new(Code::Forbidden, detail));
-        }
+        may::<N>(&state.auth, &principal)?;
         let account = principal.account.as_deref();
-        if N::PAID && !state.auth.is_active(account) {
-            let detail = "the tenant's subscription is not active; jobs can still be cancelled and \
-                          deleted";
-            return Err(Problem::new(Code::SubscriptionInactive, detail));
-        }
         let request_id = parts.extensions.get::<RequestId>().map(RequestId::to_string);
         let engine = state.engine.for_tenant(principal.tenant.clone());
         let engine = engine.for_key(principal.key.as_deref());

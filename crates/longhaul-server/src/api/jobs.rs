@@ -5,6 +5,8 @@ mod batch;
 mod bulk;
 mod control;
 mod events;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod get;
 mod idempotency;
 mod list;

@@ -68,11 +68,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Pairs {
 
 /// The bytes that are meant. Reading pairs puts a replacement for what is not UTF-8, and so would
 /// look for what nobody asked for.
-fn percent_decoded(query: &str) -> Vec<u8> {
+pub(super) fn percent_decoded(query: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(query.len());
     let mut rest = query.as_bytes();
     while let [first, behind @ ..] = rest {
         let escaped = behind.first_chunk::<2>().filter(|_| *first == b'%');
+        let escaped = escaped.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let escaped = escaped.and_then(|digits| std::str::from_utf8(digits).ok());
         if let Some(byte) = escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             bytes.push(byte);
@@ -150,8 +151,27 @@ pub(super) fn instant(name: &str, text: &str) -> Result<Timestamp, Problem> {
 /// Whole seconds to hold a request.
 pub(super) fn seconds(name: &str, text: &str) -> Result<std::time::Duration, Problem> {
     // What a JSON integer can hold: the document calls it int64.
-    let seconds = text.parse::<i64>().ok().and_then(|seconds| u64::try_from(seconds).ok());
+    let seconds = whole(text).filter(|seconds| i64::try_from(*seconds).is_ok());
     seconds
         .map(std::time::Duration::from_secs)
         .ok_or_else(|| bad(format_args!("{name} must be whole seconds, not {text:?}")))
+}
+
+/// A whole number in digits alone. Rust would take a sign as well, which no format of ours has.
+pub(super) fn whole(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_digits_and_nothing_else() {
+        assert_eq!(whole("007"), Some(7));
+        for bad in ["", "+7", "-7", " 7", "7.0", "18446744073709551616"] {
+            assert_eq!(whole(bad), None, "{bad}");
+        }
+    }
 }

@@ -10,8 +10,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::rate::{Left, TooFast};
-use super::{Auth, Refusal};
+use super::{Auth, Principal, Refusal};
 use crate::problem::{Code, Problem};
+use crate::secret::Secret;
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -56,7 +57,7 @@ pub async fn admit(State(auth): State<Auth>, mut request: Request, next: Next) -
 }
 
 /// The key as it was sent: as a bearer token, or in the header that some clients can set and no other.
-fn presented(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+pub(super) fn presented(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     if let Some(value) = headers.get(AUTHORIZATION) {
         let text = value.to_str().map_err(|_| Refusal::BadKey)?;
         let (scheme, token) = text.split_once(' ').ok_or(Refusal::BadKey)?;
@@ -67,6 +68,23 @@ fn presented(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     }
     let value = headers.get(X_API_KEY);
     value.map(|value| value.to_str().map_err(|_| Refusal::BadKey)).transpose()
+}
+
+impl Auth {
+    /// Judges anew whoever was let in with these headers, with the refusal that it would meet at the door.
+    /// None while nobody can tell: that a database or an issuer is away takes no right from anybody.
+    pub(crate) async fn again(&self, shown: Option<&Secret>) -> Option<Result<Principal, Problem>> {
+        match self.principal(shown.map(Secret::expose)).await {
+            Ok(principal) => Some(Ok(principal)),
+            Err(Refusal::Store(_) | Refusal::NoIssuerKeys) => None,
+            Err(refusal) => Some(Err(refused(refusal))),
+        }
+    }
+}
+
+/// What a caller showed, to be judged by again.
+pub(crate) fn shown(headers: &HeaderMap) -> Option<Secret> {
+    presented(headers).ok().flatten().and_then(Secret::new)
 }
 
 fn refused(refusal: Refusal) -> Problem {

@@ -8,6 +8,8 @@
 
 mod claims;
 mod fetch;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod jwk;
 mod jws;
 mod keys;

@@ -9,11 +9,11 @@ use zeroize::Zeroizing;
 /// How every key begins.
 const PREFIX: &str = "lh_";
 /// Lower case without i, l, o and u: nothing to mix up, and no words.
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+pub(super) const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Characters of an id: 80 bits, so that two keys never meet.
-const ID_CHARS: usize = 16;
+pub(super) const ID_CHARS: usize = 16;
 /// Characters of a secret: 260 bits.
-const SECRET_CHARS: usize = 52;
+pub(super) const SECRET_CHARS: usize = 52;
 const CRC_CHARS: usize = 8;
 
 /// A key as somebody presented it.
@@ -66,7 +66,7 @@ fn random(chars: usize) -> String {
     (0..chars).map(|_| char()).collect()
 }
 
-fn checksum(body: &str) -> String {
+pub(super) fn checksum(body: &str) -> String {
     format!("{:08x}", crc32fast::hash(body.as_bytes()))
 }
 

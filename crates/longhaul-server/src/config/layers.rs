@@ -84,7 +84,7 @@ impl Layers {
         }
     }
 
-    fn add_document(&mut self, mut root: Table) {
+    pub(super) fn add_document(&mut self, mut root: Table) {
         for (section, tables) in [("kinds", &mut self.kinds), ("queues", &mut self.queues)] {
             match root.remove(section).map(|entry| entry.table(section).cloned()) {
                 Some(Ok(given)) => *tables = given,

@@ -7,7 +7,7 @@ use axum::http::header::FORWARDED;
 use axum::http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Who sent a request, for limits and logs. Handlers find it in the request's extensions.
@@ -111,13 +111,19 @@ fn forwarded_for(headers: &HeaderMap) -> Vec<Hop> {
 /// RFC 7239.
 fn forwarded(headers: &HeaderMap) -> Vec<Hop> {
     let values = values(headers, &FORWARDED);
-    let elements = values.iter().flat_map(|value| split(value, ','));
-    elements.map(|element| hop(&element)).collect()
+    // Where a quote stays open, what a client wrote runs into what the proxy added behind it, and
+    // nobody can tell them apart.
+    let unknown = || vec![Hop::default()];
+    let hops = |value: &String| match split(value, ',') {
+        Some(elements) => elements.iter().map(|element| hop(element)).collect(),
+        None => unknown(),
+    };
+    values.iter().flat_map(hops).collect()
 }
 
 fn hop(element: &str) -> Hop {
     let mut hop = Hop::default();
-    for pair in split(element, ';') {
+    for pair in split(element, ';').unwrap_or_default() {
         let Some((name, value)) = pair.split_once('=') else { continue };
         let value = unquoted(value.trim());
         match name.trim().to_ascii_lowercase().as_str() {
@@ -135,8 +141,8 @@ fn values(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     texts.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
 }
 
-/// Splits where the separator is not inside of quotes.
-fn split(text: &str, separator: char) -> Vec<String> {
+/// Splits where the separator is not inside of quotes; none if a quote stays open.
+fn split(text: &str, separator: char) -> Option<Vec<String>> {
     let (mut parts, mut quoted, mut escaped) = (vec![String::new()], false, false);
     for c in text.chars() {
         if c == separator && !quoted {
@@ -149,7 +155,7 @@ fn split(text: &str, separator: char) -> Vec<String> {
             part.push(c);
         }
     }
-    parts
+    (!quoted).then_some(parts)
 }
 
 fn unquoted(value: &str) -> String {
@@ -262,6 +268,19 @@ mod tests {
             assert_eq!(forwarded(bad), "http://10.0.0.1", "{bad}");
         }
         assert_eq!(client(PROXY, &[(X_FORWARDED_FOR, b"1.1.1.1,\xff")]), "http://10.0.0.1");
+    }
+
+    /// The proxy's own word became a part of the client's, and the client's was believed.
+    #[test]
+    fn quote_that_stays_open_does_not_hide_what_the_proxy_added() {
+        for open in ["for=1.1.1.1;x=\"", "for=1.1.1.1;pro\"to=https", "for=1.1.1.1;x=\"\\"] {
+            for added in ["for=203.0.113.7", "for=\"203.0.113.7:80\"", "for=\"[2a00::1]\";by=a"] {
+                assert_eq!(forwarded(&format!("{open}, {added}")), "http://10.0.0.1", "{open}");
+            }
+            let lines: [(HeaderName, &[u8]); 2] =
+                [(FORWARDED, open.as_bytes()), (FORWARDED, b"for=203.0.113.7")];
+            assert_eq!(client(PROXY, &lines), "http://203.0.113.7", "{open}");
+        }
     }
 
     proptest! {

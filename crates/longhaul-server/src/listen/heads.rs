@@ -19,7 +19,11 @@ pub(super) struct TwoLengths(Arc<AtomicU64>);
 
 impl TwoLengths {
     pub(super) fn has(&self, request: u64) -> bool {
-        self.0.load(Ordering::Relaxed) == request
+        self.first() == request
+    }
+
+    pub(super) fn first(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -31,11 +35,19 @@ pub(super) struct Heads {
     line: Vec<u8>,
     /// Lines of this head so far; the first is the request line.
     lines: u64,
-    length: Option<u64>,
+    /// What `Content-Length` says, if it is there.
+    length: Option<Length>,
     chunked: bool,
     /// Heads that are behind us.
     count: u64,
     found: TwoLengths,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    Bytes(u64),
+    /// It cannot be read, but is there all the same: beside chunks hyper passes over it.
+    Unread,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -125,10 +137,8 @@ impl Heads {
             // hyper refuses all but chunks.
             self.chunked = true;
         } else if name.eq_ignore_ascii_case(b"content-length") {
-            let Some(length) = number(value.get(1..).unwrap_or_default(), 10) else {
-                return Place::Lost;
-            };
-            self.length = Some(length);
+            let length = number(value.get(1..).unwrap_or_default(), 10);
+            self.length = Some(length.map_or(Length::Unread, Length::Bytes));
         }
         Place::Head
     }
@@ -137,8 +147,9 @@ impl Heads {
         self.count += 1;
         self.lines = 0;
         match (self.length.take(), std::mem::take(&mut self.chunked)) {
-            (None | Some(0), false) => Place::Head,
-            (Some(length), false) => Place::Body(length),
+            (None | Some(Length::Bytes(0)), false) => Place::Head,
+            (Some(Length::Bytes(length)), false) => Place::Body(length),
+            (Some(Length::Unread), false) => Place::Lost,
             (None, true) => Place::ChunkSize,
             (Some(_), true) => {
                 self.found.0.store(self.count, Ordering::Relaxed);
@@ -189,6 +200,21 @@ mod tests {
         for two in [TWO, OWT] {
             assert_eq!(seen(&[two.as_bytes()]), (1, 1), "{two}");
             assert_eq!(seen(&[PLAIN.as_bytes(), BODY.as_bytes(), two.as_bytes()]), (3, 3));
+        }
+    }
+
+    /// It was given up on at the length, and so the chunks behind or before it were not seen.
+    #[test]
+    fn length_that_cannot_be_read_counts_beside_chunks() {
+        let far = " ".repeat(LINE_BYTES_MAX);
+        for length in ["x", "-1", "", &format!("{far}5"), "99999999999999999999999"] {
+            for fields in [
+                format!("transfer-encoding: chunked\r\ncontent-length: {length}\r\n"),
+                format!("content-length: {length}\r\ntransfer-encoding: chunked\r\n"),
+            ] {
+                let head = format!("POST / HTTP/1.1\r\n{fields}\r\n");
+                assert_eq!(seen(&[PLAIN.as_bytes(), head.as_bytes()]), (2, 2), "{head}");
+            }
         }
     }
 

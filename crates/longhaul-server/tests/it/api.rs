@@ -15,5 +15,6 @@ mod problems;
 mod queues;
 mod replicas;
 mod secure;
+mod standing;
 mod tenancy;
 mod usage;

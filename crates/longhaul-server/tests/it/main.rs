@@ -6,6 +6,7 @@
 mod api;
 mod cli;
 mod e2e;
+mod fuzzing;
 mod listen;
 mod problem;
 mod server;

@@ -62,19 +62,19 @@ impl Server {
         change: impl FnOnce(&mut AppState),
     ) -> Self {
         let store = SqliteStore::memory(Clock::system()).unwrap();
-        Self::build_on(Arc::new(store), kinds, settings, change).await
+        Self::build_on(Arc::new(store), kinds, (settings, Clock::system()), change).await
     }
 
     async fn build_on<S: Store + Accounts + 'static>(
         store: Arc<S>,
         kinds: &[Kind],
-        settings: AuthSettings,
+        (settings, clock): (AuthSettings, Clock),
         change: impl FnOnce(&mut AppState),
     ) -> Self {
         let (gate, runs) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let builder = kinds.iter().cloned().fold(Engine::builder(), EngineBuilder::register);
         let keyring = Arc::new(Keyring::generate());
-        let auth = Auth::new(store.clone(), Arc::clone(&keyring), Clock::system(), settings);
+        let auth = Auth::new(store.clone(), Arc::clone(&keyring), clock, settings);
         let blobs = Blobs::open("memory:").unwrap();
         let engine = builder
             .store(store)
@@ -109,11 +109,23 @@ impl Server {
         Self::with_auth(AuthSettings { require_keys: true, ..AuthSettings::default() }).await
     }
 
+    /// The same, where keys end by the clock that held requests wait on.
+    pub(crate) async fn with_keys_that_end() -> (Self, String) {
+        let settings = AuthSettings { require_keys: true, ..AuthSettings::default() };
+        let clock = Clock::manual(Clock::system().now());
+        let store = SqliteStore::memory(Clock::system()).unwrap();
+        let auth = (settings, clock.clone());
+        let server = Self::build_on(Arc::new(store), &[], auth, |state| state.clock = clock).await;
+        let made = server.state.auth.create_first_key().await.unwrap().unwrap();
+        (server, made.text.to_string())
+    }
+
     /// The same on Postgres.
     pub(crate) async fn with_keys_on_postgres(url: &str) -> (Self, String) {
         let store = PostgresStore::open(url, Clock::system()).await.unwrap();
         let settings = AuthSettings { require_keys: true, shared: true, ..AuthSettings::default() };
-        let server = Self::build_on(Arc::new(store), &[], settings, |_| {}).await;
+        let auth = (settings, Clock::system());
+        let server = Self::build_on(Arc::new(store), &[], auth, |_| {}).await;
         let made = server.state.auth.create_first_key().await.unwrap().unwrap();
         (server, made.text.to_string())
     }

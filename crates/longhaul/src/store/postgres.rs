@@ -29,6 +29,8 @@ mod database;
 mod error;
 mod find;
 mod flow;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod held;
 mod import;
 mod lanes;

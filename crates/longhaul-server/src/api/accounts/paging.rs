@@ -1,10 +1,10 @@
 //! Pages of lists that only whoever runs the server reads.
 
-use crate::api::params::{Pairs, bad, twice, unknown};
+use crate::api::params::{Pairs, bad, twice, unknown, whole};
 use crate::problem::Problem;
 
 const LIMIT_DEFAULT: usize = 100;
-const LIMIT_MAX: usize = 1_000;
+pub(super) const LIMIT_MAX: usize = 1_000;
 
 /// Where a page begins, how long it is, and what else was asked.
 pub(super) struct Asked {
@@ -30,7 +30,8 @@ impl Asked {
         let mut asked = Self { cursor: None, limit: LIMIT_DEFAULT, others: known };
         asked.cursor = asked.take("cursor");
         if let Some(text) = asked.take("limit") {
-            let limit = text.parse::<usize>().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
+            let limit = whole(&text).and_then(|limit| usize::try_from(limit).ok());
+            let limit = limit.filter(|limit| (1..=LIMIT_MAX).contains(limit));
             asked.limit =
                 limit.ok_or_else(|| bad(format_args!("limit must be from 1 to {LIMIT_MAX}")))?;
         }

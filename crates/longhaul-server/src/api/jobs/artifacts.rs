@@ -22,7 +22,7 @@ use longhaul_client::wire::{Receipt, Stored, StoredRole};
 use crate::api::answer;
 use crate::api::caller::Caller;
 use crate::api::openapi::{ArtifactProblems, PathOfJob, ReceiptProblems};
-use crate::api::params::JobPath;
+use crate::api::params::{JobPath, whole};
 use crate::problem::{Code, Problem};
 use crate::secure::SANDBOX;
 
@@ -114,24 +114,24 @@ fn is_named(headers: &HeaderMap, name: &HeaderName, etag: &str) -> bool {
 
 /// What a `Range` asks for.
 #[derive(Debug, PartialEq, Eq)]
-enum Asked {
+pub(super) enum Asked {
     Part(Range<u64>),
     /// Several ranges, other units or nonsense: RFC 9110 lets us answer with all of it.
     Everything,
     Outside,
 }
 
-fn range(text: &str, size: u64) -> Asked {
+pub(super) fn range(text: &str, size: u64) -> Asked {
     let Some((first, last)) = text.strip_prefix("bytes=").and_then(|one| one.split_once('-'))
     else {
         return Asked::Everything;
     };
     let (first, last) = (first.trim(), last.trim());
-    let asked = match (first.parse::<u64>(), last.parse::<u64>()) {
-        (Ok(first), Ok(last)) if first <= last => first..last.saturating_add(1).min(size),
-        (Ok(first), Err(_)) if last.is_empty() => first..size,
-        (Err(_), Ok(count)) if first.is_empty() => size.saturating_sub(count)..size,
-        (Ok(_) | Err(_), Ok(_) | Err(_)) => return Asked::Everything,
+    let asked = match (whole(first), whole(last)) {
+        (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(size),
+        (Some(first), None) if last.is_empty() => first..size,
+        (None, Some(count)) if first.is_empty() => size.saturating_sub(count)..size,
+        (Some(_) | None, Some(_) | None) => return Asked::Everything,
     };
     if asked.start < asked.end { Asked::Part(asked) } else { Asked::Outside }
 }

@@ -6,6 +6,7 @@
 //! goes on where it was with `Last-Event-ID`.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -14,9 +15,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use longhaul::job::Record;
-use longhaul::{Engine, Watcher};
+use longhaul::{Engine, Timestamp, Watcher};
 
-use crate::api::caller::Caller;
+use crate::api::caller::{Caller, Standing};
 use crate::api::openapi::{EventStream, JobAskedProblems, PathOfJob};
 use crate::api::params::{JobPath, bad};
 use crate::api::{AppState, answer};
@@ -26,12 +27,16 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Asks nginx, which would hold events back, not to.
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const KEEP_ALIVE: &str = ": keep-alive\n\n";
+/// How often it is asked whether the caller may still watch. What is remembered of keys and tenants
+/// answers, so that it costs a hash and two looks.
+const JUDGED_EVERY: Duration = Duration::from_secs(2);
 
 /// Watch a job.
 ///
 /// First its present state, or with `Last-Event-ID` everything after that version; then every
 /// transition once and in order. The stream ends after the last one; asking again from there
-/// answers 204, which tells a browser not to come back.
+/// answers 204, which tells a browser not to come back. It also ends within seconds once the caller's key or
+/// token ends, or its subscription: asking again then says which.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/events", operation_id = "watchJob", tag = "jobs",
     params(
@@ -55,7 +60,10 @@ pub(super) async fn watch_job(
     let since = last_seen.filter(|seen| *seen <= now.version);
     let watcher = caller.engine.watch(id, since);
     let retry = format!("retry: {}\n\n", state.settings.reconnect.as_millis());
-    let events = Events { engine: caller.engine, state, watcher, first: Some(retry) };
+    let (standing, now) = (caller.standing(&headers), state.clock.now());
+    let (judged_at, said_at) = (now, now);
+    let (engine, first) = (caller.engine, Some(retry));
+    let events = Events { engine, state, watcher, standing, first, judged_at, said_at };
     let body = Body::from_stream(stream::unfold(events, Events::next));
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
@@ -75,30 +83,57 @@ struct Events {
     engine: Engine,
     state: AppState,
     watcher: Watcher,
+    standing: Standing,
     /// What is sent before anything else.
     first: Option<String>,
+    /// When it was last asked whether the caller may still watch.
+    judged_at: Timestamp,
+    /// When something was last sent.
+    said_at: Timestamp,
 }
 
 impl Events {
-    /// The next piece of the stream. It ends after the terminal event, when the server stops and
-    /// when the store fails: callers come back with `Last-Event-ID` and miss nothing.
+    /// The next piece of the stream. `None` ends it: after the job's last transition, at the stop, when
+    /// the store fails, or when the caller may not watch any more. Callers come back with `Last-Event-ID`
+    /// and miss nothing, or are told why not.
     async fn next(mut self) -> Option<(Result<String, Infallible>, Self)> {
-        if let Some(first) = self.first.take() {
-            return Some((Ok(first), self));
-        }
-        let piece = tokio::select! {
-            biased;
-            () = self.state.stop.cancelled() => return None,
-            owed = self.watcher.next() => match owed? {
-                Ok(record) => event(&self.engine, &record)?,
-                Err(error) => {
+        let piece = match self.first.take() {
+            Some(first) => first,
+            None => self.piece().await?,
+        };
+        self.said_at = self.state.clock.now();
+        Some((Ok(piece), self))
+    }
+
+    async fn piece(&mut self) -> Option<String> {
+        let (stop, clock) = (&self.state.stop, &self.state.clock);
+        let alive_at = self.said_at.after(self.state.settings.keep_alive);
+        // One wait, however often the caller is judged meanwhile: a new one would ask the store anew.
+        let mut next = std::pin::pin!(self.watcher.next());
+        loop {
+            let judge_at = self.judged_at.after(JUDGED_EVERY);
+            let owed = tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                owed = &mut next => Some(owed?),
+                () = clock.sleep_until(alive_at.min(judge_at)) => None,
+            };
+            if clock.now() >= judge_at {
+                if self.standing.lost().await.is_some() {
+                    return None;
+                }
+                self.judged_at = clock.now();
+            }
+            match owed {
+                Some(Ok(record)) => return event(&self.engine, &record),
+                Some(Err(error)) => {
                     tracing::debug!(%error, "an event stream ends early");
                     return None;
                 }
-            },
-            () = self.state.clock.sleep(self.state.settings.keep_alive) => KEEP_ALIVE.to_owned(),
-        };
-        Some((Ok(piece), self))
+                None if clock.now() >= alive_at => return Some(KEEP_ALIVE.to_owned()),
+                None => {}
+            }
+        }
     }
 }
 

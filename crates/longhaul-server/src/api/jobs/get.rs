@@ -22,7 +22,8 @@ use crate::problem::{Code, Problem};
 /// Read a job.
 ///
 /// With `If-None-Match` the answer is 304 while the version is the same. With `wait` it is held
-/// back until the version changes or the time is up.
+/// back until the version changes or the time is up; whoever may not read the job any more by then is
+/// told so instead.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", operation_id = "getJob", tag = "jobs",
     params(
@@ -47,7 +48,13 @@ pub(super) async fn get_job(
         && !found.job.status.is_terminal()
         && (known.is_none() || known.includes(before));
     let record = match wait {
-        Some(wait) if holds => held(&state, &caller.engine, found, wait).await?,
+        Some(wait) if holds => {
+            let record = held(&state, &caller.engine, found, wait).await?;
+            if let Some(problem) = caller.standing(&headers).lost().await {
+                return Err(problem);
+            }
+            record
+        }
         Some(_) | None => found,
     };
     let changed = record.job.version != before;

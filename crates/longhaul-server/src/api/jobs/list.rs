@@ -9,7 +9,7 @@ use longhaul_client::wire::{self, JobList};
 
 use crate::api::caller::Caller;
 use crate::api::openapi::{ListParams, ListProblems};
-use crate::api::params::{Pairs, bad, instant, once, twice, unknown};
+use crate::api::params::{Pairs, bad, instant, once, twice, unknown, whole};
 use crate::api::{AppState, answer};
 use crate::problem::{Code, Problem};
 
@@ -39,12 +39,12 @@ pub(super) async fn list_jobs(
 }
 
 #[derive(Debug)]
-struct Asked {
-    filter: Filter,
-    page: PageRequest,
+pub(super) struct Asked {
+    pub(super) filter: Filter,
+    pub(super) page: PageRequest,
 }
 
-fn asked(query: Pairs, limit_max: usize) -> Result<Asked, Problem> {
+pub(super) fn asked(query: Pairs, limit_max: usize) -> Result<Asked, Problem> {
     let mut filter = Filter::default();
     let mut limit = None;
     let mut before = None;
@@ -81,9 +81,8 @@ fn status(word: &str) -> Result<Status, Problem> {
 }
 
 fn page_limit(text: &str, limit_max: usize) -> Result<usize, Problem> {
-    let limit: usize = text
-        .parse()
-        .ok()
+    let limit = whole(text)
+        .and_then(|limit| usize::try_from(limit).ok())
         .filter(|limit| *limit > 0)
         .ok_or_else(|| bad(format_args!("limit is a number from 1, not {text:?}")))?;
     if limit > limit_max {
@@ -94,11 +93,11 @@ fn page_limit(text: &str, limit_max: usize) -> Result<usize, Problem> {
 }
 
 /// A letter that names the form, so that another one can follow, and the last job of the page.
-fn cursor(last: JobId) -> String {
+pub(super) fn cursor(last: JobId) -> String {
     format!("a{last}")
 }
 
-fn read_cursor(text: &str) -> Result<JobId, Problem> {
+pub(super) fn read_cursor(text: &str) -> Result<JobId, Problem> {
     let last = text.strip_prefix('a').and_then(|id| id.parse().ok());
     last.ok_or_else(|| bad("the cursor is not one that this server gave out"))
 }

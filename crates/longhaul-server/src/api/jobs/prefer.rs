@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::api::params::{Pairs, bad};
+use crate::api::params::{Pairs, bad, whole};
 use crate::problem::Problem;
 
 /// Tells which preferences were honoured.
 pub(super) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
-const PREFER: HeaderName = HeaderName::from_static("prefer");
+pub(super) const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// What was asked for, and what of it the server does.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ fn is_async(token: &str) -> bool {
 fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     let mut named = tokens(headers).filter_map(|token| token.split_once('='));
     let (_, value) = named.find(|(name, _)| name.trim_end().eq_ignore_ascii_case("wait"))?;
-    let seconds: u32 = value.trim().trim_matches('"').parse().ok()?;
+    let seconds = u32::try_from(whole(value.trim().trim_matches('"'))?).ok()?;
     Some(Duration::from_secs(seconds.into()))
 }
 

@@ -60,12 +60,12 @@ pub(super) async fn submit_job(
     let bytes_max = body::submission_bytes_max(caller.engine.limits());
     if is_multipart(&headers) {
         let handle = submit_parts(&state, &caller, &headers, body, key).await?;
-        return respond(&state, &caller, handle, &preference).await;
+        return respond(&state, &caller, &headers, handle, &preference).await;
     }
     let text = body::json_text(&headers, body, bytes_max).await?;
     let submission = submission(&caller.engine, body::object(&text)?, key)?;
     let handle = state.overload.watched(submission.into_future()).await?;
-    respond(&state, &caller, handle, &preference).await
+    respond(&state, &caller, &headers, handle, &preference).await
 }
 
 /// The job of a submission in parts: the job's description, then its payload.
@@ -135,7 +135,7 @@ pub(super) async fn submit_input(
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
     if headers.contains_key(CONTENT_TYPE) && !body::is_json(&headers) {
         let handle = submit_payload(&state, &caller, &kind, &headers, body, key).await?;
-        return respond(&state, &caller, handle, &preference).await;
+        return respond(&state, &caller, &headers, handle, &preference).await;
     }
     let bytes_max = body::submission_bytes_max(caller.engine.limits());
     let text = body::json_text(&headers, body, bytes_max).await?;
@@ -144,7 +144,7 @@ pub(super) async fn submit_input(
         .map_err(|error| Problem::new(Code::InvalidJson, format!("the input is {error}")))?;
     let submission = keyed(caller.engine.submit(&kind, &input), key);
     let handle = state.overload.watched(submission.into_future()).await?;
-    respond(&state, &caller, handle, &preference).await
+    respond(&state, &caller, &headers, handle, &preference).await
 }
 
 /// The job of a body that is all payload.
@@ -276,10 +276,16 @@ fn invalid(detail: impl Into<std::borrow::Cow<'static, str>>) -> Problem {
 async fn respond(
     state: &AppState,
     caller: &Caller<Submit>,
+    headers: &HeaderMap,
     handle: JobHandle,
     preference: &Preference,
 ) -> Result<Response, Problem> {
-    let record = held(state, &handle, preference.wait).await?;
+    let mut record = held(state, &handle, preference.wait).await?;
+    // The job was accepted, and its caller may know that; what became of it since then is for those alone
+    // who still may ask.
+    if !preference.wait.is_zero() && caller.standing(headers).lost().await.is_some() {
+        record = handle.submitted().clone();
+    }
     let mut response = answer::accepted(&answer::job(&caller.engine, &record)?);
     if let Some(applied) = preference.to_header() {
         response.headers_mut().insert(PREFERENCE_APPLIED, applied);

@@ -3,7 +3,7 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::home::Home;
+use super::home::{Home, LONGHAUL, Server};
 use super::http;
 
 const SHORT: &str = "[http]\nheader_timeout = \"200ms\"\nbody_timeout = \"200ms\"\n";
@@ -44,4 +44,56 @@ async fn silent_slow_and_idle_peers_are_closed_while_others_are_served() {
     );
     let served = http::ask(home.address(), "GET /readyz", &[], "").await.unwrap();
     assert_eq!(served.status, 200);
+}
+
+/// Of each third: one that says nothing, half a head, half a body.
+const SLOW: [&str; 3] = [
+    "",
+    "GET /readyz HTTP/1.1\r\nhost: x\r\nx-slow: ",
+    "POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{",
+];
+
+#[tokio::test]
+async fn hundreds_of_slow_peers_are_all_closed_and_nobody_else_notices() {
+    let home = Home::with(
+        "[http]\nheader_timeout = \"2s\"\nbody_timeout = \"2s\"\nconnections_max = 310\n",
+    );
+    let _server = home.start().await;
+    let mut slow = Vec::new();
+    for text in SLOW.iter().cycle().take(300) {
+        let mut socket = TcpStream::connect(home.address()).await.unwrap();
+        socket.write_all(text.as_bytes()).await.unwrap();
+        slow.push(tokio::spawn(until_closed(socket)));
+    }
+    let ask = async || http::ask(home.address(), "GET /readyz", &[], "").await.unwrap().status;
+    assert_eq!(ask().await, 200);
+    let (mut silent, mut told) = (0, 0);
+    for closed in slow {
+        match closed.await.unwrap().as_str() {
+            "" => silent += 1,
+            text if text.starts_with("HTTP/1.1 408 ") => told += 1,
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!((silent, told), (200, 100));
+    assert_eq!(ask().await, 200);
+}
+
+/// It must neither end nor spin, and goes on once there are files again.
+#[tokio::test]
+async fn server_that_has_no_file_left_for_a_connection_waits_until_it_has() {
+    let home = Home::with("[http]\nheader_timeout = \"2s\"\nconnections_max = 10000\n");
+    let mut limited = home.command("sh");
+    let listen = home.address().to_string();
+    let command = format!("ulimit -n 64 && exec {LONGHAUL} serve --listen {listen}");
+    limited.args(["-c", &command]);
+    let server = home.until_ready(Server::spawn(limited)).await;
+    let mut peers = Vec::new();
+    for _ in 0..100 {
+        peers.push(TcpStream::connect(home.address()).await.unwrap());
+    }
+    drop(peers);
+    let answer = http::ask(home.address(), "GET /readyz", &[], "").await.unwrap();
+    assert_eq!(answer.status, 200);
+    drop(server);
 }

@@ -76,11 +76,18 @@ impl Target {
             target.config.connect_timeout(std::time::Duration::from_secs(5));
         }
         target.config.keepalives_idle(std::time::Duration::from_secs(30));
-        if target.root_certificates.is_some() {
-            target.verify = true;
+        target.verify |= target.root_certificates.is_some();
+        if target.verify {
+            // Whatever else the address says: a server that has to prove who it is can do so in TLS only.
             target.config.ssl_mode(SslMode::Require);
         }
         Ok(target)
+    }
+
+    /// Whether the server has to prove who it is.
+    #[cfg(feature = "fuzzing")]
+    pub(super) fn verifies(&self) -> bool {
+        self.verify
     }
 
     /// How to encrypt, if the server does. Without `verify-full` or `sslrootcert` an encrypted
@@ -161,5 +168,25 @@ impl ServerCertVerifier for Anyone {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The later of two settings won, and the server was neither asked who it is nor spoken to in TLS.
+    #[test]
+    fn server_that_has_to_prove_who_it_is_is_never_spoken_to_in_clear() {
+        for query in [
+            "sslmode=verify-full",
+            "sslmode=verify-full&sslmode=disable",
+            "sslmode=disable&sslmode=verify-ca",
+            "sslrootcert=/ca.pem&sslmode=prefer",
+        ] {
+            let target = Target::parse(&format!("postgres://u@h/d?{query}")).unwrap();
+            assert!(target.verify, "{query}");
+            assert_eq!(target.config.get_ssl_mode(), SslMode::Require, "{query}");
+        }
     }
 }

@@ -19,6 +19,7 @@ use tower::ServiceExt as _;
 use super::super::Issuer;
 use super::super::testing::{Bench, Mood, settings};
 use crate::auth::{Auth, AuthSettings, Deed, Principal, admit};
+use crate::secret::Secret;
 
 /// A door that tells those who are let in who they are.
 struct Door {
@@ -147,4 +148,20 @@ async fn our_own_keys_go_on_being_good() {
         assert_eq!(status, StatusCode::UNAUTHORIZED);
         assert_eq!(detail, "the key is not known here, was revoked or has expired");
     }
+}
+
+#[tokio::test]
+async fn whoever_was_let_in_by_a_token_is_judged_again_until_it_ends() {
+    let door = Door::new().await;
+    let token = Secret::new(&door.bench.token(|_| {})).unwrap();
+    let again = async || door.auth.again(Some(&token)).await;
+    assert!(matches!(again().await, Some(Ok(_))));
+    door.bench.clock.advance(std::time::Duration::from_mins(59));
+    assert!(matches!(again().await, Some(Ok(_))));
+    door.bench.clock.advance(std::time::Duration::from_mins(2));
+    let refused = again().await.unwrap().unwrap_err();
+    assert_eq!(
+        (refused.status(), refused.detail()),
+        (StatusCode::UNAUTHORIZED, "the token has expired")
+    );
 }

@@ -1,0 +1,64 @@
+"""Submits over HTTP to a server that asks everybody for a key, beside one that asks nobody."""
+
+import argparse
+import os
+from pathlib import Path
+
+import goals
+from machine import check_binary, is_debug, machine, warn_of
+from program import one_report, print_json, say, value_of
+from serving import Server, environment, running
+
+KEYS = "[auth]\nrequire_keys = true\n"
+JOBS = 10_000
+CALLERS = 64
+
+
+def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+    check_binary(args.binary)
+    facts = machine(args, folder)
+    warn_of(facts)
+    measured: goals.Measured = {}
+    with (
+        running(args.binary, folder / "open") as without,
+        running(args.binary, folder / "keys", KEYS) as keyed,
+    ):
+        servers = [("without keys", without), ("with keys", keyed)]
+        for number in range(1, args.passes + 1):
+            say(f"keys, pass {number} of {args.passes}")
+            for name, server in servers:
+                measured.setdefault(name, []).append(submitted(args, name, server))
+            # Whoever goes first has the other one's jobs running beside it.
+            servers.reverse()
+    return report(args, measured, facts)
+
+
+def submitted(args: argparse.Namespace, name: str, server: Server) -> float:
+    command = [str(args.binary), "--json", "--server", server.url]
+    command += ["--api-key", server.key] if server.key else []
+    jobs = args.jobs if args.quick else JOBS
+    command += ["bench", "submit", "--jobs", str(jobs), "--concurrency", str(CALLERS)]
+    report = one_report(command, environment())
+    rate = value_of(report, "jobsPerS")
+    say(f"  {name:<24} {goals.quantity(rate, '/s'):>12}")
+    if args.json:
+        print_json({"type": "result", "name": name, "value": rate, "unit": "/s", "report": report})
+    return rate
+
+
+def report(args: argparse.Namespace, measured: goals.Measured, facts: dict) -> list[goals.Outcome]:
+    outcomes = goals.judge(measured, goals.KEYS)
+    words = {"callers": CALLERS}
+    facts["loadAfter"] = round(os.getloadavg()[0], 1)
+    if args.json:
+        for outcome in outcomes:
+            print_json({"type": "comparison", **goals.as_json(outcome, words)})
+        print_json({"type": "machine", **facts})
+        return outcomes
+    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
+    passes = "one pass" if args.passes == 1 else f"medians of {args.passes} passes (lowest–highest)"
+    print(
+        f"\n{facts['longhaul']}, {passes}; {facts['cores']} cores ({facts['cpu']}), "
+        f"{facts['fileSystem']}, load {facts['loadBefore']} before and {facts['loadAfter']} after."
+    )
+    return outcomes

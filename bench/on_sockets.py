@@ -1,0 +1,136 @@
+"""A server beside ten thousand peers who say nothing, half a head or half a body, and beside none."""
+
+import argparse
+import http.client
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import goals
+from machine import check_binary, is_debug, machine, warn_of
+from program import Failed, print_json, say
+from serving import Memory, Server, environment, field, running
+
+QUICK_SOCKETS = 30
+# Less than what an idle socket is left open for, with the time that opening all of them takes.
+SECONDS = 5.0
+QUICK_SECONDS = 0.2
+QUICK_CONFIG = '[http]\nheader_timeout = "1s"\nbody_timeout = "1s"\n'
+PASSES = 3
+# What config.default.toml has, which is what is promised.
+PROMISED_S = {"idle": 10.0, "head": 10.0, "body": 30.0}
+BODY = json.dumps({"kind": "demo", "input": {"result": "x" * 100}})
+HEADERS = {"Content-Type": "application/json"}
+
+
+def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+    check_binary(args.binary)
+    facts = machine(args, folder)
+    warn_of(facts)
+    passes = 1 if args.quick else min(args.passes, PASSES)
+    with running(args.binary, folder / "sockets", QUICK_CONFIG if args.quick else "") as server:
+        rounds = Rounds(args, server)
+        for number in range(1, passes + 1):
+            say(f"slow sockets, pass {number} of {passes}")
+            rounds.one_pass()
+    return report(args, rounds.measured, facts, passes, rounds.count)
+
+
+class Rounds:
+    """The measurements so far."""
+
+    def __init__(self, args: argparse.Namespace, server: Server):
+        self.args = args
+        self.server = server
+        self.count = QUICK_SOCKETS if args.quick else args.sockets
+        self.seconds = QUICK_SECONDS if args.quick else SECONDS
+        self.measured: goals.Measured = {}
+
+    def one_pass(self) -> None:
+        self.add("memory calm", Memory.of(self.server.pid).now_mb, " MB")
+        self.asked("calm")
+        place = urlsplit(self.server.url)
+        slow = subprocess.Popen(
+            [
+                sys.executable, str(Path(__file__).with_name("slow_sockets.py")),
+                str(place.hostname), str(place.port), str(self.count),
+            ],
+            env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            opened = self.told(slow)
+            if opened["open"] != self.count:
+                raise Failed(f"{opened['open']} of {self.count} sockets were open at once")
+            say(f"  {self.count:,} slow sockets, opened in {opened['seconds']:.1f} s")
+            self.asked("beside slow")
+            self.add("memory beside slow", Memory.of(self.server.pid).now_mb, " MB")
+            for kind, seconds in self.told(slow)["closedAfterS"].items():
+                self.add(f"{kind} closed", seconds, " s")
+                self.measured.setdefault(f"{kind} promised", []).append(PROMISED_S[kind])
+        finally:
+            slow.kill()
+            slow.wait()
+
+    @staticmethod
+    def told(slow: subprocess.Popen) -> dict:
+        line = slow.stdout.readline() if slow.stdout else ""
+        if not line:
+            raise Failed(f"exit {slow.wait()}: slow_sockets.py")
+        return json.loads(line)
+
+    def asked(self, beside: str) -> None:
+        """One caller who submits a job and reads it, again and again."""
+        place = urlsplit(self.server.url)
+        caller = http.client.HTTPConnection(str(place.hostname), place.port, timeout=60)
+        took: dict[str, list[float]] = {"submit": [], "read": []}
+        until = time.monotonic() + self.seconds
+        while time.monotonic() < until:
+            job = field(timed(took["submit"], caller, "POST", "/v1/jobs", BODY), "jobId")
+            for _ in range(3):
+                timed(took["read"], caller, "GET", f"/v1/jobs/{job}", None)
+        caller.close()
+        for what, seconds in took.items():
+            self.add(f"{what} {beside}", 1000 * sorted(seconds)[int(0.99 * len(seconds))], "ms")
+
+    def add(self, name: str, value: float, unit: str) -> None:
+        self.measured.setdefault(name, []).append(value)
+        say(f"  {name:<24} {goals.quantity(value, unit):>12}")
+        if self.args.json:
+            passes = len(self.measured[name])
+            print_json({"type": "result", "pass": passes, "name": name, "value": value, "unit": unit})
+
+
+def timed(
+    took: list[float], caller: http.client.HTTPConnection, method: str, path: str, body: str | None
+) -> bytes:
+    began = time.monotonic()
+    caller.request(method, path, body, HEADERS)
+    answer = caller.getresponse()
+    said = answer.read()
+    took.append(time.monotonic() - began)
+    if answer.status >= 300:
+        raise Failed(f"{method} {path}: {answer.status} {said!r}")
+    return said
+
+
+def report(
+    args: argparse.Namespace, measured: goals.Measured, facts: dict, passes: int, count: int
+) -> list[goals.Outcome]:
+    outcomes = goals.judge(measured, goals.SOCKETS)
+    words = {"count": f"{count:,}"}
+    facts["loadAfter"] = round(os.getloadavg()[0], 1)
+    if args.json:
+        for outcome in outcomes:
+            print_json({"type": "comparison", **goals.as_json(outcome, words)})
+        print_json({"type": "machine", **facts})
+        return outcomes
+    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
+    print(
+        f"\n{facts['longhaul']}, {passes} passes; {facts['cores']} cores ({facts['cpu']}), "
+        f"{facts['fileSystem']}, load {facts['loadBefore']} before and {facts['loadAfter']} after."
+    )
+    return outcomes

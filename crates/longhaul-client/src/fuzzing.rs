@@ -1,0 +1,68 @@
+//! What holds of whatever reads text from outside, whatever that text is. The fuzzer looks for a text for
+//! which it does not, and so does a test, for a moment and always at the same ones.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::wire::{BatchJob, JobFilter, SubmitRequest};
+use crate::{format_duration, http, parse_duration};
+
+/// A name, what holds of any bytes (it panics if that is not so), and texts to begin with.
+pub type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
+
+/// The client's own.
+pub const TARGETS: &[Target] = &[DURATION, WIRE, http::fuzzing::SSE, http::fuzzing::RETRY_AFTER];
+
+/// The bytes as text, if they are.
+pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+const DURATION: Target = (
+    "duration",
+    duration,
+    &[
+        b"1d2h3m4s5ms",
+        b"1h30m",
+        b"0s",
+        b"00015s",
+        b"18446744073709551615ms",
+        b"213503982334d",
+        b"1m1h",
+    ],
+);
+
+/// A duration is written so that it is read back, and the text that was read writes itself the same way.
+fn duration(bytes: &[u8]) {
+    let Some(Ok(duration)) = text(bytes).map(parse_duration) else { return };
+    let written = format_duration(duration);
+    assert_eq!(parse_duration(&written), Ok(duration), "{written}");
+}
+
+const WIRE: Target = (
+    "wire",
+    wire,
+    &[
+        br#"{"kind":"demo","input":{"a":[1,2.5e3]},"queue":"q","priority":-3,"labels":{"a":"b"}}"#,
+        br#"{"kind":"demo","input":null,"runAt":"2026-11-15T10:00:00+02:00","timeout":"1h30m"}"#,
+        br#"{"kind":"d","input":0,"delay":"5ms","maxAttempts":4,"retention":{"completed":"1d"}}"#,
+        br#"{"kind":"demo","input":"x","idempotencyKey":"k","labels":null,"retention":null}"#,
+        br#"{"status":["failed","cancelled"],"kind":"demo","labels":{"a":""}}"#,
+        br#"{"status":"failed","createdAfter":"2026-11-15T10:00:00Z"}"#,
+    ],
+);
+
+/// What is read of a body is written so that the same is read again.
+fn wire(bytes: &[u8]) {
+    let Some(text) = text(bytes) else { return };
+    round_trip::<SubmitRequest>(text);
+    round_trip::<BatchJob>(text);
+    round_trip::<JobFilter>(text);
+}
+
+fn round_trip<T: DeserializeOwned + Serialize>(text: &str) {
+    let Ok(read) = serde_json::from_str::<T>(text) else { return };
+    let written = serde_json::to_string(&read).unwrap_or_default();
+    let again = serde_json::from_str::<T>(&written).and_then(|read| serde_json::to_string(&read));
+    assert_eq!(again.ok().as_ref(), Some(&written), "of {text:?}");
+}

@@ -1,0 +1,55 @@
+//! What holds of a program's stderr.
+
+use super::said::{LINE_BYTES_MAX, Lines, PHASE_CHARS_MAX, Said, TAIL_BYTES_MAX, Tail};
+use crate::fuzzing::Target;
+
+pub(crate) const SAID: Target = (
+    "stderr",
+    said,
+    &[
+        b"\x03::progress 3/10 on the way\n::progress 4\n::phase unpacking\nfoo\n",
+        b"\x01::progress 18446744073709551615/1 \t x\r\n::phase \xff\n::phase\n",
+        b"\x40::progress +3/-1\n::progress 1/\n::progress  7/8\n::phase   a  b \nno end",
+        b"\x07::phase a\0b\n::progress 1 \0\n\n\n\n",
+    ],
+);
+
+/// Where the stream is cut makes no difference, lines and what is kept of them have their limits, and what
+/// was understood is understood again when it is said plainly.
+fn said(bytes: &[u8]) {
+    let Some((size, stream)) = bytes.split_first() else { return };
+    let whole = lines(std::iter::once(stream));
+    assert_eq!(lines(stream.chunks(usize::from(*size).max(1))), whole, "in pieces of {size}");
+    let mut tail = Tail::default();
+    for line in whole {
+        // A byte that is no text becomes a sign of three.
+        assert!(line.len() <= 3 * LINE_BYTES_MAX && !line.contains('\n'), "{line:?}");
+        again(&line);
+        tail.push(line);
+        assert!(tail.to_string().len() <= TAIL_BYTES_MAX + 20);
+    }
+}
+
+fn again(line: &str) {
+    let said = Said::parse(line);
+    let plainly = match &said {
+        Said::Progress { done, total, message } => {
+            let total = total.map_or_else(String::new, |total| format!("/{total}"));
+            let message = message.as_deref().unwrap_or_default();
+            format!("::progress {done}{total} {message}")
+        }
+        Said::Phase(phase) => {
+            assert!((1..=PHASE_CHARS_MAX).contains(&phase.chars().count()), "{line:?}");
+            format!("::phase {phase}")
+        }
+        Said::Log => return,
+    };
+    assert_eq!(Said::parse(&plainly), said, "{line:?}");
+}
+
+fn lines<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+    let mut lines = Lines::default();
+    let mut all: Vec<String> = pieces.flat_map(|piece| lines.feed(piece)).collect();
+    all.extend(lines.rest());
+    all
+}

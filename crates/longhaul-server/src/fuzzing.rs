@@ -1,0 +1,56 @@
+//! What holds of whatever reads text from outside, whatever that text is. The fuzzer looks for a text for
+//! which it does not, and so does a test, for a moment and always at the same ones.
+//!
+//! What holds of a reader stands beside it, in the `fuzzing` of its own module: here is only the list.
+
+use crate::{api, auth, config, listen};
+
+/// A name, what holds of any bytes (it panics if that is not so), and texts to begin with.
+pub type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
+
+/// This crate's own.
+const OWN: &[Target] = &[
+    auth::fuzzing::API_KEY,
+    auth::fuzzing::BEARER,
+    auth::oidc::fuzzing::JWS,
+    auth::oidc::fuzzing::CLAIMS,
+    auth::oidc::fuzzing::JWKS,
+    auth::oidc::fuzzing::ISSUER_URL,
+    api::billing::fuzzing::SIGNATURE,
+    api::billing::fuzzing::EVENT,
+    api::body::fuzzing::DEPTH,
+    api::body::fuzzing::UNIQUE,
+    api::body::fuzzing::OBJECT,
+    api::fuzzing::QUERY,
+    api::fuzzing::REQUEST_ID,
+    api::accounts::fuzzing::PAGE,
+    api::jobs::fuzzing::IDEMPOTENCY_KEY,
+    api::jobs::fuzzing::LIST,
+    api::jobs::fuzzing::MULTIPART,
+    api::jobs::fuzzing::PAYLOAD_PART,
+    api::jobs::fuzzing::PREFER,
+    listen::fuzzing::FORWARDED,
+    listen::fuzzing::FORWARDED_FOR,
+    listen::fuzzing::HEADS,
+    config::fuzzing::BYTES,
+    config::fuzzing::TOML,
+];
+
+/// All there are, in an order that stays as long as nobody adds one.
+pub fn targets() -> impl Iterator<Item = Target> {
+    let others = [longhaul::fuzzing::TARGETS, longhaul_client::fuzzing::TARGETS];
+    let kinds = longhaul_kinds::fuzzing::TARGETS;
+    OWN.iter().chain(others.into_iter().flatten()).chain(kinds).copied()
+}
+
+/// The bytes as text, if they are.
+pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+/// The first line, and all behind it.
+pub(crate) fn line(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    let (line, rest) = bytes.split_at(end);
+    (line, rest.strip_prefix(b"\n").unwrap_or(rest))
+}

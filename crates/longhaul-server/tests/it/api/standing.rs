@@ -1,0 +1,181 @@
+//! Answers that take long, to callers who lose their right to them meanwhile.
+
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use longhaul_server::secret::Secret;
+use serde_json::{Value, json};
+
+use crate::support::{Ask, Server, Stream, url};
+
+/// A tenant's job that runs until the gate opens, and the key that it was submitted with.
+struct Case {
+    server: Server,
+    admin: String,
+    key: String,
+    key_id: String,
+    job: Value,
+}
+
+impl Case {
+    async fn new() -> Self {
+        let (server, admin) = Server::with_keys_that_end().await;
+        server.post("/v1/tenants").key(&admin).json(json!({"id": "acme"})).send().await;
+        let ends_at = server.state.clock.now().after(Duration::from_hours(1)).to_string();
+        let wish = json!({
+            "tenant": "acme", "name": "a", "scopes": ["submit", "read"], "expiresAt": ends_at,
+        });
+        let made = server.post("/v1/keys").key(&admin).json(wish).send().await.json();
+        let text = |name: &str| made[name].as_str().unwrap().to_owned();
+        let (key, key_id) = (text("key"), text("id"));
+        let submit = server.post("/v1/jobs").key(&key);
+        let job = submit.json(json!({"kind": "gated", "input": 7})).send().await.json();
+        let mut case = Self { server, admin, key, key_id, job };
+        while case.job["status"] != "running" {
+            let tag = format!("\"{}\"", case.job["version"]);
+            let held = case.get(&format!("{}?wait=60", url(&case.job)));
+            let answer = held.header("if-none-match", &tag).send().await;
+            case.job = answer.json();
+        }
+        case
+    }
+
+    fn get(&self, path: &str) -> Ask {
+        self.server.get(path).key(&self.key)
+    }
+
+    fn events(&self) -> Ask {
+        self.get(self.job["eventsUrl"].as_str().unwrap())
+    }
+
+    /// A stream that has told all there is to tell so far.
+    async fn watched(&self) -> Stream {
+        let mut stream = self.events().open().await;
+        assert_eq!(stream.event().await.unwrap().1["status"], "running");
+        stream
+    }
+
+    async fn revoke(&self) {
+        let path = format!("/v1/keys/{}", self.key_id);
+        let revoked = self.server.delete(&path).key(&self.admin).send().await;
+        assert!(revoked.status.is_success(), "{revoked:?}");
+    }
+
+    async fn suspend(&self) {
+        let patch = self.server.ask(Method::PATCH, "/v1/tenants/acme").key(&self.admin);
+        let patched = patch.json(json!({"subscription": "suspended"})).send().await;
+        assert_eq!(patched.status, StatusCode::OK, "{patched:?}");
+    }
+
+    /// What is left of a stream, while time passes.
+    async fn rest(&self, mut stream: Stream) -> Vec<String> {
+        let read = tokio::spawn(async move {
+            let mut pieces = Vec::new();
+            while let Some(piece) = stream.piece().await {
+                pieces.push(piece);
+            }
+            pieces
+        });
+        while !read.is_finished() {
+            self.server.state.clock.advance(Duration::from_secs(1));
+            tokio::task::yield_now().await;
+        }
+        read.await.unwrap()
+    }
+
+    /// The stream has ended without a word, and whoever comes again is told why.
+    async fn is_shut_out(&self, stream: Stream, status: u16, code: &str) {
+        assert_eq!(self.rest(stream).await, [""; 0]);
+        assert_eq!(self.events().send().await.problem(), (status, code.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn stream_ends_soon_after_its_key_was_revoked() {
+    let case = Case::new().await;
+    let stream = case.watched().await;
+    case.revoke().await;
+    case.is_shut_out(stream, 401, "unauthorized").await;
+}
+
+#[tokio::test]
+async fn stream_ends_soon_after_its_tenant_was_suspended() {
+    let case = Case::new().await;
+    let stream = case.watched().await;
+    case.suspend().await;
+    case.is_shut_out(stream, 402, "subscription-inactive").await;
+}
+
+#[tokio::test]
+async fn stream_ends_when_its_key_does() {
+    let case = Case::new().await;
+    let stream = case.watched().await;
+    case.server.state.clock.advance(Duration::from_hours(1));
+    case.is_shut_out(stream, 401, "unauthorized").await;
+}
+
+#[tokio::test]
+async fn transition_that_comes_after_the_key_ended_is_not_shown() {
+    let case = Case::new().await;
+    let stream = case.watched().await;
+    case.revoke().await;
+    case.server.state.clock.advance(Duration::from_secs(2));
+    case.server.open_gate();
+    case.is_shut_out(stream, 401, "unauthorized").await;
+}
+
+#[tokio::test]
+async fn stream_of_a_caller_in_good_standing_goes_on_for_hours() {
+    let case = Case::new().await;
+    let mut stream = case.watched().await;
+    for _ in 0..3 {
+        let read = tokio::spawn(async move { (stream.piece().await, stream) });
+        while !read.is_finished() {
+            case.server.state.clock.advance(Duration::from_secs(1));
+            tokio::task::yield_now().await;
+        }
+        let piece;
+        (piece, stream) = read.await.unwrap();
+        assert_eq!(piece.as_deref(), Some(": keep-alive\n\n"));
+    }
+    case.server.open_gate();
+    assert_eq!(stream.event().await.unwrap().1["status"], "completed");
+}
+
+#[tokio::test]
+async fn held_answer_is_not_given_to_a_key_that_was_revoked_meanwhile() {
+    let case = Case::new().await;
+    let tag = format!("\"{}\"", case.job["version"]);
+    let held = case.get(&format!("{}?wait=60", url(&case.job))).header("if-none-match", &tag);
+    let held = tokio::spawn(held.send());
+    // The revocation may also come first: the answer is the same.
+    tokio::task::yield_now().await;
+    case.revoke().await;
+    case.server.open_gate();
+    assert_eq!(held.await.unwrap().problem(), (401, "unauthorized".to_owned()));
+}
+
+#[tokio::test]
+async fn caller_who_waits_and_is_suspended_is_told_of_the_job_but_not_of_its_end() {
+    let case = Case::new().await;
+    let ask = case.server.post("/v1/jobs").key(&case.key).header("prefer", "wait=60");
+    let body = json!({"kind": "gated", "input": "a secret"});
+    let held = tokio::spawn(ask.json(body).send());
+    while case.server.runs() < 2 {
+        tokio::task::yield_now().await;
+    }
+    case.suspend().await;
+    case.server.open_gate();
+    case.server.open_gate();
+    let told = held.await.unwrap();
+    assert_eq!(told.status, StatusCode::ACCEPTED, "{told:?}");
+    assert_eq!(told.json()["status"], "pending");
+    assert!(!told.text().contains("a secret"), "{told:?}");
+}
+
+/// What a stream keeps to be judged by is shown nowhere.
+#[test]
+fn what_a_caller_showed_is_not_printed() {
+    let shown = Secret::new("lh_a_b_c").unwrap();
+    assert_eq!(format!("{shown:?}"), "***");
+}
