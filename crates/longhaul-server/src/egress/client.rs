@@ -1,5 +1,6 @@
 //! Sends what callers asked for to where they asked, if this server may go there.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -132,6 +133,23 @@ impl Client {
             body_prefix: prefix.kept.into(),
             latency,
         })
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("policy", &self.0.policy).finish_non_exhaustive()
+    }
+}
+
+/// Without URL, fields and body, each of which may be secret.
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outgoing")
+            .field("method", &self.method)
+            .field("bytes", &self.body.len())
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
     }
 }
 

@@ -144,7 +144,10 @@ async fn nobody_there_is_told() {
     let listener = TcpListener::bind((GOOD, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let error = nameless().send(post(format!("http://{address}/s3cret"))).await.unwrap_err();
+    let request = post(format!("http://{address}/s3cret"));
+    let shown = format!("{request:?}");
+    assert_eq!(shown, "Outgoing { method: POST, bytes: 2, timeout: 60s, .. }");
+    let error = nameless().send(request).await.unwrap_err();
     assert_eq!(error.code(), "unreachable", "{error}");
     assert!(!format!("{error} {error:?}").contains("s3cret"));
 }
