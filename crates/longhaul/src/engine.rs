@@ -34,7 +34,8 @@ pub use upload::{Staged, Upload, UploadError};
 pub use watcher::Watcher;
 
 use crate::clock::Clock;
-use crate::job::{IdSource, JobId, Limits, Name, Retention, TenantId, Timestamp};
+use crate::job::{Delivery, IdSource, JobId, Limits, Name, Retention, TenantId, Timestamp};
+use crate::store::announce::new_delivery;
 use crate::store::{FlowLimit, FlowLimits, Store, StoreError};
 use crate::worker::Workers;
 
@@ -72,7 +73,11 @@ pub(crate) struct Shared {
     pub(crate) doomed: Notify,
     pub(crate) ids: IdSource,
     /// Tells the claim loop that there may be something to claim, or room for it.
-    pub(crate) wake: Notify,
+    pub(crate) wake: Arc<Notify>,
+    /// The same for the loop that claims deliveries.
+    pub(crate) wake_courier: Arc<Notify>,
+    /// What delivers, and how many at once.
+    pub(crate) courier: Option<(Arc<Kind>, usize)>,
     pub(crate) hub: hub::Hub,
     pub(crate) pace: pace::Pace,
     pub(crate) admission: admission::Admission,
@@ -91,6 +96,23 @@ impl Engine {
     #[must_use]
     pub fn for_tenant(&self, tenant: TenantId) -> Self {
         Self { tenant, ..self.clone() }
+    }
+
+    /// The same engine for what is owed to those who are told of this tenant's jobs: deliveries are jobs of
+    /// a tenant of their own, and all that can be done to jobs can be done to them.
+    #[must_use]
+    pub fn outbox(&self) -> Self {
+        self.for_tenant(self.tenant.outbox())
+    }
+
+    /// Owes somebody a delivery that no job's transition made. Its id.
+    pub async fn deliver(&self, delivery: &Delivery) -> Result<JobId, StoreError> {
+        let id = self.shared.new_id();
+        let unfit = || StoreError::Broken("a delivery that is not JSON".to_owned());
+        let new = new_delivery(&self.tenant, id, delivery).ok_or_else(unfit)?;
+        let answer = self.shared.store.submit(vec![new]).await.pop().ok_or_else(unfit)?;
+        self.shared.wake_courier.notify_one();
+        answer.map(|submitted| submitted.record.job.id)
     }
 
     /// The same engine for the bearer of an API key: what it submits is metered under the key's id, a name
@@ -188,6 +210,24 @@ impl Shared {
         if matches!(error, StoreError::Broken(_)) {
             self.broken.cancel();
         }
+    }
+
+    /// Tells whoever claims this tenant's jobs that there may be one.
+    pub(crate) fn wake_for(&self, tenant: &TenantId) {
+        if tenant.is_outbox() { self.wake_courier.notify_one() } else { self.wake.notify_one() }
+    }
+
+    /// Tells everybody who claims that there may be something.
+    pub(crate) fn wake_all(&self) {
+        self.wake.notify_one();
+        self.wake_courier.notify_one();
+    }
+
+    /// The kind of a job that was claimed.
+    pub(crate) fn kind_that_runs(&self, name: &Name) -> Option<Arc<Kind>> {
+        let courier = self.courier.as_ref().map(|(kind, _)| kind);
+        let courier = courier.filter(|kind| kind.name() == name.as_str());
+        self.kinds.get(name).or(courier).cloned()
     }
 
     /// A fresh job id.

@@ -1,6 +1,7 @@
 //! What a job is and what may happen to it: pure, with no tokio, no SQL and no clock of its own.
 
 mod canonical;
+mod delivery;
 mod error;
 mod fingerprint;
 mod flow;
@@ -17,6 +18,11 @@ mod status;
 mod timestamp;
 mod usage;
 
+pub use delivery::{
+    DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_QUEUE,
+    DELIVERY_RETENTION, Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventFilter, EventType, Receiver,
+    UnknownEvent, Webhook, delivery_id,
+};
 pub use error::JobError;
 pub use fingerprint::Fingerprint;
 pub use flow::{Bucket, Rate};

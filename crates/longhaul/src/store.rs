@@ -9,9 +9,11 @@
 //! [`crate::job::Tally::meter`], inside the store's transaction.
 
 pub mod accounts;
+pub(crate) mod announce;
 mod blobs;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod endpoints;
 mod entry;
 mod error;
 #[cfg(feature = "conformance")]
@@ -25,7 +27,10 @@ mod replica;
 pub mod sqlite;
 mod types;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
+use tokio::sync::Notify;
 
 pub use blobs::{Blob, BlobRef, BlobRole, Burial, NewBlob, WrappedKey};
 pub use error::StoreError;
@@ -130,6 +135,9 @@ pub trait Store: Send + Sync {
 
     /// What other processes do to the same jobs; none if the store belongs to this process alone.
     fn hints(&self) -> Option<Hints>;
+
+    /// Told once when this process has written deliveries since it was last told.
+    fn announced(&self) -> Arc<Notify>;
 
     // --- for workers ---
 

@@ -13,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -93,21 +94,32 @@ impl Workers {
         cleaning::start(shared, &workers.loops, &ended);
         lookout::start(shared, &workers.loops, &ended);
         if settings.concurrency > 0 && shared.kinds.values().any(|kind| kind.runs_here()) {
-            let runner = Runner {
-                shared: Arc::clone(shared),
-                settings,
-                reports,
-                keeper: Arc::clone(&workers.keeper),
-                slots: Arc::clone(&workers.slots),
-                stopping: workers.stopping.clone(),
-                release: workers.release.clone(),
-            };
-            workers.claiming.spawn(claims::claim_on(Arc::new(runner), workers.attempts.clone()));
+            workers.claim_with(&reports, &workers.slots, &shared.wake);
+        }
+        // Deliveries have places of their own: receivers that hang hold up no job, and a claim for the one
+        // does not look at the other.
+        if let Some((kind, jobs)) = shared.courier.as_ref().filter(|_| settings.concurrency > 0) {
+            let slots = Arc::new(Slots::new(*jobs, std::iter::once(kind)));
+            workers.claim_with(&reports, &slots, &shared.wake_courier);
         }
         for tasks in [&workers.claiming, &workers.attempts, &workers.loops] {
             tasks.close();
         }
         Ok(workers)
+    }
+
+    fn claim_with(&self, reports: &Arc<Reports>, slots: &Arc<Slots>, wake: &Arc<Notify>) {
+        let runner = Runner {
+            shared: Arc::clone(&self.shared),
+            settings: self.settings,
+            reports: Arc::clone(reports),
+            keeper: Arc::clone(&self.keeper),
+            slots: Arc::clone(slots),
+            wake: Arc::clone(wake),
+            stopping: self.stopping.clone(),
+            release: self.release.clone(),
+        };
+        self.claiming.spawn(claims::claim_on(Arc::new(runner), self.attempts.clone()));
     }
 
     pub(crate) fn running(&self) -> usize {

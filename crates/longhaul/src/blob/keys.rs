@@ -6,6 +6,7 @@
 
 mod file;
 mod mac;
+mod text;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -56,6 +56,16 @@ impl Ctx {
     }
 }
 
+impl Ctx {
+    /// Puts the job off: the attempt ends here, uncharged, and the handler runs again after `delay`. Unlike a
+    /// sleep nothing is remembered of it. It never returns.
+    pub async fn put_off(&self, delay: Duration) -> JobError {
+        let until = self.0.shared.clock.now().after(delay);
+        let _asleep = Asleep::until(self, until);
+        std::future::pending().await
+    }
+}
+
 /// A branch of the handler that sleeps; no longer when dropped.
 struct Asleep<'a> {
     ctx: &'a Ctx,

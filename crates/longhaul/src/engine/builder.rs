@@ -18,7 +18,7 @@ use super::{Engine, Kind, Shared, hub::Hub, pace::Pace};
 use crate::blob::{BlobError, Blobs, Keyring};
 use crate::clock::Clock;
 use crate::ctx::Ctx;
-use crate::job::{IdSource, JobError, Limits, Name, NameError, Retention, TenantId};
+use crate::job::{DELIVERY_KIND, IdSource, JobError, Limits, Name, NameError, Retention, TenantId};
 use crate::store::sqlite::{OpenError, SqliteStore};
 use crate::store::{FlowLimit, FlowLimits, ReplicaState, Store};
 use crate::worker::{WorkerSettings, Workers, beats};
@@ -51,6 +51,7 @@ pub struct EngineBuilder {
     vault: Option<Vault>,
     work_root: Option<PathBuf>,
     kinds: Vec<Kind>,
+    courier: Option<(Kind, usize)>,
     settings: WorkerSettings,
 }
 
@@ -78,6 +79,9 @@ pub enum BuildError {
     /// Two kinds have one name.
     #[error("there are two kinds {0:?}")]
     KindTwice(String),
+    /// What delivers has another name.
+    #[error("what delivers is of the kind {DELIVERY_KIND:?}, not {0:?}")]
+    Courier(String),
     /// The lease times contradict each other.
     #[error(
         "a lease must last longer than two renewals: it lasts {lease:?} and is renewed every {renew:?}"
@@ -124,6 +128,7 @@ impl Default for EngineBuilder {
             vault: None,
             work_root: None,
             kinds: Vec::new(),
+            courier: None,
             settings: WorkerSettings::default(),
         }
     }
@@ -172,6 +177,14 @@ impl EngineBuilder {
     /// Adds a kind.
     pub fn register(mut self, kind: Kind) -> Self {
         self.kinds.push(kind);
+        self
+    }
+
+    /// Delivers what is owed to endpoints and webhooks by this kind's handler, whose input is a
+    /// [`Delivery`](crate::job::Delivery), so many at once beside the other kinds' jobs. Its name must be
+    /// [`DELIVERY_KIND`](crate::job::DELIVERY_KIND). Nobody can submit jobs of it.
+    pub fn courier(mut self, kind: Kind, concurrency: usize) -> Self {
+        self.courier = Some((kind, concurrency));
         self
     }
 
@@ -321,7 +334,18 @@ impl EngineBuilder {
         let work_root = self.work_root.unwrap_or_else(|| {
             std::env::temp_dir().join(format!("longhaul-{}", std::process::id()))
         });
+        let courier = match self.courier {
+            Some((kind, jobs)) => {
+                if kind.checked_name()?.as_str() != DELIVERY_KIND {
+                    return Err(BuildError::Courier(kind.name().to_owned()));
+                }
+                Some((Arc::new(kind), jobs))
+            }
+            None => None,
+        };
         let shared = Arc::new(Shared {
+            wake_courier: store.announced(),
+            courier,
             store,
             clock: self.clock,
             replica,
@@ -336,7 +360,7 @@ impl EngineBuilder {
             work_root,
             doomed: Notify::new(),
             ids: IdSource::default(),
-            wake: Notify::new(),
+            wake: Arc::default(),
             hub: Hub::default(),
             pace: Pace::default(),
             admission: Admission::default(),

@@ -68,7 +68,7 @@ impl Engine {
             let job = engine.shared.store.resume(&engine.tenant, id).await?;
             engine.shared.hub.changed(&job.tenant, id, job.status, Some(job.version));
             engine.shared.admission.came(&job.tenant);
-            engine.shared.wake.notify_one();
+            engine.shared.wake_for(&job.tenant);
             Ok(job)
         })
         .await
@@ -91,17 +91,44 @@ impl Engine {
         let new_id = self.shared.new_id();
         let job = self.shared.store.fork(&self.tenant, id, new_id, from_step).await?;
         self.shared.admission.came(&self.tenant);
-        self.shared.wake.notify_one();
+        self.shared.wake_for(&self.tenant);
         Ok(job)
     }
 
-    /// Deletes a finished job with all that belongs to it.
+    /// Deletes a finished job with all that belongs to it, deliveries included. What is still owed for it is
+    /// delivered first.
     pub async fn purge(&self, id: JobId) -> Result<(), StoreError> {
         // Only what has ended can be purged, and whoever watched it has been told.
         self.shared.store.purge(&self.tenant, id).await?;
         failpoint::reach(Failpoint::Purged).await;
         self.shared.doomed.notify_one();
+        if !self.tenant.is_outbox()
+            && let Err(error) = self.outbox().purge_deliveries_of(id).await
+        {
+            // The job is gone, and what is left goes with its own retention.
+            tracing::warn!(%error, job.id = %id, "deliveries of a deleted job are left");
+        }
         Ok(())
+    }
+
+    /// Deletes what was delivered of a job: it has the job and its result inside.
+    async fn purge_deliveries_of(&self, id: JobId) -> Result<(), StoreError> {
+        let filter = Filter { parent: Some(id), ..Filter::default() };
+        let mut page = PageRequest { limit: BULK_PAGE, before: None };
+        loop {
+            let Page { jobs, next } = self.jobs(&filter, &page).await?;
+            for delivery in jobs.iter().filter(|delivery| Bulk::Purge.changes(delivery.status)) {
+                match self.shared.store.purge(&self.tenant, delivery.id).await {
+                    // It was resent, or deleted by somebody else.
+                    Ok(()) | Err(StoreError::WrongStatus { .. } | StoreError::Gone) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            match next {
+                Some(next) => page.before = Some(next),
+                None => return Ok(()),
+            }
+        }
     }
 
     /// Cancels, resumes or purges every job that matches and allows it. Returns how many it was.

@@ -39,7 +39,7 @@ pub(crate) fn start(shared: &Arc<Shared>, tasks: &TaskTracker, ended: &Cancellat
 async fn wake_for(shared: &Shared, mut line: watch::Receiver<u64>) {
     loop {
         hinted(&mut line).await;
-        shared.wake.notify_one();
+        shared.wake_all();
     }
 }
 

@@ -13,7 +13,7 @@ use super::{Engine, JobHandle, Kind, Shared, Staged};
 use crate::failpoint::{self, Failpoint};
 use crate::job::{
     Fingerprint, Json, JsonError, LimitError, Limits, Name, NameError, Retention, TenantId,
-    Timestamp, within,
+    Timestamp, Webhook, within,
 };
 use crate::store::{BlobRole, NewJob, Start, StoreError, Submitted};
 
@@ -41,6 +41,7 @@ pub struct Submission {
     retention_completed: Option<Duration>,
     retention_failed: Option<Duration>,
     payload: Option<Staged>,
+    webhook: Option<Webhook>,
 }
 
 /// Why a submission was not accepted. Nothing was written, and its key is not used up.
@@ -94,6 +95,7 @@ impl Engine {
             retention_completed: None,
             retention_failed: None,
             payload: None,
+            webhook: None,
         }
     }
 
@@ -116,7 +118,7 @@ impl Engine {
             }));
         }
         let answers = self.shared.store.submit(jobs).await;
-        self.shared.wake.notify_one();
+        self.shared.wake_for(&self.tenant);
         let mut answers = answers.into_iter().zip(places);
         let answer = |refusal: Result<(), SubmitError>| {
             refusal?;
@@ -311,6 +313,13 @@ impl Submission {
         self
     }
 
+    /// Tells somebody of what happens to the job, besides the tenant's endpoints. Where nothing delivers, see
+    /// [`EngineBuilder::courier`](crate::EngineBuilder::courier), it waits.
+    pub fn webhook(mut self, webhook: Webhook) -> Self {
+        self.webhook = Some(webhook);
+        self
+    }
+
     /// Brings what was uploaded before, by [`Engine::upload`] of the same tenant.
     pub fn payload(mut self, payload: Staged) -> Self {
         self.payload = Some(payload);
@@ -334,7 +343,7 @@ impl Submission {
         keep_or_delete(payload, &answer);
         let submitted = answer?;
         if submitted.created {
-            engine.shared.wake.notify_one();
+            engine.shared.wake_for(&engine.tenant);
         }
         Ok(engine.accepted(submitted))
     }
@@ -377,6 +386,7 @@ impl Submission {
             parent_id: None,
             payload: payload.map(|payload| payload.blob.clone()),
             key_id: self.engine.key.as_deref().map(ToOwned::to_owned),
+            webhook: self.webhook.map(Box::new),
         };
         if payload.is_some_and(|payload| payload.tenant != job.tenant) {
             let why = "the payload was uploaded for another tenant";

@@ -1,6 +1,7 @@
 //! Why a job or a step failed, and whether trying again may help.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,9 @@ pub struct JobError {
     pub retryable: bool,
     /// The attempt that it ended, from 1.
     pub attempt: u32,
+    /// How long to wait before the next attempt, if the handler knows better than its kind.
+    #[serde(skip)]
+    pub retry_in: Option<Duration>,
 }
 
 impl JobError {
@@ -43,9 +47,16 @@ impl JobError {
         self
     }
 
+    /// Says how long to wait before the next attempt, instead of what the kind says.
+    #[must_use]
+    pub fn retry_in(mut self, delay: Duration) -> Self {
+        self.retry_in = Some(delay);
+        self
+    }
+
     pub(crate) fn new(code: &str, message: impl fmt::Display, retryable: bool) -> Self {
         let (code, message) = (code.to_owned(), message.to_string());
-        Self { code, message, retryable, attempt: 0 }.bounded()
+        Self { code, message, retryable, attempt: 0, retry_in: None }.bounded()
     }
 
     /// Cuts what is too long to be stored with each transition.

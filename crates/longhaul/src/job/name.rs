@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+/// How the name of an outbox begins: no name can.
+const OUTBOX: char = '~';
+
 /// The name of a kind or a queue: a letter or digit, then up to 63 letters, digits, `.`, `_` or `-`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
@@ -65,9 +68,40 @@ impl TenantId {
         Name::new(text).map(Self)
     }
 
+    /// From how a store keeps it: also an outbox, which nobody can name.
+    pub(crate) fn stored(text: &str) -> Option<Self> {
+        let name = text.strip_prefix(OUTBOX).unwrap_or(text);
+        Name::new(name).ok()?;
+        Some(Self(Name(text.into())))
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
+    }
+
+    /// Where this tenant's deliveries are kept: a tenant of its own beside it that no caller can name, so
+    /// that they are in nobody's lists, limits and usage, and take turns with other tenants'.
+    #[must_use]
+    pub fn outbox(&self) -> Self {
+        if self.is_outbox() {
+            return self.clone();
+        }
+        Self(Name(format!("{OUTBOX}{}", self.as_str()).into()))
+    }
+
+    /// Whether it holds another tenant's deliveries.
+    pub fn is_outbox(&self) -> bool {
+        self.as_str().starts_with(OUTBOX)
+    }
+
+    /// Whose deliveries these are: the tenant itself, if it is no outbox.
+    #[must_use]
+    pub fn owner(&self) -> Self {
+        match self.as_str().strip_prefix(OUTBOX) {
+            Some(name) => Self(Name(name.into())),
+            None => self.clone(),
+        }
     }
 }
 
@@ -96,5 +130,17 @@ mod tests {
         for bad in ["", ".hidden", "-x", "a/b", "a b", "ä", &"x".repeat(65)] {
             assert!(Name::new(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn outbox_is_a_tenant_that_nobody_can_name() {
+        let tenant = TenantId::new("acme").unwrap();
+        let outbox = tenant.outbox();
+        assert_eq!((outbox.as_str(), outbox.owner()), ("~acme", tenant.clone()));
+        assert!(outbox.is_outbox() && !tenant.is_outbox());
+        assert_eq!((outbox.outbox(), TenantId::stored("~acme")), (outbox, Some(tenant.outbox())));
+        assert!(TenantId::new("~acme").is_err());
+        assert_eq!((TenantId::stored("~"), TenantId::stored("~~a")), (None, None));
+        assert!(serde_json::from_str::<TenantId>("\"~acme\"").is_err());
     }
 }

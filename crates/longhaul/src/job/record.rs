@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{JobError, JobId, Json, Name, Status, TenantId, Timestamp};
 
 /// A job, without its input, result and history.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Its id.
     pub id: JobId,
@@ -190,6 +190,29 @@ impl Retention {
     }
 }
 
+impl Job {
+    /// The job as it was right after `event`, as far as the history tells.
+    pub(crate) fn at(&self, event: &Event) -> Self {
+        let mut job = self.clone();
+        job.version = event.version;
+        job.status = event.status;
+        job.attempt = event.attempt;
+        job.phase.clone_from(&event.phase);
+        job.error.clone_from(&event.error);
+        job.run_at = event.run_at.unwrap_or(job.run_at);
+        // Progress is the latest word of a run, not part of an older transition.
+        job.progress = None;
+        if !event.status.is_terminal() {
+            job.completed_at = None;
+            job.expires_at = None;
+        }
+        if job.started_at.is_some_and(|started| started > event.at) {
+            job.started_at = None;
+        }
+        job
+    }
+}
+
 impl Record {
     /// The job as it was at each transition after `version`, oldest first, and as it is now if it
     /// changed since its last transition (progress). This is what a watcher is owed.
@@ -209,25 +232,9 @@ impl Record {
         owed
     }
 
-    /// The job as it was right after `event`, as far as the history tells.
+    /// The job as it was right after `event`.
     fn at(&self, event: &Event) -> Self {
-        let mut job = self.job.clone();
-        job.version = event.version;
-        job.status = event.status;
-        job.attempt = event.attempt;
-        job.phase.clone_from(&event.phase);
-        job.error.clone_from(&event.error);
-        job.run_at = event.run_at.unwrap_or(job.run_at);
-        // Progress is the latest word of a run, not part of an older transition.
-        job.progress = None;
-        if !event.status.is_terminal() {
-            job.completed_at = None;
-            job.expires_at = None;
-        }
-        if job.started_at.is_some_and(|started| started > event.at) {
-            job.started_at = None;
-        }
-        Self { job, result: None, history: Vec::new() }
+        Self { job: self.job.at(event), result: None, history: Vec::new() }
     }
 
     /// Its attempts, oldest first.

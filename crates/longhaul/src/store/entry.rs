@@ -5,7 +5,7 @@
 
 use crate::job::{
     Command, Event, Job, JobError, JobId, Json, Name, Next, Outcome, Progress, Retention, Standing,
-    Status, Tally, Timestamp, Transition, Usage,
+    Status, Tally, Timestamp, Transition, Usage, Webhook,
 };
 use crate::store::{Claim, NewBlob, NewJob, Settled, Settlement, StoreError};
 
@@ -28,6 +28,8 @@ pub(super) struct Entry {
     pub(super) tally: Tally,
     /// Whether it ended since it was read: then it has to be metered.
     pub(super) ended: bool,
+    /// Who wants to be told of it, besides the tenant's endpoints.
+    pub(super) webhook: Option<Box<Webhook>>,
     /// Transitions that are not written yet.
     pub(super) events: Vec<Event>,
 }
@@ -68,7 +70,7 @@ impl Entry {
             payload_bytes: new.payload.as_ref().map_or(0, |payload| payload.size),
             ..Tally::default()
         };
-        Self::begun(job, new.retention, tally, now)
+        Self::begun(job, new.retention, tally, new.webhook.clone(), now)
     }
 
     /// The job as if it had just been submitted, with the attempts that it had at first, by the same API
@@ -100,10 +102,16 @@ impl Entry {
             ..self.job.clone()
         };
         let tally = Tally { key: self.tally.key.clone(), metered_steps: steps, ..Tally::default() };
-        Ok(Self::begun(job, self.retention, tally, now))
+        Ok(Self::begun(job, self.retention, tally, self.webhook.clone(), now))
     }
 
-    fn begun(job: Job, retention: Retention, tally: Tally, now: Timestamp) -> Self {
+    fn begun(
+        job: Job,
+        retention: Retention,
+        tally: Tally,
+        webhook: Option<Box<Webhook>>,
+        now: Timestamp,
+    ) -> Self {
         let mut entry = Self {
             attempt_base: job.attempt,
             charge: true,
@@ -113,6 +121,7 @@ impl Entry {
             retention,
             tally,
             ended: false,
+            webhook,
             events: Vec::new(),
             job,
         };

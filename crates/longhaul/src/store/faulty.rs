@@ -214,6 +214,10 @@ impl<S: Store + ?Sized> Store for Faulty<S> {
         self.one(self.inner.glimpse(jobs)).await
     }
 
+    fn announced(&self) -> std::sync::Arc<tokio::sync::Notify> {
+        self.inner.announced()
+    }
+
     fn hints(&self) -> Option<Hints> {
         self.inner.hints()
     }

@@ -85,6 +85,8 @@ impl FlowLimits {
                 found.map_or(FlowLimit::default(), |(_, jobs)| FlowLimit::running(*jobs))
             }
             Scope::Queue(queue) => self.queue(queue),
+            // What a tenant may run is about its jobs, not about telling of them.
+            Scope::Tenant(tenant) if tenant.is_outbox() => FlowLimit::default(),
             Scope::Tenant(tenant) => *self.by_tenant.get(tenant).unwrap_or(&self.tenants),
         }
     }
@@ -118,7 +120,7 @@ impl Scope {
         match scope {
             KIND => Name::new(name).ok().map(Self::Kind),
             QUEUE => Name::new(name).ok().map(Self::Queue),
-            TENANT => TenantId::new(name).ok().map(Self::Tenant),
+            TENANT => TenantId::stored(name).map(Self::Tenant),
             _ => None,
         }
     }

@@ -26,6 +26,7 @@ mod claim;
 mod columns;
 mod control;
 mod database;
+mod endpoints;
 mod error;
 mod find;
 mod flow;
@@ -60,6 +61,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
@@ -74,6 +76,7 @@ pub use wall::Wall;
 
 use self::batcher::Batcher;
 use self::database::Database;
+use self::endpoints::Hearing;
 use self::error::Tries;
 use self::held::HeldRows;
 use self::lanes::Care;
@@ -116,6 +119,9 @@ struct Inner {
     arrivals_seen_at: AtomicI64,
     /// The connection that leases are renewed over.
     heartbeat: tokio::sync::Mutex<Option<Client>>,
+    hearing: Hearing,
+    /// Told when this process has written deliveries.
+    announced: Arc<Notify>,
 }
 
 impl Inner {
@@ -149,6 +155,8 @@ impl PostgresStore {
             care: tokio::sync::Mutex::default(),
             arrivals_seen_at: AtomicI64::new(0),
             heartbeat: tokio::sync::Mutex::default(),
+            hearing: Hearing::default(),
+            announced: Arc::default(),
         });
         let mut tries = Tries::default();
         while let Err(trouble) = inner.follow_time().await {
@@ -288,6 +296,10 @@ impl Store for PostgresStore {
     fn hints(&self) -> Option<Hints> {
         let (line, jobs) = self.inner.notify.heard();
         Some(Hints { line, jobs })
+    }
+
+    fn announced(&self) -> Arc<Notify> {
+        Arc::clone(&self.inner.announced)
     }
 
     async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {

@@ -10,6 +10,7 @@ mod blobs;
 mod claim;
 mod columns;
 mod control;
+mod endpoints;
 mod error;
 #[cfg(feature = "postgres")]
 pub(crate) mod export;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::Notify;
 
 pub use open::{OpenError, inspect, migrate_file, version};
 
@@ -62,6 +64,7 @@ pub struct SqliteStore {
     writer: Writer,
     clock: Clock,
     rotation: Arc<Rotation>,
+    announced: Arc<Notify>,
     _lock: Option<File>,
 }
 
@@ -72,8 +75,11 @@ impl SqliteStore {
         let path = path.as_ref();
         let opened = open::open(path, clock.now())?;
         let io = |source| OpenError::Io { path: path.to_owned(), source };
+        let announced = Arc::new(Notify::new());
+        let (marker, told) = (Some(opened.marker), Arc::clone(&announced));
         Ok(Self {
-            writer: Writer::start(opened.writer, clock.clone(), Some(opened.marker)).map_err(io)?,
+            writer: Writer::start(opened.writer, clock.clone(), marker, told).map_err(io)?,
+            announced,
             readers: Some(Readers::start(opened.readers, &clock).map_err(io)?),
             clock,
             rotation: Arc::default(),
@@ -85,8 +91,11 @@ impl SqliteStore {
     pub fn memory(clock: Clock) -> Result<Self, OpenError> {
         let conn = open::open_memory()?;
         let io = |source| OpenError::Io { path: ":memory:".into(), source };
+        let announced = Arc::new(Notify::new());
+        let told = Arc::clone(&announced);
         Ok(Self {
-            writer: Writer::start(conn, clock.clone(), None).map_err(io)?,
+            writer: Writer::start(conn, clock.clone(), None, told).map_err(io)?,
+            announced,
             readers: None,
             clock,
             rotation: Arc::default(),
@@ -246,6 +255,10 @@ impl Store for SqliteStore {
 
     fn hints(&self) -> Option<Hints> {
         None
+    }
+
+    fn announced(&self) -> Arc<Notify> {
+        Arc::clone(&self.announced)
     }
 
     async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {

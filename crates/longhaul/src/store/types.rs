@@ -10,7 +10,7 @@ use super::blobs::NewBlob;
 use super::flow::FlowLimits;
 use crate::job::{
     Fingerprint, Job, JobId, Json, Name, Outcome, Progress, Record, Retention, Status, Step,
-    TenantId, Timestamp,
+    TenantId, Timestamp, Webhook,
 };
 
 /// A job that was checked and may be accepted.
@@ -48,6 +48,8 @@ pub struct NewJob {
     pub payload: Option<NewBlob>,
     /// The id of the API key that submits it; at most 64 characters.
     pub key_id: Option<String>,
+    /// Who wants to be told of it, besides the tenant's endpoints.
+    pub webhook: Option<Box<Webhook>>,
 }
 
 /// When a new job is due.
@@ -95,6 +97,8 @@ pub struct Filter {
     pub labels: BTreeMap<String, String>,
     /// Only accepted at or after this.
     pub created_after: Option<Timestamp>,
+    /// Only those that belong to this job.
+    pub parent: Option<JobId>,
 }
 
 /// Which part of a list.

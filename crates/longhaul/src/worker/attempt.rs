@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::keeper::Keeper;
@@ -32,6 +33,8 @@ pub(super) struct Runner {
     pub(super) reports: Arc<Reports>,
     pub(super) keeper: Arc<Keeper>,
     pub(super) slots: Arc<Slots>,
+    /// Wakes the claims that fill these slots.
+    pub(super) wake: Arc<Notify>,
     pub(super) stopping: CancellationToken,
     pub(super) release: CancellationToken,
 }
@@ -45,7 +48,7 @@ impl Runner {
         sent_at: Timestamp,
         slot: Slot,
     ) -> impl Future<Output = ()> + Send {
-        let kind = self.shared.kinds.get(&lease.job.kind).cloned();
+        let kind = self.shared.kind_that_runs(&lease.job.kind);
         let timeout =
             lease.job.timeout.or(kind.as_ref().map(|kind| kind.timeout)).unwrap_or_default();
         let signals = Signals { stopping: self.stopping.clone(), ..Signals::default() };
@@ -71,7 +74,7 @@ impl Runner {
                 Some(_) | None => (Some(Outcome::Released), None),
             };
             let ending = slot.ending();
-            self.shared.wake.notify_one();
+            self.wake.notify_one();
             failpoint::reach(Failpoint::HandlerReturned).await;
             let artifacts = match &ctx {
                 Some(ctx) => self.clear_up(ctx, outcome.as_ref()).await,
@@ -95,7 +98,7 @@ impl Runner {
             let makes_room = ending.makes_room();
             drop(ending);
             if makes_room {
-                self.shared.wake.notify_one();
+                self.wake.notify_one();
             }
         }
     }
@@ -225,7 +228,7 @@ impl Runner {
         }
         if !settled.status.is_terminal() {
             // It is in line again, and may be due before anything that claims know of.
-            self.shared.wake.notify_one();
+            self.wake.notify_one();
         } else if job.has_payload {
             self.shared.doomed.notify_one();
         }
@@ -234,8 +237,11 @@ impl Runner {
 }
 
 fn failed(error: JobError, kind: &Kind, attempt: u32) -> Outcome {
-    let retry_in = kind.retry.delay(attempt, rand::random());
-    Outcome::Failed { error: error.bounded(), retry_in }
+    let mut error = error.bounded();
+    // What is stored of it does not say it: the due time does.
+    let asked = error.retry_in.take();
+    let retry_in = asked.unwrap_or_else(|| kind.retry.delay(attempt, rand::random()));
+    Outcome::Failed { error, retry_in }
 }
 
 /// How a handler's run ended.

@@ -68,7 +68,7 @@ pub(super) async fn claim_on(runner: Arc<Runner>, attempts: TaskTracker) {
                 more || (std::mem::take(&mut woken) && told.failures == 0)
             }
             // While the store fails, no announcement makes it better.
-            () = shared.wake.notified(), if told.failures == 0 && (idle || told.more) => {
+            () = runner.wake.notified(), if told.failures == 0 && (idle || told.more) => {
                 woken = !idle;
                 true
             }

@@ -50,7 +50,7 @@ async fn sweep_loop(shared: Arc<Shared>, every: Duration) {
                 }
                 // They are in line again, or make room for others where a limit counted them.
                 if !jobs.is_empty() {
-                    shared.wake.notify_one();
+                    shared.wake_all();
                 }
                 jobs.len() == BATCH
             }

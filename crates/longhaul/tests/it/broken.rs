@@ -244,6 +244,10 @@ impl Store for Broken {
         Ok(glimpses)
     }
 
+    fn announced(&self) -> std::sync::Arc<tokio::sync::Notify> {
+        self.inner.announced()
+    }
+
     fn hints(&self) -> Option<Hints> {
         self.inner.hints()
     }

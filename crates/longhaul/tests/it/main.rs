@@ -13,6 +13,7 @@ mod blob;
 mod broken;
 mod conformance;
 mod copy;
+mod endpoints;
 mod engine;
 mod examples;
 mod neighbour;

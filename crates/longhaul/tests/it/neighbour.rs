@@ -140,6 +140,10 @@ impl Store for Neighbour {
         self.reachable().and(answer)
     }
 
+    fn announced(&self) -> std::sync::Arc<tokio::sync::Notify> {
+        std::sync::Arc::default()
+    }
+
     fn hints(&self) -> Option<Hints> {
         Some(Hints { line: self.line.subscribe(), jobs: self.jobs.subscribe() })
     }

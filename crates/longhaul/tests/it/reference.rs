@@ -160,6 +160,7 @@ impl Store for Reference {
             parent_id: None,
             payload: None,
             key_id: parent.meter.key,
+            webhook: None,
         };
         state.submit(new, now)?;
         let row = state.row(tenant, new_id)?;
@@ -237,6 +238,10 @@ impl Store for Reference {
             Some(Glimpse { version, status })
         };
         Ok(jobs.iter().map(glimpse).collect())
+    }
+
+    fn announced(&self) -> std::sync::Arc<tokio::sync::Notify> {
+        std::sync::Arc::default()
     }
 
     fn hints(&self) -> Option<Hints> {
@@ -454,15 +459,7 @@ impl Store for Reference {
 
     async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
         let mut state = self.state();
-        let is_stray = |blob: &BlobRef| {
-            let known = state
-                .blobs
-                .iter()
-                .any(|kept| kept.to_ref() == *blob && kept.blob.deleted_at.is_none());
-            let row = state.row(&blob.tenant, blob.job);
-            !known && row.is_err() | row.is_ok_and(|row| row.record.job.status.is_terminal())
-        };
-        Ok(blobs.into_iter().filter(is_stray).collect())
+        Ok(blobs.into_iter().filter(|blob| state.is_stray(blob)).collect())
     }
 
     async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {

@@ -42,8 +42,13 @@ impl Bench {
 
     /// Puts a store on the bench that goes by `clock`.
     pub fn new(store: impl Store + 'static, clock: Clock) -> Self {
+        Self::of(Arc::new(store), clock)
+    }
+
+    /// Puts a store on the bench that somebody else holds too.
+    pub fn of(store: Arc<dyn Store>, clock: Clock) -> Self {
         Self {
-            store: RwLock::new(Some(Arc::new(store))),
+            store: RwLock::new(Some(store)),
             clock,
             ids: IdSource::default(),
             reopen: None,
@@ -131,6 +136,7 @@ impl Bench {
             parent_id: None,
             payload: None,
             key_id: None,
+            webhook: None,
         }
     }
 

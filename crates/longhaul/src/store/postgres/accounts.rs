@@ -191,7 +191,7 @@ impl Inner {
     }
 
     /// The same in a tenant's name.
-    async fn read_all_of<T>(
+    pub(super) async fn read_all_of<T>(
         &self,
         tenant: &TenantId,
         sql: &'static str,
@@ -376,7 +376,10 @@ impl Inner {
 }
 
 /// Commits what was done together with who did it.
-async fn commit_noted(transaction: Transaction, audit: &AuditEntry) -> Result<(), Trouble> {
+pub(super) async fn commit_noted(
+    transaction: Transaction,
+    audit: &AuditEntry,
+) -> Result<(), Trouble> {
     let rows = AuditRows::of(std::slice::from_ref(audit));
     transaction.commit_with(sql::INSERT_AUDIT, &rows.params()).await?;
     Ok(())

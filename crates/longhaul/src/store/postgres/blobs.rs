@@ -124,7 +124,7 @@ impl Inner {
         let mut failed = Vec::with_capacity(found.len());
         for row in &found {
             let mut columns = Columns::of(row);
-            let tenant = columns.text(|text| TenantId::new(text).ok())?;
+            let tenant = columns.text(TenantId::stored)?;
             let id = columns.id()?;
             let expire = |entry: &mut Entry, now| entry.expire(now).map(|()| true);
             match self.end_unheld(&tenant, id, expire).await {
@@ -202,7 +202,7 @@ fn keys<'a>(blobs: impl Iterator<Item = &'a BlobRef>) -> (Vec<String>, Vec<Strin
 fn blob_ref(row: &tokio_postgres::Row) -> Result<BlobRef, Trouble> {
     let mut columns = Columns::of(row);
     Ok(BlobRef {
-        tenant: columns.text(|text| TenantId::new(text).ok())?,
+        tenant: columns.text(TenantId::stored)?,
         job: columns.id()?,
         path: columns.get()?,
     })

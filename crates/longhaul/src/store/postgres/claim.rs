@@ -76,6 +76,7 @@ impl Inner {
 
     async fn try_claim(&self, want: &Claim, claim: i64) -> Result<Claimed, Trouble> {
         let now = self.clock.now();
+        let mut owed = self.owed().await?;
         let mut gate = Gate::new(&want.limits, now);
         let (transaction, chosen) = if gate.is_open() {
             let (transaction, candidates) = self.heads(want, now).await?;
@@ -91,6 +92,7 @@ impl Inner {
             if !gate.is_open() {
                 taken.counted.push(gate.pass(Lane::of(&found.row.entry.job)));
             }
+            owed.add(&found.row.entry, None);
             let row = found.row.claimed(now);
             taken.push(&row, found.place)?;
             self.held.keep(HeldRow {
@@ -133,7 +135,13 @@ impl Inner {
             &claim,
             &taken.counted,
         ];
-        let next = if leases.len() < want.limit {
+        let next = if !owed.is_empty() {
+            transaction.query(sql::CLAIM_JOBS, params).await?;
+            owed.write(&transaction, now).await?;
+            let next = transaction.commit_with(sql::NEXT_DUE, &[&begun]).await?;
+            self.announced(&owed);
+            next_due(&next)?.into_iter().chain(gate.next_at()).min()
+        } else if leases.len() < want.limit {
             let look: (&str, &[&dyn Param]) = (sql::NEXT_DUE, &[&begun]);
             let next = transaction.commit_with_both(look, (sql::CLAIM_JOBS, params)).await?;
             next_due(&next)?.into_iter().chain(gate.next_at()).min()

@@ -35,6 +35,7 @@ impl Inner {
     async fn ask_to_stop(&self, seen: &Row) -> Result<Job, Trouble> {
         let job = &seen.entry.job;
         let lease = LeaseRef { tenant: job.tenant.clone(), job: job.id, epoch: seen.entry.epoch };
+        let mut told = Told::by(self.owed().await?);
         let connection = self.database.connection_of(&job.tenant).await?;
         let (transaction, mut rows) = Self::lock_held(connection, &[&lease]).await?;
         let Some(mut row) = rows.remove(&key(job)).filter(|row| row.is_held_by(&lease)) else {
@@ -49,9 +50,8 @@ impl Inner {
         }
         let histories = histories(&transaction, std::iter::once(&row)).await?;
         let (_, events) = histories.of(&key(job));
-        let mut told = Told::default();
         told.push(&row, super::row::append(events, &row.entry.events)?)?;
-        told.write(transaction).await?;
+        told.write(transaction, self).await?;
         Ok(row.entry.job)
     }
 
@@ -66,6 +66,7 @@ impl Inner {
         id: JobId,
         end: impl FnOnce(&mut Entry, Timestamp) -> Result<bool, StoreError>,
     ) -> Result<Job, Trouble> {
+        let mut owed = self.owed().await?;
         let (transaction, mut row) = self.lock_job(tenant, id).await?;
         let was = row.entry.job.clone();
         let now = self.clock.now();
@@ -107,7 +108,10 @@ impl Inner {
             let key = [&vec![was.tenant.as_str()] as &dyn Param, &vec![&*id], &now.as_millis()];
             transaction.query(sql::DOOM_PAYLOADS, &key).await?;
         }
+        owed.add(&row.entry, None);
+        owed.write(&transaction, now).await?;
         transaction.commit().await?;
+        self.announced(&owed);
         Ok(row.entry.job)
     }
 
@@ -137,6 +141,7 @@ impl Inner {
                 return Ok(now.job);
             }
         }
+        let mut owed = self.owed().await?;
         let (transaction, mut row) = self.lock_job(tenant, id).await?;
         if let Err(error) = row.entry.resume(self.clock.now()) {
             transaction.roll_back().await?;
@@ -147,7 +152,7 @@ impl Inner {
         let job = &row.entry.job;
         let id = job.id.to_string();
         transaction
-            .commit_with(
+            .query(
                 sql::ENTER_LINE,
                 &[
                     &job.tenant.as_str(),
@@ -159,6 +164,10 @@ impl Inner {
                 ],
             )
             .await?;
+        owed.add(&row.entry, None);
+        owed.write(&transaction, job.run_at).await?;
+        transaction.commit().await?;
+        self.announced(&owed);
         self.notify.line();
         self.notify.jobs();
         Ok(row.entry.job)

@@ -66,7 +66,7 @@ impl Inner {
         if !found.is_empty() {
             for row in connection.query(sql::STEPS, &[&tenants, &ids]).await? {
                 let (tenant, id, step) = find::step(&row)?;
-                let tenant = TenantId::new(&tenant).map_err(unreadable)?;
+                let tenant = TenantId::stored(&tenant).ok_or_else(|| unreadable("a tenant"))?;
                 if let Some(parcel) = found.get_mut(&(tenant, id)) {
                     parcel.steps.push(step);
                 }
@@ -88,7 +88,7 @@ impl Inner {
         let (transaction, rows) = connection.begin((sql::IMPORT_JOBS, &[&jobs]), None).await?;
         let key = |row: &tokio_postgres::Row| {
             let mut columns = Columns::of(row);
-            Ok((columns.text(|text| TenantId::new(text).ok())?, columns.id()?))
+            Ok((columns.text(TenantId::stored)?, columns.id()?))
         };
         let taken = rows.iter().map(key).collect::<Result<HashSet<Key>, Trouble>>()?;
         if taken.len() < parcels.len() {
@@ -198,6 +198,7 @@ fn job(parcel: &Parcel) -> Result<Value, Trouble> {
         "payload_bytes": int(entry.tally.payload_bytes),
         "metered": entry.tally.metered,
         "metered_steps": int(entry.tally.metered_steps),
+        "webhook": entry.webhook.as_ref().map(to_json).transpose()?,
         "artifacts": (!job.artifacts.is_empty()).then(|| to_json(&job.artifacts)).transpose()?,
     }))
 }

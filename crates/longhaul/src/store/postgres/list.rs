@@ -7,7 +7,7 @@ use super::database::Connection;
 use super::error::Trouble;
 use super::row::Row;
 use super::{Inner, sql};
-use crate::job::{Job, Name, Status, TenantId, Timestamp};
+use crate::job::{Job, JobId, Name, Status, TenantId, Timestamp};
 use crate::store::{Filter, Page, PageRequest, QueueState};
 
 /// Greater than every id.
@@ -24,12 +24,21 @@ impl Inner {
         let statuses: BTreeSet<Status> = filter.statuses.iter().copied().collect();
         let search = Search::new(tenant, filter, page)?;
         let mut connection = self.database.connection_of(tenant).await?;
-        let mut found = if statuses.is_empty() {
+        let mut found = if filter.parent.is_some() {
+            Vec::new()
+        } else if statuses.is_empty() {
             search.run(&mut connection, sql::LIST_BY_ID, None).await?
         } else {
             Vec::new()
         };
-        for status in statuses {
+        if let Some(parent) = filter.parent {
+            let each = statuses.iter().copied().map(Some);
+            let any = statuses.is_empty().then_some(None);
+            for status in each.chain(any) {
+                found.extend(search.of_parent(&mut connection, parent, status).await?);
+            }
+        }
+        for status in statuses.into_iter().filter(|_| filter.parent.is_none()) {
             let sql = match status {
                 Status::Running => sql::LIST_RUNNING,
                 Status::Pending => sql::LIST_PENDING,
@@ -100,6 +109,20 @@ impl<'a> Search<'a> {
             labels: if labels.is_empty() { None } else { Some(to_json(labels)?) },
             limit: limit(page.limit.saturating_add(1)),
         })
+    }
+
+    async fn of_parent(
+        &self,
+        connection: &mut Connection,
+        parent: JobId,
+        status: Option<Status>,
+    ) -> Result<Vec<String>, Trouble> {
+        let Self { tenant, before, kind, queue, created_after, labels, limit } = self;
+        let (parent, status) = (parent.to_string(), status.map(Status::as_str));
+        let params: [&dyn super::params::Param; 9] =
+            [tenant, before, kind, queue, created_after, labels, limit, &parent, &status];
+        let rows = connection.query(sql::LIST_OF_PARENT, &params).await?;
+        rows.iter().map(|row| Columns::of(row).get()).collect()
     }
 
     async fn run(

@@ -39,11 +39,14 @@ impl Row {
             retention: Retention { completed: columns.duration()?, failed: columns.duration()? },
             tally: Tally::default(),
             ended: false,
+            webhook: None,
             events: Vec::new(),
             job,
         };
         let (settled_version, claimed_at) = (columns.count()?, columns.opt_at()?);
-        entry.tally = read_tally(columns.clone(), claimed_at)?;
+        let mut rest = columns.clone();
+        entry.tally = read_tally(&mut rest, claimed_at)?;
+        entry.webhook = rest.opt_json()?;
         let claim = claimed_at.map(|at| claim_event(&entry, settled_version + 1, at));
         let read_as = (entry.job.version, entry.epoch);
         Ok(Self { read_as, run_at: entry.job.run_at, claim, entry })
@@ -128,7 +131,7 @@ impl Row {
 }
 
 /// Fields are read in the order in which they are written here.
-fn read_tally(mut columns: Columns<'_>, claimed_at: Option<Timestamp>) -> Result<Tally, Trouble> {
+fn read_tally(columns: &mut Columns<'_>, claimed_at: Option<Timestamp>) -> Result<Tally, Trouble> {
     columns.go_to("key_id")?;
     Ok(Tally {
         key: columns.get()?,
@@ -193,7 +196,7 @@ fn read_history(lines: &str, job: &Job) -> Vec<Event> {
 /// Fields are read in the order in which they are written here.
 fn read_job(columns: &mut Columns<'_>) -> Result<Job, Trouble> {
     Ok(Job {
-        tenant: columns.text(|text| TenantId::new(text).ok())?,
+        tenant: columns.text(TenantId::stored)?,
         id: columns.id()?,
         kind: columns.text(|text| Name::new(text).ok())?,
         queue: columns.text(|text| Name::new(text).ok())?,

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::blobs::NewBlobs;
 use super::columns::{Columns, int, limit, small, to_json, without_nul};
 use super::database::{Connection, Transaction};
+use super::endpoints::Owed;
 use super::error::{Tries, Trouble};
 use super::held::HeldRow;
 use super::params::Param;
@@ -77,7 +78,8 @@ impl Inner {
         answers: &mut [Option<Result<Settled, StoreError>>],
     ) {
         let now = self.clock.now();
-        let mut endings = Endings { counted_here: true, ..Endings::default() };
+        let Ok(owed) = self.owed().await else { return };
+        let mut endings = Endings { counted_here: true, owed, ..Endings::default() };
         let mut places: HashMap<Key, (usize, Settled)> = HashMap::new();
         let mut short = true;
         for (place, settlement) in settlements.iter().enumerate() {
@@ -105,19 +107,29 @@ impl Inner {
             return;
         }
         // Whatever goes wrong here, the long way finds out what became of it.
+        let mut owed = std::mem::take(&mut endings.owed);
         let ended = async {
             let mut connection = self.database.connection().await?;
             let sql = if short { sql::END_JOBS } else { sql::END_ATTEMPTS };
-            connection.query(sql, &endings.params(short)).await
+            if owed.is_empty() {
+                return connection.query(sql, &endings.params(short)).await;
+            }
+            let (transaction, ended) =
+                connection.begin((sql, &endings.params(short)), None).await?;
+            let known: HashSet<Key> = ended.iter().map(ended_key).collect::<Result<_, _>>()?;
+            owed.keep_only(|tenant, id| known.contains(&(tenant.to_string(), id)));
+            owed.write(&transaction, now).await?;
+            transaction.commit().await?;
+            self.announced(&owed);
+            Ok(ended)
         };
         let ended = ended.await.unwrap_or_default();
         if gave_back(&ended) {
             self.notify.line();
         }
         for row in ended {
-            let mut columns = Columns::of(&row);
-            let (Ok(tenant), Ok(id)) = (columns.get::<String>(), columns.id()) else { continue };
-            if let Some((place, settled)) = places.get(&(tenant, id))
+            let Ok(known) = ended_key(&row) else { continue };
+            if let Some((place, settled)) = places.get(&known)
                 && let Some(answer) = answers.get_mut(*place)
             {
                 *answer = Some(Ok(*settled));
@@ -131,11 +143,11 @@ impl Inner {
         settlements: &[&Settlement],
     ) -> Result<Vec<Result<Settled, StoreError>>, Trouble> {
         let leases: Vec<&LeaseRef> = settlements.iter().map(|one| &one.lease).collect();
+        let mut endings = Endings { owed: self.owed().await?, ..Endings::default() };
         let (transaction, mut rows) =
             Self::lock_held(self.database.connection().await?, &leases).await?;
         let histories = histories(&transaction, rows.values()).await?;
         let now = self.clock.now();
-        let mut endings = Endings::default();
         let mut answers = Vec::with_capacity(settlements.len());
         for settlement in settlements {
             let lease = &settlement.lease;
@@ -156,7 +168,7 @@ impl Inner {
                 Some(row) => row.entry.settled_before(settlement),
             });
         }
-        if endings.write(transaction, now).await? {
+        if endings.write(transaction, now, self).await? {
             self.notify.line();
         }
         Ok(answers)
@@ -187,6 +199,7 @@ impl Inner {
     /// Ends the attempts of jobs whose leases ran out.
     pub(super) async fn try_sweep(&self, count: usize) -> Result<Vec<Job>, Trouble> {
         let now = self.clock.now();
+        let mut endings = Endings { owed: self.owed().await?, ..Endings::default() };
         let connection = self.database.connection().await?;
         let (transaction, lost) = connection
             .begin((sql::LOCK_LOST_LEASES, &[&now.as_millis(), &limit(count)]), None)
@@ -210,7 +223,6 @@ impl Inner {
             }
         }
         let histories = histories(&transaction, rows.iter()).await?;
-        let mut endings = Endings::default();
         let mut ended = Vec::with_capacity(rows.len());
         for mut row in rows {
             row.entry.lose(now)?;
@@ -218,11 +230,17 @@ impl Inner {
             let known = key(&row.entry.job);
             endings.push(row, histories.of(&known), histories.steps(&known), None)?;
         }
-        endings.write(transaction, now).await?;
+        endings.write(transaction, now, self).await?;
         self.notify.line();
         self.notify.jobs();
         Ok(ended)
     }
+}
+
+/// Whose attempt it was that `end_attempts` ended.
+fn ended_key(row: &tokio_postgres::Row) -> Result<Key, Trouble> {
+    let mut columns = Columns::of(row);
+    Ok((columns.get()?, columns.id()?))
 }
 
 /// Whether a limit counted any of the attempts that `end_attempts` ended.
@@ -332,6 +350,8 @@ pub(super) struct Endings {
     artifacts: Vec<Option<String>>,
     /// Whether the steps of all of them were counted here and not in the database.
     counted_here: bool,
+    /// What is owed for them.
+    owed: Owed,
     /// What they stored.
     blobs: NewBlobs,
     /// Whose payloads have to go.
@@ -356,6 +376,7 @@ impl Endings {
         let progress = job.progress.as_ref().map(to_json).transpose()?;
         let error = job.error.as_ref().map(to_json).transpose()?;
         let artifacts = (!job.artifacts.is_empty()).then(|| to_json(&job.artifacts)).transpose()?;
+        self.owed.add(&row.entry, result.as_ref());
         if row.entry.dooms_payload() {
             self.payloads.0.push(job.tenant.as_str().to_owned());
             self.payloads.1.push(job.id.to_string());
@@ -420,7 +441,12 @@ impl Endings {
 
     /// Writes all of them and commits. In a transaction that holds their locks, all are there. Whether
     /// that made room where there is a limit.
-    async fn write(self, transaction: Transaction, now: Timestamp) -> Result<bool, Trouble> {
+    async fn write(
+        self,
+        transaction: Transaction,
+        now: Timestamp,
+        inner: &Inner,
+    ) -> Result<bool, Trouble> {
         if self.ids.is_empty() {
             return transaction.commit().await.map(|()| false);
         }
@@ -435,6 +461,9 @@ impl Endings {
             let params: [&dyn Param; 3] = [tenants, ids, &now.as_millis()];
             transaction.query(sql::DOOM_PAYLOADS, &params).await?;
         }
-        transaction.commit().await.map(|()| gave_back(&ended))
+        self.owed.write(&transaction, now).await?;
+        transaction.commit().await?;
+        inner.announced(&self.owed);
+        Ok(gave_back(&ended))
     }
 }

@@ -31,10 +31,14 @@ statements! {
     CLAIM_HEADS = "claim_heads";
     CLAIM_JOBS = "claim_jobs";
     COUNT_TOMBSTONES = "count_tombstones";
+    DELETE_ENDPOINT = "delete_endpoint";
     DELETE_EXPIRED = "delete_expired";
     DELETE_JOB = "delete_job";
     DOOMED_BLOBS = "doomed_blobs";
     DOOM_PAYLOADS = "doom_payloads";
+    ENDPOINT = "endpoint";
+    ENDPOINTS = "endpoints";
+    ENDPOINT_VERSION = "endpoint_version";
     END_API_KEY = "end_api_key";
     END_ATTEMPTS = "end_attempts";
     END_JOBS = "end_jobs";
@@ -73,11 +77,14 @@ statements! {
     KEEP_TRYING = "keep_trying";
     LEAVE = "leave";
     LEAVE_LINE = "leave_line";
+    LISTENERS = "listeners";
     LIST_BY_ID = "list_by_id";
+    LIST_OF_PARENT = "list_of_parent";
     LIST_PENDING = "list_pending";
     LIST_RUNNING = "list_running";
     LIST_SETTLED = "list_settled";
     LOCK_BILLED_TENANTS = "lock_billed_tenants";
+    LOCK_ENDPOINT = "lock_endpoint";
     LOCK_FIRST_KEY = "lock_first_key";
     LOCK_JOB = "lock_job";
     LOCK_LEASES = "lock_leases";
@@ -106,6 +113,7 @@ statements! {
     RESUME_QUEUE = "resume_queue";
     REVOKE_API_KEY = "revoke_api_key";
     ROLL_UP_USAGE = "roll_up_usage";
+    SAVE_ENDPOINT = "save_endpoint";
     SAVE_JOB = "save_job";
     SAVE_LEASES = "save_leases";
     SAVE_METERS = "save_meters";
@@ -133,4 +141,5 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("sql/migrations/0006_accounts.sql"),
     include_str!("sql/migrations/0007_usage.sql"),
     include_str!("sql/migrations/0008_wall.sql"),
+    include_str!("sql/migrations/0009_webhooks.sql"),
 ];

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::blobs::NewBlobs;
 use super::columns::{Columns, int, millis, small, to_json, without_nul};
-use super::database::Connection;
+use super::database::{Connection, Transaction};
+use super::endpoints::Owed;
 use super::error::{Tries, Trouble, to_store_error};
 use super::params::Param;
 use super::row::Row;
@@ -50,9 +51,14 @@ impl Inner {
         again: bool,
     ) -> Result<Vec<Result<Submitted, StoreError>>, Trouble> {
         let entries: Vec<Entry> = jobs.iter().map(|new| Entry::accepted(new, now)).collect();
+        let mut owed = self.owed().await?;
+        for entry in &entries {
+            owed.add(entry, None);
+        }
         let mut connection = self.database.connection().await?;
-        let accepted = if jobs.iter().any(|new| new.payload.is_some()) {
-            let accepted = insert_with_payloads(connection, jobs, &entries, now).await?;
+        let accepted = if !owed.is_empty() || jobs.iter().any(|new| new.payload.is_some()) {
+            let accepted = insert_with_more(connection, jobs, &entries, &mut owed, now).await?;
+            self.announced(&owed);
             connection = self.database.connection().await?;
             accepted
         } else {
@@ -84,6 +90,7 @@ impl Inner {
         from_step: Option<&str>,
     ) -> Result<Job, Trouble> {
         let (tenant_id, old_id, new_text) = (tenant.as_str(), id.to_string(), new_id.to_string());
+        let mut owed = self.owed().await?;
         let mut connection = self.database.connection_of(tenant).await?;
         let old = find::row(&mut connection, tenant, id).await?;
         let from = match from_step {
@@ -116,11 +123,15 @@ impl Inner {
         }
         let (queue, kind) = (job.queue.as_str(), job.kind.as_str());
         transaction
-            .commit_with(
+            .query(
                 sql::ENTER_LINE,
                 &[&tenant_id, &queue, &kind, &job.priority, &created_at, &&*new_text],
             )
             .await?;
+        owed.add(&entry, None);
+        owed.write(&transaction, job.created_at).await?;
+        transaction.commit().await?;
+        self.announced(&owed);
         self.notify.line();
         Ok(entry.job)
     }
@@ -151,11 +162,12 @@ async fn insert(
     inserted.iter().map(key).collect()
 }
 
-/// The same, with what was uploaded with them, in one transaction.
-async fn insert_with_payloads(
+/// The same, with what was uploaded with them and what is owed for them, in one transaction.
+async fn insert_with_more(
     connection: Connection,
     jobs: &[NewJob],
     entries: &[Entry],
+    owed: &mut Owed,
     now: Timestamp,
 ) -> Result<HashSet<(String, JobId)>, Trouble> {
     let columns = Accepted::new(jobs, entries)?;
@@ -169,8 +181,22 @@ async fn insert_with_payloads(
         blobs.push_all(&new.tenant, new.id, payload);
     }
     blobs.write(&transaction, now).await?;
+    owed.keep_only(|tenant, id| accepted.contains(&(tenant.to_string(), id)));
+    owed.write(&transaction, now).await?;
     transaction.commit().await?;
     Ok(accepted)
+}
+
+/// Inserts jobs in a transaction that does more.
+pub(super) async fn insert_in(
+    transaction: &Transaction,
+    jobs: &[NewJob],
+    now: Timestamp,
+) -> Result<(), Trouble> {
+    let entries: Vec<Entry> = jobs.iter().map(|new| Entry::accepted(new, now)).collect();
+    let columns = Accepted::new(jobs, &entries)?;
+    transaction.query(sql::INSERT_JOBS, &columns.params()).await?;
+    Ok(())
 }
 
 fn key(row: &tokio_postgres::Row) -> Result<(String, JobId), Trouble> {
@@ -193,6 +219,8 @@ impl<'a> Accepted<'a> {
         let keys: Vec<Option<&str>> =
             jobs.iter().map(|new| new.idempotency_key.as_deref()).collect();
         let tallies = entries.iter().map(|entry| int(entry.tally.payload_bytes));
+        let webhook = |new: &NewJob| new.webhook.as_ref().map(to_json).transpose();
+        let webhooks = jobs.iter().map(webhook).collect::<Result<Vec<Option<String>>, _>>()?;
         let retention = |of: fn(&NewJob) -> std::time::Duration| -> Box<Vec<i64>> {
             Box::new(jobs.iter().map(|new| millis(of(new))).collect())
         };
@@ -217,6 +245,7 @@ impl<'a> Accepted<'a> {
             Box::new(each(entries, |job| job.has_payload)),
             Box::new(jobs.iter().map(|new| new.key_id.as_deref()).collect::<Vec<_>>()),
             Box::new(tallies.collect::<Vec<_>>()),
+            Box::new(webhooks),
         ]))
     }
 

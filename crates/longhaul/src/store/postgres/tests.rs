@@ -70,7 +70,8 @@ async fn no_index_of_jobs_has_a_column_that_changes() {
         WHERE indrelid = 'longhaul.jobs'::regclass";
     let rows = client.query(indexed, &[]).await.unwrap();
     let columns: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
-    assert_eq!(columns, ["id", "idempotency_key", "tenant_id"].map(str::to_owned).into());
+    let constant = ["id", "idempotency_key", "parent_id", "tenant_id"];
+    assert_eq!(columns, constant.map(str::to_owned).into());
     drop(store);
 }
 

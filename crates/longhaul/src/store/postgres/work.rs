@@ -7,6 +7,7 @@ use tokio_postgres::Client;
 
 use super::columns::{Columns, int, small, to_json, without_nul};
 use super::database::query_unprepared;
+use super::endpoints::Owed;
 use super::error::{Tries, Trouble, to_store_error};
 use super::held::{HeldRow, Steps};
 use super::row::append;
@@ -118,11 +119,11 @@ impl Inner {
         attempted: &mut HashMap<(String, JobId), String>,
     ) -> Result<Vec<Result<(), StoreError>>, Trouble> {
         let leases: Vec<&LeaseRef> = reports.iter().map(|report| &report.lease).collect();
+        let mut told = Told::by(self.owed().await?);
         let (transaction, mut rows) =
             Self::lock_held(self.database.connection().await?, &leases).await?;
         let histories = histories(&transaction, rows.values()).await?;
         let now = self.clock.now();
-        let mut told = Told::default();
         let mut held = Vec::new();
         let mut answers = Vec::with_capacity(reports.len());
         for report in reports {
@@ -157,7 +158,7 @@ impl Inner {
             });
             answers.push(Ok(()));
         }
-        told.write(transaction).await?;
+        told.write(transaction, self).await?;
         for row in held {
             self.held.replace(row);
         }
@@ -332,12 +333,19 @@ pub(super) struct Told {
     progress: Vec<Option<String>>,
     events: Vec<Option<String>>,
     cancel_requested_ats: Vec<Option<i64>>,
+    /// What is owed for it.
+    owed: Owed,
 }
 
 impl Told {
+    pub(super) fn by(owed: Owed) -> Self {
+        Self { owed, ..Self::default() }
+    }
+
     pub(super) fn push(&mut self, row: &super::row::Row, events: String) -> Result<(), Trouble> {
         let job = &row.entry.job;
         self.progress.push(job.progress.as_ref().map(to_json).transpose()?);
+        self.owed.add(&row.entry, None);
         self.tenants.push(job.tenant.as_str().to_owned());
         self.ids.push(job.id.to_string());
         self.epochs.push(int(row.entry.epoch));
@@ -353,6 +361,7 @@ impl Told {
     pub(super) async fn write(
         self,
         transaction: super::database::Transaction,
+        inner: &Inner,
     ) -> Result<(), Trouble> {
         if self.ids.is_empty() {
             return transaction.commit().await;
@@ -377,6 +386,9 @@ impl Told {
             transaction.roll_back().await?;
             return Err(Trouble::Overtaken);
         }
-        transaction.commit().await
+        self.owed.write(&transaction, inner.clock.now()).await?;
+        transaction.commit().await?;
+        inner.announced(&self.owed);
+        Ok(())
     }
 }

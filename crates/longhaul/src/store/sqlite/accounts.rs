@@ -239,7 +239,7 @@ impl Accounts for SqliteStore {
 }
 
 impl SqliteStore {
-    async fn write<T, F>(&self, body: F) -> Result<T, StoreError>
+    pub(super) async fn write<T, F>(&self, body: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnMut(&Tx<'_>) -> Result<T, Trouble> + Send + 'static,
@@ -256,7 +256,7 @@ fn noted<T>(tx: &Tx<'_>, audit: &AuditEntry, done: Option<T>) -> rusqlite::Resul
     Ok(done)
 }
 
-fn insert_audit(tx: &Tx<'_>, entry: &AuditEntry) -> rusqlite::Result<()> {
+pub(super) fn insert_audit(tx: &Tx<'_>, entry: &AuditEntry) -> rusqlite::Result<()> {
     let AuditEntry { id, at, tenant, actor, action, target, detail, request_id } = entry;
     let params =
         params![id, at.as_millis(), tenant.as_str(), actor, action, target, detail, request_id];

@@ -125,7 +125,7 @@ pub(super) fn folders(tx: &Tx<'_>, host: &str, count: usize) -> Result<Vec<BlobR
 fn blob_ref(row: &rusqlite::Row<'_>) -> rusqlite::Result<BlobRef> {
     let mut columns = Columns::of(row);
     Ok(BlobRef {
-        tenant: columns.text(|text| TenantId::new(text).ok())?,
+        tenant: columns.text(TenantId::stored)?,
         job: columns.text(|text| text.parse().ok())?,
         path: columns.get()?,
     })

@@ -80,7 +80,7 @@ impl SqliteStore {
             let page = rusqlite::params![tenant, hour, kind, key, limit(USAGE_MAX)];
             Ok(tx.all(sql::EXPORT_USAGE, page, |row| {
                 let mut columns = Columns::of(row);
-                let tenant = columns.text(|text| TenantId::new(text).ok())?;
+                let tenant = columns.text(TenantId::stored)?;
                 Ok((tenant, usage::read(&mut columns)?))
             })?)
         })
@@ -126,7 +126,7 @@ fn jobs(tx: &Tx<'_>, after: &Cursor) -> Result<Page, Trouble> {
 }
 
 fn is_named((tenant, id): &Cursor) -> bool {
-    TenantId::new(tenant).is_ok() && id.parse::<JobId>().is_ok()
+    TenantId::stored(tenant).is_some() && id.parse::<JobId>().is_ok()
 }
 
 fn parcel(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Parcel> {

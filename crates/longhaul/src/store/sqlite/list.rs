@@ -9,7 +9,7 @@ use super::error::Trouble;
 use super::row::Row;
 use super::sql;
 use super::task::Tx;
-use crate::job::{Job, Name, Status, TenantId, Timestamp};
+use crate::job::{Job, JobId, Name, Status, TenantId, Timestamp};
 use crate::store::{Filter, Page, PageRequest, QueueState};
 
 /// Greater than every id.
@@ -25,11 +25,20 @@ pub(super) fn jobs(
     let statuses: BTreeSet<Status> = filter.statuses.iter().copied().collect();
     let search = Search::new(tenant, filter, page)?;
     let mut found = Vec::new();
-    if statuses.is_empty() {
-        found = search.all(tx)?;
-    }
-    for status in statuses {
-        found.extend(search.of(tx, status)?);
+    match filter.parent {
+        Some(parent) => {
+            let each = statuses.iter().copied().map(Some);
+            let any = statuses.is_empty().then_some(None);
+            for status in each.chain(any) {
+                found.extend(search.of_parent(tx, parent, status)?);
+            }
+        }
+        None if statuses.is_empty() => found = search.all(tx)?,
+        None => {
+            for status in statuses {
+                found.extend(search.of(tx, status)?);
+            }
+        }
     }
     found.sort_unstable_by(|(_, one), (_, other)| other.cmp(one));
     let more = found.len() > page.limit;
@@ -79,6 +88,22 @@ impl<'a> Search<'a> {
         let status = status.as_str();
         let params = params![tenant, before, kind, queue, created_after, labels, limit, status];
         tx.all(sql::LIST_BY_STATUS, params, |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+}
+
+impl Search<'_> {
+    /// Row and id of what belongs to a job.
+    fn of_parent(
+        &self,
+        tx: &Tx<'_>,
+        parent: JobId,
+        status: Option<Status>,
+    ) -> rusqlite::Result<Vec<(i64, String)>> {
+        let Self { tenant, before, kind, queue, created_after, labels, limit } = self;
+        let (parent, status) = (parent.to_string(), status.map(Status::as_str));
+        let params =
+            params![tenant, before, kind, queue, created_after, labels, limit, parent, status];
+        tx.all(sql::LIST_OF_PARENT, params, |row| Ok((row.get(0)?, row.get(1)?)))
     }
 }
 

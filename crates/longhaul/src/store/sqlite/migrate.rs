@@ -5,13 +5,14 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::open::OpenError;
 
 /// Forward only; a released one is never edited.
-pub(super) const MIGRATIONS: [(u32, &str); 6] = [
+pub(super) const MIGRATIONS: [(u32, &str); 7] = [
     (1, include_str!("sql/migrations/0001_jobs.sql")),
     (2, include_str!("sql/migrations/0002_replicas.sql")),
     (3, include_str!("sql/migrations/0003_flow.sql")),
     (4, include_str!("sql/migrations/0004_blobs.sql")),
     (5, include_str!("sql/migrations/0005_accounts.sql")),
     (6, include_str!("sql/migrations/0006_usage.sql")),
+    (7, include_str!("sql/migrations/0007_webhooks.sql")),
 ];
 
 /// The newest shape that this program knows.

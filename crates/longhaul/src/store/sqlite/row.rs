@@ -7,9 +7,10 @@ use rusqlite::params;
 
 use super::columns::{Columns, from_json, int, millis, to_json};
 use super::task::Tx;
-use super::{blobs, sql, usage};
+use super::{blobs, endpoints, sql, usage};
 use crate::job::{
-    Event, Fingerprint, Job, Name, Record, Retention, Status, Tally, TenantId, Timestamp, Usage,
+    Event, Fingerprint, Job, Json, Name, Record, Retention, Status, Tally, TenantId, Timestamp,
+    Usage,
 };
 use crate::store::entry::Entry;
 
@@ -23,6 +24,8 @@ pub(super) struct Row {
     pub(super) fingerprint: Fingerprint,
     /// The scopes that its lease is counted in.
     pub(super) counted: Option<String>,
+    /// What it has just completed with.
+    pub(super) result: Option<Json>,
     /// Version and epoch in the database, which a write must still find there.
     read_as: (u64, u64),
 }
@@ -36,7 +39,7 @@ struct Place {
 impl Row {
     /// A job that was never stored.
     pub(super) fn new(entry: Entry, fingerprint: Fingerprint) -> Self {
-        Self { seq: 0, entry, fingerprint, counted: None, read_as: (0, 0) }
+        Self { seq: 0, entry, fingerprint, counted: None, result: None, read_as: (0, 0) }
     }
 
     /// Reads a job that was found in this transaction.
@@ -80,9 +83,13 @@ impl Row {
                 entry.tally.key,
                 int(entry.tally.payload_bytes),
                 int(entry.tally.metered_steps),
+                entry.webhook.as_ref().map(to_json).transpose()?,
             ],
         )?;
         self.seq = tx.conn.last_insert_rowid();
+        if inserted == 1 {
+            endpoints::announce(tx, &self.entry, None)?;
+        }
         Ok(inserted == 1)
     }
 
@@ -134,6 +141,7 @@ impl Row {
         if entry.dooms_payload() {
             blobs::doom_payload(tx, &job.tenant, job.id)?;
         }
+        endpoints::announce(tx, &self.entry, self.result.as_ref())?;
         self.entry.events.clear();
         self.read_as = (self.entry.job.version, self.entry.epoch);
         Ok(())
@@ -215,12 +223,14 @@ impl Row {
             retention: Retention { completed: columns.duration()?, failed: columns.duration()? },
             tally: Tally::default(),
             ended: false,
+            webhook: None,
             events: Vec::new(),
         };
         let fingerprint = Fingerprint::from_bytes(columns.get()?);
         let counted = columns.get()?;
-        let entry = Entry { tally: read_tally(columns)?, ..entry };
-        Ok(Self { seq, entry, fingerprint, counted, read_as })
+        let tally = read_tally(columns)?;
+        let entry = Entry { tally, webhook: columns.opt_json()?, ..entry };
+        Ok(Self { seq, entry, fingerprint, counted, result: None, read_as })
     }
 }
 
@@ -249,7 +259,7 @@ fn read_history(lines: &str, job: &Job) -> Vec<Event> {
 /// Fields are read in the order in which they are written here.
 fn read_job(columns: &mut Columns<'_>) -> rusqlite::Result<Job> {
     Ok(Job {
-        tenant: columns.text(|text| TenantId::new(text).ok())?,
+        tenant: columns.text(TenantId::stored)?,
         id: columns.text(|text| text.parse().ok())?,
         kind: columns.text(|text| Name::new(text).ok())?,
         queue: columns.text(|text| Name::new(text).ok())?,

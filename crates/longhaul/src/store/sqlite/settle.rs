@@ -25,6 +25,7 @@ pub(super) fn settle(tx: &Tx<'_>, settlement: &Settlement) -> Result<Settled, Tr
         for artifact in &settlement.artifacts {
             blobs::insert(tx, &lease.tenant, lease.job, BlobRole::Artifact, artifact)?;
         }
+        row.result = Some(result);
     }
     row.give_back(tx)?;
     row.save(tx)?;

@@ -9,6 +9,7 @@ use super::error::{Trouble, to_store_error};
 use super::usage::Used;
 use crate::job::Timestamp;
 use crate::store::StoreError;
+use crate::store::announce::Listeners;
 
 /// An open transaction and its time, which is the same for all that happens in it.
 pub(super) struct Tx<'a> {
@@ -18,11 +19,22 @@ pub(super) struct Tx<'a> {
     pub(super) deleted: Cell<bool>,
     /// What jobs used that ended in it, written once for all of them before the commit.
     pub(super) used: RefCell<Used>,
+    /// Who is told of what happens, once somebody asked. Whatever changes an endpoint empties it.
+    pub(super) listeners: RefCell<Option<Listeners>>,
+    /// Whether deliveries were written.
+    pub(super) announced: Cell<bool>,
 }
 
 impl<'a> Tx<'a> {
     pub(super) fn new(conn: &'a Connection, now: Timestamp) -> Self {
-        Self { conn, now, deleted: Cell::new(false), used: RefCell::default() }
+        Self {
+            conn,
+            now,
+            deleted: Cell::new(false),
+            used: RefCell::default(),
+            listeners: RefCell::default(),
+            announced: Cell::new(false),
+        }
     }
 }
 

@@ -49,6 +49,7 @@ fn new_job() -> NewJob {
         parent_id: None,
         payload: None,
         key_id: None,
+        webhook: None,
     }
 }
 

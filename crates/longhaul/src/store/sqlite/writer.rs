@@ -6,10 +6,11 @@
 mod log;
 
 use std::io;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use rusqlite::Connection;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::error::{Trouble, to_store_error};
 use super::open::Marker;
@@ -17,6 +18,7 @@ use super::task::{Ran, Task, Tx, call};
 use super::usage;
 use crate::clock::Clock;
 use crate::store::StoreError;
+use crate::store::announce::Listeners;
 use log::Log;
 
 /// Calls that may wait in line; more wait for room before they enter.
@@ -36,12 +38,14 @@ impl Writer {
         conn: Connection,
         clock: Clock,
         marker: Option<Marker>,
+        announced: Arc<Notify>,
     ) -> io::Result<Self> {
         let (tasks, queue) = mpsc::channel(TASKS_QUEUED_MAX);
         let thread =
             thread::Builder::new().name("longhaul-writer".to_owned()).spawn(move || {
                 let log = Log::found(clock.now());
-                let mut writer = Loop { conn, clock, log, broken: None };
+                let mut writer =
+                    Loop { conn, clock, log, broken: None, listeners: None, announced };
                 writer.run(queue);
                 if writer.close()
                     && let Some(marker) = marker
@@ -96,6 +100,19 @@ struct Loop {
     /// Set by the first error after which nobody knows what is on the disk. From then on nothing
     /// is acknowledged: a sync that failed once may report success later without having synced.
     broken: Option<StoreError>,
+    /// Who is told of what happens, as far as it was read and not changed since.
+    listeners: Option<Listeners>,
+    /// Told when deliveries were written.
+    announced: Arc<Notify>,
+}
+
+/// What a batch wrote, besides the answers of its tasks.
+struct Wrote {
+    /// Whether something was deleted.
+    deleted: bool,
+    /// Whether there are deliveries.
+    announced: bool,
+    listeners: Option<Listeners>,
 }
 
 /// Why a batch left nothing behind.
@@ -174,14 +191,18 @@ impl Loop {
         // A database that cannot begin is busy or broken; asking again for each task would only
         // multiply the wait.
         self.execute("BEGIN IMMEDIATE").map_err(|error| Undone::ForAll(self.note(&error)))?;
-        let committed = self.run_bodies(batch).and_then(|deleted| {
+        let committed = self.run_bodies(batch).and_then(|wrote| {
             self.execute("COMMIT").map_err(Some)?;
-            Ok(deleted)
+            Ok(wrote)
         });
         let cause = match committed {
-            Ok(deleted) => {
+            Ok(Wrote { deleted, announced, listeners }) => {
+                self.listeners = listeners;
                 if deleted {
                     self.log.note_deleted(self.clock.now());
+                }
+                if announced {
+                    self.announced.notify_one();
                 }
                 return Ok(());
             }
@@ -199,10 +220,15 @@ impl Loop {
         })
     }
 
-    /// Whether something was deleted. Errs with the error of the body that failed, or with none where one refused after it had
+    /// Errs with the error of the body that failed, or with none where one refused after it had
     /// written: a refusal leaves no trace.
-    fn run_bodies(&self, batch: &mut [Box<dyn Task>]) -> Result<bool, Option<rusqlite::Error>> {
+    fn run_bodies(
+        &mut self,
+        batch: &mut [Box<dyn Task>],
+    ) -> Result<Wrote, Option<rusqlite::Error>> {
         let tx = Tx::new(&self.conn, self.clock.now());
+        // Nothing is left of it unless all goes well: what was read may be undone.
+        tx.listeners.replace(self.listeners.take());
         for task in batch {
             let changes = self.conn.total_changes();
             match task.run(&tx) {
@@ -213,7 +239,8 @@ impl Loop {
             }
         }
         usage::write(&tx).map_err(Some)?;
-        Ok(tx.deleted.get())
+        let (deleted, announced) = (tx.deleted.get(), tx.announced.get());
+        Ok(Wrote { deleted, announced, listeners: tx.listeners.take() })
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<usize> {

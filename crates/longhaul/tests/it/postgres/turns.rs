@@ -127,6 +127,10 @@ impl Store for ByTurns {
         self.next().sweep(limit).await
     }
 
+    fn announced(&self) -> std::sync::Arc<tokio::sync::Notify> {
+        self.stores[0].announced()
+    }
+
     fn hints(&self) -> Option<Hints> {
         self.stores[0].hints()
     }

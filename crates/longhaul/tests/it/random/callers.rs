@@ -46,6 +46,7 @@ impl World {
             parent_id: None,
             payload: None,
             key_id,
+            webhook: None,
         }
     }
 

@@ -75,6 +75,10 @@ impl Store for Twins {
         Ok(same("sweep", one, &other))
     }
 
+    fn announced(&self) -> std::sync::Arc<tokio::sync::Notify> {
+        self.other.announced()
+    }
+
     fn hints(&self) -> Option<Hints> {
         self.other.hints()
     }

@@ -159,6 +159,13 @@ impl Row {
 }
 
 impl State {
+    pub(super) fn is_stray(&mut self, blob: &BlobRef) -> bool {
+        let is_left = |kept: &Kept| kept.to_ref() == *blob && kept.blob.deleted_at.is_none();
+        let known = self.blobs.iter().any(is_left);
+        let row = self.row(&blob.tenant, blob.job);
+        !known && row.map_or(true, |row| row.record.job.status.is_terminal())
+    }
+
     pub(super) fn row(&mut self, tenant: &TenantId, id: JobId) -> Result<&mut Row, StoreError> {
         match self.rows.get_mut(&id).filter(|row| &row.record.job.tenant == tenant) {
             Some(row) => Ok(row),

@@ -1,15 +1,15 @@
--- Copies what a fork shares with its original into the new job: the input, the fingerprint and whose API key
--- it was. The steps that it begins with are metered with the original. A taken id writes nothing.
+-- Copies what a fork shares with its original into the new job: the input, the fingerprint, whose API key it was
+-- and who is told of it. The steps that it begins with are metered with the original. A taken id writes nothing.
 WITH forked AS (
     INSERT INTO longhaul.jobs (
         tenant_id, id, kind, queue, status, priority, attempt, max_attempts, attempt_base, charge,
         epoch, version, labels, fingerprint, created_at, run_at, timeout_ms, retention_completed_ms,
-        retention_failed_ms, forked_from, input, key_id, metered_steps
+        retention_failed_ms, forked_from, input, key_id, webhook, metered_steps
     )
     SELECT
         tenant_id, $3::text, kind, queue, 'pending', priority, 0, $4::integer, 0, true,
         0, 1, labels, fingerprint, $5::bigint, $5::bigint, timeout_ms, retention_completed_ms,
-        retention_failed_ms, id, input, key_id,
+        retention_failed_ms, id, input, key_id, webhook,
         (
             SELECT count(*) FROM longhaul.steps AS step
             WHERE

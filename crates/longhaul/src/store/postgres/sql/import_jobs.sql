@@ -14,14 +14,16 @@ accepted AS (
         epoch, version, labels, idempotency_key, fingerprint, created_at, run_at, started_at,
         completed_at, expires_at, cancel_requested_at, timeout_ms, retention_completed_ms,
         retention_failed_ms, progress, error, code_version, forked_from, parent_id, input, result,
-        history, has_payload, artifacts, key_id, run_ms, payload_bytes, metered, metered_steps
+        history, has_payload, artifacts, key_id, run_ms, payload_bytes, metered, metered_steps,
+        webhook
     )
     SELECT
         tenant_id, id, kind, queue, status, priority, attempt, max_attempts, attempt_base, charge,
         epoch, version, labels, idempotency_key, fingerprint, created_at, run_at, started_at,
         completed_at, expires_at, cancel_requested_at, timeout_ms, retention_completed_ms,
         retention_failed_ms, progress, error, code_version, forked_from, parent_id, input, result,
-        history, has_payload, artifacts, key_id, run_ms, payload_bytes, metered, metered_steps
+        history, has_payload, artifacts, key_id, run_ms, payload_bytes, metered, metered_steps,
+        webhook
     FROM new
     ON CONFLICT DO NOTHING
     RETURNING tenant_id, id, queue, kind, priority, run_at, expires_at, status

@@ -8,11 +8,11 @@ WITH new AS (
         $1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::integer[], $7::text[],
         $8::text[], $9::bytea[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
         $14::bigint[], $15::text[], $16::text[], $17::text[], $18::boolean[], $19::text[],
-        $20::bigint[]
+        $20::bigint[], $21::text[]
     ) AS new (
         tenant_id, id, kind, queue, priority, max_attempts, labels, idempotency_key, fingerprint,
         created_at, run_at, timeout_ms, retention_completed_ms, retention_failed_ms, forked_from,
-        parent_id, input, has_payload, key_id, payload_bytes
+        parent_id, input, has_payload, key_id, payload_bytes, webhook
     )
 ),
 
@@ -21,13 +21,13 @@ accepted AS (
         tenant_id, id, kind, queue, status, priority, attempt, max_attempts, attempt_base, charge,
         epoch, version, labels, idempotency_key, fingerprint, created_at, run_at, timeout_ms,
         retention_completed_ms, retention_failed_ms, forked_from, parent_id, input, has_payload,
-        key_id, payload_bytes
+        key_id, payload_bytes, webhook
     )
     SELECT
         tenant_id, id, kind, queue, 'pending', priority, 0, max_attempts, 0, true,
         0, 1, labels::jsonb, idempotency_key, fingerprint, created_at, run_at, timeout_ms,
         retention_completed_ms, retention_failed_ms, forked_from, parent_id, input, has_payload,
-        key_id, payload_bytes
+        key_id, payload_bytes, webhook
     FROM new
     ORDER BY tenant_id, idempotency_key
     ON CONFLICT DO NOTHING

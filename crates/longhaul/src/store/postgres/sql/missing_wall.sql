@@ -31,6 +31,7 @@ needed (name, privileges) AS (
     ('usage_deltas', 'SELECT, INSERT'),
     ('api_keys', 'SELECT'),
     ('audit', 'SELECT'),
+    ('endpoints', 'SELECT'),
     ('records', 'SELECT'),
     ('entries', 'SELECT')
 ),

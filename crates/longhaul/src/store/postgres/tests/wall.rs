@@ -13,7 +13,7 @@ use crate::store::postgres::error::to_store_error;
 use crate::store::postgres::{PostgresStore, sql, wall};
 
 /// Tables that hold nothing of a tenant's, and that no tenant can read.
-const SHARED: [&str; 4] = ["billing_events", "flow", "migrations", "replicas"];
+const SHARED: [&str; 5] = ["billing_events", "endpoint_changes", "flow", "migrations", "replicas"];
 
 struct House {
     store: PostgresStore,

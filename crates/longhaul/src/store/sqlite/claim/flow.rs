@@ -48,7 +48,7 @@ impl<'a> Meters<'a> {
     /// reads their jobs sets them aside.
     pub(super) fn names(&self, tenant: &str, kind: &str, queue: Option<&str>) -> Option<LineNames> {
         let kind = (*self.kinds.get(kind)?).clone();
-        let tenant = TenantId::new(tenant).ok()?;
+        let tenant = TenantId::stored(tenant)?;
         Some(LineNames { tenant, kind, queue: queue.and_then(|queue| Name::new(queue).ok()) })
     }
 

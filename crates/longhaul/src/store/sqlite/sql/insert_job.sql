@@ -3,8 +3,8 @@ INSERT INTO jobs (
     tenant_id, id, kind, queue, status, priority, rank, paused, attempt, max_attempts,
     attempt_base, epoch, version, labels, idempotency_key, fingerprint, created_at, run_at, timeout_ms,
     retention_completed_ms, retention_failed_ms, forked_from, parent_id, history, has_payload,
-    key_id, payload_bytes, metered_steps
+    key_id, payload_bytes, metered_steps, webhook
 ) VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-    ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28
+    ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29
 ) ON CONFLICT DO NOTHING

@@ -7,6 +7,6 @@ SELECT
     has_payload, artifacts,
     seq, attempt_base, charge, epoch, replica, lease_until, retention_completed_ms,
     retention_failed_ms, fingerprint, counted,
-    key_id, claimed_at, run_ms, payload_bytes, metered, metered_steps
+    key_id, claimed_at, run_ms, payload_bytes, metered, metered_steps, webhook
 FROM jobs
 WHERE seq = ?1

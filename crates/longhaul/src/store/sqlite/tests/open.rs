@@ -191,7 +191,9 @@ async fn database_of_the_first_shape_is_brought_to_the_present_one() {
         ALTER TABLE jobs DROP COLUMN counted; ALTER TABLE jobs DROP COLUMN key_id;
         ALTER TABLE jobs DROP COLUMN claimed_at; ALTER TABLE jobs DROP COLUMN run_ms;
         ALTER TABLE jobs DROP COLUMN payload_bytes; ALTER TABLE jobs DROP COLUMN metered;
-        ALTER TABLE jobs DROP COLUMN metered_steps; PRAGMA user_version = 1";
+        ALTER TABLE jobs DROP COLUMN metered_steps;
+        DROP TABLE endpoints; DROP INDEX jobs_of_parent; ALTER TABLE jobs DROP COLUMN webhook;
+        PRAGMA user_version = 1";
     conn.execute_batch(undo).unwrap();
     drop(conn);
     let store = SqliteStore::open(&path, clock()).unwrap();

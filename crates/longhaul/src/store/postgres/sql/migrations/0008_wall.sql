@@ -23,6 +23,11 @@ BEGIN
                 WHEN %2$I = (SELECT CASE
                     WHEN current_user = 'longhaul_tenant' THEN current_setting('longhaul.tenant', true)
                 END) THEN true
+                -- Its outbox.
+                WHEN %2$I = (SELECT CASE
+                    WHEN current_user = 'longhaul_tenant'
+                        THEN '~' || current_setting('longhaul.tenant', true)
+                END) THEN true
                 WHEN (SELECT
                     current_user <> 'longhaul_tenant'
                     AND has_table_privilege('longhaul.replicas'::regclass, 'INSERT')

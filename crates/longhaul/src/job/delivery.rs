@@ -1,0 +1,258 @@
+//! Webhooks: who is told of what happens to a job, and what one of them is told.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use super::{Event, Job, JobId, Json, Retention, Status, Timestamp};
+
+/// The kind of the jobs that deliver. Nobody can submit one.
+pub const DELIVERY_KIND: &str = "longhaul.delivery";
+/// The queue that they wait in.
+pub const DELIVERY_QUEUE: &str = "deliveries";
+/// The label that says whose delivery it is: the endpoint's id, absent for a job's own webhook.
+pub const ENDPOINT_LABEL: &str = "endpoint";
+/// The label that says what it tells.
+pub const EVENT_LABEL: &str = "event";
+/// How often a delivery is tried before it is a dead letter.
+pub const DELIVERY_ATTEMPTS: u32 = 10;
+/// How long deliveries are kept: those that arrived, and dead letters.
+pub const DELIVERY_RETENTION: Retention =
+    Retention { completed: Duration::from_hours(3 * 24), failed: Duration::from_hours(30 * 24) };
+/// A result of more than this is left out of what is sent, unless its receiver wants all of it.
+pub const DELIVERED_RESULT_BYTES_MAX: usize = 16 * 1024;
+
+/// What a receiver can be told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum EventType {
+    /// A job was accepted, or went back in line.
+    Pending,
+    /// An attempt began.
+    Running,
+    /// A running job named what it is doing.
+    Phase,
+    /// A job has its result.
+    Completed,
+    /// A job failed for good.
+    Failed,
+    /// A job was stopped.
+    Cancelled,
+    /// Somebody asked for a delivery to see whether it arrives.
+    Test,
+}
+
+impl EventType {
+    /// Those that a job's transitions are.
+    pub const OF_JOBS: [Self; 6] =
+        [Self::Pending, Self::Running, Self::Phase, Self::Completed, Self::Failed, Self::Cancelled];
+
+    /// The word on the wire and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "job.pending",
+            Self::Running => "job.running",
+            Self::Phase => "job.phase",
+            Self::Completed => "job.completed",
+            Self::Failed => "job.failed",
+            Self::Cancelled => "job.cancelled",
+            Self::Test => "endpoint.test",
+        }
+    }
+
+    /// What a transition is told as, if it is.
+    pub fn of(event: &Event) -> Option<Self> {
+        match event.status {
+            Status::Pending => Some(Self::Pending),
+            Status::Running if event.phase.is_some() => Some(Self::Phase),
+            Status::Running => Some(Self::Running),
+            Status::Completed => Some(Self::Completed),
+            Status::Failed => Some(Self::Failed),
+            Status::Cancelled => Some(Self::Cancelled),
+            Status::Waiting => None,
+        }
+    }
+}
+
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A word that names no event.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no event {0:?}; known: job.pending, job.running, job.phase, job.completed, job.failed, job.cancelled"
+)]
+pub struct UnknownEvent(String);
+
+impl FromStr for EventType {
+    type Err = UnknownEvent;
+
+    fn from_str(word: &str) -> Result<Self, UnknownEvent> {
+        let all = Self::OF_JOBS.into_iter().chain([Self::Test]);
+        let found = all.into_iter().find(|event| event.as_str() == word);
+        found.ok_or_else(|| UnknownEvent(word.chars().take(80).collect()))
+    }
+}
+
+impl Serialize for EventType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for EventType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Which events a receiver wants. Empty: all that happen to jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventFilter(Vec<EventType>);
+
+impl EventFilter {
+    /// These, each once. [`UnknownEvent`] if one is no event of a job.
+    pub fn new<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownEvent> {
+        let mut events = Vec::new();
+        for word in words {
+            let event: EventType = word.parse()?;
+            if event == EventType::Test {
+                return Err(UnknownEvent(word.to_owned()));
+            }
+            events.push(event);
+        }
+        events.sort_unstable();
+        events.dedup();
+        Ok(Self(events))
+    }
+
+    /// From its words with spaces between.
+    pub(crate) fn from_words(words: &str) -> Result<Self, UnknownEvent> {
+        Self::new(words.split_ascii_whitespace())
+    }
+
+    /// Its words with spaces between.
+    pub(crate) fn to_words(&self) -> String {
+        let words: Vec<&str> = self.0.iter().map(|event| event.as_str()).collect();
+        words.join(" ")
+    }
+
+    /// Whether this one is wanted.
+    pub fn takes(&self, event: EventType) -> bool {
+        self.0.is_empty() || self.0.contains(&event)
+    }
+
+    /// The events, none if all are wanted.
+    pub fn events(&self) -> &[EventType] {
+        &self.0
+    }
+}
+
+/// Who wants to be told of one job, besides its tenant's endpoints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Webhook {
+    /// Where.
+    pub url: String,
+    /// Of what.
+    #[serde(default)]
+    pub events: EventFilter,
+    /// What deliveries are signed with, sealed with the server's key; the tenant's own if none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed_secret: Option<String>,
+    /// Whether results of any size are sent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub full: bool,
+}
+
+/// Where a delivery goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Receiver {
+    /// To an endpoint of the tenant, as it is when it is sent.
+    Endpoint(String),
+    /// To where the job's submitter wanted it.
+    Webhook(Webhook),
+}
+
+/// One event owed to one receiver: the input of the job that delivers it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Delivery {
+    /// What the receiver knows it by, however often it is sent.
+    pub message_id: String,
+    /// What happened.
+    pub event: EventType,
+    /// When.
+    pub at: Timestamp,
+    /// Who is told.
+    pub to: Receiver,
+    /// The job right after the event; none for a test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<Box<Job>>,
+    /// Its result, if it has one and it is small.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Box<RawValue>>,
+}
+
+impl Delivery {
+    /// As the input of its job.
+    pub fn to_input(&self) -> Option<Json> {
+        Json::from_value(self).ok()
+    }
+}
+
+impl Receiver {
+    /// What tells it from the other receivers of the same job.
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Endpoint(id) => id,
+            Self::Webhook(webhook) => &webhook.url,
+        }
+    }
+}
+
+/// The id of the delivery of a job's event to a receiver: the same whoever works it out, in the order of the
+/// events.
+pub fn delivery_id(job: &Job, event: &Event, receiver: &Receiver) -> JobId {
+    let mut hash = Sha256::new();
+    for part in [job.tenant.as_str(), &job.id.to_string(), receiver.key()] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.update(event.version.to_le_bytes());
+    let bytes: [u8; 32] = hash.finalize().into();
+    // Of two in one millisecond the later one has the greater id.
+    let version = u128::from(event.version.min(0xff_ffff));
+    let random = bytes.iter().take(7).fold(version, |bits, byte| bits << 8 | u128::from(*byte));
+    JobId::from_parts(event.at, random)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_event_named_is_every_event() {
+        let all = EventFilter::default();
+        assert!(EventType::OF_JOBS.into_iter().all(|event| all.takes(event)));
+        let some = EventFilter::new(["job.failed", "job.completed", "job.failed"]).unwrap();
+        assert_eq!(some.events(), [EventType::Completed, EventType::Failed]);
+        assert!(!some.takes(EventType::Pending));
+        assert!(EventFilter::new(["endpoint.test"]).is_err());
+        assert!(EventFilter::new(["job.done"]).is_err());
+    }
+
+    #[test]
+    fn words_of_events_read_back() {
+        for event in EventType::OF_JOBS.into_iter().chain([EventType::Test]) {
+            assert_eq!(event.as_str().parse(), Ok(event));
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Telling those who asked to be told: what happens to a job becomes deliveries, in the same transaction.
+//!
+//! A delivery is a job of its own, in the outbox of the tenant. Stores write them as they write any job that
+//! is submitted; which ones there are is decided here, once for every store.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::entry::Entry;
+use super::{NewJob, Start};
+use crate::job::{
+    DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_QUEUE,
+    DELIVERY_RETENTION, Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventFilter, EventType, Fingerprint,
+    Json, Name, Receiver, TenantId, delivery_id,
+};
+
+/// An endpoint that is told of what happens to the jobs of its tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listener {
+    pub(crate) endpoint: String,
+    pub(crate) events: EventFilter,
+}
+
+/// Who listens, by tenant.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Listeners(HashMap<TenantId, Vec<Listener>>);
+
+impl Listeners {
+    pub(crate) fn add(&mut self, tenant: TenantId, listener: Listener) {
+        self.0.entry(tenant).or_default().push(listener);
+    }
+
+    /// What is owed for the transitions of this job that are not written yet. `result` is what it has just
+    /// completed with, if it has.
+    pub(super) fn deliveries(&self, entry: &Entry, result: Option<&Json>) -> Vec<NewJob> {
+        let listening = self.0.get(&entry.job.tenant).map(Vec::as_slice).unwrap_or_default();
+        let own = entry.webhook.as_deref();
+        if listening.is_empty() && own.is_none() {
+            return Vec::new();
+        }
+        let mut owed = Vec::new();
+        for event in &entry.events {
+            let Some(told) = EventType::of(event) else { continue };
+            let to_endpoints = listening
+                .iter()
+                .filter(|listener| listener.events.takes(told))
+                .map(|listener| Receiver::Endpoint(listener.endpoint.clone()));
+            let to_own = own
+                .filter(|webhook| webhook.events.takes(told))
+                .map(|webhook| Receiver::Webhook(webhook.clone()));
+            for to in to_endpoints.chain(to_own) {
+                let is_last = event.version == entry.job.version;
+                let result = result.filter(|_| is_last && event.status.is_terminal());
+                let job = if is_last { entry.job.clone() } else { entry.job.at(event) };
+                let id = delivery_id(&entry.job, event, &to);
+                let delivery = Delivery {
+                    message_id: format!("msg_{id}"),
+                    event: told,
+                    at: event.at,
+                    to,
+                    job: Some(Box::new(job)),
+                    result: result.and_then(small),
+                };
+                owed.extend(new_delivery(&entry.job.tenant, id, &delivery));
+            }
+        }
+        owed
+    }
+}
+
+fn small(result: &Json) -> Option<Box<serde_json::value::RawValue>> {
+    let text = result.as_str();
+    let is_small = text.len() <= DELIVERED_RESULT_BYTES_MAX;
+    is_small.then(|| serde_json::value::RawValue::from_string(text.to_owned()).ok()).flatten()
+}
+
+/// A delivery as a job in the outbox of its tenant. None of what it is made of can fail; should it, there is
+/// nothing that could be delivered.
+pub(crate) fn new_delivery(
+    tenant: &TenantId,
+    id: crate::job::JobId,
+    delivery: &Delivery,
+) -> Option<NewJob> {
+    let kind = Name::new(DELIVERY_KIND).ok()?;
+    let input = delivery.to_input()?;
+    let endpoint = match &delivery.to {
+        Receiver::Endpoint(id) => Some((ENDPOINT_LABEL.to_owned(), id.clone())),
+        Receiver::Webhook(_) => None,
+    };
+    let event = (EVENT_LABEL.to_owned(), delivery.event.to_string());
+    Some(NewJob {
+        tenant: tenant.outbox(),
+        id,
+        queue: Name::new(DELIVERY_QUEUE).ok()?,
+        priority: 0,
+        // It is found by its id: two of one id are the same.
+        fingerprint: Fingerprint::from_bytes([0; 32]),
+        kind,
+        input,
+        idempotency_key: None,
+        start: Start::Now,
+        max_attempts: DELIVERY_ATTEMPTS,
+        timeout: None,
+        labels: endpoint.into_iter().chain([event]).collect::<BTreeMap<_, _>>(),
+        retention: DELIVERY_RETENTION,
+        parent_id: delivery.job.as_ref().map(|job| job.id),
+        payload: None,
+        key_id: None,
+        webhook: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobId, Retention, Timestamp, Webhook};
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+    fn submitted(webhook: Option<Box<Webhook>>) -> Entry {
+        let kind = Name::new("demo").unwrap();
+        let input = Json::from_text("1").unwrap();
+        let new = NewJob {
+            tenant: TenantId::default(),
+            id: JobId::from_parts(NOW, 7),
+            queue: Name::default_queue(),
+            priority: 0,
+            fingerprint: Fingerprint::of(&kind, &input, None).unwrap(),
+            kind,
+            input,
+            idempotency_key: None,
+            start: Start::Now,
+            max_attempts: 3,
+            timeout: None,
+            labels: BTreeMap::new(),
+            retention: Retention::default(),
+            parent_id: None,
+            payload: None,
+            key_id: None,
+            webhook,
+        };
+        Entry::accepted(&new, NOW)
+    }
+
+    fn listeners(filters: &[&[&str]]) -> Listeners {
+        let mut listeners = Listeners::default();
+        for (place, words) in filters.iter().enumerate() {
+            let events = EventFilter::new(words.iter().copied()).unwrap();
+            let listener = Listener { endpoint: format!("ep_{place}"), events };
+            listeners.add(TenantId::default(), listener);
+        }
+        listeners
+    }
+
+    #[test]
+    fn nobody_listens_and_nothing_is_owed() {
+        assert!(Listeners::default().deliveries(&submitted(None), None).is_empty());
+    }
+
+    #[test]
+    fn each_listener_is_owed_what_it_asked_for() {
+        let url = "https://example.com/hook".to_owned();
+        let own = Webhook { url, events: EventFilter::default(), sealed_secret: None, full: false };
+        let owed = listeners(&[&[], &["job.failed"], &["job.pending"]])
+            .deliveries(&submitted(Some(Box::new(own))), None);
+        let to: Vec<&str> = owed
+            .iter()
+            .map(|new| new.labels.get(ENDPOINT_LABEL).map_or("own", String::as_str))
+            .collect();
+        assert_eq!(to, ["ep_0", "ep_2", "own"]);
+        assert!(owed.iter().all(|new| new.tenant.as_str() == "~default"));
+        let ids: std::collections::HashSet<_> = owed.iter().map(|new| new.id).collect();
+        assert_eq!(ids.len(), 3);
+    }
+
+    #[test]
+    fn deliveries_are_told_to_nobody() {
+        let mut entry = submitted(None);
+        entry.job.tenant = entry.job.tenant.outbox();
+        assert!(listeners(&[&[]]).deliveries(&entry, None).is_empty());
+    }
+}

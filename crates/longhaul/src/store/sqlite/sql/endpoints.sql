@@ -1,0 +1,8 @@
+-- A tenant's endpoints, in the order of their ids.
+SELECT
+    tenant_id, id, url, description, events, full_results, enabled, disabled_reason, secret,
+    former_secret, former_until, created_at, changed_at
+FROM endpoints
+WHERE tenant_id = ?1 AND id > ?2
+ORDER BY id
+LIMIT ?3

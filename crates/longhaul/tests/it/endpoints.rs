@@ -1,0 +1,371 @@
+//! Endpoints and what is owed to them, alike on both stores.
+
+use std::sync::Arc;
+
+use longhaul::job::{
+    DELIVERY_KIND, Delivery, EventFilter, EventType, Job, Receiver, Status, TenantId, Webhook,
+};
+use longhaul::store::accounts::{Actor, AuditEntry};
+use longhaul::store::conformance::{
+    Bench, done, failed, failed_for_good, json, settlement, tenant,
+};
+use longhaul::store::endpoints::{Endpoint, EndpointChange, Endpoints};
+use longhaul::store::postgres::PostgresStore;
+use longhaul::store::sqlite::SqliteStore;
+use longhaul::store::{Claim, Filter, KindRoom, Lease, NewJob, PageRequest, StoreError};
+
+use crate::postgres::TestDatabase;
+
+struct Desk {
+    bench: Bench,
+    endpoints: Arc<dyn Endpoints>,
+}
+
+impl Desk {
+    fn sqlite() -> Self {
+        let (clock, folder) = (Bench::clock(), tempfile::tempdir().unwrap());
+        let path = folder.path().join("jobs.db");
+        let store = Arc::new(SqliteStore::open(path, clock.clone()).unwrap());
+        Self { bench: Bench::of(store.clone(), clock).keeping(folder), endpoints: store }
+    }
+
+    async fn postgres() -> Self {
+        let (clock, database) = (Bench::clock(), TestDatabase::create().await);
+        let store = Arc::new(PostgresStore::open(&database.url(), clock.clone()).await.unwrap());
+        Self { bench: Bench::of(store.clone(), clock).keeping(database), endpoints: store }
+    }
+
+    fn entry(&self, id: &str) -> AuditEntry {
+        AuditEntry {
+            id: id.to_owned(),
+            at: self.bench.now(),
+            tenant: TenantId::default(),
+            actor: Actor::Local.to_string(),
+            action: "endpoint.create".to_owned(),
+            target: id.to_owned(),
+            detail: String::new(),
+            request_id: "r-1".to_owned(),
+        }
+    }
+
+    fn new_endpoint(&self, tenant: &TenantId, id: &str, events: &[&str]) -> Endpoint {
+        Endpoint {
+            tenant: tenant.clone(),
+            id: id.to_owned(),
+            url: format!("https://example.com/{id}"),
+            description: "for tests".to_owned(),
+            events: EventFilter::new(events.iter().copied()).unwrap(),
+            full: false,
+            enabled: true,
+            disabled_reason: None,
+            sealed_secret: "sealed".to_owned(),
+            former_secret: None,
+            created_at: self.bench.now(),
+            changed_at: self.bench.now(),
+        }
+    }
+
+    async fn endpoint(&self, tenant: &TenantId, id: &str, events: &[&str]) -> Endpoint {
+        let endpoint = self.new_endpoint(tenant, id, events);
+        self.endpoints.create_endpoint(&endpoint, &self.entry(id)).await.unwrap();
+        endpoint
+    }
+
+    async fn change(&self, id: &str, change: EndpointChange) -> Option<Endpoint> {
+        let tenant = TenantId::default();
+        self.endpoints.change_endpoint(&tenant, id, &change, &self.entry(id)).await.unwrap()
+    }
+
+    /// All that is owed to those who are told of a tenant's jobs, oldest first.
+    async fn owed_by(&self, tenant: &TenantId) -> Vec<(Job, Delivery)> {
+        let (store, outbox) = (self.bench.store(), tenant.outbox());
+        let page = PageRequest { limit: 1_000, before: None };
+        let mut jobs = store.jobs(&outbox, &Filter::default(), &page).await.unwrap().jobs;
+        jobs.reverse();
+        let mut owed = Vec::new();
+        for job in jobs {
+            let input = store.input(&outbox, job.id).await.unwrap();
+            owed.push((job, input.to().unwrap()));
+        }
+        owed
+    }
+
+    async fn owed(&self) -> Vec<(Job, Delivery)> {
+        self.owed_by(&TenantId::default()).await
+    }
+
+    /// What is owed, in words.
+    async fn told(&self) -> Vec<String> {
+        let word = |(_, delivery): (Job, Delivery)| {
+            let to = match &delivery.to {
+                Receiver::Endpoint(id) => id.clone(),
+                Receiver::Webhook(webhook) => webhook.url.clone(),
+            };
+            format!("{to} {}", delivery.event)
+        };
+        self.owed().await.into_iter().map(word).collect()
+    }
+
+    fn hooked(&self, events: &[&str]) -> NewJob {
+        let webhook = Webhook {
+            url: "https://example.com/own".to_owned(),
+            events: EventFilter::new(events.iter().copied()).unwrap(),
+            sealed_secret: Some("sealed".to_owned()),
+            full: false,
+        };
+        NewJob { webhook: Some(Box::new(webhook)), ..self.bench.job() }
+    }
+
+    async fn claim_deliveries(&self, limit: usize) -> Vec<Lease> {
+        let kind = longhaul::job::Name::new(DELIVERY_KIND).unwrap();
+        let room = KindRoom { kind, room: limit, code_version: None };
+        let want = Claim { kinds: vec![room], ..self.bench.want(limit) };
+        self.bench.store().claim(&want).await.unwrap().leases
+    }
+}
+
+const OWN: &str = "https://example.com/own";
+
+async fn every_transition_is_owed_once(desk: Desk) {
+    let (bench, id) = (&desk.bench, desk.hooked(&[]));
+    let lease = bench.running_as(id).await;
+    bench.phase(&lease, "reading").await.unwrap();
+    bench.settle(&lease, failed()).await.unwrap();
+    let lease = bench.claim_one().await;
+    bench.settle(&lease, done()).await.unwrap();
+    // Saying it again, because the answer was lost, owes nothing more.
+    bench.settle(&lease, done()).await.unwrap();
+    let told = desk.told().await;
+    let expected = ["pending", "running", "phase", "pending", "running", "completed"];
+    assert_eq!(told, expected.map(|word| format!("{OWN} job.{word}")));
+    let owed = desk.owed().await;
+    let versions: Vec<u64> =
+        owed.iter().map(|(_, delivery)| delivery.job.as_ref().unwrap().version).collect();
+    assert_eq!(versions, [1, 2, 3, 4, 5, 6]);
+    let phases: Vec<_> =
+        owed.iter().map(|(_, delivery)| delivery.job.as_ref().unwrap().phase.clone()).collect();
+    assert_eq!(phases[2].as_deref(), Some("reading"));
+    assert!(owed.iter().all(|(job, delivery)| {
+        job.parent_id == Some(lease.job.id)
+            && job.tenant.as_str() == "~default"
+            && job.status == Status::Pending
+            && delivery.message_id == format!("msg_{}", job.id)
+    }));
+    let (_, last) = owed.last().unwrap();
+    assert_eq!(last.result.as_ref().unwrap().get(), r#"{"pages":12}"#);
+    assert_eq!(last.job.as_ref().unwrap().status, Status::Completed);
+}
+
+async fn tenant_and_filter_decide_who_is_told(desk: Desk) {
+    let (us, other) = (TenantId::default(), tenant("other"));
+    desk.endpoint(&us, "ep_all", &[]).await;
+    desk.endpoint(&us, "ep_ends", &["job.completed", "job.failed"]).await;
+    desk.endpoint(&other, "ep_other", &[]).await;
+    desk.bench.ended(failed_for_good()).await;
+    let told = desk.told().await;
+    let expected =
+        ["ep_all job.pending", "ep_all job.running", "ep_all job.failed", "ep_ends job.failed"];
+    let (mut told, mut expected) = (told, expected.map(str::to_owned).to_vec());
+    told.sort();
+    expected.sort();
+    assert_eq!(told, expected);
+    assert!(desk.owed_by(&other).await.is_empty());
+}
+
+async fn cancel_resume_fork_and_lost_leases_are_told(desk: Desk) {
+    let (bench, us) = (&desk.bench, TenantId::default());
+    let pending = bench.accept(desk.hooked(&[])).await;
+    bench.store().cancel(&us, pending.id).await.unwrap();
+    bench.store().resume(&us, pending.id).await.unwrap();
+    let lease = bench.claim_one().await;
+    bench.store().cancel(&us, lease.job.id).await.unwrap();
+    bench.lose(&lease).await;
+    bench.advance(longhaul::store::conformance::TICK);
+    let forked = bench.id();
+    bench.store().fork(&us, pending.id, forked, None).await.unwrap();
+    let told = desk.told().await;
+    let expected = ["pending", "cancelled", "pending", "running", "phase", "cancelled", "pending"];
+    assert_eq!(told, expected.map(|word| format!("{OWN} job.{word}")));
+    let owed = desk.owed().await;
+    assert_eq!(owed.last().unwrap().0.parent_id, Some(forked));
+}
+
+async fn large_result_is_left_out(desk: Desk) {
+    let lease = desk.bench.running_as(desk.hooked(&["job.completed"])).await;
+    let large = json(&format!("\"{}\"", "x".repeat(20_000)));
+    let end = settlement(&lease, longhaul::job::Outcome::Completed(large));
+    desk.bench.settle_as(end).await.unwrap();
+    let owed = desk.owed().await;
+    assert_eq!(owed.len(), 1);
+    assert!(owed[0].1.result.is_none());
+}
+
+async fn change_of_an_endpoint_holds_from_the_next_transition_on(desk: Desk) {
+    let us = TenantId::default();
+    desk.endpoint(&us, "ep_1", &["job.pending"]).await;
+    desk.bench.pending().await;
+    let off = EndpointChange { enabled: Some((false, None)), ..Default::default() };
+    assert!(!desk.change("ep_1", off).await.unwrap().enabled);
+    desk.bench.pending().await;
+    let on = EndpointChange {
+        enabled: Some((true, None)),
+        events: Some(EventFilter::new(["job.pending", "job.cancelled"]).unwrap()),
+        ..Default::default()
+    };
+    desk.change("ep_1", on).await.unwrap();
+    let job = desk.bench.pending().await;
+    desk.bench.store().cancel(&us, job.id).await.unwrap();
+    assert!(desk.endpoints.delete_endpoint(&us, "ep_1", &desk.entry("d")).await.unwrap());
+    assert!(!desk.endpoints.delete_endpoint(&us, "ep_1", &desk.entry("e")).await.unwrap());
+    desk.bench.pending().await;
+    assert_eq!(desk.told().await, ["ep_1 job.pending", "ep_1 job.pending", "ep_1 job.cancelled"]);
+}
+
+async fn endpoints_are_their_tenants_own(desk: Desk) {
+    let (us, other) = (TenantId::default(), tenant("other"));
+    let ours = desk.endpoint(&us, "ep_1", &[]).await;
+    desk.endpoint(&us, "ep_2", &[]).await;
+    desk.endpoint(&other, "ep_3", &[]).await;
+    let store = &desk.endpoints;
+    assert_eq!(store.endpoint(&us, "ep_1").await.unwrap(), Some(ours));
+    assert_eq!(store.endpoint(&other, "ep_1").await.unwrap(), None);
+    let ids = async |tenant: &TenantId, after: Option<&str>, limit| -> Vec<String> {
+        let found = store.endpoints(tenant, after, limit).await.unwrap();
+        found.into_iter().map(|endpoint| endpoint.id).collect()
+    };
+    assert_eq!(ids(&us, None, 10).await, ["ep_1", "ep_2"]);
+    assert_eq!(ids(&us, Some("ep_1"), 10).await, ["ep_2"]);
+    assert_eq!(ids(&us, None, 1).await, ["ep_1"]);
+    let change = EndpointChange { url: Some("https://evil".to_owned()), ..Default::default() };
+    let changed = store.change_endpoint(&other, "ep_1", &change, &desk.entry("x")).await.unwrap();
+    assert_eq!(changed, None);
+    assert!(!store.delete_endpoint(&other, "ep_1", &desk.entry("y")).await.unwrap());
+}
+
+async fn secret_rotates(desk: Desk) {
+    let us = TenantId::default();
+    desk.endpoint(&us, "ep_1", &[]).await;
+    let until = desk.bench.now();
+    let rotation =
+        EndpointChange { secret: Some(("other".to_owned(), until)), ..Default::default() };
+    desk.change("ep_1", rotation).await.unwrap();
+    let found = desk.endpoints.endpoint(&us, "ep_1").await.unwrap().unwrap();
+    assert_eq!(found.sealed_secret, "other");
+    assert_eq!(found.former_secret, Some(("sealed".to_owned(), until)));
+}
+
+/// A tenant's lists, counts and usage know nothing of what is owed; claims for jobs do not bring any.
+async fn deliveries_are_no_jobs_of_the_tenant(desk: Desk) {
+    let (bench, us) = (&desk.bench, TenantId::default());
+    let job = bench.accept(desk.hooked(&[])).await;
+    let page = PageRequest { limit: 10, before: None };
+    let listed = bench.store().jobs(&us, &Filter::default(), &page).await.unwrap().jobs;
+    assert_eq!(listed.into_iter().map(|job| job.id).collect::<Vec<_>>(), [job.id]);
+    assert_eq!(bench.store().pending(&us, 10).await.unwrap(), 1);
+    assert_eq!(bench.claim(10).await.len(), 1);
+    let leases = desk.claim_deliveries(10).await;
+    assert_eq!(leases.len(), 2);
+    let delivery: Delivery = leases[0].input.to().unwrap();
+    assert_eq!(delivery.event, EventType::Pending);
+    for lease in &leases {
+        bench.settle(lease, done()).await.unwrap();
+    }
+    let after = desk.owed().await;
+    assert!(after.iter().all(|(job, _)| job.status == Status::Completed));
+    assert_eq!(after.len(), 2, "what is told of is not told of itself");
+}
+
+async fn deliveries_of_a_job_are_found_by_it(desk: Desk) {
+    let bench = &desk.bench;
+    let first = bench.accept(desk.hooked(&[])).await;
+    bench.accept(desk.hooked(&[])).await;
+    let lease = desk.claim_deliveries(1).await.remove(0);
+    assert_eq!(lease.job.parent_id, Some(first.id));
+    let find = async |statuses: Vec<Status>| -> usize {
+        let filter = Filter { parent: Some(first.id), statuses, ..Filter::default() };
+        let page = PageRequest { limit: 10, before: None };
+        let outbox = TenantId::default().outbox();
+        bench.store().jobs(&outbox, &filter, &page).await.unwrap().jobs.len()
+    };
+    assert_eq!(find(vec![]).await, 1);
+    assert_eq!(find(vec![Status::Running]).await, 1);
+    assert_eq!(find(vec![Status::Pending, Status::Failed]).await, 0);
+    bench.settle(&lease, failed_for_good()).await.unwrap();
+    assert_eq!(find(vec![Status::Pending, Status::Failed]).await, 1);
+    let none = bench.store().job(&TenantId::default(), lease.job.id).await;
+    assert!(matches!(none, Err(StoreError::NotFound)));
+}
+
+/// Many at once go other ways through a store than one.
+async fn batches_owe_for_each_of_theirs(desk: Desk) {
+    let bench = &desk.bench;
+    let known = NewJob { idempotency_key: Some("k".to_owned()), ..desk.hooked(&[]) };
+    bench.accept(known.clone()).await;
+    let mut jobs: Vec<NewJob> = (0..20).map(|_| desk.hooked(&[])).collect();
+    // A known key makes no job, and owes nothing.
+    jobs.push(NewJob { id: bench.id(), ..known });
+    jobs.push(bench.job());
+    let answers = bench.store().submit(jobs).await;
+    assert_eq!(answers.iter().filter(|answer| answer.as_ref().unwrap().created).count(), 21);
+    assert_eq!(desk.owed().await.len(), 21);
+    let leases = bench.claim(50).await;
+    assert_eq!(desk.owed().await.len(), 42);
+    let ends = leases.iter().map(|lease| settlement(lease, done())).collect();
+    let settled = bench.store().settle(ends).await;
+    assert!(settled.iter().all(Result::is_ok));
+    assert_eq!(desk.owed().await.len(), 63);
+}
+
+async fn whoever_delivers_is_told(desk: Desk) {
+    let told = desk.bench.store().announced();
+    desk.bench.pending().await;
+    desk.bench.accept(desk.hooked(&[])).await;
+    told.notified().await;
+}
+
+macro_rules! on_both_stores {
+    ($($case:ident,)*) => {
+        mod in_sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(super::Desk::sqlite()).await;
+            })*
+        }
+
+        mod in_postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(super::Desk::postgres().await).await;
+            })*
+        }
+    };
+}
+
+on_both_stores! {
+    every_transition_is_owed_once,
+    tenant_and_filter_decide_who_is_told,
+    cancel_resume_fork_and_lost_leases_are_told,
+    large_result_is_left_out,
+    change_of_an_endpoint_holds_from_the_next_transition_on,
+    endpoints_are_their_tenants_own,
+    secret_rotates,
+    deliveries_are_no_jobs_of_the_tenant,
+    deliveries_of_a_job_are_found_by_it,
+    batches_owe_for_each_of_theirs,
+    whoever_delivers_is_told,
+}
+
+/// What one process changes, others tell by once it has settled.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_process_tells_new_endpoints() {
+    let (clock, database) = (Bench::clock(), TestDatabase::create().await);
+    let open = async || PostgresStore::open(&database.url(), clock.clone()).await.unwrap();
+    let (one, other) = (Arc::new(open().await), Arc::new(open().await));
+    let there = Desk { bench: Bench::of(other.clone(), clock.clone()), endpoints: other };
+    there.bench.pending().await;
+    let here = Desk { bench: Bench::of(one.clone(), clock.clone()), endpoints: one };
+    here.endpoint(&TenantId::default(), "ep_1", &["job.pending"]).await;
+    clock.advance(here.endpoints.endpoints_settle_in());
+    there.bench.pending().await;
+    assert_eq!(there.told().await, ["ep_1 job.pending"]);
+}
