@@ -17,6 +17,7 @@ mod submit;
 mod testing;
 mod upload;
 mod usage;
+mod webhooks;
 
 use std::borrow::Cow;
 use std::fmt;

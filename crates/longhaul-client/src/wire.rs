@@ -14,6 +14,7 @@ mod status;
 mod submit;
 mod trail;
 mod usage;
+mod webhook;
 mod work;
 
 pub use account::{
@@ -31,4 +32,8 @@ pub use submit::{
 };
 pub use trail::{Attempt, AttemptList, ForkRequest, Step, StepList};
 pub use usage::{UnknownUsageBy, Usage, UsageBy, UsageRow, UsageTotal};
+pub use webhook::{
+    Delivery, DeliveryAttempt, DeliveryFilter, DeliveryList, Endpoint, EndpointList, EndpointPatch,
+    EndpointRequest, NewEndpoint, PayloadSize, ResendRequest, WebhookRequest, WebhookSecret,
+};
 pub use work::{Kind, KindList, Queue, QueueList, Replica, ReplicaList};

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 
-use super::call::{Call, Repeat};
+use super::call::{Call, Repeat, add};
 use super::{Client, ClientError};
 use crate::wire::{
     AuditList, KeyList, KeyRequest, NewKey, RotateRequest, Tenant, TenantList, TenantPatch,
@@ -81,13 +81,5 @@ impl Client {
         let mut url = self.url(&["v1", "audit"])?;
         add(&mut url, &[("tenant", tenant), ("target", target), ("cursor", cursor)]);
         self.json(Call::get(url)).await
-    }
-}
-
-fn add(url: &mut reqwest::Url, pairs: &[(&str, Option<&str>)]) {
-    for (name, value) in pairs {
-        if let Some(value) = value {
-            url.query_pairs_mut().append_pair(name, value);
-        }
     }
 }

@@ -192,6 +192,15 @@ impl Client {
     }
 }
 
+/// Adds those parameters that are given.
+pub(super) fn add(url: &mut reqwest::Url, pairs: &[(&str, Option<&str>)]) {
+    for (name, value) in pairs {
+        if let Some(value) = value {
+            url.query_pairs_mut().append_pair(name, value);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::SubmitOptions;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::json::from_object_or_null;
-use super::{Instant, Job, Problem, RawJson};
+use super::{Instant, Job, Problem, RawJson, WebhookRequest};
 use crate::duration::DurationText;
 
 /// What to run, and how.
@@ -54,6 +54,13 @@ pub struct SubmitRequest {
         deserialize_with = "from_object_or_null"
     )]
     pub retention: Option<RetentionRequest>,
+    /// Who is told of what happens to it, besides the tenant's endpoints.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "from_object_or_null"
+    )]
+    pub webhook: Option<WebhookRequest>,
 }
 
 impl SubmitRequest {
@@ -80,6 +87,7 @@ impl SubmitRequest {
             timeout: None,
             labels: BTreeMap::new(),
             retention: None,
+            webhook: None,
         })
     }
 }
@@ -175,6 +183,13 @@ pub struct BatchJob {
         deserialize_with = "from_object_or_null"
     )]
     pub retention: Option<RetentionRequest>,
+    /// Who is told of what happens to it, besides the tenant's endpoints.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "from_object_or_null"
+    )]
+    pub webhook: Option<WebhookRequest>,
 }
 
 impl BatchJob {
@@ -191,6 +206,7 @@ impl BatchJob {
             timeout,
             labels,
             retention,
+            webhook,
         } = request;
         Self {
             idempotency_key,
@@ -204,6 +220,7 @@ impl BatchJob {
             timeout,
             labels,
             retention,
+            webhook,
         }
     }
 
@@ -220,6 +237,7 @@ impl BatchJob {
             timeout: self.timeout,
             labels: self.labels,
             retention: self.retention,
+            webhook: self.webhook,
         };
         (self.idempotency_key, request)
     }
