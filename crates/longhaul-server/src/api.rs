@@ -24,6 +24,7 @@ mod params;
 mod queues;
 mod replicas;
 mod usage;
+mod webhooks;
 
 use std::time::Duration;
 
@@ -38,10 +39,12 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::auth::{self, Auth};
 use crate::problem;
 use crate::secret::Secret;
+pub(crate) use answer::shown_job;
 pub use cors::Origins;
 pub use jobs::Uploads;
 use metrics::Metrics;
 pub use overload::Overload;
+pub use webhooks::Hooks;
 
 /// The default of `limits.requests_in_flight_max`.
 const REQUESTS_IN_FLIGHT_MAX: usize = 2_048;
@@ -63,6 +66,8 @@ pub struct AppState {
     pub auth: Auth,
     /// What the payment provider signs its events with.
     pub stripe_secret: Option<Secret>,
+    /// Endpoints and what judges and signs deliveries.
+    pub hooks: Hooks,
     /// Keys whose first uploads are still coming in.
     pub uploads: Uploads,
     /// Refuses early what would only wait.
@@ -106,11 +111,12 @@ impl Default for Settings {
 
 impl AppState {
     /// The state for an engine, with default settings.
-    pub fn new(engine: Engine, auth: Auth) -> Self {
+    pub fn new(engine: Engine, auth: Auth, hooks: Hooks) -> Self {
         let clock = Clock::system();
         Self {
             engine,
             auth,
+            hooks,
             stripe_secret: None,
             settings: Settings::default(),
             overload: Overload::new(REQUESTS_IN_FLIGHT_MAX, clock.clone()),
@@ -172,6 +178,7 @@ fn guarded() -> OpenApiRouter<AppState> {
         .merge(replicas::router())
         .merge(usage::router())
         .merge(accounts::router())
+        .merge(webhooks::router())
         .merge(metrics::router());
     openapi::guard(routes.get_openapi_mut());
     routes

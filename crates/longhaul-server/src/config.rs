@@ -27,6 +27,7 @@ use crate::auth::OidcSettings;
 use crate::egress::Policy;
 use crate::listen::{ConnLimits, Proxies, TlsFiles};
 use crate::secret::Secret;
+use crate::webhooks::WebhookSettings;
 use layers::Layers;
 use value::{Entry, Value};
 
@@ -83,6 +84,8 @@ pub struct Config {
     pub egress: Policy,
     /// What TLS is spoken with, if it is.
     pub tls: Option<TlsFiles>,
+    /// How deliveries to webhooks are made.
+    pub webhooks: WebhookSettings,
     /// The declared kinds; `demo` is not among them.
     pub kinds: BTreeMap<Name, Kind>,
     /// The queues that have limits.

@@ -13,20 +13,23 @@ use std::time::Duration;
 
 use longhaul::blob::{BlobError, Blobs, KeyError, Keyring};
 use longhaul::store::accounts::Accounts;
+use longhaul::store::endpoints::Endpoints;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{Store, StoreError};
-use longhaul::{BuildError, Clock, Engine};
+use longhaul::{BuildError, Clock, Engine, Kind};
 use longhaul_kinds::command::CommandError;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::metrics::Metrics;
-use crate::api::{AppState, Overload, Settings, Uploads, probes, router};
+use crate::api::{AppState, Hooks, Overload, Settings, Uploads, probes, router};
 use crate::auth::{Auth, AuthSettings, Issuer, MadeKey};
 use crate::config::{Config, Database};
+use crate::egress;
 use crate::listen::{self, Front, Tls, TlsError, raise_open_files};
+use crate::webhooks::{Courier, Secrets};
 pub use vault::examine_keys;
 use work::WorkRoot;
 
@@ -156,9 +159,15 @@ impl Server {
         create_private(&config.data).map_err(unusable)?;
         let recorder = Metrics::installed();
         let clock = Clock::system();
-        let (store, accounts) = store(&config.database, &clock).await?;
+        let (store, accounts, endpoints) = store(&config.database, &clock).await?;
         let vault = vault::open(config).await?;
         let (keyring, issuer) = (Arc::clone(&vault.1), issuer(config, &clock)?);
+        let hooks = Hooks {
+            endpoints,
+            secrets: Secrets::new(Arc::clone(&keyring)),
+            client: egress::Client::new(config.egress.clone()),
+        };
+        let courier = courier(config, &store, &hooks, &clock);
         let auth =
             Auth::with_issuer(accounts, keyring, clock.clone(), auth_settings(config), issuer);
         let first_key = if config.auth.require_keys && config.role.answers() {
@@ -168,10 +177,14 @@ impl Server {
         };
         let work = WorkRoot::take(&config.work)
             .map_err(|source| StartError::Data { path: config.work.clone(), source })?;
-        let start = async || engine(config, &work, &vault, store.clone(), clock.clone()).await;
+        let start = async || {
+            let courier = (courier.kind(), config.webhooks.concurrency);
+            engine(config, &work, &vault, courier, store.clone(), clock.clone()).await
+        };
         let state = AppState {
             engine: name::once_free(start).await?,
             auth,
+            hooks,
             stripe_secret: config.stripe_secret.clone(),
             settings: settings(config),
             overload: Overload::new(config.limits.requests_in_flight_max, clock.clone()),
@@ -260,7 +273,7 @@ async fn keep_up(metrics: Metrics, stop: CancellationToken) {
 }
 
 /// The one database, as the engine and as the door see it.
-type Stores = (Arc<dyn Store>, Arc<dyn Accounts>);
+type Stores = (Arc<dyn Store>, Arc<dyn Accounts>, Arc<dyn Endpoints>);
 
 /// Opens the database.
 async fn store(database: &Database, clock: &Clock) -> Result<Stores, StartError> {
@@ -268,12 +281,12 @@ async fn store(database: &Database, clock: &Clock) -> Result<Stores, StartError>
     let (path, clock) = match database {
         Database::Memory => {
             let opened = Arc::new(SqliteStore::memory(clock).map_err(BuildError::Open)?);
-            return Ok((opened.clone(), opened));
+            return Ok((opened.clone(), opened.clone(), opened));
         }
         Database::Postgres(url) => {
             let opened = PostgresStore::open(url.expose(), clock).await;
             let opened = Arc::new(opened.map_err(BuildError::Postgres)?);
-            return Ok((opened.clone(), opened));
+            return Ok((opened.clone(), opened.clone(), opened));
         }
         Database::Sqlite(path) => (path.clone(), clock),
     };
@@ -281,13 +294,14 @@ async fn store(database: &Database, clock: &Clock) -> Result<Stores, StartError>
     let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
     let opened = opening.await.map_err(|error| BuildError::Thread(error.into()))?;
     let opened = Arc::new(opened.map_err(BuildError::Open)?);
-    Ok((opened.clone(), opened))
+    Ok((opened.clone(), opened.clone(), opened))
 }
 
 async fn engine(
     config: &Config,
     work: &WorkRoot,
     (blobs, keyring): &(Blobs, Arc<Keyring>),
+    (courier, deliveries): (Kind, usize),
     store: Arc<dyn Store>,
     clock: Clock,
 ) -> Result<Engine, name::Start<StartError>> {
@@ -306,6 +320,7 @@ async fn engine(
         .limits(config.limits.job)
         .limit_tenants(config.limits.tenants)
         .concurrency(kinds::concurrency(config))
+        .courier(courier, deliveries)
         .register(kinds::demo(config));
     for (name, kind) in &config.kinds {
         let kind = kinds::declared(name, kind, config, work.path())
@@ -317,6 +332,18 @@ async fn engine(
         builder = builder.limit_queue(name.clone(), *limit);
     }
     Ok(builder.store(store).start().await?)
+}
+
+/// What delivers to webhooks.
+fn courier(config: &Config, store: &Arc<dyn Store>, hooks: &Hooks, clock: &Clock) -> Courier {
+    Courier::new(
+        Arc::clone(store),
+        Arc::clone(&hooks.endpoints),
+        hooks.secrets.clone(),
+        hooks.client.clone(),
+        clock.clone(),
+        config.webhooks,
+    )
 }
 
 /// An issuer that is down is none of this: it is asked when there is a token to judge.

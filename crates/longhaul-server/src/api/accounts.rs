@@ -11,6 +11,8 @@ use longhaul::TenantId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(super) use paging::{Asked, next};
+
 use super::AppState;
 use crate::problem::{Code, Problem};
 
@@ -32,7 +34,7 @@ fn invalid(reason: impl std::fmt::Display) -> Problem {
 }
 
 /// What people call something.
-fn label(what: &str, text: String) -> Result<String, Problem> {
+pub(super) fn label(what: &str, text: String) -> Result<String, Problem> {
     if text.chars().count() > NAME_CHARS_MAX {
         return Err(invalid(format_args!("{what} has at most {NAME_CHARS_MAX} characters")));
     }

@@ -25,6 +25,12 @@ pub(super) fn summary(engine: &Engine, job: &Job) -> wire::JobSummary {
 
 /// The job as callers see it where it has no result: because it has not ended, or in a list.
 pub(super) fn without_result(engine: &Engine, job: &Job) -> wire::Job {
+    let retry_after = (!job.status.is_terminal()).then(|| engine.retry_after(job));
+    shown_job(job, retry_after)
+}
+
+/// The job as it is told.
+pub(crate) fn shown_job(job: &Job, retry_after: Option<Duration>) -> wire::Job {
     let url = format!("/v1/jobs/{}", job.id);
     wire::Job {
         job_id: job.id.to_string(),
@@ -49,7 +55,7 @@ pub(super) fn without_result(engine: &Engine, job: &Job) -> wire::Job {
         artifacts: job.artifacts.iter().map(|one| artifact(&url, one)).collect(),
         events_url: format!("{url}/events"),
         status_url: url,
-        retry_after: (!job.status.is_terminal()).then(|| whole(engine.retry_after(job))),
+        retry_after: retry_after.map(whole),
         forked_from: job.forked_from.map(|id| id.to_string()),
         parent_id: job.parent_id.map(|id| id.to_string()),
     }
@@ -127,7 +133,7 @@ pub(super) fn instant(at: Timestamp) -> Instant {
 }
 
 pub(super) fn error(error: JobError) -> wire::JobError {
-    let JobError { code, message, retryable, attempt } = error;
+    let JobError { code, message, retryable, attempt, .. } = error;
     wire::JobError { code, message, retryable, attempt }
 }
 

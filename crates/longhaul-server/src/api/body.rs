@@ -223,8 +223,8 @@ mod tests {
             .map(refusal)
             .join("\n"),
             @r#"
-            422 there is no field "maxAttemps"; did you mean "maxAttempts"? Known: kind, input, queue, priority, runAt, delay, maxAttempts, timeout, labels, retention
-            422 there is no field "colour". Known: kind, input, queue, priority, runAt, delay, maxAttempts, timeout, labels, retention
+            422 there is no field "maxAttemps"; did you mean "maxAttempts"? Known: kind, input, queue, priority, runAt, delay, maxAttempts, timeout, labels, retention, webhook
+            422 there is no field "colour". Known: kind, input, queue, priority, runAt, delay, maxAttempts, timeout, labels, retention, webhook
             422 missing field `input` at line 1 column 15
             400 an object in the body has the key "kind" twice
             422 invalid type: string "high", expected i32 at line 1 column 43

@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use longhaul::Engine;
 use longhaul::job::Limits;
-use longhaul::store::accounts::{Scope, TenantLimits};
+use longhaul::store::accounts::{AuditEntry, Scope, TenantLimits};
 
 use super::AppState;
 use crate::auth::{Auth, Deed, Principal, shown};
@@ -76,9 +76,13 @@ impl<N> Caller<N> {
         target: &str,
         detail: String,
     ) -> Result<(), Problem> {
-        let tenant = &self.principal.tenant;
-        let entry = self.auth.entry(&self.deed(), tenant, action, target, detail);
+        let entry = self.entry(action, target, detail);
         Ok(self.auth.accounts().audit(&[entry]).await?)
+    }
+
+    /// What is written down with what the caller does to something of its tenant.
+    pub(super) fn entry(&self, action: &str, target: &str, detail: String) -> AuditEntry {
+        self.auth.entry(&self.deed(), &self.principal.tenant, action, target, detail)
     }
 }
 

@@ -19,8 +19,9 @@ use utoipa::{IntoResponses, OpenApi};
 pub(super) use params::{ListParams, PageParams, PathOfJob, SubmitHeaders, UsageParams};
 pub(super) use responses::{
     Accepted, AdminProblems, ArtifactProblems, BatchProblems, BillingProblems, BulkProblems,
-    ChangeProblems, EventStream, ForkProblems, JobAskedProblems, JobProblems, JobStated,
-    JobUnchanged, KeyProblems, ListProblems, NewKeyProblems, NewTenantProblems, QueueProblems,
+    ChangeProblems, DeliveryProblems, EndpointProblems, EventStream, ForkProblems,
+    JobAskedProblems, JobListProblems, JobProblems, JobStated, JobUnchanged, KeyProblems,
+    ListProblems, NewEndpointProblems, NewKeyProblems, NewTenantProblems, QueueProblems,
     ReadProblems, ReceiptProblems, ResultProblems, SubmitProblems, TenantProblems, Unready,
 };
 

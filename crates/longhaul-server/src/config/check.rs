@@ -18,6 +18,7 @@ use super::{
 };
 
 use crate::secret::Secret;
+use crate::webhooks::WebhookSettings;
 
 /// The least that a timeout may be.
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
@@ -103,7 +104,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
     let (log, retention, lease) = (log(c, log_filter.as_ref()), retention(c), lease(c));
     let (worker, limits, http) = (worker(c), limits(c), http(c));
     let egress = c.read("egress.allow", network::egress);
-    let tls = network::tls(c);
+    let (tls, webhooks) = (network::tls(c), webhooks(c));
     let kinds = kinds::kinds(c, &tables, worker.map_or(1, |worker| worker.concurrency));
     let queues = queues::queues(c, &queue_tables);
     let config = || {
@@ -143,6 +144,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
             http: http?,
             egress: egress?,
             tls: tls?,
+            webhooks: webhooks?,
             kinds,
             queues,
         })
@@ -283,6 +285,17 @@ fn worker(check: &mut Check) -> Option<Worker> {
     let stop_grace = check.duration("worker.stop_grace", Duration::ZERO..=DAY);
     let cancel_grace = check.duration("worker.cancel_grace", Duration::ZERO..=DAY);
     Some(Worker { concurrency: concurrency?, stop_grace: stop_grace?, cancel_grace: cancel_grace? })
+}
+
+fn webhooks(check: &mut Check) -> Option<WebhookSettings> {
+    let first_retry = check.duration("webhooks.first_retry", MOMENT..=Duration::from_hours(1));
+    let timeout = check.duration("webhooks.timeout", MOMENT..=Duration::from_mins(5));
+    let concurrency = check.count("webhooks.concurrency", 1..=10_000);
+    Some(WebhookSettings {
+        first_retry: first_retry?,
+        timeout: timeout?,
+        concurrency: concurrency?,
+    })
 }
 
 fn limits(check: &mut Check) -> Option<Limits> {

@@ -33,7 +33,7 @@ const OTHERS: [&str; 8] = [
 pub(super) const LOG_VARIABLE: &str = "LONGHAUL_LOG";
 
 /// Keys and sections that the design has and this version has not.
-const NOT_BUILT: [&str; 3] = ["chat", "proxy", "webhooks"];
+const NOT_BUILT: [&str; 2] = ["chat", "proxy"];
 
 /// All settings by dotted key, kinds and queues apart, and what was wrong on the way.
 pub(super) struct Layers {

@@ -99,6 +99,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
         },
         egress: crate::egress::Policy::default(),
         tls: None,
+        webhooks: crate::webhooks::WebhookSettings::default(),
         kinds: BTreeMap::new(),
         queues: BTreeMap::new(),
     };

@@ -68,6 +68,12 @@ codes! {
     BillingOff = NOT_FOUND, "billing-not-configured", "Billing is not configured";
     /// There is a tenant of this id already.
     TenantExists = CONFLICT, "tenant-exists", "There is a tenant of this id already";
+    /// This server may not reach the URL.
+    UrlRefused = UNPROCESSABLE_ENTITY, "url-refused", "The URL may not be reached";
+    /// The tenant has no endpoint of this id.
+    EndpointNotFound = NOT_FOUND, "endpoint-not-found", "There is no such endpoint";
+    /// The tenant has no delivery of this id.
+    DeliveryNotFound = NOT_FOUND, "delivery-not-found", "There is no such delivery";
     /// Nothing declares the kind.
     UnknownKind = UNPROCESSABLE_ENTITY, "unknown-kind", "There is no such kind";
     /// The job never existed, or is another tenant's.

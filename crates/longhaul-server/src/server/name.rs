@@ -55,6 +55,7 @@ impl<E: From<BuildError>> From<BuildError> for Start<E> {
             other @ (BuildError::Open(_)
             | BuildError::Name(_)
             | BuildError::KindTwice(_)
+            | BuildError::Courier(_)
             | BuildError::LeaseTooShort { .. }
             | BuildError::Blobs(_)
             | BuildError::Postgres(_)

@@ -84,6 +84,11 @@ impl SigningSecret {
         Self(Arc::new(bytes))
     }
 
+    /// One that follows from something else.
+    pub(super) fn of(bytes: [u8; FRESH_SECRET_BYTES]) -> Self {
+        Self(Arc::new(Zeroizing::new(bytes.to_vec())))
+    }
+
     /// The text, for its owner and for where it is sealed.
     pub fn expose(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(PREFIX.to_owned());

@@ -13,7 +13,7 @@ pub(crate) const PAGE: Target = (
         b"limit=%2B5",
         b"cursor=%00",
         b"limit=1&limit=1",
-        b"lmit=1",
+        b"limits=1",
     ],
 );
 

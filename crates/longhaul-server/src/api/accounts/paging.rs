@@ -1,4 +1,4 @@
-//! Pages of lists that only whoever runs the server reads.
+//! Pages of lists.
 
 use crate::api::params::{Pairs, bad, twice, unknown, whole};
 use crate::problem::Problem;
@@ -7,15 +7,15 @@ const LIMIT_DEFAULT: usize = 100;
 pub(super) const LIMIT_MAX: usize = 1_000;
 
 /// Where a page begins, how long it is, and what else was asked.
-pub(super) struct Asked {
-    pub(super) cursor: Option<String>,
-    pub(super) limit: usize,
+pub(in crate::api) struct Asked {
+    pub(in crate::api) cursor: Option<String>,
+    pub(in crate::api) limit: usize,
     others: Vec<(&'static str, Option<String>)>,
 }
 
 impl Asked {
     /// Reads `limit`, `cursor` and the parameters named in `others`, each at most once.
-    pub(super) fn of(query: Pairs, others: &[&'static str]) -> Result<Self, Problem> {
+    pub(in crate::api) fn of(query: Pairs, others: &[&'static str]) -> Result<Self, Problem> {
         let mut known = vec![("limit", None), ("cursor", None)];
         known.extend(others.iter().map(|name| (*name, None)));
         for (name, value) in query.0 {
@@ -38,14 +38,14 @@ impl Asked {
         Ok(asked)
     }
 
-    pub(super) fn take(&mut self, name: &str) -> Option<String> {
+    pub(in crate::api) fn take(&mut self, name: &str) -> Option<String> {
         let found = self.others.iter_mut().find(|(known, _)| *known == name);
         found.and_then(|(_, value)| value.take())
     }
 }
 
 /// Of up to one item more than a page has: where the next one begins.
-pub(super) fn next<T>(
+pub(in crate::api) fn next<T>(
     items: &mut Vec<T>,
     limit: usize,
     cursor: impl FnOnce(&T) -> String,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::idempotency::{self, IDEMPOTENCY_KEY};
-use super::submit::submission;
+use super::submit::{submission, webhook};
 use crate::api::caller::{Caller, Submit};
 use crate::api::openapi::BatchProblems;
 use crate::api::{AppState, answer, body};
@@ -55,14 +55,22 @@ pub(super) async fn submit_batch(
         return Err(Problem::new(Code::Validation, detail));
     }
     let required = state.settings.require_idempotency_key;
-    let read = jobs.iter().map(|job| read(&caller.engine, job, required)).collect();
+    // A batch may name one receiver a thousand times: side by side, each is looked up once or a few times.
+    let read = jobs.iter().map(|job| read(&state, &caller.engine, job, required));
+    let read = futures_util::future::join_all(read).await;
     let answers = submit_all(&caller.engine, read).await.into_iter();
     Ok(Json(answers.map(|answer| shown(answer, &request_id)).collect()))
 }
 
-fn read(engine: &Engine, job: &RawValue, key_required: bool) -> Result<Submission, Problem> {
-    let (key, request) = body::object::<BatchJob>(job.get())?.into_parts();
-    submission(engine, request, idempotency::checked(key, key_required)?)
+async fn read(
+    state: &AppState,
+    engine: &Engine,
+    job: &RawValue,
+    key_required: bool,
+) -> Result<Submission, Problem> {
+    let (key, mut request) = body::object::<BatchJob>(job.get())?.into_parts();
+    let webhook = webhook(state, engine, &mut request).await?;
+    submission(engine, request, webhook, idempotency::checked(key, key_required)?)
 }
 
 async fn submit_all(

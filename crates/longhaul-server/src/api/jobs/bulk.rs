@@ -86,6 +86,7 @@ fn asked(filter: JobFilter) -> Result<Filter, Problem> {
         queue: name(filter.queue)?,
         labels: filter.labels,
         created_after: created_after.transpose()?,
+        parent: None,
     })
 }
 

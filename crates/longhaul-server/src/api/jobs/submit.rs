@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use futures_util::Stream;
-use longhaul::job::{Json, Record};
+use longhaul::job::{Json, Record, Webhook};
 use longhaul::store::StoreError;
 use longhaul::{Engine, JobHandle, Staged, Submission, SubmitError, Timestamp};
 use longhaul_client::wire::{RetentionRequest, SubmitRequest};
@@ -63,7 +63,9 @@ pub(super) async fn submit_job(
         return respond(&state, &caller, &headers, handle, &preference).await;
     }
     let text = body::json_text(&headers, body, bytes_max).await?;
-    let submission = submission(&caller.engine, body::object(&text)?, key)?;
+    let mut request: SubmitRequest = body::object(&text)?;
+    let webhook = webhook(&state, &caller.engine, &mut request).await?;
+    let submission = submission(&caller.engine, request, webhook, key)?;
     let handle = state.overload.watched(submission.into_future()).await?;
     respond(&state, &caller, &headers, handle, &preference).await
 }
@@ -92,9 +94,10 @@ async fn submit_parts(
         return Ok(known);
     }
     let mut parts = Parts::of(headers, body)?;
-    let request = parts.job(body::submission_bytes_max(engine.limits())).await?;
+    let mut request = parts.job(body::submission_bytes_max(engine.limits())).await?;
+    let webhook = webhook(state, engine, &mut request).await?;
     let Some(part) = parts.payload(&whole).await? else {
-        return Ok(submission(engine, request, key)?.await?);
+        return Ok(submission(engine, request, webhook, key)?.await?);
     };
     let input = Json::from_value(&request.input).map_err(SubmitError::from)?;
     let (announced, name) = (part.announced.clone(), part.name.clone());
@@ -104,7 +107,7 @@ async fn submit_parts(
         Received::Known(known) => Ok(*known),
         Received::Stored(stored) => {
             let (staged, _key) = *stored;
-            Ok(submission(engine, request, key)?.payload(staged).await?)
+            Ok(submission(engine, request, webhook, key)?.payload(staged).await?)
         }
     }
 }
@@ -220,13 +223,26 @@ impl Incoming {
     }
 }
 
+/// Takes who is to be told out of a submission, if that may be.
+pub(super) async fn webhook(
+    state: &AppState,
+    engine: &Engine,
+    request: &mut SubmitRequest,
+) -> Result<Option<Webhook>, Problem> {
+    state.hooks.asked(engine.tenant(), request.webhook.take()).await
+}
+
 /// From the wire to the engine.
 pub(super) fn submission(
     engine: &Engine,
     request: SubmitRequest,
+    webhook: Option<Webhook>,
     key: Option<String>,
 ) -> Result<Submission, Problem> {
     let mut submission = keyed(engine.submit(&request.kind, &request.input), key);
+    if let Some(webhook) = webhook {
+        submission = submission.webhook(webhook);
+    }
     match (request.run_at, request.delay) {
         (Some(_), Some(_)) => return Err(invalid("give runAt or delay, not both")),
         (Some(at), None) => {

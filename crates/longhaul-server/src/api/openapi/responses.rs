@@ -54,8 +54,8 @@ problems! {
     QueueProblems: BadRequest, StorageFull;
     /// Of submitting a job.
     SubmitProblems: BadRequest, InvalidJson, JsonTooDeep, IdempotencyKeyRequired,
-        IdempotencyKeyInvalid, PayloadTooLarge, UnsupportedMediaType, Validation, UnknownKind, IdempotencyKeyReused,
-        UploadInProgress, DigestMismatch, StoredLimit, PendingLimit, StorageFull;
+        IdempotencyKeyInvalid, PayloadTooLarge, UnsupportedMediaType, Validation, UrlRefused, UnknownKind,
+        IdempotencyKeyReused, UploadInProgress, DigestMismatch, StoredLimit, PendingLimit, StorageFull;
     /// Of submitting a batch.
     BatchProblems: InvalidJson, JsonTooDeep, IdempotencyKeyInvalid, PayloadTooLarge, UnsupportedMediaType,
         Validation;
@@ -69,6 +69,15 @@ problems! {
     /// Of taking an event of the payment provider.
     BillingProblems: InvalidJson, Unauthorized, BillingOff, PayloadTooLarge, UnsupportedMediaType,
         Validation, StorageFull;
+    /// Of making or changing an endpoint.
+    NewEndpointProblems: InvalidJson, EndpointNotFound, PayloadTooLarge, UnsupportedMediaType,
+        Validation, UrlRefused, StorageFull;
+    /// Of reading, trying or deleting an endpoint.
+    EndpointProblems: EndpointNotFound, StorageFull;
+    /// Of reading or resending a delivery.
+    DeliveryProblems: DeliveryNotFound, WrongStatus, StorageFull;
+    /// Of listing what belongs to a job.
+    JobListProblems: BadRequest, JobNotFound;
     /// Of reading a tenant.
     TenantProblems: TenantNotFound;
     /// Of making or changing a tenant.
@@ -109,13 +118,14 @@ fn problems(codes: &[Code]) -> Responses {
 }
 
 /// The operations that whoever has a job's id may want next.
-const OF_ONE_JOB: [&str; 10] = [
+const OF_ONE_JOB: [&str; 11] = [
     "getJob",
     "getJobInput",
     "getJobResult",
     "getReceipt",
     "listJobSteps",
     "listJobAttempts",
+    "listJobDeliveries",
     "cancelJob",
     "resumeJob",
     "forkJob",

@@ -1,0 +1,98 @@
+//! Webhooks over HTTP: endpoints, what is owed to them, and jobs' own webhooks.
+
+mod deliveries;
+mod endpoints;
+
+use std::fmt;
+use std::sync::Arc;
+
+use longhaul::TenantId;
+use longhaul::job::{EventFilter, Webhook};
+use longhaul::store::endpoints::Endpoints;
+use longhaul_client::wire::{PayloadSize, WebhookRequest};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::AppState;
+use crate::egress;
+use crate::problem::{Code, Problem};
+use crate::webhooks::Secrets;
+use crate::webhooks::signature::SigningSecret;
+
+/// What the handlers of webhooks need.
+#[derive(Clone)]
+pub struct Hooks {
+    /// Where endpoints are kept.
+    pub endpoints: Arc<dyn Endpoints>,
+    /// What seals their secrets.
+    pub secrets: Secrets,
+    /// What judges their URLs.
+    pub client: egress::Client,
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooks").finish_non_exhaustive()
+    }
+}
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(endpoints::create_endpoint, endpoints::list_endpoints))
+        .routes(routes!(
+            endpoints::get_endpoint,
+            endpoints::change_endpoint,
+            endpoints::delete_endpoint
+        ))
+        .routes(routes!(endpoints::rotate_endpoint_secret))
+        .routes(routes!(endpoints::try_endpoint))
+        .routes(routes!(endpoints::get_webhook_secret))
+        .routes(routes!(deliveries::list_deliveries))
+        .routes(routes!(deliveries::get_delivery))
+        .routes(routes!(deliveries::resend_delivery))
+        .routes(routes!(deliveries::resend_deliveries))
+        .routes(routes!(deliveries::list_job_deliveries))
+}
+
+impl Hooks {
+    /// A job's own webhook, if it may be told.
+    pub(super) async fn asked(
+        &self,
+        tenant: &TenantId,
+        request: Option<WebhookRequest>,
+    ) -> Result<Option<Webhook>, Problem> {
+        let Some(WebhookRequest { url, events, secret, payload }) = request else {
+            return Ok(None);
+        };
+        self.check(&url).await?;
+        let secret = secret.map(|text| text.parse::<SigningSecret>()).transpose();
+        let secret = secret.map_err(|error| invalid(format_args!("webhook.secret: {error}")))?;
+        let sealed_secret = secret.map(|secret| self.secrets.seal(&secret, tenant, &url));
+        Ok(Some(Webhook {
+            events: event_filter(events.as_deref())?,
+            full: payload == Some(PayloadSize::Full),
+            sealed_secret,
+            url,
+        }))
+    }
+
+    /// Refuses a URL that will never be reached.
+    async fn check(&self, url: &str) -> Result<(), Problem> {
+        match self.client.check_submission(url).await {
+            Ok(_) => Ok(()),
+            Err(refused) => {
+                let detail = format!("the URL cannot be told of anything: {refused}");
+                Err(Problem::new(Code::UrlRefused, detail))
+            }
+        }
+    }
+}
+
+fn event_filter(events: Option<&[String]>) -> Result<EventFilter, Problem> {
+    let words = events.unwrap_or_default().iter().map(String::as_str);
+    EventFilter::new(words).map_err(invalid)
+}
+
+fn invalid(reason: impl fmt::Display) -> Problem {
+    Problem::new(Code::Validation, reason.to_string())
+}

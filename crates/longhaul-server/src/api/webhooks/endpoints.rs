@@ -1,0 +1,285 @@
+//! Making, changing and trying endpoints.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use longhaul::job::{Delivery, EventType, Receiver};
+use longhaul::store::endpoints::{Endpoint, EndpointChange};
+use longhaul_client::wire::{
+    self, EndpointList, EndpointPatch, EndpointRequest, NewEndpoint, PayloadSize, RotateRequest,
+    WebhookSecret,
+};
+use ulid::Ulid;
+
+use super::{deliveries, event_filter, invalid};
+use crate::api::accounts::{Asked, label, next};
+use crate::api::caller::{Caller, Look, Stop, Submit};
+use crate::api::openapi::{
+    EndpointProblems, ListProblems, NewEndpointProblems, PageParams, ReadProblems,
+};
+use crate::api::params::{IdPath, Pairs};
+use crate::api::{AppState, answer, body};
+use crate::problem::{Code, Problem};
+use crate::webhooks::signature::SigningSecret;
+
+/// How long deliveries are signed with the former secret too, if nobody says.
+const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
+const OVERLAP_MAX: Duration = Duration::from_hours(24 * 30);
+/// Endpoints of one tenant: each of its jobs' transitions may owe each of them something.
+const ENDPOINTS_MAX: usize = 100;
+
+/// Make an endpoint. The answer is the only time that its secret is shown.
+///
+/// It is told of what happens to the tenant's jobs from the answer on, whichever replica it happens on.
+#[utoipa::path(
+    post, path = "/v1/endpoints", operation_id = "createEndpoint", tag = "webhooks",
+    request_body = EndpointRequest,
+    responses((status = 201, description = "The endpoint.", body = NewEndpoint), NewEndpointProblems),
+)]
+pub(super) async fn create_endpoint(
+    State(state): State<AppState>,
+    caller: Caller<Submit>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<NewEndpoint>), Problem> {
+    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
+    let EndpointRequest { url, description, events, payload } = body::object(&text)?;
+    let (hooks, tenant) = (&state.hooks, &caller.principal.tenant);
+    hooks.check(&url).await?;
+    let known = hooks.endpoints.endpoints(tenant, None, ENDPOINTS_MAX).await?;
+    if known.len() >= ENDPOINTS_MAX {
+        return Err(invalid(format_args!("a tenant has at most {ENDPOINTS_MAX} endpoints")));
+    }
+    let id = format!("ep_{}", Ulid::generate());
+    let (secret, now) = (SigningSecret::generate(), state.auth.now());
+    let endpoint = Endpoint {
+        tenant: tenant.clone(),
+        url,
+        description: label("the description", description.unwrap_or_default())?,
+        events: event_filter(events.as_deref())?,
+        full: payload == Some(PayloadSize::Full),
+        enabled: true,
+        disabled_reason: None,
+        sealed_secret: hooks.secrets.seal(&secret, tenant, &id),
+        former_secret: None,
+        created_at: now,
+        changed_at: now,
+        id,
+    };
+    let audit = caller.entry("endpoint.create", &endpoint.id, endpoint.url.clone());
+    hooks.endpoints.create_endpoint(&endpoint, &audit).await?;
+    settle(&state).await;
+    let made = NewEndpoint { secret: secret.expose().to_string(), kept: shown(endpoint) };
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// Waits until every replica tells endpoints as they are now.
+async fn settle(state: &AppState) {
+    state.clock.sleep(state.hooks.endpoints.endpoints_settle_in()).await;
+}
+
+/// List the tenant's endpoints, without their secrets.
+#[utoipa::path(
+    get, path = "/v1/endpoints", operation_id = "listEndpoints", tag = "webhooks",
+    params(PageParams),
+    responses((status = 200, description = "One page of endpoints.", body = EndpointList), ListProblems),
+)]
+pub(super) async fn list_endpoints(
+    State(state): State<AppState>,
+    caller: Caller<Look>,
+    query: Pairs,
+) -> Result<Json<EndpointList>, Problem> {
+    let asked = Asked::of(query, &[])?;
+    let (cursor, limit) = (asked.cursor.as_deref(), asked.limit);
+    let tenant = &caller.principal.tenant;
+    let mut endpoints = state.hooks.endpoints.endpoints(tenant, cursor, limit + 1).await?;
+    let next_cursor = next(&mut endpoints, limit, |endpoint| endpoint.id.clone());
+    Ok(Json(EndpointList { endpoints: endpoints.into_iter().map(shown).collect(), next_cursor }))
+}
+
+/// Read an endpoint.
+#[utoipa::path(
+    get, path = "/v1/endpoints/{id}", operation_id = "getEndpoint", tag = "webhooks",
+    params(("id" = String, Path, description = "The endpoint's id.")),
+    responses((status = 200, description = "The endpoint.", body = wire::Endpoint), EndpointProblems),
+)]
+pub(super) async fn get_endpoint(
+    State(state): State<AppState>,
+    caller: Caller<Look>,
+    IdPath(id): IdPath,
+) -> Result<Json<wire::Endpoint>, Problem> {
+    let found = state.hooks.endpoints.endpoint(&caller.principal.tenant, &id).await?;
+    found.map(|endpoint| Json(shown(endpoint))).ok_or_else(no_endpoint)
+}
+
+/// Change an endpoint, or switch it on or off.
+#[utoipa::path(
+    patch, path = "/v1/endpoints/{id}", operation_id = "changeEndpoint", tag = "webhooks",
+    params(("id" = String, Path, description = "The endpoint's id.")),
+    request_body = EndpointPatch,
+    responses(
+        (status = 200, description = "The endpoint.", body = wire::Endpoint),
+        NewEndpointProblems,
+    ),
+)]
+pub(super) async fn change_endpoint(
+    State(state): State<AppState>,
+    caller: Caller<Submit>,
+    IdPath(id): IdPath,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<wire::Endpoint>, Problem> {
+    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
+    let patch: EndpointPatch = body::object(&text)?;
+    if let Some(url) = &patch.url {
+        state.hooks.check(url).await?;
+    }
+    let description = patch.description.map(|text| label("the description", text)).transpose()?;
+    let change = EndpointChange {
+        url: patch.url,
+        description,
+        events: patch.events.map(|events| event_filter(Some(&events))).transpose()?,
+        full: patch.payload.map(|payload| payload == PayloadSize::Full),
+        enabled: patch.enabled.map(|enabled| (enabled, None)),
+        secret: None,
+    };
+    let endpoint = changed(&state, &caller, &id, change, "endpoint.change").await?;
+    Ok(Json(shown(endpoint)))
+}
+
+async fn changed(
+    state: &AppState,
+    caller: &Caller<Submit>,
+    id: &str,
+    change: EndpointChange,
+    action: &str,
+) -> Result<Endpoint, Problem> {
+    let audit = caller.entry(action, id, String::new());
+    let endpoints = &state.hooks.endpoints;
+    let changed = endpoints.change_endpoint(&caller.principal.tenant, id, &change, &audit).await?;
+    let changed = changed.ok_or_else(no_endpoint)?;
+    settle(state).await;
+    Ok(changed)
+}
+
+/// Delete an endpoint. What is still owed to it becomes a dead letter.
+#[utoipa::path(
+    delete, path = "/v1/endpoints/{id}", operation_id = "deleteEndpoint", tag = "webhooks",
+    params(("id" = String, Path, description = "The endpoint's id.")),
+    responses((status = 204, description = "It is deleted."), EndpointProblems),
+)]
+pub(super) async fn delete_endpoint(
+    State(state): State<AppState>,
+    caller: Caller<Stop>,
+    IdPath(id): IdPath,
+) -> Result<StatusCode, Problem> {
+    let audit = caller.entry("endpoint.delete", &id, String::new());
+    let tenant = &caller.principal.tenant;
+    if !state.hooks.endpoints.delete_endpoint(tenant, &id, &audit).await? {
+        return Err(no_endpoint());
+    }
+    settle(&state).await;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Give an endpoint a new secret. For a while deliveries are signed with the former one too.
+#[utoipa::path(
+    post, path = "/v1/endpoints/{id}/rotate", operation_id = "rotateEndpointSecret",
+    tag = "webhooks",
+    params(("id" = String, Path, description = "The endpoint's id.")),
+    request_body = Option<RotateRequest>,
+    responses(
+        (status = 200, description = "The endpoint with its new secret.", body = NewEndpoint),
+        NewEndpointProblems,
+    ),
+)]
+pub(super) async fn rotate_endpoint_secret(
+    State(state): State<AppState>,
+    caller: Caller<Submit>,
+    IdPath(id): IdPath,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<NewEndpoint>, Problem> {
+    let RotateRequest { overlap } = match body::optional_json_text(&headers, body).await? {
+        Some(text) => body::object(&text)?,
+        None => RotateRequest::default(),
+    };
+    let overlap = overlap.map_or(OVERLAP_DEFAULT, |overlap| overlap.0);
+    if overlap > OVERLAP_MAX {
+        return Err(invalid("the overlap is at most 30d"));
+    }
+    let secret = SigningSecret::generate();
+    let sealed = state.hooks.secrets.seal(&secret, &caller.principal.tenant, &id);
+    let until = state.auth.now().after(overlap);
+    let change = EndpointChange { secret: Some((sealed, until)), ..EndpointChange::default() };
+    let endpoint = changed(&state, &caller, &id, change, "endpoint.rotate").await?;
+    Ok(Json(NewEndpoint { secret: secret.expose().to_string(), kept: shown(endpoint) }))
+}
+
+/// Send an endpoint a test. The delivery tells what became of it.
+#[utoipa::path(
+    post, path = "/v1/endpoints/{id}/test", operation_id = "testEndpoint", tag = "webhooks",
+    params(("id" = String, Path, description = "The endpoint's id.")),
+    responses(
+        (status = 202, description = "The delivery that was set going.", body = wire::Delivery),
+        EndpointProblems,
+    ),
+)]
+pub(super) async fn try_endpoint(
+    State(state): State<AppState>,
+    caller: Caller<Submit>,
+    IdPath(id): IdPath,
+) -> Result<(StatusCode, Json<wire::Delivery>), Problem> {
+    let found = state.hooks.endpoints.endpoint(&caller.principal.tenant, &id).await?;
+    let endpoint = found.ok_or_else(no_endpoint)?;
+    caller.note("endpoint.test", &endpoint.id, String::new()).await?;
+    let delivery = Delivery {
+        message_id: format!("msg_{}", Ulid::generate()),
+        event: EventType::Test,
+        at: state.auth.now(),
+        to: Receiver::Endpoint(endpoint.id),
+        job: None,
+        result: None,
+    };
+    let delivered = caller.engine.deliver(&delivery).await?;
+    let shown = deliveries::whole(&caller.engine.outbox(), delivered).await?;
+    Ok((StatusCode::ACCEPTED, Json(shown)))
+}
+
+/// The secret of jobs' own webhooks that were submitted without one.
+///
+/// It follows from the server's key and the tenant. While the server's key rotates, deliveries are signed
+/// by the former one too.
+#[utoipa::path(
+    get, path = "/v1/webhooks/secret", operation_id = "getWebhookSecret", tag = "webhooks",
+    responses((status = 200, description = "The secret.", body = WebhookSecret), ReadProblems),
+)]
+pub(super) async fn get_webhook_secret(
+    State(state): State<AppState>,
+    caller: Caller<Submit>,
+) -> Json<WebhookSecret> {
+    let secret = state.hooks.secrets.of_tenant(&caller.principal.tenant);
+    Json(WebhookSecret { secret: secret.expose().to_string() })
+}
+
+fn no_endpoint() -> Problem {
+    Problem::new(Code::EndpointNotFound, "there is no such endpoint")
+}
+
+fn shown(endpoint: Endpoint) -> wire::Endpoint {
+    wire::Endpoint {
+        id: endpoint.id,
+        url: endpoint.url,
+        description: endpoint.description,
+        events: endpoint.events.events().iter().map(ToString::to_string).collect(),
+        payload: if endpoint.full { PayloadSize::Full } else { PayloadSize::Thin },
+        enabled: endpoint.enabled,
+        disabled_reason: endpoint.disabled_reason,
+        former_secret_until: endpoint.former_secret.map(|(_, until)| answer::instant(until)),
+        created_at: answer::instant(endpoint.created_at),
+        changed_at: answer::instant(endpoint.changed_at),
+    }
+}
