@@ -7,7 +7,9 @@ mod card;
 mod completions;
 mod control;
 mod copy;
+mod deliveries;
 mod doctor;
+mod endpoints;
 mod error;
 mod follow;
 mod fork;
@@ -128,6 +130,10 @@ enum Command {
     Usage(usage::UsageArgs),
     /// List the processes that share the server's store
     Replicas,
+    /// Make, list, change and try webhook endpoints
+    Endpoints(endpoints::EndpointsArgs),
+    /// List and resend what is owed to webhooks
+    Deliveries(deliveries::DeliveriesArgs),
     /// Make, list, replace and end API keys
     Keys(keys::KeysArgs),
     /// Make, list and change tenants
@@ -216,6 +222,8 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
         Command::Queues(args) => queues::run(args, &global.client()?, ui).await,
         Command::Usage(args) => usage::run(args, &global.client()?, ui).await,
         Command::Replicas => replicas::run(&global.client()?, ui).await,
+        Command::Endpoints(args) => endpoints::run(args, &global.client()?, ui).await,
+        Command::Deliveries(args) => deliveries::run(args, &global.client()?, ui).await,
         Command::Keys(args) => keys::run(args, &global.client()?, ui).await,
         Command::Tenants(args) => tenants::run(args, &global.client()?, ui).await,
         Command::Audit(args) => audit::run(&args, &global.client()?, ui).await,

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use longhaul::job::Timestamp;
-use longhaul_client::wire::{Instant, Job, RawJson, Status, SubmitRequest};
+use longhaul_client::wire::{Instant, Job, RawJson, Status, SubmitRequest, WebhookRequest};
 use longhaul_client::{DurationText, SubmitOptions};
 use ulid::Ulid;
 
@@ -49,6 +49,18 @@ pub(crate) struct SubmitArgs {
     /// How long one attempt may take, like 30m
     #[arg(long, value_name = "DURATION")]
     timeout: Option<DurationText>,
+    /// Tell this URL of what happens to the job
+    #[arg(long, value_name = "URL")]
+    webhook: Option<String>,
+    /// Sign what is told with this secret [default: the tenant's, see longhaul endpoints secret]
+    #[arg(
+        long,
+        value_name = "whsec_…",
+        requires = "webhook",
+        env = "LONGHAUL_WEBHOOK_SECRET",
+        hide_env_values = true
+    )]
+    webhook_secret: Option<String>,
 }
 
 pub(crate) async fn run(
@@ -100,6 +112,12 @@ fn request(args: SubmitArgs, input: RawJson) -> (SubmitRequest, PayloadArgs) {
         timeout: args.timeout,
         labels: args.labels.into_iter().collect(),
         retention: None,
+        webhook: args.webhook.map(|url| WebhookRequest {
+            url,
+            events: None,
+            secret: args.webhook_secret,
+            payload: None,
+        }),
     };
     (request, args.payload)
 }
