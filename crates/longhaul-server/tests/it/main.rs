@@ -11,3 +11,4 @@ mod listen;
 mod problem;
 mod server;
 mod support;
+mod webhooks;

@@ -12,12 +12,15 @@ use http_body_util::BodyExt;
 use longhaul::blob::{Blobs, Keyring};
 use longhaul::job::{Json, Name, Rate};
 use longhaul::store::accounts::Accounts;
+use longhaul::store::endpoints::Endpoints;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{FlowLimit, Store};
 use longhaul::{Clock, Ctx, Engine, EngineBuilder, JobError, Kind, Retry, Timestamp};
-use longhaul_server::api::{AppState, router};
+use longhaul_server::api::{AppState, Hooks, router};
 use longhaul_server::auth::{Auth, AuthSettings};
+use longhaul_server::egress;
+use longhaul_server::webhooks::{Courier, Secrets, WebhookSettings};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
@@ -65,7 +68,7 @@ impl Server {
         Self::build_on(Arc::new(store), kinds, (settings, Clock::system()), change).await
     }
 
-    async fn build_on<S: Store + Accounts + 'static>(
+    async fn build_on<S: Store + Accounts + Endpoints + 'static>(
         store: Arc<S>,
         kinds: &[Kind],
         (settings, clock): (AuthSettings, Clock),
@@ -76,7 +79,22 @@ impl Server {
         let keyring = Arc::new(Keyring::generate());
         let auth = Auth::new(store.clone(), Arc::clone(&keyring), clock, settings);
         let blobs = Blobs::open("memory:").unwrap();
+        let loopback = ["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()];
+        let hooks = Hooks {
+            endpoints: store.clone(),
+            secrets: Secrets::new(Arc::clone(&keyring)),
+            client: egress::Client::new(egress::Policy::new(loopback)),
+        };
+        let courier = Courier::new(
+            store.clone(),
+            store.clone(),
+            hooks.secrets.clone(),
+            hooks.client.clone(),
+            Clock::system(),
+            WebhookSettings { first_retry: Duration::from_millis(10), ..Default::default() },
+        );
         let engine = builder
+            .courier(courier.kind(), 64)
             .store(store)
             .blobs(blobs, keyring)
             .replica("test")
@@ -88,7 +106,7 @@ impl Server {
             .start()
             .await
             .unwrap();
-        let mut state = AppState::new(engine, auth);
+        let mut state = AppState::new(engine, auth, hooks);
         state.clock = Clock::manual(Timestamp::from_millis(0));
         change(&mut state);
         Self { router: router(state.clone()), state, gate, runs }

@@ -35,6 +35,17 @@ fn document_lists_every_route() {
     getReadiness: GET /readyz [200, 500, 503]
     listAudit: GET /v1/audit [200, 400, 401, 402, 403, 422, 429, 500, 503]
     takeStripeEvent: POST /v1/billing/stripe [200, 400, 401, 404, 413, 415, 422, 500, 503]
+    listDeliveries: GET /v1/deliveries [200, 400, 401, 402, 403, 422, 429, 500, 503]
+    resendDeliveries: POST /v1/deliveries/resend [200, 400, 401, 402, 403, 413, 415, 422, 429, 500, 503]
+    getDelivery: GET /v1/deliveries/{id} [200, 401, 402, 403, 404, 409, 429, 500, 503]
+    resendDelivery: POST /v1/deliveries/{id}/resend [202, 401, 402, 403, 404, 409, 429, 500, 503]
+    listEndpoints: GET /v1/endpoints [200, 400, 401, 402, 403, 422, 429, 500, 503]
+    createEndpoint: POST /v1/endpoints [201, 400, 401, 402, 403, 404, 413, 415, 422, 429, 500, 503]
+    deleteEndpoint: DELETE /v1/endpoints/{id} [204, 401, 402, 403, 404, 429, 500, 503]
+    getEndpoint: GET /v1/endpoints/{id} [200, 401, 402, 403, 404, 429, 500, 503]
+    changeEndpoint: PATCH /v1/endpoints/{id} [200, 400, 401, 402, 403, 404, 413, 415, 422, 429, 500, 503]
+    rotateEndpointSecret: POST /v1/endpoints/{id}/rotate [200, 400, 401, 402, 403, 404, 413, 415, 422, 429, 500, 503]
+    testEndpoint: POST /v1/endpoints/{id}/test [202, 401, 402, 403, 404, 429, 500, 503]
     listJobs: GET /v1/jobs [200, 400, 401, 402, 403, 422, 429, 500, 503]
     submitJob: POST /v1/jobs [200, 202, 400, 401, 402, 403, 409, 413, 415, 422, 429, 500, 503]
     submitBatch: POST /v1/jobs/batch [200, 400, 401, 402, 403, 413, 415, 422, 429, 500, 503]
@@ -46,6 +57,7 @@ fn document_lists_every_route() {
     getArtifact: GET /v1/jobs/{id}/artifacts/{name} [200, 206, 304, 401, 402, 403, 404, 410, 416, 429, 500, 503]
     listJobAttempts: GET /v1/jobs/{id}/attempts [200, 401, 402, 403, 404, 410, 429, 500, 503]
     cancelJob: POST /v1/jobs/{id}/cancel [200, 202, 401, 402, 403, 404, 409, 410, 429, 500, 503]
+    listJobDeliveries: GET /v1/jobs/{id}/deliveries [200, 400, 401, 402, 403, 404, 429, 500, 503]
     watchJob: GET /v1/jobs/{id}/events [200, 204, 400, 401, 402, 403, 404, 410, 429, 500, 503]
     forkJob: POST /v1/jobs/{id}/fork [200, 202, 400, 401, 402, 403, 404, 409, 410, 413, 415, 422, 429, 500, 503]
     getJobInput: GET /v1/jobs/{id}/input [200, 401, 402, 403, 404, 410, 429, 500, 503]
@@ -68,6 +80,7 @@ fn document_lists_every_route() {
     getTenant: GET /v1/tenants/{id} [200, 401, 402, 403, 404, 429, 500, 503]
     changeTenant: PATCH /v1/tenants/{id} [200, 400, 401, 402, 403, 404, 409, 413, 415, 422, 429, 500, 503]
     getUsage: GET /v1/usage [200, 400, 401, 402, 403, 422, 429, 500, 503]
+    getWebhookSecret: GET /v1/webhooks/secret [200, 401, 402, 403, 429, 500, 503]
     "#);
 }
 

@@ -1,0 +1,6 @@
+//! Webhooks against real sockets, on both stores.
+
+mod deliveries;
+mod desk;
+mod endpoints;
+mod receiver;

@@ -1,0 +1,307 @@
+//! What is sent, in which order, how often, and what is kept of it.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use longhaul_server::webhooks::signature;
+use serde_json::json;
+use standardwebhooks::Webhook;
+
+use super::desk::{Desk, Wish, on_both_stores};
+use super::receiver::{BROKEN, Got, OK, Receiver, Reply};
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+fn verify(got: &Got, secret: &str) {
+    Webhook::new(secret).unwrap().verify(&got.body, &got.headers()).unwrap();
+}
+
+async fn every_transition_arrives_in_order_and_signed(desk: Desk) {
+    let receiver = Receiver::good().await;
+    let webhook = json!({"url": receiver.url(), "secret": SECRET});
+    let job = desk.submit("phases", webhook).await;
+    let got = receiver.first(5).await;
+    let events: Vec<String> = got.iter().map(Got::event).collect();
+    assert_eq!(events, ["job.pending", "job.running", "job.phase", "job.phase", "job.completed"]);
+    for one in &got {
+        assert!(one.head.starts_with("POST /hook HTTP/1.1\r\n"), "{}", one.head);
+        assert_eq!(one.header("content-type"), "application/json");
+        assert_eq!(one.header("host"), receiver.address.to_string());
+        assert_eq!(one.json()["data"]["jobId"], job["jobId"]);
+        verify(one, SECRET);
+        assert!(
+            Webhook::new("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
+                .unwrap()
+                .verify(&one.body, &one.headers())
+                .is_err()
+        );
+    }
+    let phases: Vec<_> = got.iter().map(|one| one.json()["data"]["phase"].clone()).collect();
+    assert_eq!(phases[2..4], [json!("loading"), json!("drawing")]);
+    // A result of 20,000 bytes is left out unless it is wanted.
+    let last = got[4].json();
+    assert_eq!(last["data"]["status"], "completed");
+    assert_eq!(last["data"]["result"], json!(null));
+    assert!(last["data"]["statusUrl"].is_string());
+    let ids: std::collections::HashSet<_> =
+        got.iter().map(|one| one.header("webhook-id")).collect();
+    assert_eq!(ids.len(), 5);
+}
+
+async fn whole_result_is_sent_to_who_wants_it(desk: Desk) {
+    let receiver = Receiver::good().await;
+    let webhook = json!({"url": receiver.url(), "events": ["job.completed"], "payload": "full"});
+    desk.submit("phases", webhook).await;
+    let got = receiver.first(1).await.remove(0);
+    assert_eq!(got.json()["data"]["result"].as_str().unwrap().len(), 20_000);
+    verify(&got, &desk.tenant_secret());
+}
+
+async fn failed_delivery_is_tried_again_under_the_same_id(desk: Desk) {
+    let receiver = Receiver::start(|number, _| match number {
+        0 => BROKEN,
+        1 => Reply::Answer(302, "location: http://127.0.0.1:1/\r\n", ""),
+        2 => Reply::Close,
+        3 => Reply::Answer(503, "retry-after: 120\r\n", "later"),
+        _ => OK,
+    })
+    .await;
+    let job = desk.submit("echo", json!({"url": receiver.url(), "events": ["job.pending"]})).await;
+    let id = desk.delivery_of(&job, "job.pending").await;
+    let has_failed_four_times = |delivery: &serde_json::Value| {
+        delivery["attempts"].as_array().unwrap().len() == 4 && delivery["status"] == "pending"
+    };
+    let failing = desk.until(&id, has_failed_four_times).await;
+    let due = longhaul::Timestamp::parse(failing["runAt"].as_str().unwrap()).unwrap();
+    let at = failing["attempts"][3]["at"].as_str().unwrap();
+    let waits = due.since(longhaul::Timestamp::parse(at).unwrap());
+    assert!(waits >= Duration::from_mins(2), "it asked for two minutes and gets {waits:?}");
+    let arrived = desk.until(&id, |delivery| delivery["status"] == "completed").await;
+    let statuses: Vec<_> =
+        arrived["attempts"].as_array().unwrap().iter().map(|one| one["status"].clone()).collect();
+    assert_eq!(statuses, [json!(500), json!(302), json!(null), json!(503), json!(200)]);
+    assert_eq!(arrived["attempts"][0]["answer"], "out of cheese");
+    assert_eq!(arrived["attempts"][4]["answer"], "thanks");
+    assert!(arrived["attempts"][2]["error"].is_string());
+    let got = receiver.all();
+    assert!(got.iter().all(|one| one.header("webhook-id") == arrived["messageId"]));
+    assert!(got.iter().all(|one| one.body == got[0].body));
+    for one in &got {
+        verify_at_its_time(one, &desk.tenant_secret());
+    }
+}
+
+/// The library asks the real clock, beside which the test's has gone on.
+fn verify_at_its_time(got: &Got, secret: &str) {
+    let at = got.header("webhook-timestamp").parse::<i64>().unwrap();
+    let (at, secret) = (longhaul::Timestamp::from_millis(at * 1_000), secret.parse().unwrap());
+    signature::verify(&got.headers(), &got.body, &[secret], at).unwrap();
+}
+
+async fn dead_letter_is_listed_and_sent_again(desk: Desk) {
+    let fixed = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_fixed = std::sync::Arc::clone(&fixed);
+    let receiver = Receiver::start(move |_, _| {
+        if is_fixed.load(std::sync::atomic::Ordering::SeqCst) { OK } else { BROKEN }
+    })
+    .await;
+    let endpoint = desk.endpoint(json!({"url": receiver.url(), "events": ["job.failed"]})).await;
+    let (_, job) = desk.post("/v1/jobs", json!({"kind": "fails", "input": 1})).await;
+    let id = desk.delivery_of(&job, "job.failed").await;
+    let began = desk.clock.now();
+    let dead = desk.until(&id, |delivery| delivery["status"] == "failed").await;
+    let days = desk.clock.now().since(began).as_secs_f64() / 86_400.0;
+    assert!((2.0..4.0).contains(&days), "about three days, not {days}");
+    assert_eq!((&dead["attempt"], &dead["maxAttempts"]), (&json!(10), &json!(10)));
+    let letters = desk.get("/v1/deliveries?status=failed").await;
+    assert_eq!(letters["deliveries"][0]["deliveryId"], id.as_str());
+    fixed.store(true, std::sync::atomic::Ordering::SeqCst);
+    let filter = json!({"filter": {"endpointId": endpoint["id"], "type": "job.failed"}});
+    let (status, resent) = desk.post("/v1/deliveries/resend", filter).await;
+    assert_eq!((status, &resent["count"]), (200, &json!(1)));
+    let arrived = desk.until(&id, |delivery| delivery["status"] == "completed").await;
+    assert_eq!(arrived["messageId"], dead["messageId"]);
+    // One that has arrived is sent as another delivery of the same message.
+    let (status, again) = desk.post(&format!("/v1/deliveries/{id}/resend"), json!({})).await;
+    assert_eq!(status, 202, "{again}");
+    assert_ne!(again["deliveryId"], id.as_str());
+    assert_eq!(again["messageId"], dead["messageId"]);
+    let again = again["deliveryId"].as_str().unwrap().to_owned();
+    desk.until(&again, |delivery| delivery["status"] == "completed").await;
+}
+
+/// The first one fails and is tried again later; those behind it do not wait for that.
+async fn first_deliveries_are_in_order_and_a_failing_one_holds_up_none(desk: Desk) {
+    const UNFIT: Reply = Reply::Answer(400, "", "what is that?");
+    let receiver =
+        Receiver::start(|_, got| if got.event() == "job.pending" { UNFIT } else { OK }).await;
+    for _ in 0..5 {
+        desk.submit("echo", json!({"url": receiver.url()})).await;
+    }
+    let got = receiver.first(15).await;
+    for job in got.iter().map(|one| one.json()["data"]["jobId"].clone()) {
+        let of_job = got.iter().filter(|one| one.json()["data"]["jobId"] == job);
+        let events: Vec<String> = of_job.map(Got::event).collect();
+        assert_eq!(events, ["job.pending", "job.running", "job.completed"]);
+    }
+}
+
+/// A receiver that keeps failing is left alone for a while; what it has not seen yet stays in order.
+async fn order_outlives_a_receiver_that_is_down(desk: Desk) {
+    let receiver = Receiver::start(|number, _| if number < 6 { BROKEN } else { OK }).await;
+    let mut jobs = Vec::new();
+    for _ in 0..4 {
+        jobs.push(desk.submit("echo", json!({"url": receiver.url()})).await);
+    }
+    for job in &jobs {
+        for event in ["job.pending", "job.running", "job.completed"] {
+            let id = desk.delivery_of(job, event).await;
+            desk.until(&id, |delivery| delivery["status"] == "completed").await;
+        }
+    }
+    let got = receiver.all();
+    for job in &jobs {
+        let of_job = got.iter().filter(|one| one.json()["data"]["jobId"] == job["jobId"]);
+        let mut seen: Vec<String> = Vec::new();
+        for event in of_job.map(Got::event) {
+            if !seen.contains(&event) {
+                seen.push(event);
+            }
+        }
+        assert_eq!(seen, ["job.pending", "job.running", "job.completed"]);
+    }
+}
+
+/// More deliveries hang than may be under way at one receiver, and none of the others' is held up.
+async fn hanging_receivers_hold_up_nobody_else(desk: Desk) {
+    let hanging = Receiver::start(|_, _| Reply::Hang).await;
+    let dripping = Receiver::start(|_, _| Reply::Drip).await;
+    let good = Receiver::good().await;
+    for (receiver, jobs) in [(&hanging, 30), (&dripping, 30), (&good, 30)] {
+        for _ in 0..jobs {
+            let webhook = json!({"url": receiver.url(), "events": ["job.completed"]});
+            desk.submit("echo", webhook).await;
+        }
+    }
+    hanging.first(8).await;
+    let came = good.first(30).await;
+    assert!(came.iter().all(|one| one.event() == "job.completed"));
+    assert_eq!(hanging.all().len(), 8, "no more than may be under way at once");
+}
+
+async fn receiver_that_says_nothing_has_failed_after_its_time(desk: Desk) {
+    let receiver = Receiver::start(|number, _| if number == 0 { Reply::Hang } else { OK }).await;
+    let job = desk.submit("echo", json!({"url": receiver.url(), "events": ["job.pending"]})).await;
+    let id = desk.delivery_of(&job, "job.pending").await;
+    let arrived = desk.until(&id, |delivery| delivery["status"] == "completed").await;
+    assert_eq!(arrived["attempts"][0]["error"], "no answer came in time");
+    assert_eq!(arrived["attempts"][1]["status"], 200);
+}
+
+async fn gone_stops_a_job_s_own_webhook(desk: Desk) {
+    let receiver = Receiver::start(|_, _| Reply::Answer(410, "", "")).await;
+    let job = desk.submit("echo", json!({"url": receiver.url()})).await;
+    let last = desk.delivery_of(&job, "job.completed").await;
+    let last = desk.until(&last, |delivery| delivery["status"] == "failed").await;
+    assert_eq!(receiver.all().len(), 1, "nothing more is sent");
+    assert!(last["error"].as_str().unwrap().contains("410"), "{last}");
+}
+
+async fn gone_switches_an_endpoint_off(desk: Desk) {
+    let receiver = Receiver::start(|_, _| Reply::Answer(410, "", "")).await;
+    let endpoint = desk.endpoint(json!({"url": receiver.url(), "events": ["job.pending"]})).await;
+    let (_, job) = desk.post("/v1/jobs", json!({"kind": "echo", "input": 1})).await;
+    let id = desk.delivery_of(&job, "job.pending").await;
+    desk.until(&id, |delivery| delivery["status"] == "failed").await;
+    let endpoint = desk.get(&format!("/v1/endpoints/{}", endpoint["id"].as_str().unwrap())).await;
+    assert_eq!(endpoint["enabled"], false);
+    assert_eq!(endpoint["disabledReason"], "the receiver answered 410 Gone");
+    let audit = desk.get("/v1/audit").await;
+    assert!(audit["entries"].to_string().contains("endpoint.disable"), "{audit}");
+}
+
+/// A delivery has the job inside, so it is deleted with it.
+async fn deleted_job_leaves_no_delivery(desk: Desk) {
+    let receiver = Receiver::good().await;
+    let job = desk.submit("echo", json!({"url": receiver.url()})).await;
+    let mut ids = Vec::new();
+    for event in ["job.pending", "job.running", "job.completed"] {
+        let id = desk.delivery_of(&job, event).await;
+        desk.until(&id, |delivery| delivery["status"] == "completed").await;
+        ids.push(id);
+    }
+    let path = format!("/v1/jobs/{}", job["jobId"].as_str().unwrap());
+    let (status, _) = desk.ask(Method::DELETE, &path, None).await;
+    assert_eq!(status, 204);
+    for id in ids {
+        let (status, problem) = desk.ask(Method::GET, &format!("/v1/deliveries/{id}"), None).await;
+        assert_eq!((status, &problem["code"]), (404, &json!("delivery-not-found")));
+    }
+}
+
+async fn url_that_may_not_be_reached_is_refused_at_submission(desk: Desk) {
+    for url in [
+        "http://127.0.0.1:9/hook",
+        "http://2130706433/",
+        "http://0x7f.1/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://169.254.169.254/latest/meta-data",
+        "http://10.0.0.1/",
+        "http://localhost/",
+        "ftp://example.com/",
+        "http://user:pw@example.com/",
+        "not a url",
+    ] {
+        let body = json!({"kind": "echo", "input": 1, "webhook": {"url": url}});
+        let (status, problem) = desk.post("/v1/jobs", body).await;
+        assert_eq!((status, &problem["code"]), (422, &json!("url-refused")), "{url}: {problem}");
+        let (status, problem) = desk.post("/v1/endpoints", json!({"url": url})).await;
+        assert_eq!((status, &problem["code"]), (422, &json!("url-refused")), "{url}: {problem}");
+    }
+    let jobs = desk.get("/v1/jobs").await;
+    assert_eq!(jobs["jobs"], json!([]), "a refusal leaves no job");
+    let (status, answers) = desk
+        .post(
+            "/v1/jobs/batch",
+            json!({"jobs": [
+                {"kind": "echo", "input": 1, "webhook": {"url": "http://10.0.0.1/"}},
+                {"kind": "echo", "input": 2},
+            ]}),
+        )
+        .await;
+    assert_eq!(status, 200);
+    assert_eq!(answers[0]["code"], "url-refused");
+    assert!(answers[1]["jobId"].is_string());
+}
+
+async fn bad_webhooks_are_refused_with_a_reason(desk: Desk) {
+    for (webhook, says) in [
+        (json!({"url": "https://example.com", "secret": "abc"}), "whsec_"),
+        (json!({"url": "https://example.com", "events": ["job.done"]}), "job.completed"),
+        (json!({"url": "https://example.com", "event": []}), "event"),
+        (json!({"events": []}), "url"),
+    ] {
+        let body = json!({"kind": "echo", "input": 1, "webhook": webhook});
+        let (status, problem) = desk.post("/v1/jobs", body).await;
+        assert_eq!(status, 422, "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(says), "{problem}");
+    }
+}
+
+on_both_stores! {
+    every_transition_arrives_in_order_and_signed,
+    whole_result_is_sent_to_who_wants_it,
+    failed_delivery_is_tried_again_under_the_same_id,
+    dead_letter_is_listed_and_sent_again,
+    first_deliveries_are_in_order_and_a_failing_one_holds_up_none,
+    order_outlives_a_receiver_that_is_down,
+    hanging_receivers_hold_up_nobody_else,
+    receiver_that_says_nothing_has_failed_after_its_time
+        with Wish { timeout: Duration::from_millis(200), ..Wish::default() },
+    gone_stops_a_job_s_own_webhook,
+    gone_switches_an_endpoint_off,
+    deleted_job_leaves_no_delivery,
+    url_that_may_not_be_reached_is_refused_at_submission
+        with Wish { loopback: false, ..Wish::default() },
+    bad_webhooks_are_refused_with_a_reason,
+}

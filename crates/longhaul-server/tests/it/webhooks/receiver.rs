@@ -1,0 +1,186 @@
+//! A receiver on a real socket that does as it is told and remembers what came.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::http::{HeaderMap, HeaderName};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// What a receiver does with a request.
+#[derive(Debug, Clone)]
+pub(super) enum Reply {
+    /// Answers with this status, these header lines and this body.
+    Answer(u16, &'static str, &'static str),
+    /// Reads it and says nothing.
+    Hang,
+    /// Closes the connection without a word.
+    Close,
+    /// Answers 200 without ever finishing its body.
+    Drip,
+}
+
+pub(super) const OK: Reply = Reply::Answer(200, "", "thanks");
+pub(super) const BROKEN: Reply = Reply::Answer(500, "", "out of cheese");
+
+/// A request that came.
+#[derive(Debug, Clone)]
+pub(super) struct Got {
+    pub(super) head: String,
+    pub(super) body: Vec<u8>,
+}
+
+impl Got {
+    pub(super) fn header(&self, name: &str) -> &str {
+        let found = self.head.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            key.eq_ignore_ascii_case(name).then_some(value.trim())
+        });
+        found.unwrap_or_else(|| panic!("no {name} in {}", self.head))
+    }
+
+    /// What it is signed with, as the official library wants it.
+    pub(super) fn headers(&self) -> HeaderMap {
+        ["webhook-id", "webhook-timestamp", "webhook-signature"]
+            .into_iter()
+            .map(|name| (HeaderName::from_static(name), self.header(name).parse().unwrap()))
+            .collect()
+    }
+
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub(super) fn event(&self) -> String {
+        self.json()["type"].as_str().unwrap().to_owned()
+    }
+}
+
+/// Decides what is done with the request of a number, from 0.
+type Script = Arc<dyn Fn(usize, &Got) -> Reply + Send + Sync>;
+
+pub(super) struct Receiver {
+    pub(super) address: SocketAddr,
+    got: Arc<Mutex<Vec<Got>>>,
+    count: watch::Receiver<usize>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Receiver {
+    pub(super) async fn start(
+        script: impl Fn(usize, &Got) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let got: Arc<Mutex<Vec<Got>>> = Arc::default();
+        let (sender, count) = watch::channel(0);
+        let (kept, script): (_, Script) = (Arc::clone(&got), Arc::new(script));
+        let sender = Arc::new(sender);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(
+                    stream,
+                    Arc::clone(&kept),
+                    Arc::clone(&script),
+                    Arc::clone(&sender),
+                ));
+            }
+        });
+        Self { address, got, count, task }
+    }
+
+    /// One that takes everything.
+    pub(super) async fn good() -> Self {
+        Self::start(|_, _| OK).await
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/hook", self.address)
+    }
+
+    /// What came, once there are so many.
+    pub(super) async fn first(&self, count: usize) -> Vec<Got> {
+        self.count.clone().wait_for(|came| *came >= count).await.unwrap();
+        self.all().into_iter().take(count).collect()
+    }
+
+    pub(super) fn all(&self) -> Vec<Got> {
+        self.got.lock().unwrap().clone()
+    }
+
+    pub(super) async fn events(&self, count: usize) -> Vec<String> {
+        self.first(count).await.iter().map(Got::event).collect()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    got: Arc<Mutex<Vec<Got>>>,
+    script: Script,
+    count: Arc<watch::Sender<usize>>,
+) {
+    while let Some(request) = read(&mut stream).await {
+        let number = {
+            let mut all = got.lock().unwrap();
+            all.push(request.clone());
+            all.len() - 1
+        };
+        let reply = script(number, &request);
+        let going_on = match reply {
+            Reply::Answer(status, headers, body) => {
+                let length = body.len();
+                let answer = format!(
+                    "HTTP/1.1 {status} Said\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+                );
+                stream.write_all(answer.as_bytes()).await.is_ok()
+            }
+            Reply::Close => false,
+            Reply::Drip => {
+                let head = "HTTP/1.1 200 Said\r\ncontent-length: 100\r\n\r\nslow";
+                stream.write_all(head.as_bytes()).await.ok();
+                count.send_modify(|count| *count += 1);
+                std::future::pending().await
+            }
+            Reply::Hang => {
+                count.send_modify(|count| *count += 1);
+                std::future::pending().await
+            }
+        };
+        count.send_modify(|count| *count += 1);
+        if !going_on {
+            return;
+        }
+    }
+}
+
+async fn read(stream: &mut TcpStream) -> Option<Got> {
+    let mut bytes = Vec::new();
+    let (head, length) = loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+            let length = head.lines().find_map(|line| {
+                let (name, value) = line.split_once(':')?;
+                name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().unwrap())
+            });
+            bytes.drain(..end + 4);
+            break (head, length.unwrap_or(0_usize));
+        }
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    };
+    while bytes.len() < length {
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    }
+    Some(Got { head, body: bytes })
+}
