@@ -1,6 +1,6 @@
 //! Every route of the document, asked by one tenant about another's things.
 
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::e2e::database::Database;
@@ -62,30 +62,82 @@ fn with_id(
     (method.clone(), path, body.clone())
 }
 
+/// An endpoint with this tenant's canaries, switched off so that what was owed to it is a dead letter, and that
+/// dead letter.
+async fn dead_letter(server: &Server, key: &str) -> (Value, Value) {
+    let url = "http://127.0.0.1:9/path-of-blue";
+    let wish = json!({"url": url, "description": "purpose-of-blue"});
+    // Endpoints settle by the clock.
+    let made = server.pass_time(server.post("/v1/endpoints").key(key).json(wish)).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+    let endpoint = format!("/v1/endpoints/{}", made.json()["id"].as_str().unwrap());
+    let test = server.post(&format!("{endpoint}/test")).key(key).send().await;
+    assert_eq!(test.status, StatusCode::ACCEPTED, "{test:?}");
+    let off = server.ask(Method::PATCH, &endpoint).key(key).json(json!({"enabled": false}));
+    let off = server.pass_time(off).await;
+    assert_eq!(off.status, StatusCode::OK, "{off:?}");
+    let delivery = format!("/v1/deliveries/{}", test.json()["deliveryId"].as_str().unwrap());
+    loop {
+        let delivery = server.get(&delivery).key(key).send().await.json();
+        if delivery["status"] == "failed" {
+            return (off.json(), delivery);
+        }
+    }
+}
+
+/// Asks for another's thing and for nobody's, by every operation on paths that begin so.
+async fn compare(server: &Server, green: &str, path: &str, ids: [&str; 2], at_least: usize) {
+    let document = server.get("/openapi.json").send().await.json();
+    let about: Vec<_> =
+        operations(&document).into_iter().filter(|(_, known, _)| known.starts_with(path)).collect();
+    assert!(about.len() >= at_least, "{about:?}");
+    for operation in &about {
+        let [theirs, nobodys] = ids.map(|id| with_id(operation, id));
+        let (theirs, nobodys) =
+            (ask(server, &theirs, green).await, ask(server, &nobodys, green).await);
+        let what = format!("{operation:?}");
+        assert_eq!(theirs.status.as_u16(), 404, "{what}: {theirs:?}");
+        assert_eq!((theirs.status, &theirs.body), (nobodys.status, &nobodys.body), "{what}");
+        assert_eq!(theirs.headers, nobodys.headers, "{what}");
+    }
+}
+
+const UNKNOWN: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+const UNKNOWN_ENDPOINT: &str = "ep_01ARZ3NDEKTSV4RRFFQ69G5FAV";
+
 async fn answers_exactly_as_an_unknown_one(server: Server, admin: String) {
     let (blue, green) =
         (tenant(&server, &admin, "blue").await, tenant(&server, &admin, "green").await);
-    let document = server.get("/openapi.json").send().await.json();
-    let about_jobs: Vec<_> = operations(&document)
-        .into_iter()
-        .filter(|(_, path, _)| path.starts_with("/v1/jobs/{id}"))
-        .collect();
-    assert!(about_jobs.len() >= 12, "{about_jobs:?}");
     for kind in ["echo", "fails"] {
         let job = ended(&server, &blue, kind).await;
         let id = job["jobId"].as_str().unwrap();
-        for operation in &about_jobs {
-            let theirs = ask(&server, &with_id(operation, id), &green).await;
-            let unknown = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
-            let nobodys = ask(&server, &with_id(operation, unknown), &green).await;
-            let what = format!("{operation:?}");
-            assert_eq!(theirs.status.as_u16(), 404, "{what}: {theirs:?}");
-            assert_eq!((theirs.status, &theirs.body), (nobodys.status, &nobodys.body), "{what}");
-            assert_eq!(theirs.headers, nobodys.headers, "{what}");
-        }
+        compare(&server, &green, "/v1/jobs/{id}", [id, UNKNOWN], 13).await;
         let still = server.get(url(&job)).key(&blue).send().await;
         assert_eq!(still.json()["version"], job["version"], "nothing of it was changed");
     }
+}
+
+async fn endpoint_answers_exactly_as_an_unknown_one(server: Server, admin: String) {
+    let (blue, green) =
+        (tenant(&server, &admin, "blue").await, tenant(&server, &admin, "green").await);
+    let (endpoint, delivery) = dead_letter(&server, &blue).await;
+    let (id, letter) = (endpoint["id"].as_str().unwrap(), delivery["deliveryId"].as_str().unwrap());
+    compare(&server, &green, "/v1/endpoints/{id}", [id, UNKNOWN_ENDPOINT], 5).await;
+    compare(&server, &green, "/v1/deliveries/{id}", [letter, UNKNOWN], 2).await;
+    // A delivery is a job to the engine, and none to anybody else; not even to its owner.
+    compare(&server, &green, "/v1/jobs/{id}", [letter, UNKNOWN], 13).await;
+    compare(&server, &blue, "/v1/jobs/{id}", [letter, UNKNOWN], 13).await;
+    for id in [id, UNKNOWN_ENDPOINT] {
+        let listed = server.get(&format!("/v1/deliveries?endpoint={id}")).key(&green).send().await;
+        assert_eq!(listed.json()["deliveries"], json!([]));
+        let all = json!({"filter": {"endpointId": id}});
+        let resent = server.post("/v1/deliveries/resend").key(&green).json(all).send().await;
+        assert_eq!(resent.json(), json!({"count": 0}));
+    }
+    let still = server.get(&format!("/v1/endpoints/{id}")).key(&blue).send().await.json();
+    assert_eq!(still, endpoint, "nothing of it was changed");
+    let still = server.get(&format!("/v1/deliveries/{letter}")).key(&blue).send().await.json();
+    assert_eq!(still, delivery, "nothing of it was changed");
 }
 
 async fn nothing_is_in_any_answer(server: Server, admin: String) {
@@ -94,12 +146,15 @@ async fn nothing_is_in_any_answer(server: Server, admin: String) {
     let job = ended(&server, &blue, "echo").await;
     let id = job["jobId"].as_str().unwrap();
     server.post("/v1/queues/blue-only/pause").key(&blue).send().await;
+    let (endpoint, delivery) = dead_letter(&server, &blue).await;
+    let (endpoint, letter) =
+        (endpoint["id"].as_str().unwrap(), delivery["deliveryId"].as_str().unwrap());
     let document = server.get("/openapi.json").send().await.json();
     for operation in operations(&document) {
-        for id_in_path in [id, "blue", "x"] {
+        for id_in_path in [id, endpoint, letter, "blue", "x"] {
             let answer = ask(&server, &with_id(&operation, id_in_path), &green).await;
             let text = String::from_utf8_lossy(&answer.body).into_owned();
-            for canary in ["a-secret-of-blue", "blue-only"] {
+            for canary in ["a-secret-of-blue", "blue-only", "path-of-blue", "purpose-of-blue"] {
                 assert!(!text.contains(canary), "{operation:?}: {text}");
             }
             assert!(answer.status.as_u16() < 500, "{operation:?}: {text}");
@@ -124,6 +179,19 @@ async fn another_tenant_s_job_answers_exactly_as_an_unknown_one_on_postgres() {
     let database = Database::create().await;
     let (server, admin) = Server::with_keys_on_postgres(&database.url()).await;
     answers_exactly_as_an_unknown_one(server, admin).await;
+}
+
+#[tokio::test]
+async fn another_tenant_s_endpoint_answers_exactly_as_an_unknown_one_on_every_route() {
+    let (server, admin) = Server::with_keys().await;
+    endpoint_answers_exactly_as_an_unknown_one(server, admin).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_tenant_s_endpoint_answers_exactly_as_an_unknown_one_on_postgres() {
+    let database = Database::create().await;
+    let (server, admin) = Server::with_keys_on_postgres(&database.url()).await;
+    endpoint_answers_exactly_as_an_unknown_one(server, admin).await;
 }
 
 #[tokio::test]
