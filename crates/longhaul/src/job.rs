@@ -21,7 +21,7 @@ mod usage;
 pub use delivery::{
     DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_QUEUE,
     DELIVERY_RETENTION, Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventFilter, EventType, Receiver,
-    UnknownEvent, Webhook, delivery_id,
+    UnknownEvent, Webhook, delivery_id, told_version,
 };
 pub use error::JobError;
 pub use fingerprint::Fingerprint;

@@ -13,7 +13,7 @@ use longhaul::{Ctx, JobError, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::gates::Entry;
-use super::order::{GONE, Turn};
+use super::order::{GONE, Turn, was_tried};
 use super::signature::{self, SigningSecret};
 use super::{Courier, Inner, body};
 use crate::egress::{Answer, BODY_PREFIX_DEFAULT, Outgoing, SendError};
@@ -71,7 +71,7 @@ impl Courier {
             Err(error) => return away(&ctx, &error).await,
         };
         let job = ctx.job();
-        if tried == 0 && job.error.is_none() {
+        if tried == 0 && !was_tried(job) {
             match inner.order.turn(&*inner.store, job, &inner.clock).await {
                 Ok(Turn::Now) => {}
                 Ok(Turn::Later(delay)) => return Err(ctx.put_off(delay).await),

@@ -7,13 +7,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use longhaul::job::{ENDPOINT_LABEL, Job, JobId, Status};
+use longhaul::Clock;
+use longhaul::job::{ENDPOINT_LABEL, Job, JobId, Status, told_version};
 use longhaul::store::{Filter, PageRequest, Store, StoreError};
-use longhaul::{Clock, TenantId};
 use tokio::sync::watch;
 
-/// How far back a delivery looks: more transitions of one job are not under way at once.
-const LOOK_BACK: usize = 100;
+/// How many of a job's deliveries one looks at: more transitions of one job are not under way at once.
+const LOOK_BACK: usize = 200;
+/// How far apart the clocks of replicas may be: they follow the database's, as exactly as a round trip allows.
+const CLOCKS_APART: Duration = Duration::from_secs(10);
 /// How long an older delivery is waited for with a worker's place held.
 const WAIT_HERE: Duration = Duration::from_secs(1);
 /// How long a delivery is put off behind an older one, at least and at most: a quarter of its age.
@@ -47,6 +49,8 @@ pub(super) enum Turn {
 
 /// The code of an attempt that was answered with 410.
 pub(super) const GONE: &str = "gone";
+/// The code of an attempt whose worker died.
+const WORKER_LOST: &str = "worker-lost";
 
 impl Order {
     /// Takes note of a delivery that is about to be tried.
@@ -66,7 +70,7 @@ impl Order {
         let Some(parent) = delivery.parent_id else { return Ok(Turn::Now) };
         let until = clock.now().after(WAIT_HERE);
         loop {
-            let older = older(store, &delivery.tenant, parent, delivery.id).await?;
+            let older = older(store, delivery, parent).await?;
             let mut same = older.iter().filter(|other| is_same_receiver(delivery, other));
             if same.clone().any(is_unwanted) {
                 return Ok(Turn::Unwanted);
@@ -95,15 +99,19 @@ impl Drop for UnderWay {
     }
 }
 
-async fn older(
-    store: &dyn Store,
-    outbox: &TenantId,
-    parent: JobId,
-    than: JobId,
-) -> Result<Vec<Job>, StoreError> {
-    let filter = Filter { parent: Some(parent), ..Filter::default() };
-    let page = PageRequest { limit: LOOK_BACK, before: Some(than) };
-    Ok(store.jobs(outbox, &filter, &page).await?.jobs)
+/// What tells of earlier transitions: by their versions, since an id is only as good as its replica's clock.
+async fn older(store: &dyn Store, delivery: &Job, parent: JobId) -> Result<Vec<Job>, StoreError> {
+    let endpoint = delivery.labels.get_key_value(ENDPOINT_LABEL);
+    let filter = Filter {
+        parent: Some(parent),
+        labels: endpoint.map(|(name, id)| (name.clone(), id.clone())).into_iter().collect(),
+        ..Filter::default()
+    };
+    let before = JobId::from_parts(delivery.created_at.after(CLOCKS_APART), 0);
+    let page = PageRequest { limit: LOOK_BACK, before: Some(before) };
+    let mut found = store.jobs(&delivery.tenant, &filter, &page).await?.jobs;
+    found.retain(|other| told_version(other.id) < told_version(delivery.id));
+    Ok(found)
 }
 
 /// The job's own webhook is the receiver without a label.
@@ -111,9 +119,17 @@ fn is_same_receiver(one: &Job, other: &Job) -> bool {
     one.labels.get(ENDPOINT_LABEL) == other.labels.get(ENDPOINT_LABEL)
 }
 
+/// Whether an attempt of it came to an end. A server that died with the delivery in hand may not have sent it:
+/// it is tried again at once, so that nobody behind it waits long.
+pub(super) fn was_tried(delivery: &Job) -> bool {
+    delivery.error.as_ref().is_some_and(|error| error.code != WORKER_LOST)
+}
+
 fn is_untried(delivery: &Job) -> bool {
     let goes_on = matches!(delivery.status, Status::Pending | Status::Running);
-    goes_on && delivery.attempt <= 1 && delivery.error.is_none()
+    // Further attempts without an error are of a dead letter that is sent again.
+    let is_first = delivery.attempt <= 1 || delivery.error.is_some();
+    goes_on && is_first && !was_tried(delivery)
 }
 
 fn is_unwanted(delivery: &Job) -> bool {

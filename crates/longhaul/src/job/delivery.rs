@@ -218,8 +218,11 @@ impl Receiver {
     }
 }
 
-/// The id of the delivery of a job's event to a receiver: the same whoever works it out, in the order of the
-/// events.
+/// Bits of a delivery's id behind the version that it tells.
+const HASH_BITS: u32 = 56;
+
+/// The id of the delivery of a job's event to a receiver: the same whoever works it out. They are about in the
+/// order of the events, as far as the clocks of replicas agree; [`told_version`] is so exactly.
 pub fn delivery_id(job: &Job, event: &Event, receiver: &Receiver) -> JobId {
     let mut hash = Sha256::new();
     for part in [job.tenant.as_str(), &job.id.to_string(), receiver.key()] {
@@ -232,6 +235,12 @@ pub fn delivery_id(job: &Job, event: &Event, receiver: &Receiver) -> JobId {
     let version = u128::from(event.version.min(0xff_ffff));
     let random = bytes.iter().take(7).fold(version, |bits, byte| bits << 8 | u128::from(*byte));
     JobId::from_parts(event.at, random)
+}
+
+/// The version of the job that a delivery tells, by what [`delivery_id`] made. That of a test or of one that is
+/// sent again is random, and nearly always greater than any.
+pub fn told_version(delivery: JobId) -> u128 {
+    delivery.random() >> HASH_BITS
 }
 
 #[cfg(test)]

@@ -18,6 +18,11 @@ impl JobId {
     pub fn from_parts(at: Timestamp, random: u128) -> Self {
         Self(Ulid::from_parts(u64::try_from(at.as_millis()).unwrap_or(0), random))
     }
+
+    /// Its 80 random bits.
+    pub(super) fn random(self) -> u128 {
+        self.0.random()
+    }
 }
 
 impl fmt::Display for JobId {

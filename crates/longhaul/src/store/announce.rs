@@ -112,7 +112,7 @@ pub(crate) fn new_delivery(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{JobId, Retention, Timestamp, Webhook};
+    use crate::job::{JobId, Retention, Timestamp, Webhook, told_version};
 
     const NOW: Timestamp = Timestamp::from_millis(1_000);
 
@@ -170,6 +170,19 @@ mod tests {
         assert!(owed.iter().all(|new| new.tenant.as_str() == "~default"));
         let ids: std::collections::HashSet<_> = owed.iter().map(|new| new.id).collect();
         assert_eq!(ids.len(), 3);
+    }
+
+    /// Replicas' clocks differ: the second transition may be recorded with an earlier time.
+    #[test]
+    fn ids_tell_the_order_of_events_whatever_the_clocks_say() {
+        let entry = submitted(None);
+        let first = entry.events.first().unwrap();
+        let at = Timestamp::from_millis(NOW.as_millis() - 60);
+        let second = crate::job::Event { version: first.version + 1, at, ..first.clone() };
+        let to = Receiver::Endpoint("ep_1".to_owned());
+        let [first, second] = [first, &second].map(|event| delivery_id(&entry.job, event, &to));
+        assert!(second < first);
+        assert_eq!([first, second].map(told_version), [1, 2]);
     }
 
     #[test]
