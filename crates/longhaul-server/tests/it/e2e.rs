@@ -32,3 +32,4 @@ mod submit;
 mod tls;
 mod wall;
 mod watch;
+mod webhooks;

@@ -3,4 +3,4 @@
 mod deliveries;
 mod desk;
 mod endpoints;
-mod receiver;
+pub(crate) mod receiver;

@@ -20,9 +20,9 @@ const BODY: &str = "{\"type\" : \"job.completed\",\n \"data\":{\"jobId\":\"01KA3
                     \"status\":\"completed\",\"n\":1.0}}";
 
 /// The command, running.
-struct Listening {
+pub(crate) struct Listening {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     lines: Lines<BufReader<ChildStdout>>,
     said: Lines<BufReader<ChildStderr>>,
     /// How it began.
@@ -30,7 +30,7 @@ struct Listening {
 }
 
 impl Listening {
-    async fn start(home: &Home, args: &[&str]) -> Self {
+    pub(crate) async fn start(home: &Home, args: &[&str]) -> Self {
         let mut command = home.command(LONGHAUL);
         command.args(["listen", "--port", "0"]).args(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -56,7 +56,7 @@ impl Listening {
     }
 
     /// The next delivery as it was printed, without its time.
-    async fn line(&mut self) -> String {
+    pub(crate) async fn line(&mut self) -> String {
         let line = self.lines.next_line().await.unwrap().expect("it ended");
         line.split_once("  ").unwrap_or_else(|| panic!("{line}")).1.to_owned()
     }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 /// What a receiver does with a request.
 #[derive(Debug, Clone)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// Answers with this status, these header lines and this body.
     Answer(u16, &'static str, &'static str),
     /// Reads it and says nothing.
@@ -20,20 +20,24 @@ pub(super) enum Reply {
     Close,
     /// Answers 200 without ever finishing its body.
     Drip,
+    /// Answers 200 as a whole and closes the connection without having said so.
+    Leave,
+    /// Answers 200 and closes the connection in the middle of the body.
+    Break,
 }
 
-pub(super) const OK: Reply = Reply::Answer(200, "", "thanks");
-pub(super) const BROKEN: Reply = Reply::Answer(500, "", "out of cheese");
+pub(crate) const OK: Reply = Reply::Answer(200, "", "thanks");
+pub(crate) const BROKEN: Reply = Reply::Answer(500, "", "out of cheese");
 
 /// A request that came.
 #[derive(Debug, Clone)]
-pub(super) struct Got {
-    pub(super) head: String,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Got {
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Got {
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.head.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
             key.eq_ignore_ascii_case(name).then_some(value.trim())
@@ -42,18 +46,18 @@ impl Got {
     }
 
     /// What it is signed with, as the official library wants it.
-    pub(super) fn headers(&self) -> HeaderMap {
+    pub(crate) fn headers(&self) -> HeaderMap {
         ["webhook-id", "webhook-timestamp", "webhook-signature"]
             .into_iter()
             .map(|name| (HeaderName::from_static(name), self.header(name).parse().unwrap()))
             .collect()
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    pub(super) fn event(&self) -> String {
+    pub(crate) fn event(&self) -> String {
         self.json()["type"].as_str().unwrap().to_owned()
     }
 }
@@ -61,15 +65,15 @@ impl Got {
 /// Decides what is done with the request of a number, from 0.
 type Script = Arc<dyn Fn(usize, &Got) -> Reply + Send + Sync>;
 
-pub(super) struct Receiver {
-    pub(super) address: SocketAddr,
+pub(crate) struct Receiver {
+    pub(crate) address: SocketAddr,
     got: Arc<Mutex<Vec<Got>>>,
     count: watch::Receiver<usize>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Receiver {
-    pub(super) async fn start(
+    pub(crate) async fn start(
         script: impl Fn(usize, &Got) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -92,25 +96,31 @@ impl Receiver {
     }
 
     /// One that takes everything.
-    pub(super) async fn good() -> Self {
+    pub(crate) async fn good() -> Self {
         Self::start(|_, _| OK).await
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/hook", self.address)
     }
 
     /// What came, once there are so many.
-    pub(super) async fn first(&self, count: usize) -> Vec<Got> {
+    pub(crate) async fn first(&self, count: usize) -> Vec<Got> {
         self.count.clone().wait_for(|came| *came >= count).await.unwrap();
         self.all().into_iter().take(count).collect()
     }
 
-    pub(super) fn all(&self) -> Vec<Got> {
+    /// What came, once that is enough.
+    pub(crate) async fn until(&self, enough: impl Fn(&[Got]) -> bool) -> Vec<Got> {
+        self.count.clone().wait_for(|_| enough(&self.got.lock().unwrap())).await.unwrap();
+        self.all()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Got> {
         self.got.lock().unwrap().clone()
     }
 
-    pub(super) async fn events(&self, count: usize) -> Vec<String> {
+    pub(crate) async fn events(&self, count: usize) -> Vec<String> {
         self.first(count).await.iter().map(Got::event).collect()
     }
 }
@@ -143,6 +153,12 @@ async fn serve(
                 stream.write_all(answer.as_bytes()).await.is_ok()
             }
             Reply::Close => false,
+            Reply::Leave | Reply::Break => {
+                let length = if matches!(reply, Reply::Leave) { 4 } else { 100 };
+                let answer = format!("HTTP/1.1 200 Said\r\ncontent-length: {length}\r\n\r\nbye!");
+                stream.write_all(answer.as_bytes()).await.ok();
+                false
+            }
             Reply::Drip => {
                 let head = "HTTP/1.1 200 Said\r\ncontent-length: 100\r\n\r\nslow";
                 stream.write_all(head.as_bytes()).await.ok();
