@@ -4,6 +4,7 @@
 mod commands;
 mod killed;
 mod leaving;
+mod libraries;
 mod replicas;
 
 use longhaul_client::SubmitOptions;
