@@ -58,10 +58,10 @@ async fn judge(home: &Home, receiver: &Receiver, job: &str) {
 
 async fn held_delivery_comes_again_after_a_kill(place: Place, moment: Moment) {
     let Place { home, .. } = &place;
-    let held = AtomicBool::new(false);
+    let came = AtomicBool::new(false);
     let receiver = Receiver::start(move |_, got| {
-        let hold = got.event() == moment.event && !held.swap(true, Ordering::SeqCst);
-        if hold { Reply::Hang } else { OK }
+        let is_first = got.event() == moment.event && !came.swap(true, Ordering::SeqCst);
+        if is_first { Reply::Hang } else { OK }
     })
     .await;
     let server = home.start().await;
