@@ -181,6 +181,21 @@ KEYS = [
     ),
 ]  # fmt: skip
 
+WEBHOOKS = [
+    Comparison(
+        "deliveries, {rate} jobs/s submitted", "deliveries", "deliveries owed", "three for each job", goal=0.9,
+        reason="A receiver that is always there hears of everything as fast as it happens: 1,000 deliveries a "
+        "second are no backlog.",
+    ),
+    Comparison(
+        "submit, p99, beside deliveries", "submit p99 with", "submit p99 promised", "what is promised",
+        unit="ms", goal=1,
+        reason="Whoever submits waits for a durable write, and not for those who are told of it.",
+    ),
+    Comparison("submit, p99, beside deliveries", "submit p99 with", "submit p99 without", "without", unit="ms"),
+    Comparison("submit, p50, beside deliveries", "submit p50 with", "submit p50 without", "without", unit="ms"),
+]  # fmt: skip
+
 
 class Outcome(NamedTuple):
     comparison: Comparison

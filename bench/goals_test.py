@@ -39,7 +39,7 @@ class Goals(unittest.TestCase):
         self.assertEqual(goals.judge({"longhaul drain": [1.0]}, goals.SQLITE), [])
 
     def test_every_goal_gives_its_reason(self) -> None:
-        everything = goals.SQLITE + goals.POSTGRES + goals.PAYLOADS + goals.SOCKETS + goals.KEYS
+        everything = goals.SQLITE + goals.POSTGRES + goals.PAYLOADS + goals.SOCKETS + goals.KEYS + goals.WEBHOOKS
         for comparison in everything:
             self.assertEqual(comparison.goal is None, comparison.reason == "", comparison.scenario)
 

@@ -1,0 +1,83 @@
+"""Submits over HTTP at a steady rate to a server that delivers every transition, beside one that tells nobody."""
+
+import argparse
+import os
+from pathlib import Path
+
+import goals
+from machine import check_binary, is_debug, machine, warn_of
+from program import one_report, print_json, say, value_of
+from receiver import Receiver, receiving
+from serving import Server, environment, running
+
+LOOPBACK = '[egress]\nallow = ["127.0.0.1/32"]\n'
+# Each job is told of three times: accepted, begun, completed.
+EVENTS = 3
+JOBS_PER_S = 340
+JOBS = 3_400
+CALLERS = 64
+# For what is still owed when the last job is submitted.
+PATIENCE_S = 120
+PROMISED_MS = 50
+
+
+def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+    check_binary(args.binary)
+    facts = machine(args, folder)
+    warn_of(facts)
+    measured: goals.Measured = {}
+    with (
+        receiving() as receiver,
+        running(args.binary, folder / "silent") as silent,
+        running(args.binary, folder / "telling", LOOPBACK) as telling,
+    ):
+        command = [str(args.binary), "--json", "--server", telling.url]
+        one_report([*command, "endpoints", "create", receiver.url], environment())
+        servers = [("without", silent, None), ("with", telling, receiver)]
+        for number in range(1, args.passes + 1):
+            say(f"webhooks, pass {number} of {args.passes}")
+            for name, server, told in servers:
+                for what, value in submitted(args, name, server, told).items():
+                    measured.setdefault(what, []).append(value)
+            measured.setdefault("submit p99 promised", []).append(PROMISED_MS)
+            servers.reverse()
+    return report(args, measured, facts)
+
+
+def submitted(
+    args: argparse.Namespace, name: str, server: Server, receiver: Receiver | None
+) -> dict[str, float]:
+    jobs = args.jobs if args.quick else JOBS
+    if receiver:
+        receiver.expect(jobs * EVENTS)
+    command = [str(args.binary), "--json", "--server", server.url, "bench", "submit"]
+    command += ["--jobs", str(jobs), "--concurrency", str(CALLERS), "--rate", str(JOBS_PER_S)]
+    report = one_report(command, environment())
+    values = {f"submit {p} {name}": value_of(report, f"{p}Ms") for p in ("p50", "p99")}
+    if receiver:
+        values["deliveries owed"] = value_of(report, "jobsPerS") * EVENTS
+        values["deliveries"] = receiver.rate(PATIENCE_S)
+    for what, value in values.items():
+        unit = "/s" if what.startswith("deliveries") else "ms"
+        say(f"  {what:<24} {goals.quantity(value, unit):>12}")
+        if args.json:
+            print_json({"type": "result", "name": what, "value": value, "unit": unit, "report": report})
+    return values
+
+
+def report(args: argparse.Namespace, measured: goals.Measured, facts: dict) -> list[goals.Outcome]:
+    outcomes = goals.judge(measured, goals.WEBHOOKS)
+    words = {"rate": JOBS_PER_S}
+    facts["loadAfter"] = round(os.getloadavg()[0], 1)
+    if args.json:
+        for outcome in outcomes:
+            print_json({"type": "comparison", **goals.as_json(outcome, words)})
+        print_json({"type": "machine", **facts})
+        return outcomes
+    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
+    passes = "one pass" if args.passes == 1 else f"medians of {args.passes} passes (lowest–highest)"
+    print(
+        f"\n{facts['longhaul']}, {passes}; {facts['cores']} cores ({facts['cpu']}), "
+        f"{facts['fileSystem']}, load {facts['loadBefore']} before and {facts['loadAfter']} after."
+    )
+    return outcomes
