@@ -19,9 +19,9 @@ mod timestamp;
 mod usage;
 
 pub use delivery::{
-    DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_QUEUE,
-    DELIVERY_RETENTION, Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventFilter, EventType, Receiver,
-    UnknownEvent, Webhook, delivery_id, told_version,
+    AT_LABEL, DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_QUEUE,
+    DELIVERY_RETENTION, Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventFilter, EventType,
+    MESSAGE_LABEL, Receiver, URL_LABEL, UnknownEvent, Webhook, delivery_id, told_version,
 };
 pub use error::JobError;
 pub use fingerprint::Fingerprint;

@@ -18,8 +18,11 @@ use super::signature::{self, SigningSecret};
 use super::{Courier, Inner, body};
 use crate::egress::{Answer, BODY_PREFIX_DEFAULT, Outgoing, SendError};
 
-/// How soon a delivery is tried that found no place at its receiver, about.
-const NO_PLACE: Duration = Duration::from_millis(500);
+/// How soon a delivery is tried that found no place at its receiver, at least and at most, about: a quarter of
+/// its age, so that a thousand that wait for one that is slow do not keep the store busy.
+const NO_PLACE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+/// How soon one is tried whose receiver is left alone, at least.
+const LEFT_ALONE: Duration = Duration::from_secs(5);
 /// How long a delivery that was never sent waits for a receiver that is left alone, before that counts as an
 /// attempt: one that is down for good must not keep everything from becoming a dead letter.
 const FIRST_PATIENCE: Duration = Duration::from_mins(5);
@@ -84,13 +87,14 @@ impl Courier {
         let pass = match inner.gates.enter(&address.gate, now) {
             Entry::Open(pass) => pass,
             Entry::Full => {
-                let delay = NO_PLACE.mul_f64(0.5 + rand::random::<f64>());
-                return Err(ctx.put_off(delay).await);
+                let delay = (now.since(job.created_at) / 4).clamp(NO_PLACE.0, NO_PLACE.1);
+                return Err(ctx.put_off(delay.mul_f64(0.5 + rand::random::<f64>())).await);
             }
             // What was never sent waits a while for its turn, so that first deliveries stay in order.
             Entry::Alone(until) if tried == 0 && now.since(job.created_at) < FIRST_PATIENCE => {
-                let delay = until.since(now).mul_f64(1.0 + rand::random::<f64>() / 4.0);
-                return Err(ctx.put_off(delay).await);
+                // Spread: of all that wait for it only one may try.
+                let delay = until.since(now).max(LEFT_ALONE);
+                return Err(ctx.put_off(delay.mul_f64(1.0 + 2.0 * rand::random::<f64>())).await);
             }
             Entry::Alone(_) => {
                 let message = "the receiver keeps failing and is left alone for a moment";

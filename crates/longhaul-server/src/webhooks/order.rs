@@ -19,7 +19,7 @@ const CLOCKS_APART: Duration = Duration::from_secs(10);
 /// How long an older delivery is waited for with a worker's place held.
 const WAIT_HERE: Duration = Duration::from_secs(1);
 /// How long a delivery is put off behind an older one, at least and at most: a quarter of its age.
-const PUT_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+const PUT_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(15));
 
 /// The deliveries that are being tried in this process.
 #[derive(Debug, Clone, Default)]
@@ -76,8 +76,11 @@ impl Order {
                 return Ok(Turn::Unwanted);
             }
             let Some(before) = same.find(|other| is_untried(other)) else { return Ok(Turn::Now) };
-            let age = clock.now().since(delivery.created_at);
-            let later = Turn::Later((age / 4).clamp(PUT_OFF.0, PUT_OFF.1));
+            let now = clock.now();
+            let age = now.since(delivery.created_at);
+            // One that is put off itself is not worth looking at before it is due.
+            let due_in = before.run_at.since(now);
+            let later = Turn::Later((age / 4).clamp(PUT_OFF.0, PUT_OFF.1).max(due_in + PUT_OFF.0));
             let here = self.lock().get(&before.id).cloned();
             let Some(mut here) = here else { return Ok(later) };
             tokio::select! {

@@ -1,5 +1,6 @@
 //! Webhooks: who is told of what happens to a job, and what one of them is told.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -18,6 +19,12 @@ pub const DELIVERY_QUEUE: &str = "deliveries";
 pub const ENDPOINT_LABEL: &str = "endpoint";
 /// The label that says what it tells.
 pub const EVENT_LABEL: &str = "event";
+/// The label that says what its receiver knows it by.
+pub const MESSAGE_LABEL: &str = "message";
+/// The label that says where it goes, if that is not the endpoint's affair.
+pub const URL_LABEL: &str = "url";
+/// The label that says when it happened.
+pub const AT_LABEL: &str = "at";
 /// How often a delivery is tried before it is a dead letter.
 pub const DELIVERY_ATTEMPTS: u32 = 10;
 /// How long deliveries are kept: those that arrived, and dead letters.
@@ -205,6 +212,24 @@ impl Delivery {
     /// As the input of its job.
     pub fn to_input(&self) -> Option<Json> {
         Json::from_value(self).ok()
+    }
+}
+
+impl Delivery {
+    /// What is to be known of it in a list, where nobody reads inputs.
+    pub(crate) fn labels(&self) -> BTreeMap<String, String> {
+        let (whom, value) = match &self.to {
+            Receiver::Endpoint(id) => (ENDPOINT_LABEL, id.clone()),
+            Receiver::Webhook(webhook) => (URL_LABEL, webhook.url.clone()),
+        };
+        [
+            (whom, value),
+            (EVENT_LABEL, self.event.to_string()),
+            (MESSAGE_LABEL, self.message_id.clone()),
+            (AT_LABEL, self.at.to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
     }
 }
 

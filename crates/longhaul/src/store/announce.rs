@@ -3,13 +3,13 @@
 //! A delivery is a job of its own, in the outbox of the tenant. Stores write them as they write any job that
 //! is submitted; which ones there are is decided here, once for every store.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::entry::Entry;
 use super::{NewJob, Start};
 use crate::job::{
     DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_QUEUE,
-    DELIVERY_RETENTION, Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventFilter, EventType, Fingerprint,
+    DELIVERY_RETENTION, Delivery, EventFilter, EventType, Fingerprint,
     Json, Name, Receiver, TenantId, delivery_id,
 };
 
@@ -82,11 +82,6 @@ pub(crate) fn new_delivery(
 ) -> Option<NewJob> {
     let kind = Name::new(DELIVERY_KIND).ok()?;
     let input = delivery.to_input()?;
-    let endpoint = match &delivery.to {
-        Receiver::Endpoint(id) => Some((ENDPOINT_LABEL.to_owned(), id.clone())),
-        Receiver::Webhook(_) => None,
-    };
-    let event = (EVENT_LABEL.to_owned(), delivery.event.to_string());
     Some(NewJob {
         tenant: tenant.outbox(),
         id,
@@ -100,7 +95,7 @@ pub(crate) fn new_delivery(
         start: Start::Now,
         max_attempts: DELIVERY_ATTEMPTS,
         timeout: None,
-        labels: endpoint.into_iter().chain([event]).collect::<BTreeMap<_, _>>(),
+        labels: delivery.labels(),
         retention: DELIVERY_RETENTION,
         parent_id: delivery.job.as_ref().map(|job| job.id),
         payload: None,
@@ -111,6 +106,8 @@ pub(crate) fn new_delivery(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::job::{JobId, Retention, Timestamp, Webhook, told_version};
 

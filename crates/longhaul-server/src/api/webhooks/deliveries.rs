@@ -6,12 +6,13 @@ use axum::Json;
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
 use longhaul::job::{
-    Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventType, Job, Json as StoredJson, Receiver, Status,
+    AT_LABEL, Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventType, Job, MESSAGE_LABEL, Status,
+    URL_LABEL,
 };
 use longhaul::store::{Filter, PageRequest, StoreError};
 use longhaul::{Bulk, Engine, JobId, Timestamp};
 use longhaul_client::wire::{
-    self, BulkResult, DeliveryAttempt, DeliveryFilter, DeliveryList, ResendRequest,
+    self, BulkResult, DeliveryAttempt, DeliveryFilter, DeliveryList, Instant, ResendRequest,
 };
 
 use super::invalid;
@@ -89,12 +90,7 @@ async fn page(
         .map(|cursor| cursor.parse().map_err(|()| bad("the cursor is not one that a page gave")));
     let request = PageRequest { limit: asked.limit, before: before.transpose()? };
     let found = outbox.jobs(filter, &request).await?;
-    let mut deliveries = Vec::with_capacity(found.jobs.len());
-    for job in &found.jobs {
-        // Forgotten in this very moment.
-        let Ok(input) = outbox.input(job.id).await else { continue };
-        deliveries.push(shown(job, &input, Vec::new())?);
-    }
+    let deliveries = found.jobs.iter().map(|job| shown(job, Vec::new())).collect();
     let next_cursor = found.next.map(|id| id.to_string());
     Ok(Json(DeliveryList { deliveries, next_cursor }))
 }
@@ -191,11 +187,10 @@ fn labels(
 /// A delivery with its attempts.
 pub(super) async fn whole(outbox: &Engine, id: JobId) -> Result<wire::Delivery, Problem> {
     let record = outbox.job(id).await.map_err(no_delivery)?;
-    let input = outbox.input(id).await.map_err(no_delivery)?;
     let steps = outbox.steps(id).await.map_err(no_delivery)?;
     let failed = steps.iter().map(|step| &step.output);
     let attempts = failed.chain(record.result.as_ref()).filter_map(|said| said.to().ok());
-    shown(&record.job, &input, attempts.map(attempt).collect())
+    Ok(shown(&record.job, attempts.map(attempt).collect()))
 }
 
 /// What is not an id is the id of nothing.
@@ -221,31 +216,23 @@ fn attempt(said: Try) -> DeliveryAttempt {
     }
 }
 
-fn shown(
-    job: &Job,
-    input: &StoredJson,
-    attempts: Vec<DeliveryAttempt>,
-) -> Result<wire::Delivery, Problem> {
-    let delivery: Delivery = input.to().map_err(Problem::internal)?;
-    let (endpoint_id, url) = match delivery.to {
-        Receiver::Endpoint(id) => (Some(id), None),
-        Receiver::Webhook(webhook) => (None, Some(webhook.url)),
-    };
-    Ok(wire::Delivery {
+fn shown(job: &Job, attempts: Vec<DeliveryAttempt>) -> wire::Delivery {
+    let label = |name| job.labels.get(name).cloned();
+    wire::Delivery {
         delivery_id: job.id.to_string(),
-        message_id: delivery.message_id,
-        event: delivery.event.to_string(),
+        message_id: label(MESSAGE_LABEL).unwrap_or_default(),
+        event: label(EVENT_LABEL).unwrap_or_default(),
         job_id: job.parent_id.map(|id| id.to_string()),
-        endpoint_id,
-        url,
+        endpoint_id: label(ENDPOINT_LABEL),
+        url: label(URL_LABEL),
         status: answer::status(job.status),
         attempt: job.attempt,
         max_attempts: job.max_attempts,
-        timestamp: answer::instant(delivery.at),
+        timestamp: label(AT_LABEL).map_or_else(|| answer::instant(job.created_at), Instant),
         run_at: answer::instant(job.run_at),
         completed_at: job.completed_at.map(answer::instant),
         expires_at: job.expires_at.map(answer::instant),
         error: job.error.as_ref().map(|error| error.message.clone()),
         attempts,
-    })
+    }
 }
