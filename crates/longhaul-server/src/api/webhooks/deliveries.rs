@@ -186,8 +186,9 @@ fn labels(
 
 /// A delivery with its attempts.
 pub(super) async fn whole(outbox: &Engine, id: JobId) -> Result<wire::Delivery, Problem> {
-    let record = outbox.job(id).await.map_err(no_delivery)?;
+    // In this order: whoever sees what an attempt found out must not see the delivery as it stood before.
     let steps = outbox.steps(id).await.map_err(no_delivery)?;
+    let record = outbox.job(id).await.map_err(no_delivery)?;
     let failed = steps.iter().map(|step| &step.output);
     let attempts = failed.chain(record.result.as_ref()).filter_map(|said| said.to().ok());
     Ok(shown(&record.job, attempts.map(attempt).collect()))
