@@ -82,7 +82,7 @@ impl Courier {
                 Err(error) => return away(&ctx, &error).await,
             }
         }
-        let _under_way = inner.order.begin(ctx.id());
+        let under_way = inner.order.begin(ctx.id());
         let now = inner.clock.now();
         let pass = match inner.gates.enter(&address.gate, now) {
             Entry::Open(pass) => pass,
@@ -107,6 +107,7 @@ impl Courier {
         metrics::counter!("longhaul_deliveries_total", "outcome" => outcome.word()).increment(1);
         match outcome {
             Outcome::Arrived(arrived) => {
+                under_way.tried();
                 pass.well();
                 Ok(arrived)
             }
@@ -114,9 +115,11 @@ impl Courier {
                 pass.well();
                 let () = remember(&ctx, tried + 1, attempt).await?;
                 inner.stop(&tenant, &delivery).await;
+                // Not noted as tried: those behind it have to wait until it is stored that they are unwanted.
                 Err(gone())
             }
             Outcome::Failed { attempt, message, code, asked, is_down } => {
+                under_way.tried();
                 if is_down {
                     pass.failed(inner.clock.now());
                 } else {

@@ -3,7 +3,7 @@
 //! Each looks for older ones that have not been tried yet. One that is being tried in this process is waited
 //! for, since that is a matter of milliseconds; behind any other the delivery is put off for a moment.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,12 +21,23 @@ const WAIT_HERE: Duration = Duration::from_secs(1);
 /// How long a delivery is put off behind an older one, at least and at most: a quarter of its age.
 const PUT_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(15));
 
+/// Deliveries of this process that are remembered as tried until the store knows it, which takes milliseconds.
+const TRIED_MAX: usize = 10_000;
+
 /// The deliveries that are being tried in this process.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Order(
     /// A std mutex: held for a map access, never across an await.
-    Arc<Mutex<HashMap<JobId, watch::Receiver<()>>>>,
+    Arc<Mutex<Here>>,
 );
+
+#[derive(Debug, Default)]
+struct Here {
+    under_way: HashMap<JobId, watch::Receiver<()>>,
+    tried: HashSet<JobId>,
+    /// The same, oldest first.
+    tried_in_order: VecDeque<JobId>,
+}
 
 /// A delivery that is being tried; those behind it go on when it is dropped.
 #[derive(Debug)]
@@ -56,7 +67,7 @@ impl Order {
     /// Takes note of a delivery that is about to be tried.
     pub(super) fn begin(&self, id: JobId) -> UnderWay {
         let (sender, receiver) = watch::channel(());
-        self.lock().insert(id, receiver);
+        self.lock().under_way.insert(id, receiver);
         UnderWay { order: self.clone(), id, _ends: sender }
     }
 
@@ -75,13 +86,16 @@ impl Order {
             if same.clone().any(is_unwanted) {
                 return Ok(Turn::Unwanted);
             }
-            let Some(before) = same.find(|other| is_untried(other)) else { return Ok(Turn::Now) };
+            let Some(before) = same.find(|other| is_untried(other) && !self.was_tried_here(other))
+            else {
+                return Ok(Turn::Now);
+            };
             let now = clock.now();
             let age = now.since(delivery.created_at);
             // One that is put off itself is not worth looking at before it is due.
             let due_in = before.run_at.since(now);
             let later = Turn::Later((age / 4).clamp(PUT_OFF.0, PUT_OFF.1).max(due_in + PUT_OFF.0));
-            let here = self.lock().get(&before.id).cloned();
+            let here = self.lock().under_way.get(&before.id).cloned();
             let Some(mut here) = here else { return Ok(later) };
             tokio::select! {
                 // It ends by the drop of its sender.
@@ -91,14 +105,33 @@ impl Order {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<JobId, watch::Receiver<()>>> {
+    fn was_tried_here(&self, delivery: &Job) -> bool {
+        self.lock().tried.contains(&delivery.id)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Here> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl UnderWay {
+    /// The receiver was told, or could not be: those behind it need not wait until that is stored.
+    pub(super) fn tried(&self) {
+        let mut here = self.order.lock();
+        if here.tried.insert(self.id) {
+            here.tried_in_order.push_back(self.id);
+        }
+        if here.tried_in_order.len() > TRIED_MAX
+            && let Some(oldest) = here.tried_in_order.pop_front()
+        {
+            here.tried.remove(&oldest);
+        }
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.order.lock().remove(&self.id);
+        self.order.lock().under_way.remove(&self.id);
     }
 }
 
