@@ -44,7 +44,7 @@ impl Default for WebhookSettings {
         Self {
             first_retry: Duration::from_secs(5),
             timeout: Duration::from_secs(15),
-            concurrency: 256,
+            concurrency: 1_024,
         }
     }
 }

@@ -83,8 +83,9 @@ impl Courier {
             }
         }
         let under_way = inner.order.begin(ctx.id());
+        let entry = inner.gates.enter_soon(&address.gate, &inner.clock).await;
         let now = inner.clock.now();
-        let pass = match inner.gates.enter(&address.gate, now) {
+        let pass = match entry {
             Entry::Open(pass) => pass,
             Entry::Full => {
                 let delay = (now.since(job.created_at) / 4).clamp(NO_PLACE.0, NO_PLACE.1);

@@ -5,10 +5,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use longhaul::Timestamp;
+use longhaul::{Clock, Timestamp};
+use tokio::sync::Notify;
 
 /// Deliveries to one receiver at once, from this process.
 const IN_FLIGHT_MAX: usize = 8;
+/// Deliveries that wait here for a place at one receiver, which most have again in milliseconds.
+const WAITING_MAX: usize = 64;
+/// How long one waits here, with a worker's place held.
+const WAIT_HERE: Duration = Duration::from_millis(300);
 /// Failures in a row after which a receiver is left alone for a while.
 const FAILURES_MAX: u32 = 5;
 /// For how long at first; it doubles.
@@ -35,6 +40,9 @@ struct Gate {
     /// Until when it is left alone; then one may try.
     alone_until: Option<Timestamp>,
     trying: bool,
+    waiting: usize,
+    /// Told when a place is free.
+    freed: Arc<Notify>,
 }
 
 /// Whether a delivery may be sent now.
@@ -57,10 +65,27 @@ pub(super) struct Pass {
 }
 
 impl Gates {
+    /// The same as [`enter`](Self::enter), once there is a place if that is soon: putting a delivery off costs
+    /// the store two writes. Nobody waits for a receiver that fails.
+    pub(super) async fn enter_soon(&self, receiver: &str, clock: &Clock) -> Entry {
+        let until = clock.now().after(WAIT_HERE);
+        loop {
+            match self.enter(receiver, clock.now()) {
+                Entry::Full => {}
+                entry @ (Entry::Open(_) | Entry::Alone(_)) => return entry,
+            }
+            let Some(waiting) = Waiting::at(self, receiver) else { return Entry::Full };
+            tokio::select! {
+                () = waiting.freed.notified() => {}
+                () = clock.sleep_until(until) => return Entry::Full,
+            }
+        }
+    }
+
     pub(super) fn enter(&self, receiver: &str, now: Timestamp) -> Entry {
         let mut gates = self.lock();
         if gates.len() >= KNOWN_MAX {
-            gates.retain(|_, gate| gate.in_flight > 0 || gate.failures > 0);
+            gates.retain(|_, gate| gate.in_flight + gate.waiting > 0 || gate.failures > 0);
         }
         let gate = gates.entry(receiver.to_owned()).or_default();
         let trying = match gate.alone_until {
@@ -80,6 +105,33 @@ impl Gates {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Gate>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One that waits for a place; no longer when dropped.
+struct Waiting<'a> {
+    gates: &'a Gates,
+    receiver: &'a str,
+    freed: Arc<Notify>,
+}
+
+impl<'a> Waiting<'a> {
+    fn at(gates: &'a Gates, receiver: &'a str) -> Option<Self> {
+        let mut all = gates.lock();
+        let gate = all.get_mut(receiver)?;
+        if gate.failures > 0 || gate.waiting >= WAITING_MAX {
+            return None;
+        }
+        gate.waiting += 1;
+        Some(Self { gates, receiver, freed: Arc::clone(&gate.freed) })
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(gate) = self.gates.lock().get_mut(self.receiver) {
+            gate.waiting = gate.waiting.saturating_sub(1);
+        }
     }
 }
 
@@ -112,7 +164,8 @@ impl Drop for Pass {
             if self.trying {
                 gate.trying = false;
             }
-            if gate.in_flight == 0 && gate.failures == 0 {
+            gate.freed.notify_one();
+            if gate.in_flight == 0 && gate.failures == 0 && gate.waiting == 0 {
                 gates.remove(&self.receiver);
             }
         }
@@ -142,6 +195,25 @@ mod tests {
         assert!(open(&gates, "b", at(0)).is_some());
         drop(held);
         assert!(open(&gates, "a", at(0)).is_some());
+    }
+
+    #[tokio::test]
+    async fn place_that_is_soon_free_is_waited_for() {
+        let (gates, clock) = (Gates::default(), Clock::manual(at(0)));
+        let mut held: Vec<_> =
+            (0..IN_FLIGHT_MAX).map(|_| open(&gates, "a", at(0)).unwrap()).collect();
+        let waits = tokio::spawn({
+            let (gates, clock) = (gates.clone(), clock.clone());
+            async move { gates.enter_soon("a", &clock).await }
+        });
+        while gates.lock().get("a").unwrap().waiting == 0 {
+            tokio::task::yield_now().await;
+        }
+        held.pop();
+        assert!(matches!(waits.await.unwrap(), Entry::Open(_)));
+        held.push(open(&gates, "a", at(0)).unwrap());
+        held[0].failed(at(0));
+        assert!(matches!(gates.enter_soon("a", &clock).await, Entry::Full), "it fails");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use super::entry::Entry;
 use super::{NewJob, Start};
 use crate::job::{
     DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_QUEUE,
-    DELIVERY_RETENTION, Delivery, EventFilter, EventType, Fingerprint,
-    Json, Name, Receiver, TenantId, delivery_id,
+    DELIVERY_RETENTION, Delivery, EventFilter, EventType, Fingerprint, Json, Name, Receiver,
+    TenantId, delivery_id,
 };
 
 /// An endpoint that is told of what happens to the jobs of its tenant.
@@ -109,7 +109,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::job::{JobId, Retention, Timestamp, Webhook, told_version};
+    use crate::job::{ENDPOINT_LABEL, JobId, Retention, Timestamp, Webhook, told_version};
 
     const NOW: Timestamp = Timestamp::from_millis(1_000);
 
