@@ -183,13 +183,15 @@ impl Layers {
             self.settings.keys().filter_map(|key| key.split_once('.')).map(|(name, _)| name);
         let known =
             self.settings.keys().map(String::as_str).chain(sections).chain(["kinds", "queues"]);
-        // The right key in the wrong section is as common as a slip.
+        // The right key in the wrong section is as common as a slip; several sections may have one of its name.
         let elsewhere = || {
-            let last = given.rsplit('.').next()?;
-            self.settings.keys().find(|key| key.rsplit('.').next() == Some(last))
+            let last = given.rsplit('.').next();
+            let same = self.settings.keys().filter(|key| key.rsplit('.').next() == last);
+            let same: Vec<&str> = same.map(String::as_str).collect();
+            (!same.is_empty()).then(|| same.join("` or `"))
         };
-        let near = nearest(given, known).or_else(|| elsewhere().map(String::as_str));
-        ConfigError::new(origin, format!("unknown key `{given}`{}", hint(near)))
+        let near = nearest(given, known).map(str::to_owned).or_else(elsewhere);
+        ConfigError::new(origin, format!("unknown key `{given}`{}", hint(near.as_deref())))
     }
 }
 

@@ -11,8 +11,8 @@ const ASKED_MAX: Duration = Duration::from_hours(24);
 /// Delays are up to this part shorter or longer, so that what failed together does not come back together.
 const JITTER: f64 = 0.2;
 
-/// The delays between the attempts: each so many times the one before that all of them together are
-/// [`SPAN`].
+/// The delays between the attempts: each so many times the one before that all of them together are three
+/// days.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
     first: Duration,

@@ -1,6 +1,6 @@
 //! Endpoints: where a tenant wants to be told of what happens to its jobs.
 //!
-//! Stores tell them in the transaction of what happens: see [`super::announce`]. Whoever changes one here
+//! Stores tell them in the transaction of what happens: see `announce`. Whoever changes one here
 //! changes who is told from then on.
 
 use async_trait::async_trait;
