@@ -7,9 +7,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use longhaul::Clock;
 use longhaul::job::{ENDPOINT_LABEL, Job, JobId, Status, told_version};
 use longhaul::store::{Filter, PageRequest, Store, StoreError};
+use longhaul::{Clock, JobError};
 use tokio::sync::watch;
 
 /// How many of a job's deliveries one looks at: more transitions of one job are not under way at once.
@@ -60,8 +60,6 @@ pub(super) enum Turn {
 
 /// The code of an attempt that was answered with 410.
 pub(super) const GONE: &str = "gone";
-/// The code of an attempt whose worker died.
-const WORKER_LOST: &str = "worker-lost";
 
 impl Order {
     /// Takes note of a delivery that is about to be tried.
@@ -158,7 +156,7 @@ fn is_same_receiver(one: &Job, other: &Job) -> bool {
 /// Whether an attempt of it came to an end. A server that died with the delivery in hand may not have sent it:
 /// it is tried again at once, so that nobody behind it waits long.
 pub(super) fn was_tried(delivery: &Job) -> bool {
-    delivery.error.as_ref().is_some_and(|error| error.code != WORKER_LOST)
+    delivery.error.as_ref().is_some_and(|error| error.code != JobError::WORKER_LOST)
 }
 
 fn is_untried(delivery: &Job) -> bool {

@@ -30,6 +30,9 @@ pub struct JobError {
 }
 
 impl JobError {
+    /// The code of an attempt whose worker died.
+    pub const WORKER_LOST: &str = "worker-lost";
+
     /// An error that another attempt may not meet.
     pub fn retryable(message: impl fmt::Display) -> Self {
         Self::new("failed", message, true)
@@ -86,7 +89,7 @@ impl JobError {
             "the worker stopped renewing its lease during attempt {attempt} of {max_attempts} (replica {replica}); \
              it crashed, was killed, or lost its connection"
         );
-        Self::new("worker-lost", message, true).in_attempt(attempt)
+        Self::new(Self::WORKER_LOST, message, true).in_attempt(attempt)
     }
 }
 
