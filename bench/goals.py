@@ -196,6 +196,16 @@ WEBHOOKS = [
     Comparison("submit, p50, beside deliveries", "submit p50 with", "submit p50 without", "without", unit="ms"),
 ]  # fmt: skip
 
+HANGING = [
+    Comparison(
+        "told, p99, beside {hanging} that hang", "told p99 beside", "told p99 calm", "without them",
+        unit="ms", goal=2, slack=20,
+        reason="Receivers that hang are to cost others nothing. They do cost the machine: each of {rate} jobs "
+        "a second is told to a hundred receivers, and that is what 20 ms are for.",
+    ),
+    Comparison("told, p50, beside {hanging} that hang", "told p50 beside", "told p50 calm", "without them", unit="ms"),
+]  # fmt: skip
+
 
 class Outcome(NamedTuple):
     comparison: Comparison

@@ -27,7 +27,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
     warn_of(facts)
     measured: goals.Measured = {}
     with (
-        receiving() as receiver,
+        receiving(Receiver()) as receiver,
         running(args.binary, folder / "silent") as silent,
         running(args.binary, folder / "telling", LOOPBACK) as telling,
     ):

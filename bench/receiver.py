@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from typing import Iterator
+from typing import Iterator, TypeVar
 
 from program import Failed
 
@@ -29,7 +29,7 @@ class Receiver:
         self.enough.clear()
         self.count, self.wanted = 0, count
 
-    def came(self) -> None:
+    def came(self, _body: bytes) -> None:
         self.last_at = time.monotonic()
         if self.count == 0:
             self.first_at = self.last_at
@@ -57,8 +57,8 @@ class Line(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.bytes += data
         while (size := request_size(self.bytes)) is not None and len(self.bytes) >= size:
-            self.bytes = self.bytes[size:]
-            self.receiver.came()
+            request, self.bytes = self.bytes[:size], self.bytes[size:]
+            self.receiver.came(request.partition(b"\r\n\r\n")[2])
             self.transport.write(ANSWER)
 
 
@@ -73,9 +73,12 @@ def request_size(data: bytes) -> int | None:
     return end + 4
 
 
+Some = TypeVar("Some", bound=Receiver)
+
+
 @contextlib.contextmanager
-def receiving() -> Iterator[Receiver]:
-    receiver, loop, ready = Receiver(), asyncio.new_event_loop(), threading.Event()
+def receiving(receiver: Some) -> Iterator[Some]:
+    loop, ready = asyncio.new_event_loop(), threading.Event()
 
     async def listen() -> asyncio.Server:
         server = await loop.create_server(lambda: Line(receiver), "127.0.0.1", 0)

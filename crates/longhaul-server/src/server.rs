@@ -17,7 +17,7 @@ use longhaul::store::endpoints::Endpoints;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{Store, StoreError};
-use longhaul::{BuildError, Clock, Engine, Kind};
+use longhaul::{BuildError, Clock, Engine};
 use longhaul_kinds::command::CommandError;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -177,10 +177,8 @@ impl Server {
         };
         let work = WorkRoot::take(&config.work)
             .map_err(|source| StartError::Data { path: config.work.clone(), source })?;
-        let start = async || {
-            let courier = (courier.kind(), config.webhooks.concurrency);
-            engine(config, &work, &vault, courier, store.clone(), clock.clone()).await
-        };
+        let start =
+            async || engine(config, &work, &vault, &courier, store.clone(), clock.clone()).await;
         let state = AppState {
             engine: name::once_free(start).await?,
             auth,
@@ -301,7 +299,7 @@ async fn engine(
     config: &Config,
     work: &WorkRoot,
     (blobs, keyring): &(Blobs, Arc<Keyring>),
-    (courier, deliveries): (Kind, usize),
+    courier: &Courier,
     store: Arc<dyn Store>,
     clock: Clock,
 ) -> Result<Engine, name::Start<StartError>> {
@@ -320,7 +318,7 @@ async fn engine(
         .limits(config.limits.job)
         .limit_tenants(config.limits.tenants)
         .concurrency(kinds::concurrency(config))
-        .courier(courier, deliveries)
+        .courier(courier.kind(), config.webhooks.concurrency, courier.windows())
         .register(kinds::demo(config));
     for (name, kind) in &config.kinds {
         let kind = kinds::declared(name, kind, config, work.path())

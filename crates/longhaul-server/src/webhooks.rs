@@ -11,13 +11,14 @@ mod schedule;
 mod secrets;
 pub mod signature;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::job::DELIVERY_KIND;
-use longhaul::store::Store;
+use longhaul::job::{DELIVERY_KIND, Name};
 use longhaul::store::endpoints::Endpoints;
+use longhaul::store::{QueueRooms, Store};
 use longhaul::{Clock, Kind};
 
 pub use deliver::{Arrived, Try};
@@ -83,7 +84,7 @@ impl Courier {
             schedule: Schedule::new(settings.first_retry),
             timeout: settings.timeout,
             clock,
-            gates: Gates::default(),
+            gates: Gates::new(settings.concurrency),
             order: Order::default(),
         }))
     }
@@ -98,6 +99,12 @@ impl Courier {
             async move { courier.deliver(ctx, delivery).await }
         })
         .timeout(timeout)
+    }
+
+    /// How many deliveries to each receiver may be under way at once.
+    pub fn windows(&self) -> impl Fn(&HashMap<Name, usize>) -> QueueRooms + Send + Sync + 'static {
+        let inner = Arc::clone(&self.0);
+        move |under_way| inner.gates.windows(under_way, inner.clock.now())
     }
 }
 

@@ -18,7 +18,9 @@ pub use payload::Payload;
 pub use step::StepCall;
 
 use crate::engine::Shared;
-use crate::job::{Job, JobError, JobId, Outcome, Progress, Retry, Status, Step, Timestamp, within};
+use crate::job::{
+    Job, JobError, JobId, Outcome, Progress, Retry, Status, Step, Timestamp, Tokens, within,
+};
 use crate::store::{Lease, LeaseRef, Report, StoreError};
 use crate::worker::Reports;
 use replay::Replay;
@@ -74,6 +76,8 @@ struct State {
     release: bool,
     /// An error that stands even if the handler swallows it.
     fault: Option<JobError>,
+    /// What the handler said that it used of a language model.
+    tokens: Tokens,
 }
 
 impl Ctx {
@@ -94,6 +98,7 @@ impl Ctx {
             answered_in: 0,
             release: false,
             fault: None,
+            tokens: Tokens::default(),
         };
         Self(Arc::new(Inner {
             shared,
@@ -200,6 +205,16 @@ impl Ctx {
             }
         }
         self.stop_here().await
+    }
+
+    /// Tells what a language model read and wrote in this attempt, once more or for the first time. It is
+    /// metered with the job if this attempt ends it.
+    pub fn use_tokens(&self, tokens: Tokens) {
+        self.state().tokens += tokens;
+    }
+
+    pub(crate) fn used_tokens(&self) -> Tokens {
+        self.state().tokens
     }
 
     /// Whether somebody asked the job to stop.

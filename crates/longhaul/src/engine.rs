@@ -36,7 +36,7 @@ pub use watcher::Watcher;
 use crate::clock::Clock;
 use crate::job::{Delivery, IdSource, JobId, Limits, Name, Retention, TenantId, Timestamp};
 use crate::store::announce::new_delivery;
-use crate::store::{FlowLimit, FlowLimits, Store, StoreError};
+use crate::store::{FlowLimit, FlowLimits, QueueRooms, Store, StoreError};
 use crate::worker::Workers;
 
 /// A running engine, bound to one tenant. Clones are cheap and share everything.
@@ -76,14 +76,24 @@ pub(crate) struct Shared {
     pub(crate) wake: Arc<Notify>,
     /// The same for the loop that claims deliveries.
     pub(crate) wake_courier: Arc<Notify>,
-    /// What delivers, and how many at once.
-    pub(crate) courier: Option<(Arc<Kind>, usize)>,
+    pub(crate) courier: Option<Courier>,
     pub(crate) hub: hub::Hub,
     pub(crate) pace: pace::Pace,
     pub(crate) admission: admission::Admission,
     pub(crate) elsewhere: elsewhere::Elsewhere,
     /// Cancelled once the store said that it is broken.
     pub(crate) broken: CancellationToken,
+}
+
+/// How many deliveries of each queue may be under way at once in this process, now, by how many are.
+pub(crate) type Windows = Arc<dyn Fn(&HashMap<Name, usize>) -> QueueRooms + Send + Sync>;
+
+/// What delivers.
+pub(crate) struct Courier {
+    pub(crate) kind: Arc<Kind>,
+    /// How many at once.
+    pub(crate) jobs: usize,
+    pub(crate) windows: Windows,
 }
 
 impl Engine {
@@ -225,7 +235,7 @@ impl Shared {
 
     /// The kind of a job that was claimed.
     pub(crate) fn kind_that_runs(&self, name: &Name) -> Option<Arc<Kind>> {
-        let courier = self.courier.as_ref().map(|(kind, _)| kind);
+        let courier = self.courier.as_ref().map(|courier| &courier.kind);
         let courier = courier.filter(|kind| kind.name() == name.as_str());
         self.kinds.get(name).or(courier).cloned()
     }

@@ -19,9 +19,9 @@ mod timestamp;
 mod usage;
 
 pub use delivery::{
-    AT_LABEL, DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_QUEUE,
-    DELIVERY_RETENTION, Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventFilter, EventType,
-    MESSAGE_LABEL, Receiver, URL_LABEL, UnknownEvent, Webhook, delivery_id, told_version,
+    AT_LABEL, DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_RETENTION,
+    Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventFilter, EventType, MESSAGE_LABEL, Receiver,
+    URL_LABEL, UnknownEvent, Webhook, delivery_id, told_version,
 };
 pub use error::JobError;
 pub use fingerprint::Fingerprint;
@@ -35,4 +35,4 @@ pub use record::{Artifact, Attempt, Event, Job, Progress, Record, Retention, Ste
 pub use retry::Retry;
 pub use status::{Command, Status, Transition};
 pub use timestamp::Timestamp;
-pub use usage::{Tally, USAGE_KEPT, Usage, UsageRow, hour_of};
+pub use usage::{Tally, Tokens, USAGE_KEPT, Usage, UsageRow, hour_of};

@@ -38,7 +38,7 @@ pub use flow::{FlowLimit, FlowLimits};
 pub use replica::{Beat, REPLICA_FORGOTTEN_AFTER, ReplicaState};
 pub use types::{
     Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, KindRoom, Lease, LeaseRef, NewJob, Page,
-    PageRequest, QueueState, Renewal, Report, Settled, Settlement, Start, Submitted,
+    PageRequest, QueueRooms, QueueState, Renewal, Report, Settled, Settlement, Start, Submitted,
 };
 
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};

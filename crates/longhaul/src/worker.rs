@@ -98,8 +98,8 @@ impl Workers {
         }
         // Deliveries have places of their own: receivers that hang hold up no job, and a claim for the one
         // does not look at the other.
-        if let Some((kind, jobs)) = shared.courier.as_ref().filter(|_| settings.concurrency > 0) {
-            let slots = Arc::new(Slots::new(*jobs, std::iter::once(kind)));
+        if let Some(courier) = shared.courier.as_ref().filter(|_| settings.concurrency > 0) {
+            let slots = Arc::new(Slots::of_courier(courier));
             workers.claim_with(&reports, &slots, &shared.wake_courier);
         }
         for tasks in [&workers.claiming, &workers.attempts, &workers.loops] {

@@ -88,6 +88,12 @@ pub struct UsageRow {
     pub payload_bytes: u64,
     /// Steps that they finished.
     pub steps: u64,
+    /// What language models read for them.
+    #[serde(default)]
+    pub prompt_tokens: u64,
+    /// What language models wrote for them.
+    #[serde(default)]
+    pub completion_tokens: u64,
 }
 
 /// What jobs used together.
@@ -103,4 +109,10 @@ pub struct UsageTotal {
     pub payload_bytes: u64,
     /// Steps that they finished.
     pub steps: u64,
+    /// What language models read for them.
+    #[serde(default)]
+    pub prompt_tokens: u64,
+    /// What language models wrote for them.
+    #[serde(default)]
+    pub completion_tokens: u64,
 }

@@ -130,9 +130,18 @@ fn start(by: UsageBy, at: Timestamp) -> Timestamp {
 }
 
 fn shown(((start, kind, key), usage): ((Timestamp, Name, Option<String>), job::Usage)) -> UsageRow {
-    let UsageTotal { jobs, run_seconds, payload_bytes, steps } = in_all(usage);
-    let (start, kind) = (answer::instant(start), kind.to_string());
-    UsageRow { start, kind, key, jobs, run_seconds, payload_bytes, steps }
+    let total = in_all(usage);
+    UsageRow {
+        start: answer::instant(start),
+        kind: kind.to_string(),
+        key,
+        jobs: total.jobs,
+        run_seconds: total.run_seconds,
+        payload_bytes: total.payload_bytes,
+        steps: total.steps,
+        prompt_tokens: total.prompt_tokens,
+        completion_tokens: total.completion_tokens,
+    }
 }
 
 fn in_all(usage: job::Usage) -> UsageTotal {
@@ -141,6 +150,8 @@ fn in_all(usage: job::Usage) -> UsageTotal {
         run_seconds: std::time::Duration::from_millis(usage.run_ms).as_secs_f64(),
         payload_bytes: usage.payload_bytes,
         steps: usage.steps,
+        prompt_tokens: usage.tokens.prompt,
+        completion_tokens: usage.tokens.completion,
     }
 }
 

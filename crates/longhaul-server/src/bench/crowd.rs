@@ -35,6 +35,7 @@ impl Bench<'_> {
             lease: LEASE,
             kinds: vec![kind],
             limits: Arc::default(),
+            rooms: None,
         };
         let (mut left, timer) = (self.plan.jobs, Instant::now());
         while left > 0 {
@@ -49,6 +50,7 @@ impl Bench<'_> {
                 phases: Vec::new(),
                 progress: None,
                 artifacts: Vec::new(),
+                tokens: longhaul::job::Tokens::default(),
             };
             for settled in self.store.settle(leases.iter().map(settle).collect()).await {
                 settled?;

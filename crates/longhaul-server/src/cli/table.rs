@@ -102,12 +102,13 @@ pub(crate) fn replicas(replicas: &[Replica], now: Timestamp, style: Style) -> St
 /// Usage, one a row, and all of it in the last.
 pub(crate) fn usage(usage: &Usage, style: Style) -> String {
     let numbers = |total: &UsageTotal| {
-        let UsageTotal { jobs, run_seconds, payload_bytes, steps } = total;
         [
-            jobs.to_string(),
-            format!("{run_seconds:.3}"),
-            payload_bytes.to_string(),
-            steps.to_string(),
+            total.jobs.to_string(),
+            format!("{:.3}", total.run_seconds),
+            total.payload_bytes.to_string(),
+            total.steps.to_string(),
+            total.prompt_tokens.to_string(),
+            total.completion_tokens.to_string(),
         ]
         .map(number)
     };
@@ -124,13 +125,25 @@ pub(crate) fn usage(usage: &Usage, style: Style) -> String {
             run_seconds: row.run_seconds,
             payload_bytes: row.payload_bytes,
             steps: row.steps,
+            prompt_tokens: row.prompt_tokens,
+            completion_tokens: row.completion_tokens,
         };
         let texts = [Cell::new(printable(&start)), Cell::new(printable(&row.kind)), Cell::new(key)];
         texts.into_iter().chain(numbers(&total)).collect()
     });
     let words = ["total", "", ""].map(Cell::new);
     let total = words.into_iter().chain(numbers(&usage.total)).collect();
-    let header = ["START", "KIND", "KEY", "JOBS", "RUN SECONDS", "PAYLOAD BYTES", "STEPS"];
+    let header = [
+        "START",
+        "KIND",
+        "KEY",
+        "JOBS",
+        "RUN SECONDS",
+        "PAYLOAD BYTES",
+        "STEPS",
+        "TOKENS IN",
+        "TOKENS OUT",
+    ];
     layout(&header, rows.chain([total]), style)
 }
 
@@ -320,9 +333,17 @@ mod tests {
             run_seconds: 61.5,
             payload_bytes: 7_340_032,
             steps: 9,
+            prompt_tokens: 2_048,
+            completion_tokens: 512,
         };
-        let total =
-            UsageTotal { jobs: 240, run_seconds: 123.0, payload_bytes: 14_680_064, steps: 18 };
+        let total = UsageTotal {
+            jobs: 240,
+            run_seconds: 123.0,
+            payload_bytes: 14_680_064,
+            steps: 18,
+            prompt_tokens: 4_096,
+            completion_tokens: 1_024,
+        };
         let rows = vec![
             row("2026-11-14T00:00:00.000Z", "demo", None),
             row("2026-11-15T00:00:00.000Z", "resize", Some("key-1")),
@@ -330,10 +351,10 @@ mod tests {
         let (from, to) = ("2026-11-01T00:00:00.000Z".into(), "2026-11-15T08:00:00.000Z".into());
         let listed = Usage { from, to, by: UsageBy::Day, rows, total };
         insta::assert_snapshot!(usage(&listed, Style::PLAIN), @"
-        START       KIND    KEY    JOBS  RUN SECONDS  PAYLOAD BYTES  STEPS
-        2026-11-14  demo            120       61.500        7340032      9
-        2026-11-15  resize  key-1   120       61.500        7340032      9
-        total                       240      123.000       14680064     18
+        START       KIND    KEY    JOBS  RUN SECONDS  PAYLOAD BYTES  STEPS  TOKENS IN  TOKENS OUT
+        2026-11-14  demo            120       61.500        7340032      9       2048         512
+        2026-11-15  resize  key-1   120       61.500        7340032      9       2048         512
+        total                       240      123.000       14680064     18       4096        1024
         ");
     }
 

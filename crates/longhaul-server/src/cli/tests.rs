@@ -355,7 +355,14 @@ fn work_that_never_ends_does_not_keep_the_process() {
 
 #[tokio::test]
 async fn usage_is_a_table_or_what_programs_read() {
-    let total = UsageTotal { jobs: 2, run_seconds: 1.5, payload_bytes: 0, steps: 3 };
+    let total = UsageTotal {
+        jobs: 2,
+        run_seconds: 1.5,
+        payload_bytes: 0,
+        steps: 3,
+        prompt_tokens: 5,
+        completion_tokens: 8,
+    };
     let row = UsageRow {
         start: "2026-11-15T08:00:00.000Z".into(),
         kind: "graph".to_owned(),
@@ -364,6 +371,8 @@ async fn usage_is_a_table_or_what_programs_read() {
         run_seconds: 1.5,
         payload_bytes: 0,
         steps: 3,
+        prompt_tokens: 5,
+        completion_tokens: 8,
     };
     let (from, to) = ("2026-11-01T00:00:00.000Z".into(), "2026-11-15T08:00:09.000Z".into());
     let usage = Usage { from, to, by: UsageBy::Hour, rows: vec![row], total };
@@ -377,9 +386,9 @@ async fn usage_is_a_table_or_what_programs_read() {
     .await;
     let table = fake.run(&["usage", "--by", "hour"]).await;
     insta::assert_snapshot!(table.out, @"
-    START              KIND   KEY  JOBS  RUN SECONDS  PAYLOAD BYTES  STEPS
-    2026-11-15T08:00Z  graph          2        1.500              0      3
-    total                             2        1.500              0      3
+    START              KIND   KEY  JOBS  RUN SECONDS  PAYLOAD BYTES  STEPS  TOKENS IN  TOKENS OUT
+    2026-11-15T08:00Z  graph          2        1.500              0      3          5           8
+    total                             2        1.500              0      3          5           8
     ");
     let told: Usage =
         serde_json::from_str(&fake.run(&["usage", "--by", "hour", "--json"]).await.out).unwrap();

@@ -56,8 +56,6 @@ struct Address {
     url: String,
     secrets: Vec<SigningSecret>,
     full: bool,
-    /// What its places and its breaker are found by.
-    gate: String,
 }
 
 impl Courier {
@@ -83,7 +81,7 @@ impl Courier {
             }
         }
         let under_way = inner.order.begin(ctx.id());
-        let entry = inner.gates.enter_soon(&address.gate, &inner.clock).await;
+        let entry = inner.gates.enter_soon(&job.queue, &inner.clock).await;
         let now = inner.clock.now();
         let pass = match entry {
             Entry::Open(pass) => pass,
@@ -104,16 +102,17 @@ impl Courier {
             }
         };
         let sent = inner.send(&tenant, &delivery, &address, now).await;
+        let took = inner.clock.now().since(now);
         let outcome = Outcome::of(sent, now);
         metrics::counter!("longhaul_deliveries_total", "outcome" => outcome.word()).increment(1);
         match outcome {
             Outcome::Arrived(arrived) => {
                 under_way.tried();
-                pass.well();
+                pass.well(took);
                 Ok(arrived)
             }
             Outcome::Gone(attempt) => {
-                pass.well();
+                pass.well(took);
                 let () = remember(&ctx, tried + 1, attempt).await?;
                 inner.stop(&tenant, &delivery).await;
                 // Not noted as tried: those behind it have to wait until it is stored that they are unwanted.
@@ -124,7 +123,7 @@ impl Courier {
                 if is_down {
                     pass.failed(inner.clock.now());
                 } else {
-                    pass.well();
+                    pass.well(took);
                 }
                 // Its place is free before the store is told.
                 drop(pass);
@@ -201,7 +200,6 @@ impl Inner {
         });
         Ok(Address {
             secrets: secrets.collect::<Result<_, _>>()?,
-            gate: format!("{} {}", tenant.as_str(), id),
             url: endpoint.url,
             full: endpoint.full,
         })
@@ -218,9 +216,7 @@ impl Inner {
             }
             None => self.secrets.all_of_tenant(tenant),
         };
-        let origin = self.client.policy().check_url(&webhook.url).map(|target| target.origin());
-        let gate = format!("{} {}", tenant.as_str(), origin.unwrap_or_default());
-        Ok(Address { url: webhook.url.clone(), secrets, full: webhook.full, gate })
+        Ok(Address { url: webhook.url.clone(), secrets, full: webhook.full })
     }
 
     async fn send(

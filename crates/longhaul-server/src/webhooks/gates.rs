@@ -1,15 +1,32 @@
 //! Keeps receivers apart: each has a few places and a breaker, so that one that hangs or is down costs the
 //! others nothing.
+//!
+//! How many of a receiver's deliveries are claimed at once is its *window*. A receiver that nobody has heard of
+//! yet begins with two; one that answers quickly gets many, so that it never waits for the store; one that
+//! failed gets a single one. So a hundred that hang hold two hundred places, not all of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use longhaul::job::Name;
+use longhaul::store::QueueRooms;
 use longhaul::{Clock, Timestamp};
 use tokio::sync::Notify;
 
-/// Deliveries to one receiver at once, from this process.
+/// Requests to one receiver at once, from this process.
 const IN_FLIGHT_MAX: usize = 8;
+/// The window of a receiver that answers quickly: what it has no place for is soon sent.
+const QUICK: usize = 64;
+/// An answer within this is quick.
+const QUICK_ANSWER: Duration = Duration::from_millis(50);
+/// The window of a receiver that nobody has heard of yet.
+const UNHEARD: usize = 2;
+/// How many deliveries are claimed at once for a receiver that is left alone: they are put off, or charged
+/// with an attempt, so that they become dead letters in the end.
+const TRICKLE: usize = 4;
+/// And how often.
+const TRICKLE_EVERY: Duration = Duration::from_secs(1);
 /// Deliveries that wait here for a place at one receiver, which most have again in milliseconds.
 const WAITING_MAX: usize = 64;
 /// How long one waits here, with a worker's place held.
@@ -22,15 +39,17 @@ const ALONE_FIRST: Duration = Duration::from_secs(5);
 const ALONE_MAX: Duration = Duration::from_mins(1);
 /// When to look again whether somebody found a receiver well.
 const PROBED: Duration = Duration::from_secs(1);
-/// Receivers that are remembered; beyond it those that nothing is known against are forgotten.
-const KNOWN_MAX: usize = 10_000;
+/// Receivers that are remembered; beyond it those that nothing is under way to are forgotten.
+const KNOWN_MAX: usize = 2_000;
 
 /// What is known of the receivers, in this process. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Gates(
+#[derive(Debug, Clone)]
+pub(super) struct Gates {
     /// A std mutex: held for a map access, never across an await.
-    Arc<Mutex<HashMap<String, Gate>>>,
-);
+    known: Arc<Mutex<HashMap<Name, Gate>>>,
+    /// Places for deliveries in this process.
+    places: usize,
+}
 
 #[derive(Debug, Default)]
 struct Gate {
@@ -39,10 +58,38 @@ struct Gate {
     failures: u32,
     /// Until when it is left alone; then one may try.
     alone_until: Option<Timestamp>,
+    /// When deliveries to it were last claimed while it was left alone.
+    trickled_at: Option<Timestamp>,
     trying: bool,
     waiting: usize,
+    /// How long its last answer took.
+    answered_in: Option<Duration>,
     /// Told when a place is free.
     freed: Arc<Notify>,
+}
+
+impl Gate {
+    /// Whether it is better not to rely on an answer.
+    fn is_suspect(&self) -> bool {
+        self.failures > 0 || self.answered_in.is_none()
+    }
+
+    fn window(&mut self, now: Timestamp) -> usize {
+        match (self.alone_until, self.answered_in) {
+            (Some(until), _) if now < until => {
+                if self.trickled_at.is_some_and(|last| now < last.after(TRICKLE_EVERY)) {
+                    return 0;
+                }
+                self.trickled_at = Some(now);
+                TRICKLE
+            }
+            (Some(_), _) => 1,
+            (None, _) if self.failures > 0 => 1,
+            (None, None) => UNHEARD,
+            (None, Some(took)) if took <= QUICK_ANSWER => QUICK,
+            (None, Some(_)) => IN_FLIGHT_MAX,
+        }
+    }
 }
 
 /// Whether a delivery may be sent now.
@@ -60,14 +107,33 @@ pub(super) enum Entry {
 #[derive(Debug)]
 pub(super) struct Pass {
     gates: Gates,
-    receiver: String,
+    receiver: Name,
     trying: bool,
 }
 
 impl Gates {
+    /// Gates for a process that has so many places.
+    pub(super) fn new(places: usize) -> Self {
+        Self { known: Arc::default(), places }
+    }
+
+    /// How many deliveries to each receiver may be under way at once, by how many are. Those that may hang
+    /// get nothing more while they have half of all places.
+    pub(super) fn windows(&self, under_way: &HashMap<Name, usize>, now: Timestamp) -> QueueRooms {
+        let mut gates = self.lock();
+        let is_suspect = |name: &Name| gates.get(name).is_none_or(Gate::is_suspect);
+        let suspects = under_way.iter().filter(|(name, _)| is_suspect(name));
+        let crowded = suspects.map(|(_, jobs)| jobs).sum::<usize>() >= self.places / 2;
+        let window = |gate: &mut Gate| {
+            if crowded && gate.is_suspect() { 0 } else { gate.window(now) }
+        };
+        let known = gates.iter_mut().map(|(name, gate)| (name.clone(), window(gate))).collect();
+        QueueRooms { each: if crowded { 0 } else { UNHEARD }, known }
+    }
+
     /// The same as [`enter`](Self::enter), once there is a place if that is soon: putting a delivery off costs
     /// the store two writes. Nobody waits for a receiver that fails.
-    pub(super) async fn enter_soon(&self, receiver: &str, clock: &Clock) -> Entry {
+    pub(super) async fn enter_soon(&self, receiver: &Name, clock: &Clock) -> Entry {
         let until = clock.now().after(WAIT_HERE);
         loop {
             match self.enter(receiver, clock.now()) {
@@ -82,12 +148,15 @@ impl Gates {
         }
     }
 
-    pub(super) fn enter(&self, receiver: &str, now: Timestamp) -> Entry {
+    pub(super) fn enter(&self, receiver: &Name, now: Timestamp) -> Entry {
         let mut gates = self.lock();
         if gates.len() >= KNOWN_MAX {
-            gates.retain(|_, gate| gate.in_flight + gate.waiting > 0 || gate.failures > 0);
+            gates.retain(|_, gate| {
+                let is_alone = gate.alone_until.is_some_and(|until| now < until);
+                gate.in_flight + gate.waiting > 0 || is_alone
+            });
         }
-        let gate = gates.entry(receiver.to_owned()).or_default();
+        let gate = gates.entry(receiver.clone()).or_default();
         let trying = match gate.alone_until {
             Some(until) if now < until => return Entry::Alone(until),
             // Another one finds out.
@@ -100,23 +169,23 @@ impl Gates {
         }
         gate.in_flight += 1;
         gate.trying |= trying;
-        Entry::Open(Pass { gates: self.clone(), receiver: receiver.to_owned(), trying })
+        Entry::Open(Pass { gates: self.clone(), receiver: receiver.clone(), trying })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Gate>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Name, Gate>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// One that waits for a place; no longer when dropped.
 struct Waiting<'a> {
     gates: &'a Gates,
-    receiver: &'a str,
+    receiver: &'a Name,
     freed: Arc<Notify>,
 }
 
 impl<'a> Waiting<'a> {
-    fn at(gates: &'a Gates, receiver: &'a str) -> Option<Self> {
+    fn at(gates: &'a Gates, receiver: &'a Name) -> Option<Self> {
         let mut all = gates.lock();
         let gate = all.get_mut(receiver)?;
         if gate.failures > 0 || gate.waiting >= WAITING_MAX {
@@ -136,10 +205,11 @@ impl Drop for Waiting<'_> {
 }
 
 impl Pass {
-    /// The receiver answered, and what it said is its own affair.
-    pub(super) fn well(&self) {
+    /// The receiver answered after so long, and what it said is its own affair.
+    pub(super) fn well(&self, took: Duration) {
         if let Some(gate) = self.gates.lock().get_mut(&self.receiver) {
-            (gate.failures, gate.alone_until) = (0, None);
+            (gate.failures, gate.alone_until, gate.trickled_at) = (0, None, None);
+            gate.answered_in = Some(took);
         }
     }
 
@@ -165,9 +235,6 @@ impl Drop for Pass {
                 gate.trying = false;
             }
             gate.freed.notify_one();
-            if gate.in_flight == 0 && gate.failures == 0 && gate.waiting == 0 {
-                gates.remove(&self.receiver);
-            }
         }
     }
 }
@@ -176,22 +243,36 @@ impl Drop for Pass {
 mod tests {
     use super::*;
 
+    const QUICKLY: Duration = Duration::from_millis(3);
+
     fn at(seconds: u64) -> Timestamp {
         Timestamp::from_millis(0).after(Duration::from_secs(seconds))
     }
 
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
+    fn gates() -> Gates {
+        Gates::new(64)
+    }
+
     fn open(gates: &Gates, receiver: &str, now: Timestamp) -> Option<Pass> {
-        match gates.enter(receiver, now) {
+        match gates.enter(&name(receiver), now) {
             Entry::Open(pass) => Some(pass),
             Entry::Full | Entry::Alone(_) => None,
         }
     }
 
+    fn window(gates: &Gates, receiver: &str, now: Timestamp) -> usize {
+        gates.windows(&HashMap::new(), now).of(&name(receiver))
+    }
+
     #[test]
     fn each_receiver_has_its_own_places() {
-        let gates = Gates::default();
+        let gates = gates();
         let held: Vec<_> = (0..IN_FLIGHT_MAX).map(|_| open(&gates, "a", at(0)).unwrap()).collect();
-        assert!(matches!(gates.enter("a", at(0)), Entry::Full));
+        assert!(matches!(gates.enter(&name("a"), at(0)), Entry::Full));
         assert!(open(&gates, "b", at(0)).is_some());
         drop(held);
         assert!(open(&gates, "a", at(0)).is_some());
@@ -199,50 +280,102 @@ mod tests {
 
     #[tokio::test]
     async fn place_that_is_soon_free_is_waited_for() {
-        let (gates, clock) = (Gates::default(), Clock::manual(at(0)));
+        let (gates, clock) = (gates(), Clock::manual(at(0)));
         let mut held: Vec<_> =
             (0..IN_FLIGHT_MAX).map(|_| open(&gates, "a", at(0)).unwrap()).collect();
         let waits = tokio::spawn({
             let (gates, clock) = (gates.clone(), clock.clone());
-            async move { gates.enter_soon("a", &clock).await }
+            async move { gates.enter_soon(&name("a"), &clock).await }
         });
-        while gates.lock().get("a").unwrap().waiting == 0 {
+        while gates.lock().get(&name("a")).unwrap().waiting == 0 {
             tokio::task::yield_now().await;
         }
         held.pop();
         assert!(matches!(waits.await.unwrap(), Entry::Open(_)));
         held.push(open(&gates, "a", at(0)).unwrap());
         held[0].failed(at(0));
-        assert!(matches!(gates.enter_soon("a", &clock).await, Entry::Full), "it fails");
+        assert!(matches!(gates.enter_soon(&name("a"), &clock).await, Entry::Full), "it fails");
     }
 
     #[test]
     fn receiver_that_keeps_failing_is_left_alone_and_tried_by_one() {
-        let gates = Gates::default();
+        let gates = gates();
         for _ in 0..FAILURES_MAX {
             open(&gates, "a", at(0)).unwrap().failed(at(0));
         }
-        assert!(matches!(gates.enter("a", at(4)), Entry::Alone(until) if until == at(5)));
+        assert!(matches!(gates.enter(&name("a"), at(4)), Entry::Alone(until) if until == at(5)));
         assert!(open(&gates, "b", at(4)).is_some());
         let probe = open(&gates, "a", at(5)).unwrap();
-        assert!(matches!(gates.enter("a", at(5)), Entry::Alone(_)));
+        assert!(matches!(gates.enter(&name("a"), at(5)), Entry::Alone(_)));
         probe.failed(at(5));
         drop(probe);
-        assert!(matches!(gates.enter("a", at(14)), Entry::Alone(_)));
+        assert!(matches!(gates.enter(&name("a"), at(14)), Entry::Alone(_)));
         let probe = open(&gates, "a", at(15)).unwrap();
-        probe.well();
+        probe.well(QUICKLY);
         drop(probe);
         assert!(open(&gates, "a", at(15)).is_some());
-        assert!(gates.lock().is_empty());
     }
 
     #[test]
     fn dropped_probe_lets_the_next_one_try() {
-        let gates = Gates::default();
+        let gates = gates();
         for _ in 0..FAILURES_MAX {
             open(&gates, "a", at(0)).unwrap().failed(at(0));
         }
         drop(open(&gates, "a", at(9)).unwrap());
         assert!(open(&gates, "a", at(9)).is_some());
+    }
+
+    #[test]
+    fn window_is_as_wide_as_the_receiver_is_quick() {
+        let gates = gates();
+        assert_eq!(window(&gates, "a", at(0)), UNHEARD);
+        let pass = open(&gates, "a", at(0)).unwrap();
+        assert_eq!(window(&gates, "a", at(0)), UNHEARD);
+        pass.well(QUICKLY);
+        assert_eq!(window(&gates, "a", at(0)), QUICK);
+        pass.well(Duration::from_secs(1));
+        assert_eq!(window(&gates, "a", at(0)), IN_FLIGHT_MAX);
+        pass.failed(at(0));
+        assert_eq!(window(&gates, "a", at(0)), 1);
+    }
+
+    #[test]
+    fn deliveries_to_one_that_is_left_alone_trickle_and_one_tries_afterwards() {
+        let gates = gates();
+        for _ in 0..FAILURES_MAX {
+            open(&gates, "a", at(0)).unwrap().failed(at(0));
+        }
+        let windows = [0, 0, 1, 1, 5, 5].map(|second| window(&gates, "a", at(second)));
+        assert_eq!(windows, [TRICKLE, 0, TRICKLE, 0, 1, 1]);
+    }
+
+    #[test]
+    fn receivers_that_may_hang_have_half_of_the_places_together() {
+        let gates = Gates::new(4);
+        open(&gates, "well", at(0)).unwrap().well(QUICKLY);
+        open(&gates, "ill", at(0)).unwrap().failed(at(0));
+        let of = |under_way: &[(&str, usize)]| {
+            let under_way = under_way.iter().map(|(one, jobs)| (name(one), *jobs)).collect();
+            let windows = gates.windows(&under_way, at(0));
+            ["well", "ill", "new"].map(|one| windows.of(&name(one)))
+        };
+        assert_eq!(of(&[("well", 4), ("new", 1)]), [QUICK, 1, UNHEARD]);
+        assert_eq!(of(&[("new", 1), ("ill", 1)]), [QUICK, 0, 0]);
+    }
+
+    #[test]
+    fn receivers_are_forgotten_when_there_are_many() {
+        let gates = gates();
+        for _ in 0..FAILURES_MAX {
+            open(&gates, "dead", at(0)).unwrap().failed(at(0));
+        }
+        let _busy = open(&gates, "busy", at(0)).unwrap();
+        for place in 0..2 * KNOWN_MAX {
+            open(&gates, &format!("r{place}"), at(1)).unwrap().well(QUICKLY);
+        }
+        let known = gates.lock();
+        assert!(known.len() <= KNOWN_MAX);
+        assert!(known.contains_key(&name("dead")) && known.contains_key(&name("busy")));
     }
 }

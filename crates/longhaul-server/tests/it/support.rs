@@ -94,7 +94,7 @@ impl Server {
             WebhookSettings { first_retry: Duration::from_millis(10), ..Default::default() },
         );
         let engine = builder
-            .courier(courier.kind(), 64)
+            .courier(courier.kind(), 64, courier.windows())
             .store(store)
             .blobs(blobs, keyring)
             .replica("test")

@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 use super::admission::Admission;
 use super::elsewhere::Elsewhere;
 use super::vault::Vault;
-use super::{Engine, Kind, Shared, hub::Hub, pace::Pace};
+use super::{Courier, Engine, Kind, Shared, Windows, hub::Hub, pace::Pace};
 use crate::blob::{BlobError, Blobs, Keyring};
 use crate::clock::Clock;
 use crate::ctx::Ctx;
 use crate::job::{DELIVERY_KIND, IdSource, JobError, Limits, Name, NameError, Retention, TenantId};
 use crate::store::sqlite::{OpenError, SqliteStore};
-use crate::store::{FlowLimit, FlowLimits, ReplicaState, Store};
+use crate::store::{FlowLimit, FlowLimits, QueueRooms, ReplicaState, Store};
 use crate::worker::{WorkerSettings, Workers, beats};
 
 /// Describes an engine. Everything has a default; without a store it keeps its jobs in memory.
@@ -51,7 +51,7 @@ pub struct EngineBuilder {
     vault: Option<Vault>,
     work_root: Option<PathBuf>,
     kinds: Vec<Kind>,
-    courier: Option<(Kind, usize)>,
+    courier: Option<(Kind, usize, Windows)>,
     settings: WorkerSettings,
 }
 
@@ -183,8 +183,18 @@ impl EngineBuilder {
     /// Delivers what is owed to endpoints and webhooks by this kind's handler, whose input is a
     /// [`Delivery`](crate::job::Delivery), so many at once beside the other kinds' jobs. Its name must be
     /// [`DELIVERY_KIND`](crate::job::DELIVERY_KIND). Nobody can submit jobs of it.
-    pub fn courier(mut self, kind: Kind, concurrency: usize) -> Self {
-        self.courier = Some((kind, concurrency));
+    ///
+    /// Each receiver has a queue of its own ([`Receiver::queue`](crate::job::Receiver::queue)), and queues
+    /// take turns. Before each claim `windows` is told how many deliveries of each are under way, and asked
+    /// how many may be: few for a receiver that hangs, so that it does not take the places of others. A claim
+    /// brings at most a quarter of what may be under way in all.
+    pub fn courier(
+        mut self,
+        kind: Kind,
+        concurrency: usize,
+        windows: impl Fn(&HashMap<Name, usize>) -> QueueRooms + Send + Sync + 'static,
+    ) -> Self {
+        self.courier = Some((kind, concurrency, Arc::new(windows)));
         self
     }
 
@@ -335,11 +345,11 @@ impl EngineBuilder {
             std::env::temp_dir().join(format!("longhaul-{}", std::process::id()))
         });
         let courier = match self.courier {
-            Some((kind, jobs)) => {
+            Some((kind, jobs, windows)) => {
                 if kind.checked_name()?.as_str() != DELIVERY_KIND {
                     return Err(BuildError::Courier(kind.name().to_owned()));
                 }
-                Some((Arc::new(kind), jobs))
+                Some(Courier { kind: Arc::new(kind), jobs, windows })
             }
             None => None,
         };

@@ -9,12 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::{Event, Job, JobId, Json, Retention, Status, Timestamp};
+use super::{Event, Job, JobId, Json, Name, Retention, Status, TenantId, Timestamp};
 
 /// The kind of the jobs that deliver. Nobody can submit one.
 pub const DELIVERY_KIND: &str = "longhaul.delivery";
-/// The queue that they wait in.
-pub const DELIVERY_QUEUE: &str = "deliveries";
 /// The label that says whose delivery it is: the endpoint's id, absent for a job's own webhook.
 pub const ENDPOINT_LABEL: &str = "endpoint";
 /// The label that says what it tells.
@@ -241,6 +239,32 @@ impl Receiver {
             Self::Webhook(webhook) => &webhook.url,
         }
     }
+
+    /// The queue that its deliveries wait in, which no other receiver shares: an endpoint's id, or for jobs'
+    /// own webhooks of a tenant what stands for the server in the URL.
+    pub fn queue(&self, tenant: &TenantId) -> Option<Name> {
+        let url = match self {
+            Self::Endpoint(id) => match Name::new(id) {
+                Ok(queue) => return Some(queue),
+                Err(_) => id,
+            },
+            Self::Webhook(webhook) => &webhook.url,
+        };
+        let mut hash = Sha256::new();
+        hash.update(tenant.as_str());
+        hash.update([0]);
+        hash.update(origin(url).to_ascii_lowercase());
+        let bytes: [u8; 32] = hash.finalize().into();
+        let server = bytes.iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(*byte));
+        Name::new(format!("to-{server:016x}")).ok()
+    }
+}
+
+/// A URL up to its path. It only has to be the same for the same server; whoever dials reads it with care.
+fn origin(url: &str) -> &str {
+    let authority = url.find("://").map_or(0, |at| at + 3);
+    let path = url.get(authority..).and_then(|rest| rest.find(['/', '?', '#', '\\']));
+    url.get(..path.map_or(url.len(), |path| authority + path)).unwrap_or(url)
 }
 
 /// Bits of a delivery's id behind the version that it tells.
@@ -281,6 +305,26 @@ mod tests {
         assert!(!some.takes(EventType::Pending));
         assert!(EventFilter::new(["endpoint.test"]).is_err());
         assert!(EventFilter::new(["job.done"]).is_err());
+    }
+
+    #[test]
+    fn each_receiver_has_a_queue_of_its_own() {
+        let [acme, other] = ["acme", "other"].map(|name| TenantId::new(name).unwrap());
+        let own = |url: &str| {
+            let events = EventFilter::default();
+            let webhook = Webhook { url: url.to_owned(), events, sealed_secret: None, full: false };
+            Receiver::Webhook(webhook).queue(&acme).unwrap()
+        };
+        let one = own("https://example.com/a");
+        assert_eq!(own("https://EXAMPLE.com/b?c"), one);
+        assert_eq!(own("https://example.com"), one);
+        for url in ["http://example.com/a", "https://example.com:444/a", "https://example.org/a"] {
+            assert_ne!(own(url), one);
+        }
+        let endpoint = Receiver::Endpoint("ep_01ABC".to_owned());
+        assert_eq!(endpoint.queue(&acme).unwrap().as_str(), "ep_01ABC");
+        let odd = Receiver::Endpoint("not a name".to_owned());
+        assert_ne!(odd.queue(&acme), odd.queue(&other));
     }
 
     #[test]

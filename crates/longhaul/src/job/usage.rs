@@ -21,6 +21,24 @@ pub struct Usage {
     pub payload_bytes: u64,
     /// Steps that they finished. Those that a fork began with are its original's.
     pub steps: u64,
+    /// What language models read and wrote for them.
+    pub tokens: Tokens,
+}
+
+/// What a language model read and wrote, as it counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// What it read.
+    pub prompt: u64,
+    /// What it wrote.
+    pub completion: u64,
+}
+
+impl AddAssign for Tokens {
+    fn add_assign(&mut self, more: Self) {
+        self.prompt = self.prompt.saturating_add(more.prompt);
+        self.completion = self.completion.saturating_add(more.completion);
+    }
 }
 
 impl AddAssign for Usage {
@@ -29,6 +47,7 @@ impl AddAssign for Usage {
         self.run_ms = self.run_ms.saturating_add(more.run_ms);
         self.payload_bytes = self.payload_bytes.saturating_add(more.payload_bytes);
         self.steps = self.steps.saturating_add(more.steps);
+        self.tokens += more.tokens;
     }
 }
 
@@ -66,6 +85,8 @@ pub struct Tally {
     pub metered: bool,
     /// Finished steps that were metered, or that it began with.
     pub metered_steps: u64,
+    /// What the attempt used that is just being ended. Not kept: only the attempt that ends a job counts.
+    pub tokens: Tokens,
 }
 
 impl Tally {
@@ -92,6 +113,7 @@ impl Tally {
             run_ms: std::mem::take(&mut self.run_ms),
             payload_bytes: if first { self.payload_bytes } else { 0 },
             steps: steps.saturating_sub(known),
+            tokens: std::mem::take(&mut self.tokens),
         }
     }
 }
@@ -109,7 +131,9 @@ mod tests {
         let mut tally = Tally { payload_bytes: 9, ..Tally::default() };
         tally.start(at(1_000));
         tally.stop(at(1_250));
-        let first = Usage { jobs: 1, run_ms: 250, payload_bytes: 9, steps: 2 };
+        let tokens = Tokens { prompt: 5, completion: 7 };
+        tally.tokens = tokens;
+        let first = Usage { jobs: 1, run_ms: 250, payload_bytes: 9, steps: 2, tokens };
         assert_eq!(tally.meter(2), first);
         tally.start(at(5_000));
         tally.stop(at(5_001));

@@ -8,9 +8,8 @@ use std::collections::HashMap;
 use super::entry::Entry;
 use super::{NewJob, Start};
 use crate::job::{
-    DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_QUEUE,
-    DELIVERY_RETENTION, Delivery, EventFilter, EventType, Fingerprint, Json, Name, Receiver,
-    TenantId, delivery_id,
+    DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_RETENTION, Delivery,
+    EventFilter, EventType, Fingerprint, Json, Name, Receiver, TenantId, delivery_id,
 };
 
 /// An endpoint that is told of what happens to the jobs of its tenant.
@@ -85,7 +84,7 @@ pub(crate) fn new_delivery(
     Some(NewJob {
         tenant: tenant.outbox(),
         id,
-        queue: Name::new(DELIVERY_QUEUE).ok()?,
+        queue: delivery.to.queue(tenant)?,
         priority: 0,
         // It is found by its id: two of one id are the same.
         fingerprint: Fingerprint::from_bytes([0; 32]),

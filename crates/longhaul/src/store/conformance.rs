@@ -271,7 +271,8 @@ macro_rules! store_conformance {
                 name_of_a_silent_replica_is_given_to_the_next_run,
             }
             usage {
-                every_end_is_counted_once,
+                tokens_are_counted_by_the_attempt_that_ends,
+            every_end_is_counted_once,
                 settling_again_counts_nothing,
                 attempts_are_counted_with_their_job,
                 job_cancelled_between_attempts_is_counted_with_what_it_did,

@@ -176,6 +176,7 @@ impl Entry {
         self.tell(&settlement.phases, settlement.progress.as_ref(), now);
         let next = settlement.outcome.clone().next(self.standing(), now);
         self.tally.stop(now);
+        self.tally.tokens = settlement.tokens;
         let result = self.end(next, now)?;
         if result.is_some() {
             self.job.artifacts = settlement.artifacts.iter().map(NewBlob::to_artifact).collect();

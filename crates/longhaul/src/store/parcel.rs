@@ -46,6 +46,7 @@ impl Parcel {
             phases: Vec::new(),
             progress: None,
             artifacts: Vec::new(),
+            tokens: crate::job::Tokens::default(),
         };
         self.entry.settle(&release, at)?;
         // It had been asked to stop: that is its end.

@@ -36,6 +36,7 @@ mod held;
 mod import;
 mod lanes;
 mod list;
+mod look;
 mod migrate;
 mod notify;
 mod open;
@@ -55,7 +56,7 @@ mod wall;
 mod work;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -80,6 +81,7 @@ use self::endpoints::Hearing;
 use self::error::Tries;
 use self::held::HeldRows;
 use self::lanes::Care;
+use self::look::Rotation;
 use self::notify::Notifier;
 use super::{
     Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
@@ -108,12 +110,12 @@ struct Inner {
     clock: Clock,
     notify: Notifier,
     held: HeldRows,
-    /// The tenant that was served last. Only a hint for fairness: nothing is lost with it.
-    last_served: Mutex<String>,
+    /// How tenants take turns.
+    tenants: Rotation,
+    /// How the queues of outboxes do.
+    outboxes: Rotation,
     /// Tenants that limits held back when last looked at. Only a hint: claims look again.
     held_back: Mutex<HashSet<TenantId>>,
-    /// How many lanes the last claim found something in.
-    lanes_seen: AtomicUsize,
     care: tokio::sync::Mutex<Care>,
     /// When this process last looked for jobs that were submitted by SQL.
     arrivals_seen_at: AtomicI64,
@@ -122,16 +124,6 @@ struct Inner {
     hearing: Hearing,
     /// Told when this process has written deliveries.
     announced: Arc<Notify>,
-}
-
-impl Inner {
-    fn lanes_seen(&self) -> usize {
-        self.lanes_seen.load(Ordering::Relaxed)
-    }
-
-    fn set_lanes_seen(&self, lanes: usize) {
-        self.lanes_seen.store(lanes, Ordering::Relaxed);
-    }
 }
 
 impl PostgresStore {
@@ -149,9 +141,9 @@ impl PostgresStore {
             clock,
             notify: Notifier::new(),
             held: HeldRows::default(),
-            last_served: Mutex::default(),
+            tenants: Rotation::default(),
+            outboxes: Rotation::default(),
             held_back: Mutex::default(),
-            lanes_seen: AtomicUsize::new(1),
             care: tokio::sync::Mutex::default(),
             arrivals_seen_at: AtomicI64::new(0),
             heartbeat: tokio::sync::Mutex::default(),

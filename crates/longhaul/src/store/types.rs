@@ -1,6 +1,6 @@
 //! What goes into a store and what comes out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::blobs::NewBlob;
 use super::flow::FlowLimits;
 use crate::job::{
     Fingerprint, Job, JobId, Json, Name, Outcome, Progress, Record, Retention, Status, Step,
-    TenantId, Timestamp, Webhook,
+    TenantId, Timestamp, Tokens, Webhook,
 };
 
 /// A job that was checked and may be accepted.
@@ -166,6 +166,30 @@ pub struct Claim {
     pub kinds: Vec<KindRoom>,
     /// What this claim is held to, over all replicas.
     pub limits: Arc<FlowLimits>,
+    /// If given, the claim is for deliveries: it looks into outboxes only, and there the queues take turns,
+    /// not the tenants, because each receiver has one.
+    pub rooms: Option<QueueRooms>,
+}
+
+/// How many more jobs of each queue a claim may bring.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueRooms {
+    /// Of a queue that nothing is known of.
+    pub each: usize,
+    /// Of the others.
+    pub known: HashMap<Name, usize>,
+}
+
+impl QueueRooms {
+    /// How many more of this one.
+    pub fn of(&self, queue: &Name) -> usize {
+        self.known.get(queue).copied().unwrap_or(self.each)
+    }
+
+    /// The most of any.
+    pub(crate) fn most(&self) -> usize {
+        self.known.values().copied().fold(self.each, usize::max)
+    }
 }
 
 /// Room for jobs of one kind.
@@ -274,6 +298,8 @@ pub struct Settlement {
     pub progress: Option<Progress>,
     /// What it produced: the job's artifacts, if this completes it.
     pub artifacts: Vec<NewBlob>,
+    /// What it used of a language model: metered if this ends the job.
+    pub tokens: Tokens,
 }
 
 /// The answer to a settlement.

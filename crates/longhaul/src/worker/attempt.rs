@@ -88,6 +88,7 @@ impl Runner {
                     outcome,
                     phases: Vec::new(),
                     artifacts,
+                    tokens: ctx.as_ref().map(Ctx::used_tokens).unwrap_or_default(),
                 };
                 let refused = self.settle(&job, settlement, &signals, sent_at).await;
                 if let Some(ctx) = ctx {

@@ -84,19 +84,24 @@ pub(super) async fn claim_on(runner: Arc<Runner>, attempts: TaskTracker) {
 fn room(runner: &Runner, under_way: usize, more: bool) -> Option<Reserved> {
     match under_way {
         0 => runner.slots.reserve(1, CLAIM_BATCH_MAX),
-        1..CLAIMS_MAX if more => runner.slots.reserve(FURTHER_MIN, CLAIM_BATCH_MAX),
+        1..CLAIMS_MAX if more && runner.slots.are_of_all_queues() => {
+            runner.slots.reserve(FURTHER_MIN, CLAIM_BATCH_MAX)
+        }
         _ => None,
     }
 }
 
 async fn claim(runner: Arc<Runner>, reserved: Reserved) -> Answer {
     let shared = &runner.shared;
+    let rooms = runner.slots.rooms();
     let want = Claim {
         replica: shared.replica.clone(),
         limit: reserved.limit(),
         lease: runner.settings.lease,
         kinds: reserved.kinds().to_vec(),
-        limits: shared.flow(),
+        // Deliveries are bounded by their receivers alone.
+        limits: if rooms.is_some() { Arc::default() } else { shared.flow() },
+        rooms,
     };
     runner.keeper.claiming();
     // Counted from before the claim was sent: the store's lease ends no earlier.
@@ -119,7 +124,7 @@ impl Told {
                 self.more = leases.len() == reserved.limit();
                 self.next_due_at = next_due_at;
                 for lease in leases {
-                    let slot = runner.slots.take(&lease.job.kind);
+                    let slot = runner.slots.take(&lease.job.kind, &lease.job.queue);
                     attempts.spawn(Arc::clone(runner).run(lease, sent_at, slot));
                 }
             }

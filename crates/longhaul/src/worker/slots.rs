@@ -7,15 +7,16 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::engine::Kind;
+use crate::engine::{Courier, Kind, Windows};
 use crate::job::Name;
-use crate::store::KindRoom;
+use crate::store::{KindRoom, QueueRooms};
 
 /// Counts what runs in this process.
-#[derive(Debug)]
 pub(super) struct Slots {
     total: usize,
     kinds: Vec<KindRoom>,
+    /// For deliveries: how many of each queue may run at once.
+    windows: Option<Windows>,
     /// A std mutex: held for counting, never across an await.
     taken: Mutex<Taken>,
 }
@@ -24,6 +25,8 @@ pub(super) struct Slots {
 struct Taken {
     total: usize,
     by_kind: HashMap<Name, usize>,
+    /// Only where queues have windows.
+    by_queue: HashMap<Name, usize>,
     /// Of the total, what claims that are under way may bring.
     reserved: usize,
     /// Attempts whose handlers have returned and whose ends are not in the store yet.
@@ -31,7 +34,6 @@ struct Taken {
 }
 
 /// Room for what a claim may bring; free again when dropped.
-#[derive(Debug)]
 pub(super) struct Reserved {
     slots: Arc<Slots>,
     limit: usize,
@@ -40,17 +42,22 @@ pub(super) struct Reserved {
 }
 
 /// One taken place; free again when dropped.
-#[derive(Debug)]
 pub(super) struct Slot {
     slots: Arc<Slots>,
     kind: Name,
+    queue: Name,
 }
 
 /// An attempt that is about to end.
-#[derive(Debug)]
 pub(super) struct Ending(Arc<Slots>);
 
 impl Slots {
+    /// Places for deliveries, as many of each queue as its window says.
+    pub(super) fn of_courier(courier: &Courier) -> Self {
+        let kind = std::iter::once(&courier.kind);
+        Self { windows: Some(Arc::clone(&courier.windows)), ..Self::new(courier.jobs, kind) }
+    }
+
     pub(super) fn new<'a>(total: usize, kinds: impl Iterator<Item = &'a Arc<Kind>>) -> Self {
         let kinds = kinds
             .filter(|kind| kind.runs_here())
@@ -60,7 +67,7 @@ impl Slots {
                 Some(KindRoom { kind: kind.checked_name().ok()?, room, code_version })
             })
             .collect();
-        Self { total, kinds, taken: Mutex::default() }
+        Self { total, kinds, windows: None, taken: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -72,7 +79,9 @@ impl Slots {
         let mut taken = self.lock();
         let behind = taken.ending.saturating_sub(self.total);
         let free = self.total.saturating_sub(taken.total + behind);
-        let limit = free.min(at_most);
+        // Between claims there is a look at who hangs.
+        let quarter = if self.windows.is_some() { self.total.div_ceil(4) } else { self.total };
+        let limit = free.min(at_most).min(quarter);
         let mut kinds = self.kinds.clone();
         for kind in &mut kinds {
             let running = taken.by_kind.get(&kind.kind).copied().unwrap_or(0);
@@ -97,11 +106,33 @@ impl Slots {
         taken.total - taken.reserved
     }
 
-    pub(super) fn take(self: &Arc<Self>, kind: &Name) -> Slot {
+    pub(super) fn take(self: &Arc<Self>, kind: &Name, queue: &Name) -> Slot {
+        let (kind, queue) = (kind.clone(), queue.clone());
         let mut taken = self.lock();
         taken.total += 1;
         *taken.by_kind.entry(kind.clone()).or_default() += 1;
-        Slot { slots: Arc::clone(self), kind: kind.clone() }
+        if self.windows.is_some() {
+            *taken.by_queue.entry(queue.clone()).or_default() += 1;
+        }
+        drop(taken);
+        Slot { slots: Arc::clone(self), kind, queue }
+    }
+
+    /// Whether a second claim may look while the first does: not where both would fill the same windows.
+    pub(super) fn are_of_all_queues(&self) -> bool {
+        self.windows.is_none()
+    }
+
+    /// How many more of each queue, where queues have windows.
+    pub(super) fn rooms(&self) -> Option<QueueRooms> {
+        let windows = self.windows.as_ref()?;
+        let running = self.lock().by_queue.clone();
+        let mut rooms = windows(&running);
+        for (queue, running) in &running {
+            let window = rooms.of(queue);
+            rooms.known.insert(queue.clone(), window.saturating_sub(*running));
+        }
+        Some(rooms)
     }
 }
 
@@ -161,6 +192,12 @@ impl Drop for Slot {
         let mut taken = self.slots.lock();
         taken.total -= 1;
         taken.give_back(&self.kind, 1);
+        if let Some(running) = taken.by_queue.get_mut(&self.queue) {
+            *running -= 1;
+            if *running == 0 {
+                taken.by_queue.remove(&self.queue);
+            }
+        }
     }
 }
 
@@ -178,7 +215,28 @@ mod tests {
             room: *room,
             code_version: None,
         };
-        Arc::new(Slots { total, kinds: kinds.iter().map(room).collect(), taken: Mutex::default() })
+        let kinds = kinds.iter().map(room).collect();
+        Arc::new(Slots { total, kinds, windows: None, taken: Mutex::default() })
+    }
+
+    fn take(slots: &Arc<Slots>, queue: &str) -> Slot {
+        slots.take(&name("a"), &name(queue))
+    }
+
+    #[test]
+    fn queue_has_room_for_what_its_window_leaves() {
+        let known = HashMap::from([(name("fast"), 5), (name("hangs"), 1), (name("idle"), 3)]);
+        let windows = QueueRooms { each: 2, known };
+        let slots = Slots::new(9, std::iter::empty());
+        let windows: Windows = Arc::new(move |_| windows.clone());
+        let slots = Arc::new(Slots { windows: Some(windows), ..slots });
+        let queues = ["fast", "hangs", "hangs", "new"];
+        let running: Vec<Slot> = queues.map(|queue| take(&slots, queue)).into();
+        let room = |queue: &str| slots.rooms().unwrap().of(&name(queue));
+        assert_eq!(["fast", "hangs", "idle", "new", "other"].map(room), [4, 0, 3, 1, 2]);
+        drop(running);
+        assert_eq!(["fast", "hangs", "idle", "new", "other"].map(room), [5, 1, 3, 2, 2]);
+        assert!(slots.lock().by_queue.is_empty());
     }
 
     #[test]
@@ -204,7 +262,7 @@ mod tests {
     #[test]
     fn kinds_without_room_are_left_out() {
         let slots = slots(4, &[("a", 1), ("b", 4)]);
-        let _running = slots.take(&name("a"));
+        let _running = take(&slots, "default");
         let reserved = slots.reserve(1, 9).unwrap();
         assert_eq!(reserved.limit(), 3);
         let kinds: Vec<_> =
@@ -215,7 +273,7 @@ mod tests {
     #[test]
     fn ended_handlers_make_room_until_the_store_is_too_far_behind() {
         let slots = slots(2, &[("a", 2)]);
-        let end = || slots.take(&name("a")).ending();
+        let end = || take(&slots, "default").ending();
         let mut behind = vec![end(), end()];
         assert_eq!(slots.running(), 0);
         assert_eq!(slots.reserve(1, 9).unwrap().limit(), 2);

@@ -64,6 +64,7 @@ fn want(limit: usize) -> Claim {
         lease: Duration::from_secs(15),
         kinds: vec![demo],
         limits: Arc::default(),
+        rooms: None,
     }
 }
 
@@ -104,7 +105,14 @@ async fn run(store: &SqliteStore, job: NewJob, outcome: Option<Outcome>) -> JobI
     let (phases, lease) = (vec!["parsing".to_owned()], lease.to_ref());
     if let Some(outcome) = outcome {
         let artifacts = vec![blob(&format!("default/{id}/report"))];
-        let end = Settlement { lease, outcome, phases, progress: Some(progress), artifacts };
+        let end = Settlement {
+            lease,
+            outcome,
+            phases,
+            progress: Some(progress),
+            artifacts,
+            tokens: longhaul::job::Tokens::default(),
+        };
         store.settle(vec![end]).await.remove(0).unwrap();
     } else {
         let report = Report { lease, phases, progress: Some(progress) };

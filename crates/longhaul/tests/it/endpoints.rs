@@ -12,7 +12,9 @@ use longhaul::store::conformance::{
 use longhaul::store::endpoints::{Endpoint, EndpointChange, Endpoints};
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
-use longhaul::store::{Claim, Filter, KindRoom, Lease, NewJob, PageRequest, StoreError};
+use longhaul::store::{
+    Claim, Filter, KindRoom, Lease, NewJob, PageRequest, QueueRooms, StoreError,
+};
 
 use crate::postgres::TestDatabase;
 
@@ -119,7 +121,8 @@ impl Desk {
     async fn claim_deliveries(&self, limit: usize) -> Vec<Lease> {
         let kind = longhaul::job::Name::new(DELIVERY_KIND).unwrap();
         let room = KindRoom { kind, room: limit, code_version: None };
-        let want = Claim { kinds: vec![room], ..self.bench.want(limit) };
+        let rooms = Some(QueueRooms { each: limit, ..QueueRooms::default() });
+        let want = Claim { kinds: vec![room], rooms, ..self.bench.want(limit) };
         self.bench.store().claim(&want).await.unwrap().leases
     }
 }
@@ -316,6 +319,58 @@ async fn batches_owe_for_each_of_theirs(desk: Desk) {
     assert_eq!(desk.owed().await.len(), 63);
 }
 
+/// One receiver has many in line before another's only one, which is claimed in the first round all the same.
+async fn receivers_take_turns_as_far_as_they_have_room(desk: Desk) {
+    let bench = &desk.bench;
+    let claim = async |limit, each, known: &[(&str, usize)]| {
+        let name = |text: &str| longhaul::job::Name::new(text).unwrap();
+        let room = KindRoom { kind: name(DELIVERY_KIND), room: limit, code_version: None };
+        let known = known.iter().map(|(queue, room)| (name(queue), *room)).collect();
+        let rooms = Some(QueueRooms { each, known });
+        let want = Claim { kinds: vec![room], rooms, ..bench.want(limit) };
+        let leases = bench.store().claim(&want).await.unwrap().leases;
+        leases.iter().map(|lease| lease.job.queue.to_string()).collect::<Vec<_>>()
+    };
+    let (acme, other) = (tenant("acme"), tenant("other"));
+    desk.endpoint(&acme, "ep_a", &["job.pending"]).await;
+    let submit = async |tenant: &TenantId, jobs| {
+        for _ in 0..jobs {
+            bench.accept(NewJob { tenant: tenant.clone(), ..bench.job() }).await;
+        }
+    };
+    submit(&acme, 9).await;
+    desk.endpoint(&acme, "ep_b", &["job.pending"]).await;
+    desk.endpoint(&other, "ep_c", &["job.pending"]).await;
+    submit(&acme, 1).await;
+    submit(&other, 1).await;
+    let jobs = Claim { rooms: None, ..bench.want(2) };
+    bench.store().claim(&jobs).await.unwrap();
+    assert_eq!(claim(2, 4, &[]).await, ["ep_a", "ep_b"]);
+    assert_eq!(claim(2, 4, &[("ep_a", 1)]).await, ["ep_c", "ep_a"], "where the last claim ended");
+    assert_eq!(claim(9, 4, &[("ep_a", 0)]).await, [""; 0], "no room");
+    assert_eq!(claim(9, 0, &[]).await, [""; 0], "nobody is known");
+    assert_eq!(claim(9, 0, &[("ep_a", 3)]).await, ["ep_a"; 3]);
+    assert_eq!(claim(2, 9, &[]).await, ["ep_a"; 2]);
+    assert_eq!(claim(9, 9, &[]).await, ["ep_a"; 3]);
+}
+
+/// Where deliveries are claimed does not change whose turn it is among tenants.
+async fn deliveries_do_not_take_a_tenants_turn(desk: Desk) {
+    let bench = &desk.bench;
+    let tenants = ["a", "b", "c"].map(tenant);
+    for tenant in &tenants {
+        for _ in 0..2 {
+            bench.accept(NewJob { tenant: tenant.clone(), ..desk.hooked(&[]) }).await;
+        }
+    }
+    let mut served = Vec::new();
+    for _ in 0..6 {
+        served.extend(bench.claim(1).await.iter().map(|lease| lease.job.tenant.to_string()));
+        desk.claim_deliveries(1).await;
+    }
+    assert_eq!(served, ["a", "b", "c", "a", "b", "c"]);
+}
+
 async fn whoever_delivers_is_told(desk: Desk) {
     let told = desk.bench.store().announced();
     desk.bench.pending().await;
@@ -352,6 +407,8 @@ on_both_stores! {
     deliveries_are_no_jobs_of_the_tenant,
     deliveries_of_a_job_are_found_by_it,
     batches_owe_for_each_of_theirs,
+    receivers_take_turns_as_far_as_they_have_room,
+    deliveries_do_not_take_a_tenants_turn,
     whoever_delivers_is_told,
 }
 

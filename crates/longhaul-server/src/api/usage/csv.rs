@@ -6,11 +6,15 @@ use longhaul_client::wire::UsageRow;
 
 /// The rows under a header, lines ended as RFC 4180 wants.
 pub(super) fn table(rows: &[UsageRow]) -> String {
-    let mut table = "start,kind,key,jobs,runSeconds,payloadBytes,steps\r\n".to_owned();
+    let mut table =
+        "start,kind,key,jobs,runSeconds,payloadBytes,steps,promptTokens,completionTokens\r\n"
+            .to_owned();
     for row in rows {
-        let UsageRow { start, kind, key, jobs, run_seconds, payload_bytes, steps } = row;
+        let UsageRow { start, kind, key, jobs, run_seconds, payload_bytes, steps, .. } = row;
+        let UsageRow { prompt_tokens, completion_tokens, .. } = row;
         let (kind, key) = (field(kind), field(key.as_deref().unwrap_or_default()));
-        let numbers = format_args!("{jobs},{run_seconds:.3},{payload_bytes},{steps}");
+        let tokens = format_args!("{prompt_tokens},{completion_tokens}");
+        let numbers = format_args!("{jobs},{run_seconds:.3},{payload_bytes},{steps},{tokens}");
         // A string takes everything.
         write!(table, "{start},{kind},{key},{numbers}\r\n").ok();
     }
@@ -46,12 +50,14 @@ mod tests {
             run_seconds: 1.5,
             payload_bytes: 7,
             steps: 9,
+            prompt_tokens: 11,
+            completion_tokens: 13,
         };
         let keyed = UsageRow { key: Some("key-1".to_owned()), ..row.clone() };
         insta::assert_snapshot!(table(&[row, keyed]).replace("\r\n", "\n"), @"
-        start,kind,key,jobs,runSeconds,payloadBytes,steps
-        2026-11-15T00:00:00.000Z,demo,,3,1.500,7,9
-        2026-11-15T00:00:00.000Z,demo,key-1,3,1.500,7,9
+        start,kind,key,jobs,runSeconds,payloadBytes,steps,promptTokens,completionTokens
+        2026-11-15T00:00:00.000Z,demo,,3,1.500,7,9,11,13
+        2026-11-15T00:00:00.000Z,demo,key-1,3,1.500,7,9,11,13
         ");
     }
 }

@@ -37,19 +37,23 @@ async fn finished_jobs_are_told_by_kind_with_their_total() {
       "from": "[time]",
       "rows": [
         {
+          "completionTokens": 0,
           "jobs": 1,
           "key": null,
           "kind": "fails",
           "payloadBytes": 0,
+          "promptTokens": 0,
           "runSeconds": "[seconds]",
           "start": "[time]",
           "steps": 0
         },
         {
+          "completionTokens": 0,
           "jobs": 2,
           "key": null,
           "kind": "steps",
           "payloadBytes": 0,
+          "promptTokens": 0,
           "runSeconds": "[seconds]",
           "start": "[time]",
           "steps": 4
@@ -57,8 +61,10 @@ async fn finished_jobs_are_told_by_kind_with_their_total() {
       ],
       "to": "[time]",
       "total": {
+        "completionTokens": 0,
         "jobs": 3,
         "payloadBytes": 0,
+        "promptTokens": 0,
         "runSeconds": "[seconds]",
         "steps": 4
       }
@@ -91,8 +97,10 @@ async fn nothing_used_is_an_empty_list() {
       "rows": [],
       "to": "2026-01-02T00:00:00.000Z",
       "total": {
+        "completionTokens": 0,
         "jobs": 0,
         "payloadBytes": 0,
+        "promptTokens": 0,
         "runSeconds": 0.0,
         "steps": 0
       }
@@ -111,7 +119,9 @@ async fn usage_comes_as_csv_to_whoever_asks_for_it() {
         assert_eq!(answer.header("content-type"), Some(csv));
         let lines: Vec<&str> = answer.text().split("\r\n").collect();
         let [header, row, ""] = lines[..] else { panic!("{lines:?}") };
-        assert_eq!(header, "start,kind,key,jobs,runSeconds,payloadBytes,steps");
+        let columns =
+            "start,kind,key,jobs,runSeconds,payloadBytes,steps,promptTokens,completionTokens";
+        assert_eq!(header, columns);
         let cells: Vec<&str> = row.split(',').collect();
         assert_eq!((cells[1], cells[2], cells[3], cells[6]), ("steps", "", "1", "2"));
     }

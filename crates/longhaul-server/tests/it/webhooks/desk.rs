@@ -23,6 +23,9 @@ use serde_json::{Value, json};
 
 use crate::e2e::database::Database;
 
+/// Deliveries at once.
+pub(super) const PLACES: usize = 64;
+
 pub(super) struct Desk {
     router: Router,
     pub(super) clock: Clock,
@@ -83,11 +86,15 @@ impl Desk {
             secrets.clone(),
             hooks.client.clone(),
             clock.clone(),
-            WebhookSettings { timeout: wish.timeout, ..WebhookSettings::default() },
+            WebhookSettings {
+                timeout: wish.timeout,
+                concurrency: PLACES,
+                ..WebhookSettings::default()
+            },
         );
         let engine = Engine::builder()
             .clock(clock.clone())
-            .courier(courier.kind(), 64)
+            .courier(courier.kind(), PLACES, courier.windows())
             .store(store)
             .blobs(Blobs::open("memory:").unwrap(), keyring)
             .replica("test")

@@ -209,6 +209,7 @@ impl Bench {
             lease: LEASE,
             kinds: vec![KindRoom { kind: demo(), room: limit, code_version: None }],
             limits: Arc::default(),
+            rooms: None,
         }
     }
 
@@ -295,6 +296,7 @@ pub fn settlement(lease: &Lease, outcome: Outcome) -> Settlement {
         phases: Vec::new(),
         progress: None,
         artifacts: Vec::new(),
+        tokens: crate::job::Tokens::default(),
     }
 }
 

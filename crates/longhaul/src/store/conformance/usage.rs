@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, LEASE, done, failed, failed_for_good, name, tenant};
-use crate::job::{Outcome, TenantId, Timestamp, USAGE_KEPT, Usage, UsageRow, hour_of};
-use crate::store::{Claim, KindRoom, Lease, NewBlob, NewJob, WrappedKey};
+use super::bench::{Bench, LEASE, done, failed, failed_for_good, name, settlement, tenant};
+use crate::job::{Outcome, TenantId, Timestamp, Tokens, USAGE_KEPT, Usage, UsageRow, hour_of};
+use crate::store::{Claim, KindRoom, Lease, NewBlob, NewJob, Settlement, WrappedKey};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -39,6 +39,27 @@ fn payload(bench: &Bench, size: u64) -> NewJob {
         replica: "replica-1".to_owned(),
     };
     NewJob { payload: Some(payload), ..job }
+}
+
+/// What a model was asked is metered with the attempt that ends the job, once.
+pub async fn tokens_are_counted_by_the_attempt_that_ends(bench: &Bench) {
+    let tokens = Tokens { prompt: 11, completion: 7 };
+    let with_tokens = |lease: &Lease, outcome| Settlement { tokens, ..settlement(lease, outcome) };
+    let lease = bench.running().await;
+    let settle = async |end: Settlement| bench.store().settle(vec![end]).await.pop().unwrap();
+    settle(with_tokens(&lease, failed())).await.unwrap();
+    assert_eq!(sum(bench).await, jobs(0), "it goes on");
+    let lease = bench.claim_one().await;
+    let end = with_tokens(&lease, done());
+    // Told again because the answer was lost.
+    for _ in 0..2 {
+        settle(end.clone()).await.unwrap();
+        assert_eq!(sum(bench).await.tokens, tokens);
+    }
+    let lease = bench.running().await;
+    bench.settle(&lease, done()).await.unwrap();
+    bench.store().roll_up_usage(100).await.unwrap();
+    assert_eq!(sum(bench).await, Usage { tokens, ..jobs(2) });
 }
 
 /// A job is counted by its end, whichever that is, and not before.
@@ -79,7 +100,7 @@ pub async fn settling_again_counts_nothing(bench: &Bench) {
         bench.settle(&lease, outcome).await.unwrap();
         assert_eq!(sum(bench).await, before);
     }
-    assert_eq!(sum(bench).await, Usage { jobs: 3, run_ms: 3_000, payload_bytes: 0, steps: 3 });
+    assert_eq!(sum(bench).await, Usage { jobs: 3, run_ms: 3_000, steps: 3, ..Usage::default() });
 }
 
 /// What goes on has used nothing yet; its end counts all of it.
@@ -102,7 +123,7 @@ pub async fn attempts_are_counted_with_their_job(bench: &Bench) {
     }
     bench.advance(SECOND);
     bench.settle(&lease.unwrap(), done()).await.unwrap();
-    assert_eq!(sum(bench).await, Usage { jobs: 1, run_ms: 4_000, payload_bytes: 0, steps: 3 });
+    assert_eq!(sum(bench).await, Usage { jobs: 1, run_ms: 4_000, steps: 3, ..Usage::default() });
 }
 
 /// A job that was put back with steps and time behind it is counted with them when it is cancelled in line.
@@ -112,7 +133,7 @@ pub async fn job_cancelled_between_attempts_is_counted_with_what_it_did(bench: &
     bench.advance(SECOND);
     bench.settle(&lease, failed()).await.unwrap();
     bench.store().cancel(&TenantId::default(), lease.job.id).await.unwrap();
-    assert_eq!(sum(bench).await, Usage { jobs: 1, run_ms: 1_000, payload_bytes: 0, steps: 1 });
+    assert_eq!(sum(bench).await, Usage { jobs: 1, run_ms: 1_000, steps: 1, ..Usage::default() });
 }
 
 /// A job that is resumed and ends again is the same job; what it did since is added.
@@ -124,13 +145,13 @@ pub async fn resumed_job_adds_what_is_new(bench: &Bench) {
     let id = lease.job.id;
     bench.store().resume(&TenantId::default(), id).await.unwrap();
     bench.store().cancel(&TenantId::default(), id).await.unwrap();
-    assert_eq!(sum(bench).await, Usage { jobs: 1, run_ms: 2_000, payload_bytes: 0, steps: 1 });
+    assert_eq!(sum(bench).await, Usage { jobs: 1, run_ms: 2_000, steps: 1, ..Usage::default() });
     bench.store().resume(&TenantId::default(), id).await.unwrap();
     let lease = bench.claim_one().await;
     bench.step(&lease, 1, "index", "2").await.unwrap();
     bench.advance(SECOND * 3);
     bench.settle(&lease, done()).await.unwrap();
-    assert_eq!(sum(bench).await, Usage { jobs: 1, run_ms: 5_000, payload_bytes: 0, steps: 2 });
+    assert_eq!(sum(bench).await, Usage { jobs: 1, run_ms: 5_000, steps: 2, ..Usage::default() });
 }
 
 /// A worker that died ran at most until its lease ended.
@@ -163,7 +184,7 @@ pub async fn attempt_that_outlives_its_store_is_counted(bench: &Bench) {
     assert_eq!((jobs, steps), (1, 1));
     assert!((3_000..=lease_ms).contains(&run_ms), "{run_ms}");
     assert!(bench.reopen());
-    assert_eq!(sum(bench).await, Usage { jobs, run_ms, payload_bytes: 0, steps });
+    assert_eq!(sum(bench).await, Usage { jobs, run_ms, steps, ..Usage::default() });
 }
 
 /// A fork is a job of its own, but the steps that it began with are not its work.

@@ -1,24 +1,19 @@
 //! Claiming: who is next, over all tenants and replicas.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
 
-use super::columns::{Columns, int, limit, small, to_json, without_nul};
+use super::columns::{Columns, int, small, to_json, without_nul};
 use super::database::Transaction;
 use super::error::{Tries, Trouble};
 use super::held::{HeldRow, Steps};
+use super::look::{Look, Rotation};
 use super::params::Param;
 use super::pick::{Head, Picker};
 use super::row::Row;
 use super::{Inner, find, sql};
 use crate::job::{Job, JobId, Json, Step, Timestamp};
 use crate::store::flow::{Gate, Lane};
-use crate::store::{Claim, Claimed, Lease, StoreError};
-
-/// The most lanes that one claim looks at; the next one begins after the tenant that was served last.
-pub(super) const LANES_MAX: usize = 1_000;
-/// The fewest jobs that are read of each lane.
-const HEADS_MIN: usize = 4;
+use crate::store::{Claim, Claimed, Lease, QueueRooms, StoreError};
 
 /// A job that may be claimed, and what goes with it.
 pub(super) struct Candidate {
@@ -109,7 +104,7 @@ impl Inner {
             let next_due_at = next_due(&next)?.into_iter().chain(gate.next_at()).min();
             return Ok(Claimed { leases, next_due_at });
         };
-        last.job.tenant.as_str().clone_into(&mut self.lock_last_served());
+        self.rotation(want).served(&last.job);
         let replica = without_nul(&want.replica);
         let until = now.after(want.lease).as_millis();
         let begun = now.as_millis();
@@ -163,22 +158,14 @@ impl Inner {
         want: &Claim,
         now: Timestamp,
     ) -> Result<(Transaction, Vec<Candidate>), Trouble> {
-        let kinds: Vec<&str> = want.kinds.iter().map(|room| room.kind.as_str()).collect();
-        let last_served = self.lock_last_served().clone();
-        let mut each = self.heads_of_each_lane(want.limit);
+        let rotation = self.rotation(want);
+        // More of a lane than it has room for is of no use.
+        let each_max = want.limit.min(want.rooms.as_ref().map_or(want.limit, QueueRooms::most));
+        let mut each = rotation.heads_of_each_lane(want.limit).min(each_max);
+        let mut look = Look::new(want, rotation, now, each);
         let connection = self.database.connection().await?;
-        let (lanes_max, at) = (limit(LANES_MAX), now.as_millis());
-        // Nobody is passed over.
-        let all: Vec<&str> = Vec::new();
-        let (transaction, mut rows) = connection
-            .begin(
-                (
-                    sql::CLAIM_HEADS,
-                    &[&kinds, &&*last_served, &at, &lanes_max, &limit(each), &all, &all],
-                ),
-                None,
-            )
-            .await?;
+        let (transaction, mut rows) =
+            connection.begin((sql::CLAIM_HEADS, &look.params()), None).await?;
         loop {
             let mut candidates = Vec::with_capacity(rows.len());
             let mut lanes: HashMap<(String, String, String, i32), usize> = HashMap::new();
@@ -198,23 +185,21 @@ impl Inner {
                     Err(trouble) => set_aside(&transaction, row, &trouble).await?,
                 }
             }
-            self.set_lanes_seen(lanes.len());
+            rotation.set_lanes_seen(lanes.len());
             // Enough, or all that there is: otherwise lanes that were cut short may have more.
             let cut_short = lanes.values().any(|found| *found >= each);
-            if each >= want.limit || candidates.len() >= want.limit || !cut_short {
+            if each >= each_max || candidates.len() >= want.limit || !cut_short {
                 return Ok((transaction, candidates));
             }
-            each = want.limit;
-            let params: &[&dyn Param] =
-                &[&kinds, &&*last_served, &at, &lanes_max, &limit(each), &all, &all];
-            rows = transaction.query(sql::CLAIM_HEADS, params).await?;
+            each = each_max;
+            look.set_each(each);
+            rows = transaction.query(sql::CLAIM_HEADS, &look.params()).await?;
         }
     }
 
-    /// How many jobs of each lane to read: with many lanes, one or two of each are enough.
-    pub(super) fn heads_of_each_lane(&self, wanted: usize) -> usize {
-        let lanes = self.lanes_seen();
-        (2 * wanted / lanes.max(1)).clamp(HEADS_MIN.min(wanted), wanted)
+    /// Deliveries have a rotation of their own.
+    pub(super) fn rotation(&self, want: &Claim) -> &Rotation {
+        if want.rooms.is_some() { &self.outboxes } else { &self.tenants }
     }
 
     /// Adds what earlier attempts finished.
@@ -245,10 +230,6 @@ impl Inner {
             }
         }
         Ok(Claimed { leases, next_due_at })
-    }
-
-    pub(super) fn lock_last_served(&self) -> std::sync::MutexGuard<'_, String> {
-        self.last_served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,11 +9,11 @@ use std::sync::{MutexGuard, PoisonError};
 
 use tokio_postgres::Row;
 
-use super::claim::{Candidate, Chosen, LANES_MAX, candidate, choose, set_aside};
-use super::columns::{Columns, int, limit, unreadable};
+use super::claim::{Candidate, Chosen, candidate, choose, set_aside};
+use super::columns::{Columns, int, unreadable};
 use super::database::{Connection, Transaction};
 use super::error::Trouble;
-use super::params::Param;
+use super::look::{Closed, LANES_MAX, Look};
 use super::pick::Picker;
 use super::{Inner, sql};
 use crate::job::{Bucket, Job, JobId, TenantId, Timestamp};
@@ -24,61 +24,6 @@ use crate::store::flow::{Gate, Lane, Meter, Scope};
 const LOOKS_MAX: usize = 8;
 /// The most tenants that are remembered as held back.
 const HELD_BACK_MAX: usize = 10_000;
-
-/// What a look leaves out.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Closed {
-    kinds: BTreeSet<String>,
-    queues: BTreeSet<String>,
-    tenants: BTreeSet<String>,
-}
-
-impl Closed {
-    fn by(gate: &Gate<'_>) -> Self {
-        let mut closed = Self::default();
-        for scope in gate.closed() {
-            let names = match scope {
-                Scope::Kind(_) => &mut closed.kinds,
-                Scope::Queue(_) => &mut closed.queues,
-                Scope::Tenant(_) => &mut closed.tenants,
-            };
-            names.insert(scope.as_strs().1.to_owned());
-        }
-        closed
-    }
-}
-
-/// How one claim looks for jobs: the parameters of `claim_heads`.
-struct Look {
-    kinds: Vec<String>,
-    last_served: String,
-    at: i64,
-    lanes: i64,
-    each: i64,
-    queues: Vec<String>,
-    tenants: Vec<String>,
-}
-
-impl Look {
-    /// Leaves out what is closed.
-    fn without(&mut self, closed: &Closed) {
-        self.kinds.retain(|kind| !closed.kinds.contains(kind));
-        self.queues = closed.queues.iter().cloned().collect();
-        self.tenants = closed.tenants.iter().cloned().collect();
-    }
-
-    fn params(&self) -> [&dyn Param; 7] {
-        [
-            &self.kinds,
-            &self.last_served,
-            &self.at,
-            &self.lanes,
-            &self.each,
-            &self.queues,
-            &self.tenants,
-        ]
-    }
-}
 
 /// What a look found.
 struct Found {
@@ -125,16 +70,9 @@ impl Inner {
         let mut connection = self.database.connection().await?;
         self.glance(&mut connection, want, gate).await?;
         let mut closed = Closed::by(gate);
-        let mut each = self.heads_of_each_lane(want.limit);
-        let mut look = Look {
-            kinds: want.kinds.iter().map(|room| room.kind.to_string()).collect(),
-            last_served: self.lock_last_served().clone(),
-            at: now.as_millis(),
-            lanes: limit(LANES_MAX),
-            each: limit(each),
-            queues: Vec::new(),
-            tenants: Vec::new(),
-        };
+        let rotation = self.rotation(want);
+        let mut each = rotation.heads_of_each_lane(want.limit);
+        let mut look = Look::new(want, rotation, now, each);
         look.without(&closed);
         let (transaction, mut rows) =
             connection.begin((sql::CLAIM_HEADS, &look.params()), None).await?;
@@ -148,7 +86,7 @@ impl Inner {
                 !taken.contains(&(job.tenant.clone(), job.id))
             });
             if looks == 1 {
-                self.set_lanes_seen(found.lanes.len());
+                rotation.set_lanes_seen(found.lanes.len());
             }
             let may_hide_others = found.may_hide_others(each);
             lock_meters(&transaction, &found.candidates, gate, looks == 1).await?;
@@ -164,7 +102,7 @@ impl Inner {
             }
             (closed, each) = (closed_now, want.limit);
             look.without(&closed);
-            look.each = limit(each);
+            look.set_each(each);
             rows = transaction.query(sql::CLAIM_HEADS, &look.params()).await?;
         }
         self.remember_held_back(gate);

@@ -35,6 +35,7 @@ kinds! {
     Vec<Option<i64>> => INT8_ARRAY,
     Vec<&str> => TEXT_ARRAY,
     Vec<String> => TEXT_ARRAY,
+    Option<Vec<String>> => TEXT_ARRAY,
     Vec<Option<&str>> => TEXT_ARRAY,
     Vec<Option<String>> => TEXT_ARRAY,
     Vec<&[u8]> => BYTEA_ARRAY,

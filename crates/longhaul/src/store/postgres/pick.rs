@@ -1,13 +1,13 @@
 //! Who is next: a pure choice between the first jobs of each lane.
 //!
 //! One job per tenant and round, rotating: a tenant's 100,000 jobs do not delay another's one. Inside a
-//! tenant the least rank goes first, over all of its lanes.
+//! tenant the least rank goes first, over all of its lanes. Of deliveries, one per queue and round.
 
 use std::collections::HashMap;
 
 use crate::job::{JobId, Name, TenantId, Timestamp};
-use crate::store::Claim;
 use crate::store::flow::{Gate, Lane};
+use crate::store::{Claim, QueueRooms};
 
 /// What a point of priority is worth in waiting.
 const PRIORITY_POINT_MS: i64 = 60_000;
@@ -39,21 +39,25 @@ impl Head {
 pub(super) struct Picker<'a> {
     left: usize,
     room: HashMap<&'a str, usize>,
+    /// If queues take turns: what is left of the room of those that something was taken of.
+    rooms: Option<(&'a QueueRooms, HashMap<Name, usize>)>,
 }
 
 impl<'a> Picker<'a> {
     pub(super) fn new(want: &'a Claim) -> Self {
         let room = want.kinds.iter().map(|kind| (kind.kind.as_str(), kind.room)).collect();
-        Self { left: want.limit, room }
+        let rooms = want.rooms.as_ref().map(|rooms| (rooms, HashMap::new()));
+        Self { left: want.limit, room, rooms }
     }
 
-    /// The places in `heads` of the jobs to take, in their order. Tenants take turns in the order in
-    /// which they first come.
+    /// The places in `heads` of the jobs to take, in their order. Tenants, or queues, take turns in the
+    /// order in which they first come.
     pub(super) fn pick(&mut self, heads: &[Head], gate: &mut Gate<'_>) -> Vec<usize> {
         let mut tenants: Vec<Vec<usize>> = Vec::new();
-        let mut place_of: HashMap<&TenantId, usize> = HashMap::new();
+        let mut place_of: HashMap<(&TenantId, Option<&Name>), usize> = HashMap::new();
         for (place, head) in heads.iter().enumerate() {
-            let tenant = *place_of.entry(&head.tenant).or_insert_with(|| {
+            let queue = self.rooms.is_some().then_some(&head.queue);
+            let tenant = *place_of.entry((&head.tenant, queue)).or_insert_with(|| {
                 tenants.push(Vec::new());
                 tenants.len() - 1
             });
@@ -89,6 +93,13 @@ impl<'a> Picker<'a> {
         let Some(room) = self.room.get_mut(head.kind.as_str()) else { return false };
         if *room == 0 || !gate.admits(head.lane()) {
             return false;
+        }
+        if let Some((rooms, left)) = &mut self.rooms {
+            let left = left.entry(head.queue.clone()).or_insert_with(|| rooms.of(&head.queue));
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
         }
         gate.reserve(head.lane());
         *room -= 1;
@@ -129,6 +140,7 @@ mod tests {
             lease: Duration::from_secs(15),
             kinds,
             limits: Arc::default(),
+            rooms: None,
         }
     }
 

@@ -4,7 +4,7 @@ use tokio_postgres::Row as DbRow;
 
 use super::columns::{Columns, to_json};
 use super::error::Trouble;
-use crate::job::{Event, Job, Name, Record, Retention, Status, Tally, TenantId, Timestamp};
+use crate::job::{Event, Job, Name, Record, Retention, Status, Tally, TenantId, Timestamp, Tokens};
 use crate::store::LeaseRef;
 use crate::store::entry::Entry;
 
@@ -140,6 +140,7 @@ fn read_tally(columns: &mut Columns<'_>, claimed_at: Option<Timestamp>) -> Resul
         payload_bytes: columns.count()?,
         metered: columns.get()?,
         metered_steps: columns.count()?,
+        tokens: Tokens::default(),
     })
 }
 

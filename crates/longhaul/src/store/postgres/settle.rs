@@ -11,8 +11,8 @@ use super::held::HeldRow;
 use super::params::Param;
 use super::row::Row;
 use super::usage::Metered;
-use super::{Inner, sql};
-use crate::job::{Job, JobId, Json, Timestamp};
+use super::{Inner, sql, usage};
+use crate::job::{Job, JobId, Json, Timestamp, Tokens};
 use crate::store::{BlobRole, LeaseRef, Settled, Settlement, StoreError};
 
 /// About how many bytes a settlement is.
@@ -85,8 +85,9 @@ impl Inner {
         for (place, settlement) in settlements.iter().enumerate() {
             let Some(held) = self.held.take(&settlement.lease) else { continue };
             let HeldRow { mut row, history, events, counted, steps } = held;
-            if row.entry.job.has_payload || !settlement.artifacts.is_empty() {
-                // What is stored for it changes too, in the same transaction.
+            let stores = row.entry.job.has_payload || !settlement.artifacts.is_empty();
+            if stores || settlement.tokens != Tokens::default() {
+                // Something else is written for it too, in the same transaction.
                 continue;
             }
             let Ok(result) = row.entry.settle(settlement, now) else { continue };
@@ -346,6 +347,8 @@ pub(super) struct Endings {
     results: Vec<Option<String>>,
     histories: Vec<String>,
     metered: Metered,
+    /// What was used of language models.
+    tokens: Vec<serde_json::Value>,
     run_ms: Vec<i64>,
     artifacts: Vec<Option<String>>,
     /// Whether the steps of all of them were counted here and not in the database.
@@ -380,6 +383,10 @@ impl Endings {
         if row.entry.dooms_payload() {
             self.payloads.0.push(job.tenant.as_str().to_owned());
             self.payloads.1.push(job.id.to_string());
+        }
+        let tokens = used.unwrap_or_default().tokens;
+        if tokens != Tokens::default() {
+            self.tokens.push(usage::tokens(job, row.entry.tally.key.as_deref(), tokens));
         }
         self.metered.push(used);
         self.run_ms.push(int(row.entry.tally.run_ms));
@@ -460,6 +467,9 @@ impl Endings {
         if !ids.is_empty() {
             let params: [&dyn Param; 3] = [tenants, ids, &now.as_millis()];
             transaction.query(sql::DOOM_PAYLOADS, &params).await?;
+        }
+        if !self.tokens.is_empty() {
+            transaction.query(sql::ADD_USAGE, &[&to_json(&self.tokens)?]).await?;
         }
         self.owed.write(&transaction, now).await?;
         transaction.commit().await?;

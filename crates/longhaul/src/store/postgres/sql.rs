@@ -142,4 +142,5 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("sql/migrations/0007_usage.sql"),
     include_str!("sql/migrations/0008_wall.sql"),
     include_str!("sql/migrations/0009_webhooks.sql"),
+    include_str!("sql/migrations/0010_tokens.sql"),
 ];

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::columns::{Columns, int, limit, millis};
 use super::error::Trouble;
 use super::{Inner, sql};
-use crate::job::{Name, TenantId, Timestamp, USAGE_KEPT, Usage, UsageRow, hour_of};
+use crate::job::{Job, Name, TenantId, Timestamp, Tokens, USAGE_KEPT, Usage, UsageRow, hour_of};
 
 impl Inner {
     pub(super) async fn try_usage(
@@ -43,6 +43,7 @@ fn read(row: &tokio_postgres::Row) -> Result<UsageRow, Trouble> {
             run_ms: columns.count()?,
             payload_bytes: columns.count()?,
             steps: columns.count()?,
+            tokens: Tokens { prompt: columns.count()?, completion: columns.count()? },
         },
     })
 }
@@ -59,7 +60,20 @@ pub(super) fn columns(tenant: &TenantId, row: &UsageRow) -> Value {
         "run_ms": int(usage.run_ms),
         "payload_bytes": int(usage.payload_bytes),
         "steps": int(usage.steps),
+        "prompt_tokens": int(usage.tokens.prompt),
+        "completion_tokens": int(usage.tokens.completion),
     })
+}
+
+/// The tokens alone of what a job used.
+pub(super) fn tokens(job: &Job, key: Option<&str>, tokens: Tokens) -> Value {
+    let row = UsageRow {
+        hour: hour_of(job.completed_at.unwrap_or(job.created_at)),
+        kind: job.kind.clone(),
+        key: key.map(ToOwned::to_owned),
+        usage: Usage { tokens, ..Usage::default() },
+    };
+    columns(&job.tenant, &row)
 }
 
 /// What the ends of jobs add, by column; nothing for those that go on.
@@ -72,8 +86,8 @@ pub(super) struct Metered {
 
 impl Metered {
     pub(super) fn push(&mut self, usage: Option<Usage>) {
-        // The payload's size is in the job's row.
-        let Usage { jobs, run_ms, payload_bytes: _, steps } = usage.unwrap_or_default();
+        // The payload's size is in the job's row, and tokens are added on their own.
+        let Usage { jobs, run_ms, payload_bytes: _, steps, tokens: _ } = usage.unwrap_or_default();
         self.firsts.push(jobs > 0);
         self.run_ms.push(int(run_ms));
         self.steps.push(int(steps));

@@ -7,6 +7,7 @@
 
 mod flow;
 mod line;
+mod outboxes;
 mod tenants;
 
 use std::collections::HashMap;
@@ -35,6 +36,8 @@ pub(super) struct Rotation {
     /// The tenant that was served last: a hint for fairness. A std mutex: only the writer's thread
     /// takes it.
     last_served: Mutex<String>,
+    /// The same for the queues of outboxes.
+    last_told: Mutex<outboxes::Served>,
     /// Whether any claim was made since the file was opened.
     begun: AtomicBool,
 }
@@ -43,12 +46,17 @@ pub(super) struct Rotation {
 pub(super) fn claim(tx: &Tx<'_>, want: &Claim, rotation: &Rotation) -> Result<Claimed, Trouble> {
     let promoted_max = limit(PROMOTED_MAX.max(want.limit));
     tx.run(sql::PROMOTE_DUE, [tx.now.as_millis(), promoted_max, PRIORITY_POINT_MS])?;
-    let mut last_served = rotation.last_served.lock().unwrap_or_else(PoisonError::into_inner);
     let mut meters = Meters::new(tx, want)?;
     if !rotation.begun.swap(true, Ordering::Relaxed) && !meters.by_queue {
         tx.run(sql::DROP_QUEUE_INDEX, [])?;
     }
-    let picked = Picker::new(tx, want, &mut meters).pick(&mut last_served)?;
+    let picked = if let Some(rooms) = &want.rooms {
+        let mut last = rotation.last_told.lock().unwrap_or_else(PoisonError::into_inner);
+        outboxes::pick(tx, want, rooms, &mut last)?
+    } else {
+        let mut last = rotation.last_served.lock().unwrap_or_else(PoisonError::into_inner);
+        Picker::new(tx, want, &mut meters).pick(&mut last)?
+    };
     let mut leases = Vec::with_capacity(picked.len());
     for seq in picked {
         let taken = take(tx, seq, want, &mut meters.gate);

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::open::OpenError;
 
 /// Forward only; a released one is never edited.
-pub(super) const MIGRATIONS: [(u32, &str); 7] = [
+pub(super) const MIGRATIONS: [(u32, &str); 9] = [
     (1, include_str!("sql/migrations/0001_jobs.sql")),
     (2, include_str!("sql/migrations/0002_replicas.sql")),
     (3, include_str!("sql/migrations/0003_flow.sql")),
@@ -13,6 +13,8 @@ pub(super) const MIGRATIONS: [(u32, &str); 7] = [
     (5, include_str!("sql/migrations/0005_accounts.sql")),
     (6, include_str!("sql/migrations/0006_usage.sql")),
     (7, include_str!("sql/migrations/0007_webhooks.sql")),
+    (8, include_str!("sql/migrations/0008_outboxes.sql")),
+    (9, include_str!("sql/migrations/0009_tokens.sql")),
 ];
 
 /// The newest shape that this program knows.

@@ -10,7 +10,7 @@ use super::task::Tx;
 use super::{blobs, endpoints, sql, usage};
 use crate::job::{
     Event, Fingerprint, Job, Json, Name, Record, Retention, Status, Tally, TenantId, Timestamp,
-    Usage,
+    Tokens, Usage,
 };
 use crate::store::entry::Entry;
 
@@ -243,6 +243,7 @@ fn read_tally(columns: &mut Columns<'_>) -> rusqlite::Result<Tally> {
         payload_bytes: columns.count()?,
         metered: columns.get()?,
         metered_steps: columns.count()?,
+        tokens: Tokens::default(),
     })
 }
 

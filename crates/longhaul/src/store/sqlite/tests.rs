@@ -71,6 +71,7 @@ async fn claim(store: &SqliteStore, limit: usize) -> Claimed {
             lease: LEASE,
             kinds,
             limits: Arc::default(),
+            rooms: None,
         })
         .await
         .unwrap()
@@ -176,6 +177,7 @@ async fn late_settlement_of_a_swept_job_is_no_repetition() {
         phases: Vec::new(),
         progress: None,
         artifacts: Vec::new(),
+        tokens: crate::job::Tokens::default(),
     };
     assert_eq!(store.settle(vec![late]).await, [Err(StoreError::LeaseLost)]);
 }
@@ -196,6 +198,7 @@ async fn settlement_under_an_old_epoch_writes_nothing() {
         phases: vec!["late".to_owned()],
         progress: None,
         artifacts: Vec::new(),
+        tokens: crate::job::Tokens::default(),
     };
     assert_eq!(store.settle(vec![late]).await, [Err(StoreError::LeaseLost)]);
     assert_eq!(store.job(&TenantId::default(), id).await.unwrap(), before);

@@ -8,7 +8,7 @@ use super::columns::{Columns, int, limit, millis};
 use super::error::Trouble;
 use super::sql;
 use super::task::Tx;
-use crate::job::{Job, Name, TenantId, Timestamp, USAGE_KEPT, Usage, UsageRow, hour_of};
+use crate::job::{Job, Name, TenantId, Timestamp, Tokens, USAGE_KEPT, Usage, UsageRow, hour_of};
 
 /// By tenant, kind and key. The hour is that of the transaction.
 pub(super) type Used = BTreeMap<(TenantId, Name, Option<String>), Usage>;
@@ -34,6 +34,8 @@ pub(super) fn write(tx: &Tx<'_>) -> rusqlite::Result<()> {
                 int(usage.run_ms),
                 int(usage.payload_bytes),
                 int(usage.steps),
+                int(usage.tokens.prompt),
+                int(usage.tokens.completion),
             ],
         )?;
     }
@@ -67,6 +69,7 @@ pub(super) fn read(columns: &mut Columns<'_>) -> rusqlite::Result<UsageRow> {
             run_ms: columns.count()?,
             payload_bytes: columns.count()?,
             steps: columns.count()?,
+            tokens: Tokens { prompt: columns.count()?, completion: columns.count()? },
         },
     })
 }

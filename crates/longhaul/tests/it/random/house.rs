@@ -137,6 +137,7 @@ impl World {
                     phases,
                     progress,
                     artifacts: Vec::new(),
+                    tokens: longhaul::job::Tokens::default(),
                 };
                 self.settle_as(end, &lease).await?;
             }

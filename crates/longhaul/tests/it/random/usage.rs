@@ -86,7 +86,8 @@ impl World {
             ensure!(twice.is_none(), "[10] an hour is told twice");
         }
         for (key, expected) in self.usage.iter().filter(|((of, ..), _)| *of == tenant) {
-            let Usage { jobs, run_ms, payload_bytes, steps } = told.remove(key).unwrap_or_default();
+            let Usage { jobs, run_ms, payload_bytes, steps, .. } =
+                told.remove(key).unwrap_or_default();
             let right = (jobs, steps, payload_bytes) == (expected.jobs, expected.steps, 0)
                 && (expected.run.least..=expected.run.most).contains(&run_ms);
             ensure!(right, "[10] {key:?}: {jobs} jobs, {run_ms} ms, {steps} steps; {expected:?}");

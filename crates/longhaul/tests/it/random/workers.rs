@@ -22,7 +22,8 @@ impl World {
     pub(crate) async fn claim_up_to(&mut self, limit: usize) -> Checked {
         let replica = format!("replica-{}", self.random.random_range(0..3));
         let kinds = vec![KindRoom { kind: demo(), room: limit, code_version: None }];
-        let want = Claim { replica, limit, lease: LEASE, kinds, limits: Arc::clone(&self.limits) };
+        let limits = Arc::clone(&self.limits);
+        let want = Claim { replica, limit, lease: LEASE, kinds, limits, rooms: None };
         let due = self.jobs.values().filter(|job| job.is_due(self.now(), &self.paused)).count();
         let answer = self.store().claim(&want).await;
         let leases = match answer {
@@ -253,7 +254,14 @@ impl World {
         let outcome = self.some_outcome();
         let (phases, progress) = self.some_words();
         self.settle_as(
-            Settlement { lease: lease.to_ref(), outcome, phases, progress, artifacts: Vec::new() },
+            Settlement {
+                lease: lease.to_ref(),
+                outcome,
+                phases,
+                progress,
+                artifacts: Vec::new(),
+                tokens: longhaul::job::Tokens::default(),
+            },
             &lease,
         )
         .await

@@ -1,11 +1,17 @@
 -- What a tenant's jobs used in the hours from $2 to before $3, whether it is folded into the sums or not.
 SELECT
     hour, kind, key_id, sum(jobs)::bigint, sum(run_ms)::bigint, sum(payload_bytes)::bigint,
-    sum(steps)::bigint
+    sum(steps)::bigint, sum(prompt_tokens)::bigint, sum(completion_tokens)::bigint
 FROM (
-    SELECT tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps FROM longhaul.usage
+    SELECT
+        tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps, prompt_tokens,
+        completion_tokens
+    FROM longhaul.usage
     UNION ALL
-    SELECT tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps FROM longhaul.usage_deltas
+    SELECT
+        tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps, prompt_tokens,
+        completion_tokens
+    FROM longhaul.usage_deltas
 ) AS used
 WHERE tenant_id = $1::text AND hour >= $2::bigint AND hour < $3::bigint
 GROUP BY hour, kind, key_id

@@ -21,9 +21,10 @@ pub(super) struct TenantLine<'a> {
     lines: Vec<Line<'a>>,
 }
 
-struct Line<'a> {
+/// Some jobs in line, in their order.
+pub(super) struct Line<'a> {
     kind: &'a str,
-    queue: Option<String>,
+    source: Source,
     /// None if nothing is limited.
     names: Option<LineNames>,
     /// Read but not picked, in order.
@@ -33,6 +34,16 @@ struct Line<'a> {
     read_ahead: usize,
     /// Whether the last read found the end.
     dry: bool,
+}
+
+/// Which of a tenant's jobs a line is of.
+pub(super) enum Source {
+    /// All of its kind.
+    Tenant,
+    /// Those of a queue.
+    Queue(String),
+    /// Those of a queue of an outbox.
+    Outbox(String),
 }
 
 /// Ordered as jobs are claimed.
@@ -53,7 +64,7 @@ impl<'a> TenantLine<'a> {
         let mut lines = Vec::with_capacity(kinds.len());
         for kind in kinds {
             if !meters.by_queue {
-                lines.push(Line::new(kind, None, meters.names(&tenant, kind, None)));
+                lines.push(Line::new(kind, Source::Tenant, meters.names(&tenant, kind, None)));
                 continue;
             }
             let mut last = String::new();
@@ -61,7 +72,7 @@ impl<'a> TenantLine<'a> {
             while let Some(queue) = hop(&last)? {
                 last = queue;
                 let names = meters.names(&tenant, kind, Some(&last));
-                lines.push(Line::new(kind, Some(last.clone()), names));
+                lines.push(Line::new(kind, Source::Queue(last.clone()), names));
             }
         }
         Ok(Self { tenant, lines })
@@ -99,9 +110,15 @@ impl<'a> TenantLine<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(kind: &'a str, queue: Option<String>, names: Option<LineNames>) -> Self {
+    pub(super) fn new(kind: &'a str, source: Source, names: Option<LineNames>) -> Self {
         let read_to = (i64::MIN, String::new());
-        Self { kind, queue, names, heads: VecDeque::new(), read_to, read_ahead: 1, dry: false }
+        Self { kind, source, names, heads: VecDeque::new(), read_to, read_ahead: 1, dry: false }
+    }
+
+    /// Takes the first.
+    pub(super) fn pop(&mut self, tx: &Tx<'_>, tenant: &str) -> rusqlite::Result<Option<i64>> {
+        self.read_on(tx, tenant)?;
+        Ok(self.heads.pop_front().map(|head| head.seq))
     }
 
     fn is_let_in(&self, tx: &Tx<'_>, meters: &mut Meters<'_>) -> rusqlite::Result<bool> {
@@ -118,11 +135,15 @@ impl<'a> Line<'a> {
         let read = |row: &rusqlite::Row<'_>| {
             Ok(Head { seq: row.get(0)?, rank: row.get(1)?, id: row.get(2)? })
         };
-        let heads = match &self.queue {
-            None => tx.all(sql::LINE_HEADS, params![self.kind, tenant, rank, id, ahead], read)?,
+        let (statement, queue) = match &self.source {
+            Source::Tenant => (sql::LINE_HEADS, None),
+            Source::Queue(queue) => (sql::QUEUE_HEADS, Some(queue)),
+            Source::Outbox(queue) => (sql::OUTBOX_HEADS, Some(queue)),
+        };
+        let heads = match queue {
+            None => tx.all(statement, params![self.kind, tenant, rank, id, ahead], read)?,
             Some(queue) => {
-                let params = params![self.kind, tenant, rank, id, ahead, queue];
-                tx.all(sql::QUEUE_HEADS, params, read)?
+                tx.all(statement, params![self.kind, tenant, rank, id, ahead, queue], read)?
             }
         };
         self.dry = heads.len() < self.read_ahead;

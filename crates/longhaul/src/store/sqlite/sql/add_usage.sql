@@ -1,6 +1,11 @@
 -- Adds what jobs used to their hour, in the transaction that ends them.
-INSERT INTO usage (tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+INSERT INTO usage (
+    tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps, prompt_tokens,
+    completion_tokens
+)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 ON CONFLICT DO UPDATE SET
     jobs = jobs + excluded.jobs, run_ms = run_ms + excluded.run_ms,
-    payload_bytes = payload_bytes + excluded.payload_bytes, steps = steps + excluded.steps
+    payload_bytes = payload_bytes + excluded.payload_bytes, steps = steps + excluded.steps,
+    prompt_tokens = prompt_tokens + excluded.prompt_tokens,
+    completion_tokens = completion_tokens + excluded.completion_tokens

@@ -1,4 +1,7 @@
 -- What a tenant's jobs used in the hours from ?2 to before ?3.
-SELECT hour, kind, key_id, jobs, run_ms, payload_bytes, steps FROM usage
+SELECT
+    hour, kind, key_id, jobs, run_ms, payload_bytes, steps, prompt_tokens,
+    completion_tokens
+FROM usage
 WHERE tenant_id = ?1 AND hour >= ?2 AND hour < ?3
 ORDER BY hour, kind, key_id

@@ -35,7 +35,14 @@ async fn claim_kinds(store: &SqliteStore, limit: usize, kinds: &[(&str, usize)])
     let kinds = kinds.iter().map(room).collect();
     let lease = Duration::from_secs(15);
     store
-        .claim(&Claim { replica: "r1".to_owned(), limit, lease, kinds, limits: Arc::default() })
+        .claim(&Claim {
+            replica: "r1".to_owned(),
+            limit,
+            lease,
+            kinds,
+            limits: Arc::default(),
+            rooms: None,
+        })
         .await
         .unwrap()
 }

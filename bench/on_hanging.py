@@ -1,0 +1,111 @@
+"""How soon a receiver hears of what happened, beside a hundred others that never answer."""
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import socket
+import statistics
+import time
+from pathlib import Path
+from typing import Iterator
+
+import goals
+from machine import check_binary, is_debug, machine, warn_of
+from program import one_report, print_json, say
+from receiver import Receiver, receiving
+from serving import Server, environment, running
+
+LOOPBACK = '[egress]\nallow = ["127.0.0.1/32"]\n'
+HANGING = 99
+JOBS_PER_S = 10
+JOBS = 300
+CALLERS = 8
+# For what is still owed when the last job is submitted.
+PATIENCE_S = 120
+
+
+class Punctual(Receiver):
+    """Also notes how long after its event each delivery came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delays_ms: list[float] = []
+
+    def expect(self, count: int) -> None:
+        super().expect(count)
+        self.delays_ms = []
+
+    def came(self, body: bytes) -> None:
+        said = json.loads(body)["timestamp"]
+        happened = datetime.datetime.fromisoformat(said).timestamp()
+        self.delays_ms.append((time.time() - happened) * 1_000)
+        super().came(body)
+
+
+@contextlib.contextmanager
+def hanging(count: int) -> Iterator[list[str]]:
+    """Receivers that let everybody in and say nothing: the kernel's queue of connections is enough for that."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64)) for _ in range(count)]
+        yield [f"http://127.0.0.1:{one.getsockname()[1]}/" for one in sockets]
+
+
+def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+    check_binary(args.binary)
+    facts = machine(args, folder)
+    warn_of(facts)
+    measured: goals.Measured = {}
+    with (
+        hanging(HANGING) as dead,
+        receiving(Punctual()) as receiver,
+        running(args.binary, folder / "calm", LOOPBACK) as calm,
+        running(args.binary, folder / "beside", LOOPBACK) as beside,
+    ):
+        for server, urls in [(calm, [receiver.url]), (beside, [*dead, receiver.url])]:
+            listen(args, server, urls)
+        servers = [("calm", calm), ("beside", beside)]
+        for number in range(1, args.passes + 1):
+            say(f"hanging receivers, pass {number} of {args.passes}")
+            for name, server in servers:
+                for what, value in told(args, name, server, receiver).items():
+                    measured.setdefault(what, []).append(value)
+            servers.reverse()
+    return report(args, measured, facts)
+
+
+def listen(args: argparse.Namespace, server: Server, urls: list[str]) -> None:
+    for url in urls:
+        command = [str(args.binary), "--json", "--server", server.url, "endpoints", "create", url]
+        one_report([*command, "--event", "job.completed"], environment())
+
+
+def told(args: argparse.Namespace, name: str, server: Server, receiver: Punctual) -> dict[str, float]:
+    jobs = 50 if args.quick else JOBS
+    receiver.expect(jobs)
+    command = [str(args.binary), "--json", "--server", server.url, "bench", "submit"]
+    command += ["--jobs", str(jobs), "--concurrency", str(CALLERS), "--rate", str(JOBS_PER_S)]
+    one_report(command, environment())
+    receiver.rate(PATIENCE_S)
+    cuts = statistics.quantiles(receiver.delays_ms, n=100, method="inclusive")
+    values = {f"told p50 {name}": cuts[49], f"told p99 {name}": cuts[98]}
+    for what, value in values.items():
+        say(f"  {what:<24} {goals.quantity(value, 'ms'):>12}")
+        if args.json:
+            print_json({"type": "result", "name": what, "value": value, "unit": "ms"})
+    return values
+
+
+def report(args: argparse.Namespace, measured: goals.Measured, facts: dict) -> list[goals.Outcome]:
+    outcomes = goals.judge(measured, goals.HANGING)
+    words = {"hanging": HANGING, "rate": JOBS_PER_S}
+    facts["loadAfter"] = round(os.getloadavg()[0], 1)
+    if args.json:
+        for outcome in outcomes:
+            print_json({"type": "comparison", **goals.as_json(outcome, words)})
+        print_json({"type": "machine", **facts})
+        return outcomes
+    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
+    print(f"\n{facts['longhaul']}, load {facts['loadBefore']} before and {facts['loadAfter']} after.")
+    return outcomes
