@@ -373,6 +373,9 @@ impl State {
         row.settled_epoch = end.lease.epoch;
         row.meter.run(now);
         row.apply(end.outcome.next(row.standing(), now), now);
+        if row.record.job.status.is_terminal() {
+            row.meter.left.tokens = end.tokens;
+        }
         let completed = row.record.job.status == Status::Completed;
         let artifacts = if completed { end.artifacts } else { Vec::new() };
         row.record.job.artifacts = artifacts.iter().map(NewBlob::to_artifact).collect();
