@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::metrics::Metrics;
-use crate::api::{AppState, Hooks, Overload, Settings, Uploads, probes, router};
+use crate::api::{AppState, Hooks, Overload, ProxyRoutes, Settings, Uploads, probes, router};
 use crate::auth::{Auth, AuthSettings, Issuer, MadeKey};
 use crate::config::{Config, Database};
 use crate::egress;
@@ -179,10 +179,14 @@ impl Server {
             .map_err(|source| StartError::Data { path: config.work.clone(), source })?;
         let start = async || {
             let courier = (courier.kind(), config.webhooks.concurrency);
-            engine(config, &work, &vault, courier, store.clone(), clock.clone()).await
+            let client = &hooks.client;
+            engine(config, &work, &vault, client, courier, store.clone(), clock.clone()).await
         };
+        let engine = name::once_free(start).await?;
         let state = AppState {
-            engine: name::once_free(start).await?,
+            engine,
+            caller_urls: kinds::with_caller_urls(config),
+            proxies: ProxyRoutes::new(config.proxies.clone(), Arc::clone(&vault.1)),
             auth,
             hooks,
             stripe_secret: config.stripe_secret.clone(),
@@ -301,12 +305,14 @@ async fn engine(
     config: &Config,
     work: &WorkRoot,
     (blobs, keyring): &(Blobs, Arc<Keyring>),
+    client: &egress::Client,
     (courier, deliveries): (Kind, usize),
     store: Arc<dyn Store>,
     clock: Clock,
 ) -> Result<Engine, name::Start<StartError>> {
+    let means = kinds::Means { work_root: work.path(), client, keyring, clock: &clock };
     let mut builder = Engine::builder()
-        .clock(clock)
+        .clock(clock.clone())
         .replica(config.replica.as_str())
         .role(config.role.as_str())
         .lease(config.lease.duration, config.lease.renew)
@@ -323,7 +329,7 @@ async fn engine(
         .courier(courier, deliveries)
         .register(kinds::demo(config));
     for (name, kind) in &config.kinds {
-        let kind = kinds::declared(name, kind, config, work.path())
+        let kind = kinds::declared(name, kind, config, &means)
             .map_err(|source| StartError::Kind { kind: name.to_string(), source })
             .map_err(name::Start::Other)?;
         builder = builder.register(kind);
