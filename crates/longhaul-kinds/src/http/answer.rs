@@ -76,7 +76,7 @@ impl Answer {
         status: StatusCode,
         headers: &HeaderMap,
     ) -> Result<Self, Unreadable> {
-        Self::new(status, headers, quoted(ARTIFACT)?, Encoding::Artifact)
+        Ok(Self::new(status, headers, quoted(ARTIFACT)?, Encoding::Artifact))
     }
 
     /// An answer with a small body; none if its bytes are no text.
@@ -90,10 +90,10 @@ impl Answer {
             && let Ok(body) = serde_json::from_str::<Box<RawValue>>(text)
         {
             let around = around(text, body.get());
-            let answer = Self::new(status, headers, body, Encoding::Json)?;
+            let answer = Self::new(status, headers, body, Encoding::Json);
             return Ok(Some(Self { around, ..answer }));
         }
-        Self::new(status, headers, quoted(text)?, Encoding::Text).map(Some)
+        Ok(Some(Self::new(status, headers, quoted(text)?, Encoding::Text)))
     }
 
     /// An answer with a small body, or the beginning of one.
@@ -105,7 +105,7 @@ impl Answer {
     ) -> Result<Self, Unreadable> {
         let answer = match Self::with_text(status, headers, bytes)? {
             Some(answer) => answer,
-            None => Self::new(status, headers, quoted(&STANDARD.encode(bytes))?, Encoding::Base64)?,
+            None => Self::new(status, headers, quoted(&STANDARD.encode(bytes))?, Encoding::Base64),
         };
         Ok(Self { cut, ..answer })
     }
@@ -115,9 +115,9 @@ impl Answer {
         headers: &HeaderMap,
         body: Box<RawValue>,
         encoding: Encoding,
-    ) -> Result<Self, Unreadable> {
+    ) -> Self {
         let (status, headers) = (status.as_u16(), fields::written(headers));
-        Ok(Self { status, headers, body, encoding, around: None, cut: false })
+        Self { status, headers, body, encoding, around: None, cut: false }
     }
 
     /// Its status.

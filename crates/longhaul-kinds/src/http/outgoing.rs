@@ -40,15 +40,14 @@ impl Outgoing {
             None => setup.method.clone(),
         };
         let mut headers = fields::read(&call.headers).map_err(bad_input)?;
-        let to = match &call.url {
-            Some(url) => To::Caller(callers(setup, &call, url)?),
-            None => {
-                let target = setup.target.as_ref();
-                let target = target.ok_or_else(|| bad_input("it has to name a url"))?;
-                let path = call.path.as_deref().unwrap_or_default();
-                let url = target.at(path, call.query.as_deref());
-                To::Target(url.map_err(bad_input)?)
-            }
+        let to = if let Some(url) = &call.url {
+            To::Caller(callers(setup, &call, url)?)
+        } else {
+            let target = setup.target.as_ref();
+            let target = target.ok_or_else(|| bad_input("it has to name a url"))?;
+            let path = call.path.as_deref().unwrap_or_default();
+            let url = target.at(path, call.query.as_deref());
+            To::Target(url.map_err(bad_input)?)
         };
         if let Some(sealed) = &call.sealed {
             let fields: Vec<Field> = open_fields(setup.keyring.as_deref(), sealed, ctx.job())?;

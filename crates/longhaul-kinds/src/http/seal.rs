@@ -25,11 +25,9 @@ pub(super) fn open_fields(
     let unreadable = |error: &KeyError| {
         let message = format!("the sealed headers cannot be opened: {error}");
         // The server's key may be put back.
-        match error {
-            KeyError::Unknown { .. } => JobError::retryable(message),
-            _ => JobError::fatal(message),
-        }
-        .with_code("headers-sealed")
+        let may_pass = matches!(error, KeyError::Unknown { .. });
+        let error = if may_pass { JobError::retryable } else { JobError::fatal };
+        error(message).with_code("headers-sealed")
     };
     let keyring = keyring.ok_or_else(|| unreadable(&KeyError::Damaged))?;
     let ids = std::iter::once(job.id).chain(job.forked_from);

@@ -64,7 +64,7 @@ pub enum Run {
     /// Programs one after the other, each with its output kept. At least one.
     Steps(Vec<StepCommand>),
     /// A request to an endpoint.
-    Http(HttpTarget),
+    Http(Box<HttpTarget>),
 }
 
 /// One program of a pipeline.
@@ -186,7 +186,8 @@ impl Reader<'_> {
                 match *way {
                     "command" => command(self.check, entry, &key).map(Run::Command),
                     "steps" => steps(self.check, entry, &key).map(Run::Steps),
-                    _ => http::target(self.check, entry, &key, self.variables).map(Run::Http),
+                    _ => http::target(self.check, entry, &key, self.variables)
+                        .map(|target| Run::Http(target.into())),
                 }
             }
             // One that is not built has been refused already.

@@ -21,9 +21,9 @@ pub(super) async fn of_target(engine: &Engine, record: &Record) -> Result<Respon
     let Record { job, result, .. } = record;
     let answer = match (job.status, result) {
         (Status::Completed, Some(result)) => Some(read(result)?),
-        (Status::Completed, None) => None,
         (Status::Failed, _) => last_answer(engine, job).await?,
-        (Status::Cancelled | Status::Pending | Status::Running | Status::Waiting, _) => None,
+        (Status::Completed, None)
+        | (Status::Cancelled | Status::Pending | Status::Running | Status::Waiting, _) => None,
     };
     match answer {
         Some(answer) => verbatim(engine, job, &answer).await,

@@ -9,7 +9,7 @@ const REPORT: &str = "[kinds.report]\nhttp = { url = 'http://127.0.0.1:9000/repo
 
 fn target(config: &Config, kind: &str) -> HttpTarget {
     match &config.kinds[&Name::new(kind).unwrap()].run {
-        Run::Http(target) => target.clone(),
+        Run::Http(target) => HttpTarget::clone(target),
         Run::Command(_) | Run::Steps(_) => panic!("{kind} asks no endpoint"),
     }
 }

@@ -139,9 +139,8 @@ async fn target_that_hangs_is_given_up(wish: Wish) {
 async fn target_that_keeps_failing_is_left_alone_and_no_attempt_is_charged(wish: Wish) {
     let well = Arc::new(AtomicBool::new(false));
     let is_well = Arc::clone(&well);
-    let target = Receiver::start(move |_, _| match is_well.load(Ordering::SeqCst) {
-        true => Reply::Answer(200, "", "well"),
-        false => BROKEN,
+    let target = Receiver::start(move |_, _| {
+        if is_well.load(Ordering::SeqCst) { Reply::Answer(200, "", "well") } else { BROKEN }
     })
     .await;
     let house = House::before(target.address, wish).await;

@@ -85,10 +85,8 @@ impl House {
         let keyring = Arc::new(Keyring::generate());
         let settings = AuthSettings { require_keys: wish.require_keys, ..AuthSettings::default() };
         let auth = Auth::new(store.clone(), Arc::clone(&keyring), clock.clone(), settings);
-        let key = match wish.require_keys {
-            true => auth.create_first_key().await.unwrap().map(|made| made.text.to_string()),
-            false => None,
-        };
+        let made = if wish.require_keys { auth.create_first_key().await.unwrap() } else { None };
+        let key = made.map(|made| made.text.to_string());
         let allowed = ["127.0.0.0/8".parse().unwrap()];
         let policy = egress::Policy::new(allowed.into_iter().filter(|_| wish.loopback));
         let client = egress::Client::new(policy);
