@@ -177,9 +177,10 @@ impl HttpKind {
     /// Makes the kind. Nobody is asked yet: a target that is not there fails the jobs that need it.
     pub fn build(self) -> Kind {
         let setup = Arc::new(self.setup);
+        // Where it is, is not for everybody who lists kinds.
         let description = match &setup.target {
-            Some(target) => format!("asks {}", target.origin()),
-            None => "asks where its input says".to_owned(),
+            Some(_) => "asks an HTTP endpoint",
+            None => "asks the URL in its input",
         };
         let (name, timeout) = (setup.name.clone(), setup.timeout);
         let run = move |ctx: Ctx, input: Json| attempt::run(Arc::clone(&setup), ctx, input);

@@ -66,11 +66,6 @@ impl Outgoing {
         Ok(Self { method, to, headers, body })
     }
 
-    /// Whether the operator named where it goes.
-    pub(super) fn is_to_target(&self) -> bool {
-        matches!(self.to, To::Target(_))
-    }
-
     /// Sends it; the answer's head.
     pub(super) async fn send(self, setup: &Setup) -> Result<Response, SendError> {
         let Self { method, to, headers, body } = self;
