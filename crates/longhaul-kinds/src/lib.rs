@@ -2,6 +2,7 @@
 //!
 //! - [`demo()`]: does nothing but what its input says: steps, sleep, failure, result.
 //! - [`command`]: runs a program, or a durable pipeline of programs.
+//! - [`http`]: asks an HTTP endpoint that is there already.
 //!
 //! Each is a plain [`longhaul::Kind`]; register it with an engine:
 //!
@@ -20,9 +21,12 @@
 //! Kinds that take an archive from strangers unpack it with [`archive`].
 
 pub mod archive;
+pub mod breaker;
 pub mod command;
 mod demo;
+pub mod egress;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+pub mod http;
 
 pub use demo::demo;

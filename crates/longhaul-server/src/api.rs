@@ -8,6 +8,7 @@ mod answer;
 pub(crate) mod billing;
 pub(crate) mod body;
 mod caller;
+mod caller_urls;
 mod cors;
 mod docs;
 #[cfg(feature = "fuzzing")]
@@ -21,6 +22,7 @@ mod openapi;
 mod overload;
 mod overview;
 mod params;
+mod proxy;
 mod queues;
 mod replicas;
 mod usage;
@@ -40,10 +42,12 @@ use crate::auth::{self, Auth};
 use crate::problem;
 use crate::secret::Secret;
 pub(crate) use answer::shown_job;
+pub use caller_urls::CallerUrls;
 pub use cors::Origins;
 pub use jobs::Uploads;
 use metrics::Metrics;
 pub use overload::Overload;
+pub use proxy::{ProxyRoute, ProxyRoutes};
 pub use webhooks::Hooks;
 
 /// The default of `limits.requests_in_flight_max`.
@@ -74,6 +78,10 @@ pub struct AppState {
     pub overload: Overload,
     /// Whose pages may call.
     pub origins: Origins,
+    /// Paths that lead to kinds.
+    pub proxies: ProxyRoutes,
+    /// Kinds whose jobs may name a URL.
+    pub caller_urls: CallerUrls,
 }
 
 /// What the configuration says about answering.
@@ -121,6 +129,8 @@ impl AppState {
             settings: Settings::default(),
             overload: Overload::new(REQUESTS_IN_FLIGHT_MAX, clock.clone()),
             origins: Origins::new(),
+            proxies: ProxyRoutes::default(),
+            caller_urls: CallerUrls::default(),
             clock,
             stop: CancellationToken::new(),
             metrics: Metrics::installed(),
@@ -144,6 +154,7 @@ pub fn router(state: AppState) -> Router {
         .merge(docs::router(&document))
         .route("/style.css", get(html::style))
         .layer(middleware::from_fn_with_state(overload, overload::shed))
+        .merge(proxy::router(&state))
         .layer(middleware::from_fn(metrics::measure))
         .with_state(state);
     problem::dress(match cors {

@@ -27,8 +27,9 @@ use subtle::ConstantTimeEq as _;
 use ulid::Ulid;
 use zeroize::Zeroizing;
 
-pub use admit::admit;
 pub(crate) use admit::shown;
+pub(crate) use admit::{Shown, X_API_KEY};
+pub use admit::{admit, admit_proxied};
 use known::{Known, KnownKey};
 pub(crate) use oidc::parse_url;
 pub use oidc::{Issuer, OidcSettings, TokenError, examine_issuer};
@@ -240,6 +241,11 @@ impl Auth {
             requests_per_s: key.requests_per_s,
             account: self.tenant(&key.tenant).await?,
         })
+    }
+
+    /// Whether a bearer token is meant for us, good or not.
+    fn is_ours(&self, token: &str) -> bool {
+        token::is_key(token) || (self.0.issuer.is_some() && is_token(token))
     }
 
     /// Whom the issuer vouches for. It cannot make tenants: those are ours.

@@ -5,10 +5,12 @@ mod check;
 mod error;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod http;
 mod kinds;
 mod layers;
 mod network;
 mod oidc;
+mod proxy;
 mod queues;
 mod sources;
 mod units;
@@ -22,7 +24,7 @@ use std::time::Duration;
 use longhaul::job::{Name, Retention};
 use longhaul::store::FlowLimit;
 
-use crate::api::Origins;
+use crate::api::{Origins, ProxyRoute};
 use crate::auth::OidcSettings;
 use crate::egress::Policy;
 use crate::listen::{ConnLimits, Proxies, TlsFiles};
@@ -32,6 +34,7 @@ use layers::Layers;
 use value::{Entry, Value};
 
 pub use error::{ConfigError, ConfigErrors, Origin};
+pub use http::HttpTarget;
 pub use kinds::{Kind, Run, StepCommand};
 pub use sources::{Flags, Sources};
 
@@ -88,6 +91,8 @@ pub struct Config {
     pub webhooks: WebhookSettings,
     /// The declared kinds; `demo` is not among them.
     pub kinds: BTreeMap<Name, Kind>,
+    /// The paths that lead to kinds.
+    pub proxies: Vec<ProxyRoute>,
     /// The queues that have limits.
     pub queues: BTreeMap<Name, FlowLimit>,
 }
@@ -285,7 +290,7 @@ impl Config {
     pub fn load(sources: &Sources) -> Result<(Self, Vec<Setting>), ConfigErrors> {
         let layers = Layers::of(sources);
         let settings = settings(&layers);
-        match check::check(layers, &sources.replica) {
+        match check::check(layers, sources) {
             (Some(config), check) if check.errors.is_empty() => Ok((config, settings)),
             (_, mut check) => {
                 // In the order in which somebody goes through them.
@@ -325,6 +330,11 @@ pub struct Setting {
 /// The settings that are secrets as a whole.
 const SECRETS: [&str; 2] = ["server_key", "billing.stripe_secret"];
 
+/// Also what is sent to a kind's target: it may be written down in the file itself.
+fn is_secret(key: &str) -> bool {
+    SECRETS.contains(&key) || (key.starts_with("kinds.") && key.contains(".http.headers."))
+}
+
 fn settings(layers: &Layers) -> Vec<Setting> {
     let mut settings = Vec::new();
     for (key, entry) in &layers.settings {
@@ -333,6 +343,9 @@ fn settings(layers: &Layers) -> Vec<Setting> {
     }
     for (name, entry) in &layers.kinds {
         list_settings(&format!("kinds.{name}"), entry, &mut settings);
+    }
+    for (place, entry) in (1..).zip(&layers.proxies) {
+        list_settings(&format!("proxy.{place}"), entry, &mut settings);
     }
     for (name, entry) in &layers.queues {
         list_settings(&format!("queues.{name}"), entry, &mut settings);
@@ -355,7 +368,7 @@ fn list_settings(key: &str, entry: &Entry, settings: &mut Vec<Setting>) {
             [only] => only.value.to_string(),
             _ => "empty".to_owned(),
         },
-        Value::Text(text) if SECRETS.contains(&key) && !text.is_empty() => "***".to_owned(),
+        Value::Text(text) if is_secret(key) && !text.is_empty() => "***".to_owned(),
         Value::Text(_) | Value::Whole(_) | Value::Switch(_) | Value::Other(_) => {
             entry.value.to_string()
         }

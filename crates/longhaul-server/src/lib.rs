@@ -4,7 +4,6 @@ pub mod api;
 pub mod auth;
 pub mod bench;
 pub mod config;
-pub mod egress;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod listen;
@@ -16,3 +15,5 @@ pub mod secure;
 pub mod server;
 mod signed;
 pub mod webhooks;
+
+pub use longhaul_kinds::egress;

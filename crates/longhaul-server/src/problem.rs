@@ -20,6 +20,7 @@ use crate::request_id::{RequestId, X_REQUEST_ID};
 use crate::secure;
 
 pub use code::Code;
+pub(crate) use layer::Verbatim;
 pub use layer::dress;
 
 /// The content type of every error.

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::metrics::Metrics;
-use crate::api::{AppState, Hooks, Overload, Settings, Uploads, probes, router};
+use crate::api::{AppState, Hooks, Overload, ProxyRoutes, Settings, Uploads, probes, router};
 use crate::auth::{Auth, AuthSettings, Issuer, MadeKey};
 use crate::config::{Config, Database};
 use crate::egress;
@@ -177,10 +177,15 @@ impl Server {
         };
         let work = WorkRoot::take(&config.work)
             .map_err(|source| StartError::Data { path: config.work.clone(), source })?;
-        let start =
-            async || engine(config, &work, &vault, &courier, store.clone(), clock.clone()).await;
+        let start = async || {
+            let ways = (&courier, &hooks.client);
+            engine(config, &work, &vault, ways, store.clone(), clock.clone()).await
+        };
+        let engine = name::once_free(start).await?;
         let state = AppState {
-            engine: name::once_free(start).await?,
+            engine,
+            caller_urls: kinds::with_caller_urls(config),
+            proxies: ProxyRoutes::new(config.proxies.clone(), Arc::clone(&vault.1)),
             auth,
             hooks,
             stripe_secret: config.stripe_secret.clone(),
@@ -299,12 +304,13 @@ async fn engine(
     config: &Config,
     work: &WorkRoot,
     (blobs, keyring): &(Blobs, Arc<Keyring>),
-    courier: &Courier,
+    (courier, client): (&Courier, &egress::Client),
     store: Arc<dyn Store>,
     clock: Clock,
 ) -> Result<Engine, name::Start<StartError>> {
+    let means = kinds::Means { work_root: work.path(), client, keyring, clock: &clock };
     let mut builder = Engine::builder()
-        .clock(clock)
+        .clock(clock.clone())
         .replica(config.replica.as_str())
         .role(config.role.as_str())
         .lease(config.lease.duration, config.lease.renew)
@@ -321,7 +327,7 @@ async fn engine(
         .courier(courier.kind(), config.webhooks.concurrency, courier.windows())
         .register(kinds::demo(config));
     for (name, kind) in &config.kinds {
-        let kind = kinds::declared(name, kind, config, work.path())
+        let kind = kinds::declared(name, kind, config, &means)
             .map_err(|source| StartError::Kind { kind: name.to_string(), source })
             .map_err(name::Start::Other)?;
         builder = builder.register(kind);

@@ -19,8 +19,9 @@ mod worker;
 pub use clock::Clock;
 pub use ctx::{ArtifactWriter, Ctx, Payload, StepCall};
 pub use engine::{
-    ArtifactError, BuildError, Bulk, Engine, EngineBuilder, Handler, JobHandle, Kind, Receipt,
-    ResultError, Staged, StoredArtifact, Submission, SubmitError, Upload, UploadError, Watcher,
+    ArtifactError, BuildError, Bulk, Engine, EngineBuilder, Essence, Handler, JobHandle, Kind,
+    Receipt, ResultError, Staged, StoredArtifact, Submission, SubmitError, Upload, UploadError,
+    Watcher,
 };
 pub use job::{Job, JobError, JobId, Retention, Retry, Status, TenantId, Timestamp};
 

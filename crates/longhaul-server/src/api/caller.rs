@@ -89,7 +89,12 @@ impl<N> Caller<N> {
 impl<N: Need> Caller<N> {
     /// For whoever answers late; `headers` are the request's own.
     pub(super) fn standing(&self, headers: &HeaderMap) -> Standing<N> {
-        Standing { auth: self.auth.clone(), shown: shown(headers), need: PhantomData }
+        self.standing_by(shown(headers))
+    }
+
+    /// The same for what was shown in another way.
+    pub(super) fn standing_by(&self, shown: Option<Secret>) -> Standing<N> {
+        Standing { auth: self.auth.clone(), shown, need: PhantomData }
     }
 }
 

@@ -8,13 +8,13 @@ mod events;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod get;
-mod idempotency;
+pub(super) mod idempotency;
 mod list;
 mod multipart;
-mod prefer;
-mod submit;
+pub(super) mod prefer;
+pub(super) mod submit;
 mod trail;
-mod upload;
+pub(super) mod upload;
 
 pub use upload::Uploads;
 

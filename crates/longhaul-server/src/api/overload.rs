@@ -182,6 +182,19 @@ pub(super) async fn shed(
 ) -> Response {
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let class = Class::of(request.method(), route.unwrap_or_default());
+    shed_as(class, &overload, request, next).await
+}
+
+/// The same for routes on which every request is a submission.
+pub(super) async fn shed_submission(
+    State(overload): State<Overload>,
+    request: Request,
+    next: Next,
+) -> Response {
+    shed_as(Class::Submit, &overload, request, next).await
+}
+
+async fn shed_as(class: Class, overload: &Overload, request: Request, next: Next) -> Response {
     match overload.enter(class) {
         Ok(place) => PLACE.scope(place, next.run(request)).await,
         Err(problem) => problem.into_response(),

@@ -10,23 +10,48 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::rate::{Left, TooFast};
+use super::token::is_key;
 use super::{Auth, Principal, Refusal};
 use crate::problem::{Code, Problem};
 use crate::secret::Secret;
 
-const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+pub(crate) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// When the issuer's keys may be there: they are asked for that often.
 const KEYS_RETRY: Duration = Duration::from_secs(10);
 
+/// What a caller of a proxied path showed, to be judged by again.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown(pub(crate) Option<Secret>);
+
 /// Leaves the [`super::Principal`] in the request's extensions, or answers that there is none.
-pub async fn admit(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
-    let presented = presented(request.headers());
-    let principal = match presented {
+pub async fn admit(State(auth): State<Auth>, request: Request, next: Next) -> Response {
+    let principal = match presented(request.headers()) {
         Ok(presented) => auth.principal(presented).await,
         Err(refusal) => Err(refusal),
     };
+    enter(&auth, principal, request, next).await
+}
+
+/// The same for a path that leads elsewhere: an `Authorization` that is none of ours is for whoever is there.
+/// Also leaves [`Shown`].
+pub async fn admit_proxied(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
+    let shown = match presented_to_proxy(&auth, request.headers()) {
+        Ok(presented) => presented.and_then(Secret::new),
+        Err(refusal) => return refused(refusal).into_response(),
+    };
+    let principal = auth.principal(shown.as_ref().map(Secret::expose)).await;
+    request.extensions_mut().insert(Shown(shown));
+    enter(&auth, principal, request, next).await
+}
+
+async fn enter(
+    auth: &Auth,
+    principal: Result<Principal, Refusal>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let principal = match principal {
         Ok(principal) => principal,
         Err(refusal) => return refused(refusal).into_response(),
@@ -70,7 +95,28 @@ pub(super) fn presented(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     value.map(|value| value.to_str().map_err(|_| Refusal::BadKey)).transpose()
 }
 
+/// Our header, or a bearer token that is one of ours.
+fn presented_to_proxy<'a>(auth: &Auth, headers: &'a HeaderMap) -> Result<Option<&'a str>, Refusal> {
+    if let Some(value) = headers.get(X_API_KEY) {
+        return value.to_str().map(Some).map_err(|_| Refusal::BadKey);
+    }
+    Ok(bearer(headers).filter(|token| auth.is_ours(token)))
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
 impl Auth {
+    /// Whether these fields have an `Authorization` that is for us and for nobody else: a key, or the token
+    /// that its caller was let in by.
+    pub(crate) fn is_for_us(&self, headers: &HeaderMap) -> bool {
+        bearer(headers).is_some_and(|token| {
+            is_key(token) || (self.is_ours(token) && !headers.contains_key(X_API_KEY))
+        })
+    }
+
     /// Judges anew whoever was let in with these headers, with the refusal that it would meet at the door.
     /// None while nobody can tell: that a database or an issuer is away takes no right from anybody.
     pub(crate) async fn again(&self, shown: Option<&Secret>) -> Option<Result<Principal, Problem>> {

@@ -25,6 +25,11 @@ pub(super) struct Presented<'a> {
     pub(super) body: &'a str,
 }
 
+/// Whether a text is a key, or was meant to be one.
+pub(super) fn is_key(text: &str) -> bool {
+    text.starts_with(PREFIX)
+}
+
 impl<'a> Presented<'a> {
     /// Reads a key; none if the text is not one.
     pub(super) fn parse(text: &'a str) -> Option<Self> {

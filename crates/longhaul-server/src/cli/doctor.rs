@@ -8,6 +8,7 @@ mod issuer;
 mod keys;
 mod peer;
 mod programs;
+mod targets;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -76,6 +77,7 @@ async fn examine(config: &Config) -> Vec<Finding> {
     findings.extend(config.tls.as_ref().map(checks::certificate));
     findings.extend(issuer::issuer(config).await);
     findings.extend(programs::all(config));
+    findings.extend(targets::all(config).await);
     findings
 }
 

@@ -10,11 +10,12 @@ use longhaul::job::{Limits as JobLimits, Name, Retention};
 use longhaul::store::FlowLimit;
 
 use super::error::{ConfigError, Origin};
+use super::http::Variables;
 use super::layers::Layers;
 use super::value::{Entry, Table};
 use super::{
     AuthConfig, Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role,
-    ServerKey, Worker, kinds, network, oidc, queues,
+    ServerKey, Sources, Worker, kinds, network, oidc, proxy, queues,
 };
 
 use crate::secret::Secret;
@@ -73,8 +74,9 @@ impl Check {
 }
 
 /// The whole configuration, or everything that is wrong with it.
-pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
-    let Layers { settings, kinds: tables, queues: queue_tables, log_filter, errors } = layers;
+pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Check) {
+    let Layers { settings, kinds: tables, queues: queue_tables, proxies, log_filter, errors } =
+        layers;
     let mut check = Check { settings, read: BTreeSet::new(), errors };
     let c = &mut check;
     // Every section gets its turn before the first `?`.
@@ -89,7 +91,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
     let server_key = c.read("server_key", |entry, key| entry.text(key).map(str::to_owned));
     let stripe = c.read("billing.stripe_secret", |e, key| e.text(key).map(Secret::new));
     let payload_kept = c.duration("retention.payload", MOMENT..=DAY * 7);
-    let replica = c.read("replica", |entry, key| replica_name(entry, key, replica));
+    let replica = c.read("replica", |entry, key| replica_name(entry, key, &sources.replica));
     let metrics_listen = c.read("metrics_listen", metrics_listen);
     let role = c.read("role", role);
     let role = match (&database, role) {
@@ -105,7 +107,11 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
     let (worker, limits, http) = (worker(c), limits(c), http(c));
     let egress = c.read("egress.allow", network::egress);
     let (tls, webhooks) = (network::tls(c), webhooks(c));
-    let kinds = kinds::kinds(c, &tables, worker.map_or(1, |worker| worker.concurrency));
+    // Who only passes jobs on needs nobody's secrets.
+    let variables = Variables::of(&sources.env, role.is_none_or(Role::runs_jobs));
+    let concurrency = worker.map_or(1, |worker| worker.concurrency);
+    let kinds = kinds::kinds(c, &tables, concurrency, &variables);
+    let proxies = proxy::proxies(c, &proxies, &tables, &kinds);
     let queues = queues::queues(c, &queue_tables);
     let config = || {
         let data = data?;
@@ -146,6 +152,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
             tls: tls?,
             webhooks: webhooks?,
             kinds,
+            proxies,
             queues,
         })
     };

@@ -7,7 +7,7 @@ use super::check::check;
 use super::layers::Layers;
 use super::units::{format_bytes, parse_bytes};
 use super::value::{lines_of, parse};
-use super::{Config, Origin, settings};
+use super::{Config, Origin, Sources, settings};
 use crate::fuzzing::{Target, text};
 
 pub(crate) const BYTES: Target = (
@@ -31,6 +31,7 @@ pub(crate) const TOML: Target = (
         b"database = \"postgres://u:hunter2@h/d\"\nserver_key = \"hunter2\"\n[billing]\nstripe_secret = \"hunter2\"\n",
         b"[http]\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\"]\ncors_origins = [\"https://a\"]\nheader_timeout = \"10s\"\n[oidc]\nissuer = \"https://i\"\naudience = \"a\"\n",
         b"listen = 1\nlisten = 2\n[a.b.c]\nx = 1979-05-27\ny = 0x_f\nz = 1e5\n[[kinds]]\n",
+        b"[kinds.r]\nhttp = { url = 'http://x/${A', headers = { a = '${A}' }, retry_on = ['5xx'] }\n[[proxy]]\npath = '/r'\nkind = 'r'\npass = ['cookie']\n",
         b"[log]\nlevel = \"nonsense\"\nformat = \"x\"\n[lease]\nduration = \"99999999999999d\"\n",
     ],
 );
@@ -48,7 +49,8 @@ fn toml(input: &[u8]) {
             Err(errors) => layers.errors.extend(errors),
         }
         assert!(!settings(&layers).is_empty());
-        let (config, check) = check(layers, "replica");
+        let (config, check) =
+            check(layers, &Sources { replica: "replica".to_owned(), ..Sources::default() });
         for error in &check.errors {
             if let Origin::File(_, line) = &error.origin {
                 assert!((1..=lines).contains(line), "{error:?} of {lines} lines");

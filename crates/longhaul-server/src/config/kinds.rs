@@ -7,12 +7,14 @@ use longhaul::job::{Limits, Name, Retry};
 
 use super::check::{Check, MOMENT, RUNNING_MAX};
 use super::error::{ConfigError, hint, nearest};
+use super::http::{self, HttpTarget, Variables};
 use super::value::{Entry, Table};
 
 /// Keys of a kind's table.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "command",
     "concurrency",
+    "http",
     "max_attempts",
     "payload",
     "queue",
@@ -25,7 +27,10 @@ const KEYS: [&str; 11] = [
 ];
 
 /// Keys that the design has and this version has not.
-const NOT_BUILT: [&str; 2] = ["http", "remote"];
+const NOT_BUILT: [&str; 1] = ["remote"];
+
+/// What a kind may be run by.
+const WAYS: [&str; 3] = ["command", "steps", "http"];
 
 /// The built-in kind's name.
 const DEMO: &str = "demo";
@@ -58,6 +63,8 @@ pub enum Run {
     Command(Vec<String>),
     /// Programs one after the other, each with its output kept. At least one.
     Steps(Vec<StepCommand>),
+    /// A request to an endpoint.
+    Http(Box<HttpTarget>),
 }
 
 /// One program of a pipeline.
@@ -70,7 +77,12 @@ pub struct StepCommand {
 }
 
 /// All kinds that are right; `check` hears about the others.
-pub(super) fn kinds(check: &mut Check, tables: &Table, concurrency: u32) -> BTreeMap<Name, Kind> {
+pub(super) fn kinds(
+    check: &mut Check,
+    tables: &Table,
+    concurrency: u32,
+    variables: &Variables<'_>,
+) -> BTreeMap<Name, Kind> {
     let mut kinds = BTreeMap::new();
     for (name, entry) in tables {
         let key = format!("kinds.{name}");
@@ -80,9 +92,9 @@ pub(super) fn kinds(check: &mut Check, tables: &Table, concurrency: u32) -> BTre
             Err(error) => Err(format!("`{key}`: {error}")),
         };
         let valid = check.take(valid.map_err(|why| ConfigError::new(&entry.origin, why)));
-        let kind = check
-            .take(entry.table(&key))
-            .and_then(|table| Reader { check, key: &key, entry, table }.kind(concurrency));
+        let kind = check.take(entry.table(&key)).and_then(|table| {
+            Reader { check, key: &key, entry, table, variables }.kind(concurrency)
+        });
         kinds.extend(valid.zip(kind));
     }
     kinds
@@ -94,6 +106,7 @@ struct Reader<'a> {
     key: &'a str,
     entry: &'a Entry,
     table: &'a Table,
+    variables: &'a Variables<'a>,
 }
 
 impl Reader<'_> {
@@ -124,15 +137,18 @@ impl Reader<'_> {
         if retry.first > retry.max {
             self.read("retry_max", |e, key| Err::<(), _>(e.refused(key, "less than retry_first")));
         }
+        let run = run?;
+        // Bodies of any size are what an endpoint is asked with.
+        let payload = payload.unwrap_or(matches!(run, Run::Http(_)));
         Some(Kind {
-            run: run?,
+            run,
             queue: queue.unwrap_or_else(Name::default_queue),
             timeout,
             concurrency: own_concurrency.unwrap_or(concurrency),
             running_max,
             retry,
             retry_after,
-            payload: payload.unwrap_or(false),
+            payload,
         })
     }
 
@@ -162,22 +178,27 @@ impl Reader<'_> {
     }
 
     fn run(&mut self) -> Option<Run> {
-        match (self.table.get("command"), self.table.get("steps")) {
-            (Some(entry), None) => {
-                command(self.check, entry, &format!("{}.command", self.key)).map(Run::Command)
-            }
-            (None, Some(entry)) => {
-                steps(self.check, entry, &format!("{}.steps", self.key)).map(Run::Steps)
+        let given: Vec<(&str, &Entry)> =
+            WAYS.into_iter().filter_map(|way| Some((way, self.table.get(way)?))).collect();
+        match given.as_slice() {
+            [(way, entry)] => {
+                let key = format!("{}.{way}", self.key);
+                match *way {
+                    "command" => command(self.check, entry, &key).map(Run::Command),
+                    "steps" => steps(self.check, entry, &key).map(Run::Steps),
+                    _ => http::target(self.check, entry, &key, self.variables)
+                        .map(|target| Run::Http(target.into())),
+                }
             }
             // One that is not built has been refused already.
-            (None, None) if NOT_BUILT.iter().any(|name| self.table.contains_key(*name)) => None,
-            (Some(_), Some(_)) => {
-                let why = format!("`{}` has both `command` and `steps`; one is enough", self.key);
+            [] if NOT_BUILT.iter().any(|name| self.table.contains_key(*name)) => None,
+            [] => {
+                let why = format!("`{}` needs one of `{}`", self.key, WAYS.join("`, `"));
                 self.check.error(&self.entry.origin, why);
                 None
             }
-            (None, None) => {
-                let why = format!("`{}` needs either `command` or `steps`", self.key);
+            [(one, _), (other, _), ..] => {
+                let why = format!("`{}` has both `{one}` and `{other}`; one is enough", self.key);
                 self.check.error(&self.entry.origin, why);
                 None
             }

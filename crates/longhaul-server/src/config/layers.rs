@@ -33,13 +33,15 @@ const OTHERS: [&str; 8] = [
 pub(super) const LOG_VARIABLE: &str = "LONGHAUL_LOG";
 
 /// Keys and sections that the design has and this version has not.
-const NOT_BUILT: [&str; 2] = ["chat", "proxy"];
+const NOT_BUILT: [&str; 1] = ["chat"];
 
 /// All settings by dotted key, kinds and queues apart, and what was wrong on the way.
 pub(super) struct Layers {
     pub(super) settings: Table,
     pub(super) kinds: Table,
     pub(super) queues: Table,
+    /// Each with the table that it is.
+    pub(super) proxies: Vec<Entry>,
     pub(super) log_filter: Option<Entry>,
     pub(super) errors: Vec<ConfigError>,
 }
@@ -61,7 +63,8 @@ impl Layers {
             Err(errors) => (Table::new(), errors),
         };
         let settings = flatten(root).collect();
-        Self { settings, kinds: Table::new(), queues: Table::new(), log_filter: None, errors }
+        let (kinds, queues, proxies) = (Table::new(), Table::new(), Vec::new());
+        Self { settings, kinds, queues, proxies, log_filter: None, errors }
     }
 
     fn add_file(&mut self, sources: &Sources) {
@@ -91,6 +94,14 @@ impl Layers {
                 Some(Err(error)) => self.errors.push(error),
                 None => {}
             }
+        }
+        match root.remove("proxy").map(|entry| (entry.list("proxy").map(<[Entry]>::to_vec), entry))
+        {
+            Some((Ok(given), _)) => self.proxies = given,
+            Some((Err(_), entry)) => {
+                self.errors.push(entry.wrong("proxy", "tables, each of them below [[proxy]]"));
+            }
+            None => {}
         }
         // A wrong section is one mistake, however many keys it has.
         root.retain(|name, entry| {
@@ -181,8 +192,12 @@ impl Layers {
         }
         let sections =
             self.settings.keys().filter_map(|key| key.split_once('.')).map(|(name, _)| name);
-        let known =
-            self.settings.keys().map(String::as_str).chain(sections).chain(["kinds", "queues"]);
+        let known = self
+            .settings
+            .keys()
+            .map(String::as_str)
+            .chain(sections)
+            .chain(["kinds", "proxy", "queues"]);
         // The right key in the wrong section is as common as a slip; several sections may have one of its name.
         let elsewhere = || {
             let last = given.rsplit('.').next();

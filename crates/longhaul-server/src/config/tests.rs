@@ -5,6 +5,8 @@ use longhaul::job::{Limits as JobLimits, Rate, Retry};
 
 use super::*;
 
+mod http;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A folder for `longhaul.toml`, and what the process would bring besides.
@@ -101,6 +103,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
         tls: None,
         webhooks: crate::webhooks::WebhookSettings::default(),
         kinds: BTreeMap::new(),
+        proxies: Vec::new(),
         queues: BTreeMap::new(),
     };
     assert_eq!(Given::nothing().config(), expected);
@@ -110,7 +113,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
 fn every_documented_key_is_read_and_every_key_read_is_documented() {
     let layers = Layers::defaults();
     let documented: BTreeSet<String> = layers.settings.keys().cloned().collect();
-    let (_, check) = check::check(layers, "host-1");
+    let (_, check) = check::check(layers, &Sources::default());
     assert_eq!(check.read.iter().map(ToString::to_string).collect::<BTreeSet<_>>(), documented);
 }
 
@@ -445,7 +448,7 @@ fn mistakes_in_kinds_are_told_at_once() {
          [kinds.demo]\ncommand = ['x']\n\
          [kinds.neither]\ntimeout = '5s'\n\
          [kinds.both]\ncommand = ['x']\nsteps = []\n\
-         [kinds.report]\nhttp = { url = 'http://x' }\n\
+         [kinds.report]\nhttp = { url = 'http://x' }\ncommand = ['x']\n\
          [kinds.remote]\nremote = true\n\
          [kinds.slip]\ncomand = ['x']\ncommand = 'x'\n\
          [kinds.twice]\nsteps = [{ name = 'a', command = ['x'] }, { name = 'a', command = ['x'] }]\n\

@@ -124,6 +124,10 @@ codes! {
     StoredLimit = TOO_MANY_REQUESTS, "stored-limit", "Too many bytes are stored";
     /// There is no room for new jobs.
     StorageFull = SERVICE_UNAVAILABLE, "storage-full", "The storage is full";
+    /// The endpoint behind a proxied path gave no answer.
+    TargetFailed = BAD_GATEWAY, "target-failed", "The endpoint behind this path gave no answer";
+    /// The endpoint behind a proxied path gave no answer in time.
+    TargetTimeout = GATEWAY_TIMEOUT, "target-timeout", "The endpoint behind this path gave no answer in time";
     /// A bug or a broken server.
     Internal = INTERNAL_SERVER_ERROR, "internal", "Something went wrong on the server";
 }

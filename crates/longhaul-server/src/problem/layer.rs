@@ -20,6 +20,10 @@ use crate::listen::Client;
 use crate::request_id::{RequestId, X_REQUEST_ID};
 use crate::secure;
 
+/// Marks an answer that is somebody else's, errors included: it goes out as it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Verbatim;
+
 /// What is kept of a framework's own explanation.
 const DETAIL_BYTES_MAX: usize = 4_096;
 
@@ -53,17 +57,26 @@ async fn finish(mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     async {
         let mut response = next.run(request).await;
+        if response.extensions_mut().remove::<Verbatim>().is_some() {
+            response.headers_mut().entry(X_REQUEST_ID).or_insert(id.to_header());
+            log(&response, began);
+            return response;
+        }
         if response.status().is_client_error() || response.status().is_server_error() {
             response = as_problem(response, &id).await;
         }
         response.headers_mut().insert(X_REQUEST_ID, id.to_header());
         secure::complete(response.headers_mut(), &path);
-        let (status, took) = (response.status().as_u16(), began.elapsed());
-        tracing::debug!(http.status = status, duration_ms = took.as_secs_f64() * 1e3, "answered");
+        log(&response, began);
         response
     }
     .instrument(span)
     .await
+}
+
+fn log(response: &Response, began: Instant) {
+    let (status, took) = (response.status().as_u16(), began.elapsed());
+    tracing::debug!(http.status = status, duration_ms = took.as_secs_f64() * 1e3, "answered");
 }
 
 /// Replaces the body, and keeps the status and headers such as `Allow` and `Retry-After`.

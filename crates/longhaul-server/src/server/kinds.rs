@@ -1,12 +1,17 @@
 //! From the kinds that a configuration declares to those that an engine runs.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use longhaul::Kind;
+use longhaul::blob::Keyring;
 use longhaul::job::Name;
+use longhaul::{Clock, Kind};
 use longhaul_kinds::command::{CommandError, CommandKind, PipelineStep, Program};
+use longhaul_kinds::http::{self, HttpKind};
 
-use crate::config::{self, Config, Run};
+use crate::api::CallerUrls;
+use crate::config::{self, Config, HttpTarget, Run, StepCommand};
+use crate::egress;
 
 /// How many jobs run at once in all: each kind has its own bound, and all may be full.
 pub(super) fn concurrency(config: &Config) -> usize {
@@ -22,18 +27,42 @@ pub(super) fn demo(config: &Config) -> Kind {
     longhaul_kinds::demo().concurrency(config.worker.concurrency as usize)
 }
 
+/// Those whose jobs may name a URL.
+pub(super) fn with_caller_urls(config: &Config) -> CallerUrls {
+    let named = config.kinds.iter().filter(|(_, kind)| match &kind.run {
+        Run::Http(target) => target.caller_url,
+        Run::Command(_) | Run::Steps(_) => false,
+    });
+    CallerUrls::of(named.map(|(name, _)| name.to_string()))
+}
+
+/// What kinds are run with.
+pub(super) struct Means<'a> {
+    /// Where programs have their folders.
+    pub(super) work_root: &'a Path,
+    /// What goes where callers say.
+    pub(super) client: &'a egress::Client,
+    pub(super) keyring: &'a Arc<Keyring>,
+    pub(super) clock: &'a Clock,
+}
+
 /// A kind that is declared, to be run here if this process runs any.
 pub(super) fn declared(
     name: &Name,
     kind: &config::Kind,
     config: &Config,
-    work_root: &Path,
+    means: &Means<'_>,
 ) -> Result<Kind, CommandError> {
-    let built = if config.role.runs_jobs() {
-        command(name, kind, config, work_root)?
-    } else {
+    let runs_here = config.role.runs_jobs();
+    let built = match &kind.run {
+        Run::Http(target) if runs_here => http(name, kind, target, means),
+        Run::Http(_) => Kind::elsewhere(name.as_str()).essence(http::essence),
+        Run::Command(argv) if runs_here => {
+            command(name, Program::Single { argv: argv.clone() }, config, means)?
+        }
+        Run::Steps(steps) if runs_here => command(name, pipeline(steps), config, means)?,
         // Its programs need not be here.
-        Kind::elsewhere(name.as_str())
+        Run::Command(_) | Run::Steps(_) => Kind::elsewhere(name.as_str()),
     };
     let built = built.payload(kind.payload);
     let mut built =
@@ -41,7 +70,7 @@ pub(super) fn declared(
     if let Some(jobs) = kind.running_max {
         built = built.running_max(jobs);
     }
-    if let Some(timeout) = kind.timeout {
+    if let (Some(timeout), Run::Command(_) | Run::Steps(_)) = (kind.timeout, &kind.run) {
         built = built.timeout(timeout);
     }
     if let Some(retry_after) = kind.retry_after {
@@ -50,24 +79,44 @@ pub(super) fn declared(
     Ok(built)
 }
 
-/// A kind that programs run, in folders below `work_root`.
+/// A kind that an endpoint runs, which bounds its attempts itself.
+fn http(name: &Name, kind: &config::Kind, given: &HttpTarget, means: &Means<'_>) -> Kind {
+    let Means { client, keyring, clock, .. } = *means;
+    let mut built = match &given.target {
+        Some(target) => HttpKind::new(name.as_str(), target.clone()),
+        None => HttpKind::anywhere(name.as_str(), client.clone()),
+    };
+    if given.caller_url {
+        built = built.callers(client.clone());
+    }
+    if let Some(timeout) = kind.timeout {
+        built = built.timeout(timeout);
+    }
+    built
+        .method(given.method.clone())
+        .headers(given.headers.clone())
+        .retry_on(given.retry_on.clone())
+        .keyring(Arc::clone(keyring))
+        .clock(clock.clone())
+        .build()
+}
+
+fn pipeline(steps: &[StepCommand]) -> Program {
+    let steps = steps
+        .iter()
+        .map(|step| PipelineStep::new(step.name.as_str(), step.command.iter().map(String::as_str)));
+    Program::Pipeline { steps: steps.collect() }
+}
+
+/// A kind that programs run, in folders below the work root.
 fn command(
     name: &Name,
-    kind: &config::Kind,
+    program: Program,
     config: &Config,
-    work_root: &Path,
+    means: &Means<'_>,
 ) -> Result<Kind, CommandError> {
-    let program = match &kind.run {
-        Run::Command(argv) => Program::Single { argv: argv.clone() },
-        Run::Steps(steps) => {
-            let steps = steps.iter().map(|step| {
-                PipelineStep::new(step.name.as_str(), step.command.iter().map(String::as_str))
-            });
-            Program::Pipeline { steps: steps.collect() }
-        }
-    };
     let limits = &config.limits.job;
-    CommandKind::new(name.as_str(), program, work_root)
+    CommandKind::new(name.as_str(), program, means.work_root)
         .stdout_bytes_max(limits.result_bytes_max.max(limits.step_bytes_max))
         .stop_grace(config.worker.cancel_grace)
         .build()

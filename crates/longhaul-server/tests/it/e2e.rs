@@ -22,6 +22,7 @@ mod oidc;
 #[cfg(target_os = "linux")]
 mod orphans;
 mod payloads;
+mod proxy;
 mod readme;
 mod redact;
 #[cfg(target_os = "linux")]

@@ -4,7 +4,7 @@
 //! the connection. A broken timeout shows as a test that hangs, which the runner ends. Where a
 //! test sleeps, the silence is what it is about.
 
-mod server;
+pub(crate) mod server;
 pub(crate) mod tls;
 
 use longhaul_server::listen::{ConnLimits, Front, Proxies};

@@ -9,6 +9,7 @@ mod e2e;
 mod fuzzing;
 mod listen;
 mod problem;
+mod proxy;
 mod server;
 mod support;
 mod webhooks;

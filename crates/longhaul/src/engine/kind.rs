@@ -9,9 +9,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::ctx::Ctx;
-use crate::job::{JobError, Json, Name, NameError, Retry};
+use crate::job::{Fingerprint, JobError, Json, JsonError, Name, NameError, Retry};
 
 type Work = Pin<Box<dyn Future<Output = Result<Json, JobError>> + Send>>;
+
+/// What of an input makes two submissions under one idempotency key the same one.
+pub type Essence = fn(&Json) -> Json;
 
 /// A handler with its types erased.
 pub type Handler = Arc<dyn Fn(Ctx, Json) -> Work + Send + Sync>;
@@ -41,6 +44,7 @@ pub struct Kind {
     pub(crate) code_version: Option<String>,
     pub(crate) retry_after: Option<Duration>,
     takes_payload: bool,
+    essence: Option<Essence>,
     description: String,
 }
 
@@ -85,6 +89,7 @@ impl Kind {
             code_version: None,
             retry_after: None,
             takes_payload: true,
+            essence: None,
             description: String::new(),
         }
     }
@@ -146,6 +151,14 @@ impl Kind {
         self
     }
 
+    /// Says what of an input counts when a repeated submission is held against the first; all of it, if
+    /// nobody says. Every process that accepts its jobs has to say the same.
+    #[must_use]
+    pub fn essence(mut self, essence: Essence) -> Self {
+        self.essence = Some(essence);
+        self
+    }
+
     /// One line for people who list the kinds.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
@@ -184,6 +197,19 @@ impl Kind {
     /// Whether its jobs may bring a payload.
     pub fn takes_payload(&self) -> bool {
         self.takes_payload
+    }
+
+    /// The fingerprint of a submission of this kind.
+    pub(super) fn fingerprint(
+        &self,
+        name: &Name,
+        input: &Json,
+        payload_sha256: Option<&[u8; 32]>,
+    ) -> Result<Fingerprint, JsonError> {
+        match self.essence {
+            Some(essence) => Fingerprint::of(name, &essence(input), payload_sha256),
+            None => Fingerprint::of(name, input, payload_sha256),
+        }
     }
 
     /// One line for people.

@@ -12,10 +12,10 @@ use super::admission::{NoPlace, Place};
 use super::{Engine, JobHandle, Kind, Shared, Staged};
 use crate::failpoint::{self, Failpoint};
 use crate::job::{
-    Fingerprint, Json, JsonError, LimitError, Limits, Name, NameError, Retention, TenantId,
-    Timestamp, Webhook, within,
+    JobId, Json, JsonError, LimitError, Limits, Name, NameError, Retention, TenantId, Timestamp,
+    Webhook, within,
 };
-use crate::store::{BlobRole, NewJob, Start, StoreError, Submitted};
+use crate::store::{NewJob, Start, StoreError, Submitted};
 
 /// A submission in the making. Await it to submit.
 ///
@@ -30,7 +30,7 @@ use crate::store::{BlobRole, NewJob, Start, StoreError, Submitted};
 pub struct Submission {
     engine: Engine,
     kind: String,
-    input: Result<Json, JsonError>,
+    input: Input,
     key: Option<String>,
     queue: Option<String>,
     priority: i32,
@@ -42,6 +42,27 @@ pub struct Submission {
     retention_failed: Option<Duration>,
     payload: Option<Staged>,
     webhook: Option<Webhook>,
+}
+
+/// What goes in, or how it is made.
+enum Input {
+    Given(Result<Json, JsonError>),
+    Made(Box<dyn FnOnce(JobId) -> Result<Json, JsonError> + Send>),
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input").finish_non_exhaustive()
+    }
+}
+
+impl Input {
+    fn of(self, id: JobId) -> Result<Json, JsonError> {
+        match self {
+            Self::Given(input) => input,
+            Self::Made(make) => make(id),
+        }
+    }
 }
 
 /// Why a submission was not accepted. Nothing was written, and its key is not used up.
@@ -81,10 +102,23 @@ pub enum SubmitError {
 impl Engine {
     /// Submits a job with this input. Await what it returns.
     pub fn submit(&self, kind: &str, input: &(impl Serialize + ?Sized)) -> Submission {
+        self.submission(kind, Input::Given(Json::from_value(input)))
+    }
+
+    /// Submits a job whose input is made once its id is known: for what is sealed for one job alone.
+    pub fn submit_made(
+        &self,
+        kind: &str,
+        make: impl FnOnce(JobId) -> Result<Json, JsonError> + Send + 'static,
+    ) -> Submission {
+        self.submission(kind, Input::Made(Box::new(make)))
+    }
+
+    fn submission(&self, kind: &str, input: Input) -> Submission {
         Submission {
             engine: self.clone(),
             kind: kind.to_owned(),
-            input: Json::from_value(input),
+            input,
             key: None,
             queue: None,
             priority: 0,
@@ -164,50 +198,11 @@ impl Engine {
         Ok((job, place))
     }
 
-    async fn kind(&self, name: &Name) -> Result<Arc<Kind>, SubmitError> {
+    pub(super) async fn kind(&self, name: &Name) -> Result<Arc<Kind>, SubmitError> {
         match self.shared.kinds.get(name) {
             Some(kind) => Ok(Arc::clone(kind)),
             None => Ok(Arc::new(self.kind_elsewhere(name.as_str()).await?)),
         }
-    }
-
-    /// Errs if there is no such kind or it takes no payload: before one is uploaded for it.
-    pub async fn check_payload_kind(&self, kind: &str) -> Result<(), SubmitError> {
-        let name = Name::new(kind)?;
-        if self.kind(&name).await?.takes_payload() { Ok(()) } else { Err(no_payload(&name)) }
-    }
-
-    /// The job under a key, if there is one. What is given of the submission that it comes with must be
-    /// what the job was submitted with: the kind, the input, and the digest of the payload.
-    pub async fn known(
-        &self,
-        key: &str,
-        kind: Option<&str>,
-        input: Option<&Json>,
-        digest: Option<&[u8; 32]>,
-    ) -> Result<Option<JobHandle>, SubmitError> {
-        let store = &self.shared.store;
-        let record = match store.job_by_key(&self.tenant, key).await {
-            Ok(record) => record,
-            Err(StoreError::NotFound) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let job = &record.job;
-        let mut same = kind.is_none_or(|kind| kind == job.kind.as_str());
-        if let Some(input) = input {
-            let stored = store.input(&self.tenant, job.id).await?;
-            same &= Fingerprint::of(&job.kind, input, None)?
-                == Fingerprint::of(&job.kind, &stored, None)?;
-        }
-        if let Some(digest) = digest {
-            let blobs = store.blobs(&self.tenant, job.id).await?;
-            let payload = blobs.iter().find(|blob| blob.role == BlobRole::Payload);
-            same &= payload.is_some_and(|payload| payload.digest.as_ref() == Some(digest));
-        }
-        if !same {
-            return Err(StoreError::KeyReused { existing: job.id }.into());
-        }
-        Ok(Some(JobHandle::new(self.clone(), record, false)))
     }
 
     fn settle_place(&self, place: Option<Place>, answer: &Result<Submitted, StoreError>) {
@@ -233,7 +228,7 @@ impl Engine {
     }
 }
 
-fn no_payload(kind: &Name) -> SubmitError {
+pub(super) fn no_payload(kind: &Name) -> SubmitError {
     SubmitError::Invalid(format!("the kind {kind} takes no payload"))
 }
 
@@ -359,7 +354,8 @@ impl Submission {
 
     async fn check_with(self, payload: Option<&Staged>) -> Result<NewJob, SubmitError> {
         let shared = &*self.engine.shared;
-        let input = self.input?;
+        let id = payload.map_or_else(|| shared.new_id(), |payload| payload.id);
+        let input = self.input.of(id)?;
         let kind_name = Name::new(&self.kind)?;
         let kind = self.engine.kind(&kind_name).await?;
         if payload.is_some() && !kind.takes_payload() {
@@ -371,10 +367,10 @@ impl Submission {
         };
         let job = NewJob {
             tenant: self.engine.tenant.clone(),
-            id: payload.map_or_else(|| shared.new_id(), |payload| payload.id),
+            id,
             queue: self.queue.map(Name::new).transpose()?.unwrap_or_else(|| kind.default_queue()),
             priority: self.priority,
-            fingerprint: Fingerprint::of(&kind_name, &input, payload.map(Staged::digest))?,
+            fingerprint: kind.fingerprint(&kind_name, &input, payload.map(Staged::digest))?,
             kind: kind_name,
             input,
             idempotency_key: self.key,

@@ -8,16 +8,17 @@ use crate::api::params::{Pairs, bad, whole};
 use crate::problem::Problem;
 
 /// Tells which preferences were honoured.
-pub(super) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
-pub(super) const PREFER: HeaderName = HeaderName::from_static("prefer");
+pub(in crate::api) const PREFERENCE_APPLIED: HeaderName =
+    HeaderName::from_static("preference-applied");
+pub(in crate::api) const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// What was asked for, and what of it the server does.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Preference {
+pub(in crate::api) struct Preference {
     /// For how long to hold the request.
-    pub(super) wait: Duration,
+    pub(in crate::api) wait: Duration,
     /// For `Preference-Applied`.
-    pub(super) applied: Option<String>,
+    pub(in crate::api) applied: Option<String>,
 }
 
 /// Reads the request's preferences. As the RFC wants it, those that cannot be understood are
@@ -32,25 +33,30 @@ pub(super) fn preference(
         Some("async") | None => false,
         Some(other) => return Err(bad(format_args!("mode is sync or async, not {other:?}"))),
     };
-    let (wait, respond_async) = (asked_wait(headers), tokens(headers).any(is_async));
-    let held = wait.map(|asked| asked.min(wait_max));
-    let mut applied = Vec::new();
-    if respond_async {
-        applied.push("respond-async".to_owned());
-    }
-    if let Some(held) = held {
-        applied.push(format!("wait={}", held.as_secs()));
-    }
-    let unasked = if sync && !respond_async { wait_max } else { Duration::ZERO };
-    Ok(Preference {
-        wait: held.unwrap_or(unasked),
-        applied: (!applied.is_empty()).then(|| applied.join(", ")),
-    })
+    Ok(Preference::of(headers, sync, wait_max))
 }
 
 impl Preference {
+    /// What the fields say; where they say nothing, `sync` does.
+    pub(in crate::api) fn of(headers: &HeaderMap, sync: bool, wait_max: Duration) -> Self {
+        let (wait, respond_async) = (asked_wait(headers), tokens(headers).any(is_async));
+        let held = wait.map(|asked| asked.min(wait_max));
+        let mut applied = Vec::new();
+        if respond_async {
+            applied.push("respond-async".to_owned());
+        }
+        if let Some(held) = held {
+            applied.push(format!("wait={}", held.as_secs()));
+        }
+        let unasked = if sync && !respond_async { wait_max } else { Duration::ZERO };
+        Self {
+            wait: held.unwrap_or(unasked),
+            applied: (!applied.is_empty()).then(|| applied.join(", ")),
+        }
+    }
+
     /// As a header.
-    pub(super) fn to_header(&self) -> Option<HeaderValue> {
+    pub(in crate::api) fn to_header(&self) -> Option<HeaderValue> {
         self.applied.as_deref().and_then(|text| HeaderValue::from_str(text).ok())
     }
 }

@@ -145,6 +145,7 @@ pub(super) async fn submit_input(
     body::refuse_doubled_keys(&text)?;
     let input = longhaul::job::Json::from_text(text)
         .map_err(|error| Problem::new(Code::InvalidJson, format!("the input is {error}")))?;
+    state.caller_urls.check(&state.hooks.client, &kind, || Some(input.clone())).await?;
     let submission = keyed(caller.engine.submit(&kind, &input), key);
     let handle = state.overload.watched(submission.into_future()).await?;
     respond(&state, &caller, &headers, handle, &preference).await
@@ -182,14 +183,14 @@ async fn submit_payload(
 }
 
 /// A payload that is about to come in.
-struct Incoming {
-    announced: Announced,
-    name: Option<String>,
-    key: Option<String>,
+pub(in crate::api) struct Incoming {
+    pub(in crate::api) announced: Announced,
+    pub(in crate::api) name: Option<String>,
+    pub(in crate::api) key: Option<String>,
 }
 
 /// What became of it.
-enum Received {
+pub(in crate::api) enum Received {
     /// It is stored, and its key is held until the job is submitted.
     Stored(Box<(Staged, InProgress)>),
     /// It is the payload of a job that is there.
@@ -198,7 +199,7 @@ enum Received {
 
 impl Incoming {
     /// Stores the payload, or only compares it if its key is known.
-    async fn receive(
+    pub(in crate::api) async fn receive(
         self,
         state: &AppState,
         caller: &Caller<Submit>,
@@ -223,12 +224,14 @@ impl Incoming {
     }
 }
 
-/// Takes who is to be told out of a submission, if that may be.
+/// Judges the URLs of a submission, and takes who is to be told out of it.
 pub(super) async fn webhook(
     state: &AppState,
     engine: &Engine,
     request: &mut SubmitRequest,
 ) -> Result<Option<Webhook>, Problem> {
+    let input = || Json::from_value(&request.input).ok();
+    state.caller_urls.check(&state.hooks.client, &request.kind, input).await?;
     state.hooks.asked(engine.tenant(), request.webhook.take()).await
 }
 
@@ -278,7 +281,7 @@ pub(super) fn submission(
     Ok(submission)
 }
 
-fn keyed(submission: Submission, key: Option<String>) -> Submission {
+pub(in crate::api) fn keyed(submission: Submission, key: Option<String>) -> Submission {
     match key {
         Some(key) => submission.key(key),
         None => submission,
@@ -310,7 +313,11 @@ async fn respond(
 }
 
 /// The job once it has ended, or as it stands when the time is up or the server stops.
-async fn held(state: &AppState, handle: &JobHandle, wait: Duration) -> Result<Record, Problem> {
+pub(in crate::api) async fn held(
+    state: &AppState,
+    handle: &JobHandle,
+    wait: Duration,
+) -> Result<Record, Problem> {
     let submitted = handle.submitted();
     if wait.is_zero() || submitted.job.status.is_terminal() {
         return Ok(submitted.clone());

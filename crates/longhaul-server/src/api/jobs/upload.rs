@@ -33,7 +33,7 @@ pub struct Uploads(
 
 /// A key that is being uploaded under, until this is dropped.
 #[derive(Debug)]
-pub(super) struct InProgress {
+pub(in crate::api) struct InProgress {
     uploads: Uploads,
     key: Option<(TenantId, String)>,
 }
@@ -69,7 +69,7 @@ impl Drop for InProgress {
 
 /// What the head says of a payload that is the whole body.
 #[derive(Debug, Clone)]
-pub(super) struct Announced {
+pub(in crate::api) struct Announced {
     pub(super) bytes: Option<u64>,
     pub(super) digest: Option<[u8; 32]>,
     /// The sender waits to be told to go on.
@@ -78,7 +78,7 @@ pub(super) struct Announced {
 }
 
 impl Announced {
-    pub(super) fn of(headers: &HeaderMap, body: &Body) -> Result<Self, Problem> {
+    pub(in crate::api) fn of(headers: &HeaderMap, body: &Body) -> Result<Self, Problem> {
         let waits = headers
             .get(EXPECT)
             .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
@@ -185,7 +185,7 @@ fn check_digest(announced: &Announced, digest: &[u8; 32]) -> Result<(), Problem>
 }
 
 /// A body as it comes in.
-pub(super) fn pieces(body: Body) -> impl Stream<Item = Result<Bytes, Problem>> {
+pub(in crate::api) fn pieces(body: Body) -> impl Stream<Item = Result<Bytes, Problem>> {
     body.into_data_stream().map(|piece| {
         piece
             .map_err(|error| Problem::new(Code::BadRequest, format!("the body broke off: {error}")))

@@ -19,6 +19,7 @@ pub(super) fn all(config: &Config) -> Vec<Finding> {
         let commands: Vec<&Vec<String>> = match &declared.run {
             Run::Command(argv) => vec![argv],
             Run::Steps(steps) => steps.iter().map(|step| &step.command).collect(),
+            Run::Http(_) => Vec::new(),
         };
         for program in commands.into_iter().filter_map(|argv| argv.first()) {
             findings.push(one(kind.as_str(), program, &folders));

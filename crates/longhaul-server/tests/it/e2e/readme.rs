@@ -13,7 +13,7 @@ use super::redact::redact;
 
 /// A command and what the text says that it prints.
 #[derive(Debug, PartialEq, Eq)]
-struct Example {
+pub(crate) struct Example {
     /// Where it stands, from 1.
     line: usize,
     command: String,
@@ -21,7 +21,7 @@ struct Example {
 }
 
 /// The commands of a text, in their order.
-fn examples(text: &str) -> Vec<Example> {
+pub(crate) fn examples(text: &str) -> Vec<Example> {
     let mut found: Vec<Example> = Vec::new();
     let (mut inside, mut runs, mut continued) = (false, false, false);
     for (number, line) in text.lines().enumerate() {
@@ -85,7 +85,7 @@ fn all_match(expected: &[String], printed: &[&str]) -> bool {
     }
 }
 
-fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
@@ -95,23 +95,35 @@ async fn readme_does_what_it_says() {
     let Ok(text) = std::fs::read_to_string(repository().join("README.md")) else { return };
     let home = Home::new();
     let _server = home.start().await;
+    for example in examples(&text) {
+        let Prints { as_expected, shown } = run(&home, "README.md", &example).await;
+        assert!(as_expected, "{shown}");
+    }
+}
+
+/// What a command printed.
+pub(crate) struct Prints {
+    pub(crate) as_expected: bool,
+    /// Both, for whoever has to compare them.
+    pub(crate) shown: String,
+}
+
+/// Runs one example of a text beside a server.
+pub(crate) async fn run(home: &Home, text: &str, example: &Example) -> Prints {
     let beside = Path::new(LONGHAUL).parent().unwrap().display();
     let path = format!("{beside}:{}", std::env::var("PATH").unwrap());
-    for example in examples(&text) {
-        let Ran { out, err, .. } = {
-            let mut shell = home.command("sh");
-            shell.args(["-c", &format!("exec 2>&1\n{}", example.command)]);
-            shell.env("PATH", &path).env("LONGHAUL_SERVER", home.url()).stdin(Stdio::null());
-            ran(shell).await.unwrap()
-        };
-        let printed: Vec<&str> = out.lines().collect();
-        assert!(
-            all_match(&example.expected, &printed),
-            "README.md:{}: $ {}\n--- it says\n{}\n--- it prints\n{out}{err}",
-            example.line,
-            example.command,
-            example.expected.join("\n"),
-        );
+    let mut shell = home.command("sh");
+    shell.args(["-c", &format!("exec 2>&1\n{}", example.command)]);
+    shell.env("PATH", &path).env("LONGHAUL_SERVER", home.url()).stdin(Stdio::null());
+    let Ran { out, err, .. } = ran(shell).await.unwrap();
+    let printed: Vec<&str> = out.lines().collect();
+    let Example { line, command, expected } = example;
+    let says = expected.join("\n");
+    Prints {
+        as_expected: all_match(expected, &printed),
+        shown: format!(
+            "{text}:{line}: $ {command}\n--- it says\n{says}\n--- it prints\n{out}{err}"
+        ),
     }
 }
 

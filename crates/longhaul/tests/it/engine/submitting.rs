@@ -1,6 +1,8 @@
+use longhaul::job::Json;
 use longhaul::store::StoreError;
-use longhaul::{Ctx, Engine, JobError, SubmitError};
+use longhaul::{Ctx, Engine, JobError, Kind, SubmitError};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::{Counter, echo, still};
 
@@ -117,4 +119,44 @@ async fn batch_accepts_and_refuses_each_on_its_own() {
     assert!(matches!(answers[1], Err(SubmitError::UnknownKind { .. })));
     assert!(matches!(answers[2], Err(SubmitError::Store(StoreError::KeyReused { .. }))));
     assert_eq!(answers[3].as_ref().unwrap().result::<String>().await.unwrap(), "d");
+}
+
+/// Only what a kind says counts, and only for itself.
+#[tokio::test]
+async fn kind_says_what_of_an_input_makes_two_submissions_the_same() {
+    fn order(input: &Json) -> Json {
+        let value: Value = input.to().unwrap();
+        Json::from_value(&value["order"]).unwrap()
+    }
+    let echo = |_: Ctx, input: Json| async move { Ok::<_, JobError>(input) };
+    let engine = Engine::builder()
+        .register(Kind::new("orders", echo).essence(order))
+        .register(Kind::new("plain", echo))
+        .start()
+        .await
+        .unwrap();
+    let submit = async |kind: &str, input: Value| engine.submit(kind, &input).key(kind).await;
+    let first = submit("orders", json!({"order": 7, "trace": "a"})).await.unwrap();
+    let again = submit("orders", json!({"trace": "b", "order": 7})).await.unwrap();
+    assert_eq!((again.id(), again.created()), (first.id(), false));
+    let other = json!({"order": 8, "trace": "a"});
+    assert!(submit("orders", other.clone()).await.is_err());
+    let known = async |input: &Value| {
+        let input = Json::from_value(input).unwrap();
+        engine.known("orders", Some("orders"), Some(&input), None).await
+    };
+    assert_eq!(known(&json!({"order": 7})).await.unwrap().unwrap().id(), first.id());
+    assert!(known(&other).await.is_err());
+    submit("plain", json!({"order": 7, "trace": "a"})).await.unwrap();
+    assert!(submit("plain", json!({"order": 7, "trace": "b"})).await.is_err());
+    engine.stop().await;
+}
+
+#[tokio::test]
+async fn input_can_be_made_for_the_job_that_it_becomes() {
+    let echo = |_: Ctx, input: Json| async move { Ok::<_, JobError>(input) };
+    let engine = Engine::builder().kind("echo", echo).start().await.unwrap();
+    let job = engine.submit_made("echo", |id| Json::from_value(&id.to_string())).await.unwrap();
+    assert_eq!(job.result::<String>().await.unwrap(), job.id().to_string());
+    engine.stop().await;
 }

@@ -4,15 +4,14 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::http::header::{
-    CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
-use axum::http::{HeaderMap, HeaderName, Method};
-use reqwest::{Certificate, Response, redirect};
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, HeaderName, Method};
+use reqwest::{Body, Certificate, Response};
 use tokio::time::Instant;
 
 use super::answer::{Answer, RetryAfter};
+use super::dialler;
 use super::error::SendError;
 use super::policy::{Policy, Reach, Refused, Target, TargetHost};
 use super::resolve::{Checked, Resolver, SystemResolver};
@@ -25,13 +24,9 @@ pub const BODY_PREFIX_DEFAULT: usize = 1 << 10;
 const BODY_BYTES_MAX: usize = 64 << 10;
 /// For a name to be resolved while its submitter waits.
 const SUBMISSION_LOOKUP: Duration = Duration::from_secs(1);
-/// For a connection, TLS included: shared by the addresses that a name has.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Receivers are many and each is called seldom.
 const IDLE_PER_HOST_MAX: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of an answer's fields in HTTP/2; HTTP/1 is limited to a hundred fields by itself.
-const HEADER_BYTES_MAX: u32 = 64 << 10;
 
 /// The client of everything that callers name. Clones share their connections.
 #[derive(Clone)]
@@ -115,7 +110,7 @@ impl Client {
         let sent = http.request(method, target.url().clone()).headers(headers).body(body).send();
         let mut response = tokio::select! {
             biased;
-            sent = sent => sent.map_err(|error| SendError::of(&error, &target))?,
+            sent = sent => sent.map_err(|error| SendError::of(&error, Some(&target)))?,
             () = &mut end => return Err(SendError::TimedOut),
         };
         let latency = began.elapsed();
@@ -133,6 +128,22 @@ impl Client {
             body_prefix: prefix.kept.into(),
             latency,
         })
+    }
+
+    /// Sends a request whose bodies are streams, and returns as soon as the answer's head is there. How long
+    /// that may take is for the caller to say.
+    pub async fn open(
+        &self,
+        url: &str,
+        method: Method,
+        mut headers: HeaderMap,
+        body: Body,
+    ) -> Result<Response, SendError> {
+        let target = self.0.policy.check_url(url)?;
+        let http = self.0.http(target.reach())?;
+        drop_connections_own(&mut headers);
+        let sent = http.request(method, target.url().clone()).headers(headers).body(body).send();
+        sent.await.map_err(|error| SendError::of(&error, Some(&target)))
     }
 }
 
@@ -162,41 +173,17 @@ impl Inner {
         if let Some(client) = made.get() {
             return Ok(client);
         }
-        // Whoever embeds us may have installed a provider already, and theirs is as good.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let client = match &self.roots {
-            Some(roots) => self.builder(reach).tls_certs_only(roots.clone()).build(),
-            None => self.builder(reach).build().or_else(|error| {
-                // Bare containers have none, and plain HTTP needs none.
-                tracing::warn!(%error, "no root certificates: webhooks to https:// will fail");
-                self.builder(reach).tls_certs_only([]).build()
-            }),
-        };
-        let client = client.map_err(|error| SendError::Tls(error.to_string()))?;
+        let client = dialler::build(|| self.builder(reach), self.roots.as_deref())?;
         Ok(made.get_or_init(|| client))
     }
 
     fn builder(&self, reach: Reach) -> reqwest::ClientBuilder {
         let Self { policy, resolver, .. } = self;
         let (policy, resolver) = (policy.clone(), Arc::clone(resolver));
-        reqwest::Client::builder()
+        dialler::bare()
             .dns_resolver(Checked { policy, resolver, reach })
-            // A proxy would resolve and dial for us, and judge nothing.
-            .no_proxy()
-            .redirect(redirect::Policy::none())
-            .referer(false)
-            // When to try again is for whoever sends.
-            .retry(reqwest::retry::never())
-            // A small answer must not become a large one here.
-            .no_gzip()
-            .no_brotli()
-            .no_zstd()
-            .no_deflate()
-            .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(IDLE_PER_HOST_MAX)
-            .http2_max_header_list_size(HEADER_BYTES_MAX)
-            .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
     }
 }
 

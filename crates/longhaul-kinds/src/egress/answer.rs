@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use axum::body::Bytes;
-use axum::http::header::RETRY_AFTER;
-use axum::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, StatusCode};
 use longhaul::Timestamp;
 
 /// An answer, whatever its status: a redirect is one too, and is not followed.

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use axum::http::header::{CONTENT_TYPE, HOST, LOCATION};
-use axum::http::{HeaderValue, StatusCode};
+use http::header::{CONTENT_TYPE, HOST, LOCATION};
+use http::{HeaderValue, StatusCode};
 use tokio::net::TcpListener;
 
 use super::{GOOD, INNER, Names, OK, PUBLIC, Play, Receiver, client, nameless, post};

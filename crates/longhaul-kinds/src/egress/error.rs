@@ -46,11 +46,14 @@ impl SendError {
         }
     }
 
-    pub(super) fn of(error: &reqwest::Error, target: &Target) -> Self {
+    pub(crate) fn of(error: &reqwest::Error, target: Option<&Target>) -> Self {
         let causes = || causes(error);
         if let Some(cause) = causes().find_map(|cause| cause.downcast_ref::<NotDialled>()) {
             return match cause {
-                NotDialled::Objection(objection) => Self::Refused(target.refused(*objection)),
+                NotDialled::Objection(objection) => match target {
+                    Some(target) => Self::Refused(target.refused(*objection)),
+                    None => Self::Unreachable(cause.to_string()),
+                },
                 NotDialled::Unresolved(error) => Self::Unresolved(error.to_string()),
             };
         }

@@ -16,6 +16,7 @@
 
 mod answer;
 mod client;
+pub(crate) mod dialler;
 mod error;
 mod policy;
 mod ranges;

@@ -1,0 +1,41 @@
+//! What holds of inputs and paths of requests.
+
+use longhaul::job::Json;
+
+use super::call::{Call, essence};
+use super::target::Target;
+use crate::fuzzing::Target as Property;
+
+pub(crate) const CALL: Property = (
+    "http call",
+    call,
+    &[
+        br#"{"$request": {"method": "PUT", "path": "/7", "headers": [["a", "b"]], "body": {"n": 1}}}"#,
+        br#"{"$request": {"url": "http://example.org/", "sealed": "x"}}"#,
+        b"[1, 2]",
+    ],
+);
+
+pub(crate) const PATH: Property =
+    ("http path", path, &[b"/a/b%20c", b"/%2e%2e/x", b"/..;/x", b"/a%252fb", b"//x", b"/a?b#c"]);
+
+/// What counts of an input counts again, and nothing panics.
+fn call(bytes: &[u8]) {
+    let Some(input) = std::str::from_utf8(bytes).ok().and_then(|text| Json::from_text(text).ok())
+    else {
+        return;
+    };
+    drop(Call::of(&input));
+    let once = essence(&input);
+    assert_eq!(essence(&once), once);
+}
+
+/// Whatever is not refused stays below the target.
+fn path(bytes: &[u8]) {
+    let Ok(path) = std::str::from_utf8(bytes) else { return };
+    let Ok(target) = Target::parse("http://t.example/own") else { return };
+    if let Ok(url) = target.at(path, None) {
+        assert_eq!(url.path(), format!("/own{path}"));
+        assert_eq!(url.host_str(), Some("t.example"));
+    }
+}

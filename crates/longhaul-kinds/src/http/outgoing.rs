@@ -1,0 +1,131 @@
+//! From a job to the request that is sent for it.
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use longhaul::{Ctx, JobError};
+use reqwest::{Body, Response};
+use url::Url;
+
+use super::Setup;
+use super::call::{Call, bad_input};
+use super::fields::{self, Field};
+use super::seal::open_fields;
+use crate::egress::SendError;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const JOB_ID: HeaderName = HeaderName::from_static("longhaul-job-id");
+const ATTEMPT: HeaderName = HeaderName::from_static("longhaul-attempt");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A request that is ready to be sent.
+pub(super) struct Outgoing {
+    pub(super) method: Method,
+    to: To,
+    headers: HeaderMap,
+    body: Body,
+}
+
+enum To {
+    /// The operator's.
+    Target(Url),
+    /// A caller's: judged before it is dialled.
+    Caller(String),
+}
+
+impl Outgoing {
+    pub(super) async fn of(setup: &Setup, ctx: &Ctx, call: Call) -> Result<Self, JobError> {
+        let method = match &call.method {
+            Some(name) => Method::try_from(name.as_str()).map_err(bad_input)?,
+            None => setup.method.clone(),
+        };
+        let mut headers = fields::read(&call.headers).map_err(bad_input)?;
+        let to = if let Some(url) = &call.url {
+            To::Caller(callers(setup, &call, url)?)
+        } else {
+            let target = setup.target.as_ref();
+            let target = target.ok_or_else(|| bad_input("it has to name a url"))?;
+            let path = call.path.as_deref().unwrap_or_default();
+            let url = target.at(path, call.query.as_deref());
+            To::Target(url.map_err(bad_input)?)
+        };
+        if let Some(sealed) = &call.sealed {
+            let fields: Vec<Field> = open_fields(setup.keyring.as_deref(), sealed, ctx.job())?;
+            headers.extend(fields::read(&fields).map_err(bad_input)?);
+        }
+        fields::drop_senders_own(&mut headers);
+        let body = body(ctx, call.body, &mut headers).await?;
+        identify(ctx, &mut headers)?;
+        // What the operator says is for the operator's own target, and wins there.
+        if matches!(to, To::Target(_)) {
+            for name in setup.headers.keys() {
+                headers.remove(name);
+            }
+            headers.extend(setup.headers.clone());
+        }
+        Ok(Self { method, to, headers, body })
+    }
+
+    /// Sends it; the answer's head.
+    pub(super) async fn send(self, setup: &Setup) -> Result<Response, SendError> {
+        let Self { method, to, headers, body } = self;
+        match (to, &setup.callers) {
+            (To::Target(url), _) => {
+                let sent = setup.http()?.request(method, url).headers(headers).body(body).send();
+                sent.await.map_err(|error| SendError::of(&error, None))
+            }
+            (To::Caller(url), Some(client)) => client.open(&url, method, headers, body).await,
+            // Refused when the request was made.
+            (To::Caller(_), None) => Err(SendError::Protocol("callers name no URLs".to_owned())),
+        }
+    }
+}
+
+/// A URL that a caller gave, if that may be.
+fn callers(setup: &Setup, call: &Call, url: &str) -> Result<String, JobError> {
+    if setup.callers.is_none() {
+        return Err(bad_input("this kind takes no url from callers"));
+    }
+    if call.path.is_some() || call.query.is_some() || call.sealed.is_some() {
+        return Err(bad_input("beside a url there is no path, no query and nothing sealed"));
+    }
+    Ok(url.to_owned())
+}
+
+/// The payload, if there is one, streamed; else what the input says.
+async fn body(
+    ctx: &Ctx,
+    given: Option<Box<serde_json::value::RawValue>>,
+    headers: &mut HeaderMap,
+) -> Result<Body, JobError> {
+    if !ctx.job().has_payload {
+        let Some(json) = given else { return Ok(Body::default()) };
+        headers.entry(CONTENT_TYPE).or_insert(JSON);
+        return Ok(Body::from(Bytes::copy_from_slice(json.get().as_bytes())));
+    }
+    if given.is_some() {
+        return Err(bad_input("the job has a payload, which is the body, and another one"));
+    }
+    let payload = ctx.payload().await?;
+    if let (false, Ok(given)) =
+        (headers.contains_key(CONTENT_TYPE), HeaderValue::from_str(payload.content_type()))
+    {
+        headers.insert(CONTENT_TYPE, given);
+    }
+    // Servers that understand no chunks are told how much there is.
+    headers.insert(http::header::CONTENT_LENGTH, payload.size().into());
+    Ok(Body::wrap_stream(payload.read().await?))
+}
+
+/// Says whose request it is: the same in every attempt, so that a target can tell.
+fn identify(ctx: &Ctx, headers: &mut HeaderMap) -> Result<(), JobError> {
+    let job = ctx.job();
+    let id = job.id.to_string();
+    let key = job.idempotency_key.as_deref().unwrap_or(&id);
+    for (name, text) in
+        [(IDEMPOTENCY_KEY, key), (JOB_ID, &id), (ATTEMPT, &ctx.attempt().to_string())]
+    {
+        headers.insert(name, HeaderValue::from_str(text)?);
+    }
+    Ok(())
+}

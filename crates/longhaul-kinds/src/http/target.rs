@@ -1,0 +1,239 @@
+//! Where requests go: the operator's URL, and what callers may add to it. Pure.
+
+use std::fmt;
+
+use url::Url;
+
+/// How often a path may be escaped before nobody reads it any further.
+const ESCAPED_MAX: usize = 4;
+
+/// The URL of an endpoint that the operator named. It may be anywhere.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Target {
+    url: Url,
+}
+
+/// What is wrong with the URL of a target.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadTarget {
+    /// It cannot be read.
+    #[error("it is no URL: {0}")]
+    Malformed(String),
+    /// It is neither http nor https.
+    #[error("it must begin with http:// or https://")]
+    Scheme,
+    /// It has a user or a password in it.
+    #[error("it has a user name or a password in it; send them by `headers`")]
+    Credentials,
+    /// It has a fragment.
+    #[error("it has a '#', and what follows that is never sent")]
+    Fragment,
+}
+
+/// A path that could lead out of the target's own, or that servers read in different ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the path has dot segments, empty segments, encoded slashes, backslashes or characters that \
+     belong escaped; it could lead elsewhere than it says"
+)]
+pub struct BadPath;
+
+impl Target {
+    /// Takes the operator's URL.
+    pub fn parse(text: &str) -> Result<Self, BadTarget> {
+        let url = Url::parse(text).map_err(|error| BadTarget::Malformed(error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(BadTarget::Scheme);
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(BadTarget::Credentials);
+        }
+        if url.fragment().is_some() {
+            return Err(BadTarget::Fragment);
+        }
+        Ok(Self { url })
+    }
+
+    /// The URL below it: `path` is appended to its path, `query` to its query.
+    pub fn at(&self, path: &str, query: Option<&str>) -> Result<Url, BadPath> {
+        check_path(path)?;
+        let mut url = self.url.clone();
+        if !path.is_empty() {
+            let joined = format!("{}{path}", self.url.path().trim_end_matches('/'));
+            url.set_path(&joined);
+            // What was checked is what is sent: nothing was folded away.
+            if url.path().len() < joined.len() {
+                return Err(BadPath);
+            }
+        }
+        let added = query.filter(|query| !query.is_empty());
+        let query = match (self.url.query(), added) {
+            (Some(own), Some(added)) => Some(format!("{own}&{added}")),
+            (own, added) => own.or(added).map(str::to_owned),
+        };
+        url.set_query(query.as_deref());
+        Ok(url)
+    }
+
+    /// Scheme, host and port, without what may be secret.
+    pub fn origin(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+
+    /// Host and port, for whoever wants to know whether somebody is there.
+    pub fn address(&self) -> Option<(&str, u16)> {
+        Some((self.url.host_str()?, self.url.port_or_known_default()?))
+    }
+}
+
+/// Paths and queries may be what makes a URL secret.
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Target").field(&self.origin()).finish()
+    }
+}
+
+/// Whether a path stays below what it is appended to, however often a server unescapes it. It is empty or
+/// begins with a slash.
+pub fn check_path(path: &str) -> Result<(), BadPath> {
+    let Some(rest) = path.strip_prefix('/') else {
+        return if path.is_empty() { Ok(()) } else { Err(BadPath) };
+    };
+    let allowed = |byte: u8| byte.is_ascii_graphic() && !b"\"#<>?\\^`{|}".contains(&byte);
+    if !path.bytes().all(allowed) {
+        return Err(BadPath);
+    }
+    let mut segments = rest.split('/').peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        if segment.is_empty() && !is_last {
+            return Err(BadPath);
+        }
+        check_segment(segment.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn check_segment(segment: &[u8]) -> Result<(), BadPath> {
+    let mut bytes = segment.to_vec();
+    for _ in 0..ESCAPED_MAX {
+        // Some servers take what follows a ';' for parameters and leave it out.
+        let name = bytes.split(|byte| *byte == b';').next().unwrap_or_default();
+        let is_dots = matches!(name, b"." | b"..");
+        if is_dots
+            || bytes.iter().any(|byte| matches!(byte, b'/' | b'\\') || byte.is_ascii_control())
+        {
+            return Err(BadPath);
+        }
+        if !bytes.contains(&b'%') {
+            return Ok(());
+        }
+        let Some(once) = unescaped(&bytes) else {
+            // A lone '%' is no escape in what was sent; further inside it is only a sign.
+            return if bytes == segment { Err(BadPath) } else { Ok(()) };
+        };
+        bytes = once;
+    }
+    Err(BadPath)
+}
+
+/// None if a '%' is not followed by two digits.
+fn unescaped(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let [first, behind @ ..] = rest {
+        if *first != b'%' {
+            plain.push(*first);
+            rest = behind;
+            continue;
+        }
+        let digits =
+            behind.first_chunk::<2>().filter(|two| two.iter().all(u8::is_ascii_hexdigit))?;
+        plain.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        rest = behind.get(2..).unwrap_or_default();
+    }
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(target: &str, path: &str, query: Option<&str>) -> String {
+        Target::parse(target).unwrap().at(path, query).unwrap().to_string()
+    }
+
+    #[test]
+    fn path_and_query_are_appended() {
+        assert_eq!(at("http://t/report", "", None), "http://t/report");
+        assert_eq!(at("http://t/report", "/", None), "http://t/report/");
+        assert_eq!(at("http://t/report/", "/7/pdf", Some("a=1&b")), "http://t/report/7/pdf?a=1&b");
+        assert_eq!(at("http://t", "/7", Some("")), "http://t/7");
+        assert_eq!(
+            at("http://t/r?k=1", "/%20a%C3%A4", Some("q=%2F")),
+            "http://t/r/%20a%C3%A4?k=1&q=%2F"
+        );
+        assert_eq!(at("http://t/r", "/a;v=1/b..c/...", None), "http://t/r/a;v=1/b..c/...");
+    }
+
+    #[test]
+    fn path_that_could_lead_elsewhere_is_refused() {
+        for bad in [
+            "x",
+            "//",
+            "//evil",
+            "/a//b",
+            "/..",
+            "/.",
+            "/a/../b",
+            "/%2e%2e",
+            "/%2E./x",
+            "/.%2e",
+            "/a%2fb",
+            "/a%5cb",
+            "/a\\b",
+            "/..;/x",
+            "/%2e%2e;x=1",
+            "/%252e%252e",
+            "/%25%32%65.",
+            "/a%00",
+            "/a%0d%0aHost",
+            "/a%",
+            "/a%2",
+            "/a%zz",
+            "/a?b",
+            "/a#b",
+            "/ä",
+            "/a b",
+            "/%2525252525252e",
+        ] {
+            assert_eq!(check_path(bad), Err(BadPath), "{bad}");
+        }
+    }
+
+    #[test]
+    fn target_is_a_url_without_secrets_in_it() {
+        for (text, error) in [
+            ("ftp://t/", BadTarget::Scheme),
+            ("http://a:b@t/", BadTarget::Credentials),
+            ("http://t/#x", BadTarget::Fragment),
+        ] {
+            assert_eq!(Target::parse(text), Err(error), "{text}");
+        }
+        assert!(matches!(Target::parse("t/x"), Err(BadTarget::Malformed(_))));
+        let target = Target::parse("https://t.example/hook/s3cret?k=s3cret").unwrap();
+        assert_eq!(format!("{target:?}"), r#"Target("https://t.example")"#);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_not_refused_stays_below_the_target(path in "[/.%2eEfF5cC;a-]{0,24}") {
+            let path = format!("/{path}");
+            if let Ok(url) = Target::parse("http://t/own").unwrap().at(&path, None) {
+                prop_assert_eq!(url.path(), format!("/own{path}"));
+                prop_assert_eq!(url.host_str(), Some("t"));
+            }
+        }
+    }
+}

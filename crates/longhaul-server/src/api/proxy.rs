@@ -1,0 +1,150 @@
+//! Paths that callers know already, each of which leads to a kind that asks an endpoint.
+//!
+//! A request there is a job: submitted as any other, and answered with the job, or with exactly what the
+//! endpoint said to it.
+
+mod answer;
+mod ask;
+
+use std::sync::Arc;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{Extension, Request, State};
+use axum::http::HeaderName;
+use axum::http::request::Parts;
+use axum::response::Response;
+use axum::routing::any;
+use axum::{Router, middleware};
+use longhaul::blob::Keyring;
+use longhaul::job::JsonError;
+use longhaul::{JobHandle, Submission, SubmitError};
+use longhaul_kinds::http::{Call, Field, seal_fields};
+
+use super::caller::{Caller, Submit};
+use super::jobs::idempotency;
+use super::jobs::prefer::{PREFERENCE_APPLIED, Preference};
+use super::jobs::submit::{Incoming, Received, held, keyed};
+use super::jobs::upload::{Announced, pieces};
+use super::{AppState, overload};
+use crate::auth::{self, Shown};
+use crate::problem::Problem;
+use ask::Ask;
+
+/// A path and all below it, and the kind that it leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxyRoute {
+    /// Begins with a slash and does not end with one.
+    pub path: String,
+    /// A kind that asks an endpoint.
+    pub kind: String,
+    /// Whether callers who do not say otherwise wait for the endpoint's answer.
+    pub sync: bool,
+    /// Fields that are sent along sealed. `Authorization` and `Cookie` are sent along in no other way.
+    pub pass: Vec<HeaderName>,
+}
+
+/// All of them. Clones share everything.
+#[derive(Debug, Clone, Default)]
+pub struct ProxyRoutes {
+    routes: Arc<[Arc<ProxyRoute>]>,
+    keyring: Option<Arc<Keyring>>,
+}
+
+impl ProxyRoutes {
+    /// These; what they pass on is sealed with these keys.
+    pub fn new(routes: Vec<ProxyRoute>, keyring: Arc<Keyring>) -> Self {
+        Self { routes: routes.into_iter().map(Arc::new).collect(), keyring: Some(keyring) }
+    }
+}
+
+/// The routes, with what every request on them goes through.
+pub(super) fn router(state: &AppState) -> Router<AppState> {
+    let mut router = Router::new();
+    for route in state.proxies.routes.iter() {
+        let path = route.path.as_str();
+        for path in [path.to_owned(), format!("{path}/"), format!("{path}/{{*below}}")] {
+            router = router.route(&path, any(forward).layer(Extension(Arc::clone(route))));
+        }
+    }
+    if state.proxies.routes.is_empty() {
+        // A router without routes takes no layers.
+        return router;
+    }
+    router
+        .route_layer(middleware::from_fn_with_state(state.auth.clone(), auth::admit_proxied))
+        .layer(middleware::from_fn_with_state(state.overload.clone(), overload::shed_submission))
+}
+
+async fn forward(
+    State(state): State<AppState>,
+    Extension(route): Extension<Arc<ProxyRoute>>,
+    Extension(Shown(shown)): Extension<Shown>,
+    caller: Caller<Submit>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let ask = Ask::of(&route, &parts, &state.auth)?;
+    let sync = ask.sync.unwrap_or(route.sync);
+    let preference = Preference::of(&parts.headers, sync, state.settings.sync_wait_max);
+    let handle = submit(&state, &caller, &route, &parts, ask, body).await?;
+    let mut record = held(&state, &handle, preference.wait).await?;
+    // As for any other submission: what became of the job is for those alone who still may ask.
+    if !preference.wait.is_zero() && caller.standing_by(shown).lost().await.is_some() {
+        record = handle.submitted().clone();
+    }
+    let mut response = if !preference.wait.is_zero() && record.job.status.is_terminal() {
+        answer::of_target(&caller.engine, &record).await?
+    } else {
+        super::answer::accepted(&super::answer::job(&caller.engine, &record)?)
+    };
+    if let Some(applied) = preference.to_header() {
+        response.headers_mut().insert(PREFERENCE_APPLIED, applied);
+    }
+    Ok(response)
+}
+
+async fn submit(
+    state: &AppState,
+    caller: &Caller<Submit>,
+    route: &ProxyRoute,
+    parts: &Parts,
+    ask: Ask,
+    body: Body,
+) -> Result<JobHandle, Problem> {
+    let key = idempotency::key(&parts.headers, state.settings.require_idempotency_key)?;
+    let Ask { call, secret, .. } = ask;
+    if body.is_end_stream() {
+        let submission = keyed(submission(state, caller, route, call, secret), key);
+        return Ok(state.overload.watched(submission.into_future()).await?);
+    }
+    let announced = Announced::of(&parts.headers, &body)?;
+    let incoming = Incoming { announced, name: None, key: key.clone() };
+    let input = call.to_input().map_err(SubmitError::from)?;
+    match incoming.receive(state, caller, &route.kind, &input, pieces(body)).await? {
+        Received::Known(known) => Ok(*known),
+        Received::Stored(stored) => {
+            let (staged, _key) = *stored;
+            let submission = keyed(submission(state, caller, route, call, secret), key);
+            let submission = submission.payload(staged);
+            Ok(state.overload.watched(submission.into_future()).await?)
+        }
+    }
+}
+
+/// The job, with what is secret sealed for it alone.
+fn submission(
+    state: &AppState,
+    caller: &Caller<Submit>,
+    route: &ProxyRoute,
+    mut call: Call,
+    secret: Vec<Field>,
+) -> Submission {
+    let (keyring, tenant) = (state.proxies.keyring.clone(), caller.engine.tenant().clone());
+    caller.engine.submit_made(&route.kind, move |id| {
+        if let (Some(keyring), false) = (keyring, secret.is_empty()) {
+            let sealed = seal_fields(&keyring, &secret, &tenant, id);
+            call.sealed = Some(sealed.map_err(JsonError::from)?);
+        }
+        call.to_input()
+    })
+}

@@ -1,0 +1,85 @@
+//! From a job that has ended to what its endpoint said.
+
+use axum::body::Body;
+use axum::http::header::CONTENT_LENGTH;
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
+use longhaul::job::{Json, Record};
+use longhaul::{Engine, Job, JobError, Status};
+use longhaul_kinds::http::{ANSWERED, ARTIFACT, Answer, STEP, TIMED_OUT, Unreadable};
+
+use crate::problem::{Code, Problem, Verbatim};
+
+const JOB_ID: HeaderName = HeaderName::from_static("longhaul-job-id");
+/// Says that only the beginning of a body was kept.
+const CUT: HeaderName = HeaderName::from_static("longhaul-body-cut");
+/// The engine's own code for an attempt that took too long.
+const TIMEOUT: &str = "timeout";
+
+/// Exactly what the endpoint said, or a problem if it said nothing.
+pub(super) async fn of_target(engine: &Engine, record: &Record) -> Result<Response, Problem> {
+    let Record { job, result, .. } = record;
+    let answer = match (job.status, result) {
+        (Status::Completed, Some(result)) => Some(read(result)?),
+        (Status::Failed, _) => last_answer(engine, job).await?,
+        (Status::Completed, None)
+        | (Status::Cancelled | Status::Pending | Status::Running | Status::Waiting, _) => None,
+    };
+    match answer {
+        Some(answer) => verbatim(engine, job, &answer).await,
+        None => Err(unanswered(job).header(JOB_ID, id(job))),
+    }
+}
+
+/// What the endpoint said to the last attempt, if that is what failed it.
+async fn last_answer(engine: &Engine, job: &Job) -> Result<Option<Answer>, Problem> {
+    if job.error.as_ref().is_none_or(|error| error.code != ANSWERED) {
+        return Ok(None);
+    }
+    let steps = engine.steps(job.id).await?;
+    let last = steps.iter().rev().find(|step| step.name.starts_with(STEP));
+    last.map(|step| read(&step.output)).transpose()
+}
+
+fn read(json: &Json) -> Result<Answer, Problem> {
+    json.to().map_err(Problem::internal)
+}
+
+async fn verbatim(engine: &Engine, job: &Job, answer: &Answer) -> Result<Response, Problem> {
+    let unreadable = |error: Unreadable| Problem::internal(error);
+    let mut headers = answer.headers().map_err(unreadable)?;
+    let body = if let Some(bytes) = answer.bytes().map_err(unreadable)? {
+        Body::from(bytes)
+    } else {
+        let artifact = engine.artifact(job.id, ARTIFACT).await?;
+        headers.insert(CONTENT_LENGTH, artifact.size().into());
+        Body::from_stream(artifact.read(None).await?)
+    };
+    headers.insert(JOB_ID, id(job));
+    if answer.cut {
+        headers.insert(CUT, HeaderValue::from_static("true"));
+    }
+    let mut response = Response::new(body);
+    *response.status_mut() = answer.status().map_err(unreadable)?;
+    *response.headers_mut() = headers;
+    response.extensions_mut().insert(Verbatim);
+    Ok(response)
+}
+
+fn unanswered(job: &Job) -> Problem {
+    let JobError { code, message, .. } = match (&job.error, job.status) {
+        (_, Status::Cancelled) => JobError::fatal("it was cancelled").with_code("cancelled"),
+        (Some(error), _) => error.clone(),
+        (None, _) => JobError::fatal("no reason was recorded"),
+    };
+    let detail = format!("the job {} ended without an answer ({code}): {message}", job.id);
+    match code.as_str() {
+        TIMED_OUT | TIMEOUT => Problem::new(Code::TargetTimeout, detail),
+        _ => Problem::new(Code::TargetFailed, detail),
+    }
+}
+
+fn id(job: &Job) -> HeaderValue {
+    // Letters and digits: always a header's value.
+    HeaderValue::from_str(&job.id.to_string()).unwrap_or(HeaderValue::from_static("unknown"))
+}

@@ -1,0 +1,100 @@
+//! Kinds that ask endpoints, and the paths that lead to them.
+
+use axum::http::Method;
+use longhaul_kinds::http::{RetryOn, Target};
+
+use super::*;
+
+const REPORT: &str = "[kinds.report]\nhttp = { url = 'http://127.0.0.1:9000/report' }\n";
+
+fn target(config: &Config, kind: &str) -> HttpTarget {
+    match &config.kinds[&Name::new(kind).unwrap()].run {
+        Run::Http(target) => HttpTarget::clone(target),
+        Run::Command(_) | Run::Steps(_) => panic!("{kind} asks no endpoint"),
+    }
+}
+
+#[test]
+fn endpoint_of_the_contract_is_read() {
+    let config = Given::file(&format!("{REPORT}[[proxy]]\npath = '/reports'\nkind = 'report'\n"));
+    let config = config.config();
+    let expected = HttpTarget {
+        target: Some(Target::parse("http://127.0.0.1:9000/report").unwrap()),
+        method: Method::POST,
+        headers: axum::http::HeaderMap::new(),
+        retry_on: RetryOn::default(),
+        caller_url: false,
+    };
+    assert_eq!(target(&config, "report"), expected);
+    assert!(
+        config.kinds[&Name::new("report").unwrap()].payload,
+        "bodies are what it is asked with"
+    );
+    let route = ProxyRoute {
+        path: "/reports".to_owned(),
+        kind: "report".to_owned(),
+        sync: false,
+        pass: Vec::new(),
+    };
+    assert_eq!(config.proxies, [route]);
+}
+
+#[test]
+fn secrets_come_from_the_environment_and_are_never_shown() {
+    let given = Given::file(
+        "[kinds.report]\n[kinds.report.http]\nurl = 'https://t.example/${PLACE}'\nmethod = 'PUT'\n\
+         headers = { authorization = 'Bearer ${REPORT_TOKEN}', x-own = 'written-down' }\n\
+         retry_on = ['5xx', 'connect']\n",
+    );
+    let given = given.env("PLACE", "s3cret-place").env("REPORT_TOKEN", "s3cret-token");
+    let (config, settings) = Config::load(&given.sources).unwrap();
+    let http = target(&config, "report");
+    assert_eq!(http.headers["authorization"], "Bearer s3cret-token");
+    assert_eq!(http.method, Method::PUT);
+    let url = http.target.as_ref().unwrap().at("", None).unwrap();
+    assert_eq!(url.as_str(), "https://t.example/s3cret-place");
+    let shown = format!("{config:?} {settings:?}");
+    assert!(!shown.contains("s3cret") && !shown.contains("written-down"), "{shown}");
+}
+
+#[test]
+fn missing_variable_is_named_by_who_needs_it() {
+    let text = "[kinds.report]\nhttp = { url = 'http://${HOST}/', headers = { a = '${TOKEN}' } }\n";
+    let errors = Given::file(text).env("TOKENS", "x").errors();
+    for name in ["HOST", "TOKEN"] {
+        assert!(
+            errors.contains(&format!("the environment variable {name} is not set")),
+            "{errors}"
+        );
+    }
+    // Who only passes jobs on sends nothing.
+    let api = Given::file(&format!("role = 'api'\ndatabase = 'postgres://db/x'\n{text}"));
+    api.config();
+}
+
+#[test]
+fn mistakes_in_endpoints_and_paths_are_told_at_once() {
+    let given = Given::file(&format!(
+        "{REPORT}\
+         [kinds.no-url]\nhttp = {{ method = 'GET' }}\n\
+         [kinds.slip]\nhttp = {{ url = 'ftp://x', metod = 'GET', retry_on = ['2xx'] }}\n\
+         [kinds.fields]\nhttp = {{ url = 'http://x', headers = {{ host = 'x' }}, method = 'A B' }}\n\
+         [kinds.value]\nhttp = {{ url = 'http://u:hunter2@x/', headers = {{ a = '${{X' }} }}\n\
+         [kinds.free]\nhttp = {{ caller_url = true }}\n\
+         [kinds.program]\ncommand = ['x']\n\
+         [[proxy]]\npath = '/reports'\nkind = 'reprot'\n\
+         [[proxy]]\npath = '/v1/reports'\nkind = 'report'\n\
+         [[proxy]]\npath = '/'\nkind = 'report'\n\
+         [[proxy]]\npath = '/a/../b'\nkind = 'report'\n\
+         [[proxy]]\npath = '/p/{{x}}'\nkind = 'program'\n\
+         [[proxy]]\npath = '/f'\nkind = 'free'\nmode = 'fast'\npass = ['X-Api-Key']\n\
+         [[proxy]]\nkind = 'slip'\nexra = 1\n\
+         [[proxy]]\npath = '/twice'\nkind = 'report'\n\
+         [[proxy]]\npath = '/twice'\nkind = 'report'\n",
+    ));
+    let errors = given.errors();
+    assert!(!errors.contains("hunter2"), "{errors}");
+    insta::assert_snapshot!(errors);
+    let wrong = Given::file("[proxy]\npath = '/x'\n").errors();
+    assert!(wrong.contains("below [[proxy]]"), "{wrong}");
+}

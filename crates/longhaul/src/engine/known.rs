@@ -1,0 +1,51 @@
+//! Submissions that were made before: what a caller need not send again.
+
+use super::submission::no_payload;
+use super::{Engine, JobHandle, SubmitError};
+use crate::job::{Fingerprint, Json, Name};
+use crate::store::{BlobRole, StoreError};
+
+impl Engine {
+    /// Errs if there is no such kind or it takes no payload: before one is uploaded for it.
+    pub async fn check_payload_kind(&self, kind: &str) -> Result<(), SubmitError> {
+        let name = Name::new(kind)?;
+        if self.kind(&name).await?.takes_payload() { Ok(()) } else { Err(no_payload(&name)) }
+    }
+
+    /// The job under a key, if there is one. What is given of the submission that it comes with must be
+    /// what the job was submitted with: the kind, the input, and the digest of the payload.
+    pub async fn known(
+        &self,
+        key: &str,
+        kind: Option<&str>,
+        input: Option<&Json>,
+        digest: Option<&[u8; 32]>,
+    ) -> Result<Option<JobHandle>, SubmitError> {
+        let store = &self.shared.store;
+        let record = match store.job_by_key(&self.tenant, key).await {
+            Ok(record) => record,
+            Err(StoreError::NotFound) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let job = &record.job;
+        let mut same = kind.is_none_or(|kind| kind == job.kind.as_str());
+        if let Some(input) = input {
+            let stored = store.input(&self.tenant, job.id).await?;
+            // A kind that is declared elsewhere alone says nothing of what counts.
+            let fingerprint = |input| match self.shared.kinds.get(&job.kind) {
+                Some(kind) => kind.fingerprint(&job.kind, input, None),
+                None => Fingerprint::of(&job.kind, input, None),
+            };
+            same &= fingerprint(input)? == fingerprint(&stored)?;
+        }
+        if let Some(digest) = digest {
+            let blobs = store.blobs(&self.tenant, job.id).await?;
+            let payload = blobs.iter().find(|blob| blob.role == BlobRole::Payload);
+            same &= payload.is_some_and(|payload| payload.digest.as_ref() == Some(digest));
+        }
+        if !same {
+            return Err(StoreError::KeyReused { existing: job.id }.into());
+        }
+        Ok(Some(JobHandle::new(self.clone(), record, false)))
+    }
+}
