@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use longhaul::job::{
-    DELIVERY_KIND, Delivery, EventFilter, EventType, Job, Receiver, Status, TenantId, Webhook,
+    DELIVERY_KIND, Delivery, Dialect, EventFilter, EventType, Job, Receiver, Status, TenantId,
+    Webhook,
 };
 use longhaul::store::accounts::{Actor, AuditEntry};
 use longhaul::store::conformance::{
@@ -56,6 +57,7 @@ impl Desk {
             description: "for tests".to_owned(),
             events: EventFilter::new(events.iter().copied()).unwrap(),
             full: false,
+            dialect: Dialect::Standard,
             enabled: true,
             disabled_reason: None,
             sealed_secret: "sealed".to_owned(),
