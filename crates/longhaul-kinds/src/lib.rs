@@ -2,6 +2,7 @@
 //!
 //! - [`demo()`]: does nothing but what its input says: steps, sleep, failure, result.
 //! - [`command`]: runs a program, or a durable pipeline of programs.
+//! - [`chat`]: calls a language model.
 //!
 //! Each is a plain [`longhaul::Kind`]; register it with an engine:
 //!
@@ -20,6 +21,7 @@
 //! Kinds that take an archive from strangers unpack it with [`archive`].
 
 pub mod archive;
+pub mod chat;
 pub mod command;
 mod demo;
 #[cfg(feature = "fuzzing")]

@@ -27,8 +27,8 @@ use subtle::ConstantTimeEq as _;
 use ulid::Ulid;
 use zeroize::Zeroizing;
 
-pub use admit::admit;
 pub(crate) use admit::shown;
+pub use admit::{admit, admit_strangers};
 use known::{Known, KnownKey};
 pub(crate) use oidc::parse_url;
 pub use oidc::{Issuer, OidcSettings, TokenError, examine_issuer};
@@ -201,6 +201,11 @@ impl Auth {
     /// The time that keys end by.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
+    }
+
+    /// Whether a text looks like a key of ours, or like a token of our issuer.
+    fn may_know(&self, text: &str) -> bool {
+        token::is_ours(text) || (self.0.issuer.is_some() && is_token(text))
     }
 
     /// Who presents this key or token. Without one: everybody is the tenant of those who have only one,

@@ -1,6 +1,7 @@
 //! The configuration: a documented default file, a file, the environment and flags, checked once
 //! at the start and handed down as real types. Nothing else reads the environment.
 
+mod chat;
 mod check;
 mod error;
 #[cfg(feature = "fuzzing")]
@@ -31,6 +32,7 @@ use crate::webhooks::WebhookSettings;
 use layers::Layers;
 use value::{Entry, Value};
 
+pub use chat::{ChatConfig, ChatTarget};
 pub use error::{ConfigError, ConfigErrors, Origin};
 pub use kinds::{Kind, Run, StepCommand};
 pub use sources::{Flags, Sources};
@@ -86,6 +88,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// How deliveries to webhooks are made.
     pub webhooks: WebhookSettings,
+    /// Where chats go, if anywhere.
+    pub chat: Option<ChatConfig>,
     /// The declared kinds; `demo` is not among them.
     pub kinds: BTreeMap<Name, Kind>,
     /// The queues that have limits.
@@ -323,7 +327,7 @@ pub struct Setting {
 }
 
 /// The settings that are secrets as a whole.
-const SECRETS: [&str; 2] = ["server_key", "billing.stripe_secret"];
+const SECRETS: [&str; 3] = ["server_key", "billing.stripe_secret", "chat.webhook_secret"];
 
 fn settings(layers: &Layers) -> Vec<Setting> {
     let mut settings = Vec::new();

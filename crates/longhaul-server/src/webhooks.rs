@@ -10,6 +10,7 @@ mod order;
 mod schedule;
 mod secrets;
 pub mod signature;
+mod states;
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Jobs over HTTP.
 
+pub(super) mod idempotency;
+
 mod artifacts;
 mod batch;
 mod bulk;
@@ -8,7 +10,6 @@ mod events;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod get;
-mod idempotency;
 mod list;
 mod multipart;
 mod prefer;
@@ -16,6 +17,8 @@ mod submit;
 mod trail;
 mod upload;
 
+pub(super) use artifacts::get_artifact;
+pub(super) use events::X_ACCEL_BUFFERING;
 pub use upload::Uploads;
 
 use utoipa_axum::router::OpenApiRouter;

@@ -78,7 +78,7 @@ impl Hooks {
     }
 
     /// Refuses a URL that will never be reached.
-    async fn check(&self, url: &str) -> Result<(), Problem> {
+    pub(super) async fn check(&self, url: &str) -> Result<(), Problem> {
         match self.client.check_submission(url).await {
             Ok(_) => Ok(()),
             Err(refused) => {

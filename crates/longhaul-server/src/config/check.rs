@@ -1,6 +1,6 @@
 //! From given values to a [`Config`], collecting everything that is wrong.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::layers::Layers;
 use super::value::{Entry, Table};
 use super::{
     AuthConfig, Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role,
-    ServerKey, Worker, kinds, network, oidc, queues,
+    ServerKey, Worker, chat, kinds, network, oidc, queues,
 };
 
 use crate::secret::Secret;
@@ -31,6 +31,7 @@ const MIB: u64 = 1 << 20;
 /// its error on the list, so that the others still get their turn.
 pub(super) struct Check {
     settings: Table,
+    variables: BTreeMap<String, String>,
     pub(super) read: BTreeSet<&'static str>,
     pub(super) errors: Vec<ConfigError>,
 }
@@ -38,6 +39,11 @@ pub(super) struct Check {
 impl Check {
     pub(super) fn take<T>(&mut self, result: Result<T, ConfigError>) -> Option<T> {
         result.map_err(|error| self.errors.push(error)).ok()
+    }
+
+    /// What the environment has under this name.
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
     }
 
     pub(super) fn error(&mut self, origin: &Origin, message: String) {
@@ -74,8 +80,9 @@ impl Check {
 
 /// The whole configuration, or everything that is wrong with it.
 pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
-    let Layers { settings, kinds: tables, queues: queue_tables, log_filter, errors } = layers;
-    let mut check = Check { settings, read: BTreeSet::new(), errors };
+    let Layers { settings, kinds: tables, queues: queue_tables, log_filter, variables, errors } =
+        layers;
+    let mut check = Check { settings, variables, read: BTreeSet::new(), errors };
     let c = &mut check;
     // Every section gets its turn before the first `?`.
     let (auth, oidc) = (auth(c), oidc::oidc(c));
@@ -105,7 +112,9 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
     let (worker, limits, http) = (worker(c), limits(c), http(c));
     let egress = c.read("egress.allow", network::egress);
     let (tls, webhooks) = (network::tls(c), webhooks(c));
-    let kinds = kinds::kinds(c, &tables, worker.map_or(1, |worker| worker.concurrency));
+    let chat = chat::chat(c);
+    let is_chat = matches!(chat, Some(Some(_)));
+    let kinds = kinds::kinds(c, &tables, is_chat, worker.map_or(1, |worker| worker.concurrency));
     let queues = queues::queues(c, &queue_tables);
     let config = || {
         let data = data?;
@@ -145,6 +154,7 @@ pub(super) fn check(layers: Layers, replica: &str) -> (Option<Config>, Check) {
             egress: egress?,
             tls: tls?,
             webhooks: webhooks?,
+            chat: chat?,
             kinds,
             queues,
         })

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use longhaul::job::{Limits, Name, Retry};
 
+use longhaul_kinds::chat::CHAT;
+
 use super::check::{Check, MOMENT, RUNNING_MAX};
 use super::error::{ConfigError, hint, nearest};
 use super::value::{Entry, Table};
@@ -70,12 +72,19 @@ pub struct StepCommand {
 }
 
 /// All kinds that are right; `check` hears about the others.
-pub(super) fn kinds(check: &mut Check, tables: &Table, concurrency: u32) -> BTreeMap<Name, Kind> {
+pub(super) fn kinds(
+    check: &mut Check,
+    tables: &Table,
+    is_chat: bool,
+    concurrency: u32,
+) -> BTreeMap<Name, Kind> {
     let mut kinds = BTreeMap::new();
     for (name, entry) in tables {
         let key = format!("kinds.{name}");
         let valid = match Name::new(name) {
-            Ok(_) if name == DEMO => Err(format!("`{key}`: the built-in kind has this name")),
+            Ok(_) if name == DEMO || (is_chat && name == CHAT) => {
+                Err(format!("`{key}`: the built-in kind has this name"))
+            }
             Ok(name) => Ok(name),
             Err(error) => Err(format!("`{key}`: {error}")),
         };

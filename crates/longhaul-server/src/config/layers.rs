@@ -4,6 +4,7 @@
 //! given, with their origins, rather than in a serde struct: that stops at the first error and
 //! forgets the line.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -33,7 +34,7 @@ const OTHERS: [&str; 8] = [
 pub(super) const LOG_VARIABLE: &str = "LONGHAUL_LOG";
 
 /// Keys and sections that the design has and this version has not.
-const NOT_BUILT: [&str; 2] = ["chat", "proxy"];
+const NOT_BUILT: [&str; 1] = ["proxy"];
 
 /// All settings by dotted key, kinds and queues apart, and what was wrong on the way.
 pub(super) struct Layers {
@@ -41,6 +42,8 @@ pub(super) struct Layers {
     pub(super) kinds: Table,
     pub(super) queues: Table,
     pub(super) log_filter: Option<Entry>,
+    /// The environment, for values that name a variable.
+    pub(super) variables: BTreeMap<String, String>,
     pub(super) errors: Vec<ConfigError>,
 }
 
@@ -61,7 +64,8 @@ impl Layers {
             Err(errors) => (Table::new(), errors),
         };
         let settings = flatten(root).collect();
-        Self { settings, kinds: Table::new(), queues: Table::new(), log_filter: None, errors }
+        let (kinds, queues, variables) = (Table::new(), Table::new(), BTreeMap::new());
+        Self { settings, kinds, queues, log_filter: None, variables, errors }
     }
 
     fn add_file(&mut self, sources: &Sources) {
@@ -106,6 +110,10 @@ impl Layers {
     }
 
     fn add_env(&mut self, variables: &[(OsString, OsString)]) {
+        let texts = variables.iter().filter_map(|(name, value)| {
+            Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
+        });
+        self.variables = texts.collect();
         for (name, value) in variables {
             let Some(name) = name.to_str().filter(|name| name.starts_with("LONGHAUL_")) else {
                 continue;

@@ -100,6 +100,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
         egress: crate::egress::Policy::default(),
         tls: None,
         webhooks: crate::webhooks::WebhookSettings::default(),
+        chat: None,
         kinds: BTreeMap::new(),
         queues: BTreeMap::new(),
     };

@@ -57,7 +57,6 @@ impl Desk {
             description: "for tests".to_owned(),
             events: EventFilter::new(events.iter().copied()).unwrap(),
             full: false,
-            dialect: Dialect::Standard,
             enabled: true,
             disabled_reason: None,
             sealed_secret: "sealed".to_owned(),
@@ -114,6 +113,7 @@ impl Desk {
             events: EventFilter::new(events.iter().copied()).unwrap(),
             sealed_secret: Some("sealed".to_owned()),
             full: false,
+            dialect: Dialect::Standard,
         };
         NewJob { webhook: Some(Box::new(webhook)), ..self.bench.job() }
     }

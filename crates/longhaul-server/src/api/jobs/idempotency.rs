@@ -8,7 +8,7 @@ use crate::problem::{Code, Problem};
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The request's key: bare, or a quoted structured-field string (RFC 9651), which is the same key.
-pub(super) fn key(headers: &HeaderMap, required: bool) -> Result<Option<String>, Problem> {
+pub(in crate::api) fn key(headers: &HeaderMap, required: bool) -> Result<Option<String>, Problem> {
     let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = given.next() else {
         return checked(None, required);
