@@ -38,6 +38,8 @@ mod catalog;
 mod client;
 mod failure;
 mod fields;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod gather;
 mod hub;
 mod lines;

@@ -1,8 +1,8 @@
-//! What holds of whatever reads what programs say, whatever that is. The fuzzer looks for bytes for which it
+//! What holds of whatever reads what programs and models say, whatever that is. The fuzzer looks for bytes for which it
 //! does not, and so does a test, for a moment and always at the same ones.
 
 /// A name, what holds of any bytes (it panics if that is not so), and texts to begin with.
 pub type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
 
 /// The kinds' own.
-pub const TARGETS: &[Target] = &[crate::command::fuzzing::SAID];
+pub const TARGETS: &[Target] = &[crate::command::fuzzing::SAID, crate::chat::fuzzing::ANSWER];

@@ -185,8 +185,8 @@ mod tests {
         (TenantId::default(), JobId::from_parts(Timestamp::from_millis(1), number))
     }
 
-    fn piece(run: u64, text: &str) -> Option<Read> {
-        Some(Read::Piece(run, text.into()))
+    fn piece(run: u64, text: &str) -> Read {
+        Read::Piece(run, text.into())
     }
 
     #[tokio::test]
@@ -199,8 +199,8 @@ mod tests {
         let mut late = hub.read(&tenant, id);
         writer.add("two");
         for reader in [&mut early, &mut late] {
-            assert_eq!(Some(reader.next().await), piece(1, "one"));
-            assert_eq!(Some(reader.next().await), piece(1, "two"));
+            assert_eq!(reader.next().await, piece(1, "one"));
+            assert_eq!(reader.next().await, piece(1, "two"));
             assert_eq!(reader.now(), None);
         }
         let mut other = hub.read(&TenantId::new("other").unwrap(), id);
@@ -215,12 +215,12 @@ mod tests {
         let mut reader = hub.read(&tenant, id);
         let writer = hub.write(&tenant, id);
         writer.add("one");
-        assert_eq!(Some(reader.next().await), piece(1, "one"));
+        assert_eq!(reader.next().await, piece(1, "one"));
         drop(writer);
         let writer = hub.write(&tenant, id);
         assert_eq!(reader.now(), None);
         writer.add("uno");
-        assert_eq!(Some(reader.next().await), piece(2, "uno"));
+        assert_eq!(reader.next().await, piece(2, "uno"));
     }
 
     #[test]
@@ -233,8 +233,8 @@ mod tests {
             writer.add(&half);
         }
         assert_eq!(reader.now(), Some(Read::Missed(1)));
-        assert_eq!(reader.now(), piece(1, &half));
-        assert_eq!(reader.now(), piece(1, &half));
+        assert_eq!(reader.now(), Some(piece(1, &half)));
+        assert_eq!(reader.now(), Some(piece(1, &half)));
         assert_eq!(reader.now(), None);
     }
 }

@@ -43,7 +43,7 @@ impl Door {
 /// A job of one of the doors. Any other is not there, as one of another tenant is not.
 async fn found(caller: &Caller, id: &str) -> Result<(Door, Record), Problem> {
     let unknown = || Problem::new(Code::JobNotFound, NOT_FOUND);
-    let id: JobId = id.parse().map_err(|_| unknown())?;
+    let id: JobId = id.parse().map_err(|()| unknown())?;
     let record = match caller.engine.job(id).await {
         Ok(record) => record,
         Err(StoreError::NotFound) => return Err(unknown()),

@@ -5,6 +5,8 @@ use longhaul::job::{Limits as JobLimits, Rate, Retry};
 
 use super::*;
 
+mod chat;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A folder for `longhaul.toml`, and what the process would bring besides.

@@ -49,6 +49,7 @@ pub enum State {
 }
 
 impl Dialect {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
     pub(super) fn is_standard(&self) -> bool {
         match self {
             Self::Standard => true,

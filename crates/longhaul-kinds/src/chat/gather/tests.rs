@@ -38,7 +38,9 @@ fn pieces(api: Api, words: &[String]) -> Vec<Value> {
 
 fn gathered(api: Api, pieces: &[Value]) -> Gathered {
     let mut gathered = Gathered::new(api);
-    pieces.iter().for_each(|piece| gathered.add(piece));
+    for piece in pieces {
+        gathered.add(piece);
+    }
     gathered
 }
 
@@ -100,7 +102,9 @@ fn calls_of_tools_are_put_together_from_their_bits() {
     let sent = gathered(Api::OpenAiChat, &stream[..2]);
     let rest = sent.rest(&whole, false).unwrap();
     let mut all = sent.clone();
-    rest.iter().for_each(|piece| all.add(piece));
+    for piece in &rest {
+        all.add(piece);
+    }
     assert_eq!(all.body()["choices"], whole["choices"]);
 }
 

@@ -14,7 +14,9 @@ fn told(target: Api, caller: Api, pieces: &[Value]) -> Vec<Value> {
 
 fn whole(api: Api, pieces: &[Value]) -> Value {
     let mut gathered = Gathered::new(api);
-    pieces.iter().for_each(|piece| gathered.add(piece));
+    for piece in pieces {
+        gathered.add(piece);
+    }
     assert!(gathered.is_complete());
     gathered.body()
 }

@@ -27,7 +27,7 @@ impl ToOpenAi {
         let mut chunks = Vec::new();
         if !delta.is_empty() {
             let choice = json!({"index": 0, "delta": delta, "finish_reason": null});
-            chunks.push(self.chunk(line, json!([choice])));
+            chunks.push(self.chunk(line, &json!([choice])));
         }
         if line.get("done") == Some(&Value::Bool(true)) {
             let finish = match text(line, "done_reason") {
@@ -36,7 +36,7 @@ impl ToOpenAi {
                 _ => "stop",
             };
             let choice = json!({"index": 0, "delta": {}, "finish_reason": finish});
-            chunks.push(self.chunk(line, json!([choice])));
+            chunks.push(self.chunk(line, &json!([choice])));
             chunks.push(self.usage(line));
         }
         chunks
@@ -78,7 +78,7 @@ impl ToOpenAi {
         json!({"index": index, "id": id, "type": "function", "function": function})
     }
 
-    fn chunk(&self, line: &Value, choices: Value) -> Value {
+    fn chunk(&self, line: &Value, choices: &Value) -> Value {
         json!({
             "id": format!("chatcmpl-{}", self.id),
             "object": "chat.completion.chunk",
@@ -91,7 +91,7 @@ impl ToOpenAi {
     fn usage(&self, line: &Value) -> Value {
         let count = |name: &str| line.get(name).and_then(Value::as_u64).unwrap_or_default();
         let (read, written) = (count("prompt_eval_count"), count("eval_count"));
-        let mut chunk = self.chunk(line, json!([]));
+        let mut chunk = self.chunk(line, &json!([]));
         if let Some(fields) = chunk.as_object_mut() {
             let usage = json!({
                 "prompt_tokens": read,

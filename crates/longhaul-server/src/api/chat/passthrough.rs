@@ -58,7 +58,7 @@ async fn answer(
     // A server that takes submissions only with a key cannot ask that of others' clients.
     let key = idempotency::key(&headers, false)?;
     let call = read(&caller, &headers, body, api).await?;
-    let handle = accepted(&state, submission(&caller, &call, key)?).await?;
+    let handle = accepted(&state, submission(&caller, &call, key)).await?;
     let (id, tenant) = (handle.id(), caller.engine.tenant().clone());
     if call.streams() {
         let reader = chat.hub().read(&tenant, id);

@@ -59,7 +59,7 @@ pub(super) struct Listener {
 /// What happens next.
 enum Heard {
     Piece(Read),
-    Ended(Result<Record, StoreError>),
+    Ended(Result<Box<Record>, StoreError>),
     Stopping,
     Nothing,
 }
@@ -101,7 +101,7 @@ impl Listener {
             biased;
             () = self.state.stop.cancelled() => Heard::Stopping,
             read = self.reader.next(), if !self.waits => Heard::Piece(read),
-            ended = &mut self.ending => Heard::Ended(ended),
+            ended = &mut self.ending => Heard::Ended(ended.map(Box::new)),
             () = self.state.clock.sleep_until(wake_at) => Heard::Nothing,
         }
     }

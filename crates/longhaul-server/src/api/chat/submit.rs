@@ -31,7 +31,7 @@ pub(super) async fn submit(
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
     let mut call = read(&caller, &headers, body, Api::OllamaChat).await?;
     let webhook = webhook(&state, &mut call.body).await?;
-    let submission = submission(&caller, &call, key)?;
+    let submission = submission(&caller, &call, key);
     let submission = match webhook {
         Some(webhook) => submission.webhook(webhook),
         None => submission,
@@ -57,17 +57,13 @@ pub(super) async fn read(
 }
 
 /// From a call to the engine.
-pub(super) fn submission(
-    caller: &Caller<Submit>,
-    call: &Call,
-    key: Option<String>,
-) -> Result<Submission, Problem> {
+pub(super) fn submission(caller: &Caller<Submit>, call: &Call, key: Option<String>) -> Submission {
     let model = call.model().unwrap_or_default();
     let submission = caller.engine.submit(CHAT, call).label(MODEL_LABEL, model);
-    Ok(match key {
+    match key {
         Some(key) => submission.key(key),
         None => submission,
-    })
+    }
 }
 
 /// The job, once it is stored.

@@ -89,15 +89,16 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-#[tokio::test]
-async fn readme_does_what_it_says() {
-    // Without a README there is nothing to run; with one, nothing else is an excuse.
-    let Ok(text) = std::fs::read_to_string(repository().join("README.md")) else { return };
-    let home = Home::new();
-    let _server = home.start().await;
+/// A text of the repository.
+pub(super) fn text_of(file: &str) -> Option<String> {
+    std::fs::read_to_string(repository().join(file)).ok()
+}
+
+/// Runs the commands of a text beside a server.
+pub(super) async fn does_what_it_says(file: &str, text: &str, home: &Home) {
     let beside = Path::new(LONGHAUL).parent().unwrap().display();
     let path = format!("{beside}:{}", std::env::var("PATH").unwrap());
-    for example in examples(&text) {
+    for example in examples(text) {
         let Ran { out, err, .. } = {
             let mut shell = home.command("sh");
             shell.args(["-c", &format!("exec 2>&1\n{}", example.command)]);
@@ -107,12 +108,21 @@ async fn readme_does_what_it_says() {
         let printed: Vec<&str> = out.lines().collect();
         assert!(
             all_match(&example.expected, &printed),
-            "README.md:{}: $ {}\n--- it says\n{}\n--- it prints\n{out}{err}",
+            "{file}:{}: $ {}\n--- it says\n{}\n--- it prints\n{out}{err}",
             example.line,
             example.command,
             example.expected.join("\n"),
         );
     }
+}
+
+#[tokio::test]
+async fn readme_does_what_it_says() {
+    // Without a README there is nothing to run; with one, nothing else is an excuse.
+    let Some(text) = text_of("README.md") else { return };
+    let home = Home::new();
+    let _server = home.start().await;
+    does_what_it_says("README.md", &text, &home).await;
 }
 
 #[test]
