@@ -39,8 +39,8 @@ impl Listeners {
         }
         let mut owed = Vec::new();
         let stood = entry.events.iter().map(|event| Some(Before::after(event)));
-        let befores = std::iter::once(entry.before.clone()).chain(stood);
-        for (event, before) in entry.events.iter().zip(befores) {
+        let stood_before = std::iter::once(entry.before.clone()).chain(stood);
+        for (event, before) in entry.events.iter().zip(stood_before) {
             let Some(told) = EventType::of(event) else { continue };
             let to_endpoints = listening
                 .iter()

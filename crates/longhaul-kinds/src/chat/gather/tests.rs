@@ -51,21 +51,21 @@ fn words(words: &[&str]) -> Vec<String> {
 #[test]
 fn whole_answers_are_as_if_nobody_had_streamed() {
     for api in APIS {
-        let whole = gathered(api, &pieces(api, &words(&["Hel", "lo"])));
+        let whole = gathered(api, &pieces(api, &words(&["Good ", "day"])));
         assert!(whole.is_complete());
         assert_eq!(whole.tokens(), (Some(3), Some(4)));
         let expected = match api {
             Api::OllamaChat => {
-                json!({"model": "m", "created_at": "x", "message": {"role": "assistant", "content": "Hello"},
+                json!({"model": "m", "created_at": "x", "message": {"role": "assistant", "content": "Good day"},
                                       "done": true, "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 4})
             }
             Api::OllamaGenerate => {
-                json!({"model": "m", "created_at": "x", "response": "Hello", "done": true,
+                json!({"model": "m", "created_at": "x", "response": "Good day", "done": true,
                                           "done_reason": "stop", "context": [1], "prompt_eval_count": 3, "eval_count": 4})
             }
             Api::OpenAiChat => {
                 json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
-                "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello", "refusal": null},
+                "choices": [{"index": 0, "message": {"role": "assistant", "content": "Good day", "refusal": null},
                              "logprobs": null, "finish_reason": "stop"}],
                 "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}})
             }
@@ -132,10 +132,10 @@ fn usage_is_told_to_those_alone_who_asked() {
 #[test]
 fn another_beginning_is_found_out() {
     for api in APIS {
-        let sent = gathered(api, &pieces(api, &words(&["Hel"]))[..1]);
-        let other = gathered(api, &pieces(api, &words(&["Hola"]))).body();
+        let sent = gathered(api, &pieces(api, &words(&["Good "]))[..1]);
+        let other = gathered(api, &pieces(api, &words(&["Great day"]))).body();
         assert_eq!(sent.rest(&other, false), Err(Diverged), "{api:?}");
-        let shorter = gathered(api, &pieces(api, &words(&["He"]))).body();
+        let shorter = gathered(api, &pieces(api, &words(&["Go"]))).body();
         assert_eq!(sent.rest(&shorter, false), Err(Diverged), "{api:?}");
     }
 }

@@ -10,7 +10,7 @@ use longhaul_kinds::chat::{Answer, Api, Call, status_of};
 
 use super::stream::{self, Listener};
 use super::submit::{accepted, read, submission};
-use super::tongue::{Tongue, for_good, named};
+use super::tongue::{FOR_GOOD, Tongue, for_good, named};
 use crate::api::caller::{Caller, Submit};
 use crate::api::jobs::idempotency;
 use crate::api::overload::aside;
@@ -87,11 +87,12 @@ async fn ended(state: &AppState, handle: &JobHandle) -> Result<Record, Problem> 
     }
 }
 
-/// What whoever waits is told when the server stops.
+/// What whoever waits is told when the server stops. Asking again would make another job.
 pub(super) fn stopping(job: JobId) -> Problem {
     let detail =
         format!("the server is stopping; the job {job} goes on: ask for it at /jobs/{job}");
-    Problem::new(Code::Unavailable, detail)
+    let (name, value) = FOR_GOOD;
+    Problem::new(Code::Unavailable, detail).header(name, value)
 }
 
 /// What a caller that does not stream is answered.

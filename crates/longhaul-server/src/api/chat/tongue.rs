@@ -93,7 +93,11 @@ pub(super) fn named(mut response: Response, job: JobId) -> Response {
 }
 
 /// Tells clients that asking again would not help.
+pub(super) const FOR_GOOD: (HeaderName, HeaderValue) =
+    (X_SHOULD_RETRY, HeaderValue::from_static("false"));
+
+/// The same of an answer.
 pub(super) fn for_good(mut response: Response) -> Response {
-    response.headers_mut().insert(X_SHOULD_RETRY, HeaderValue::from_static("false"));
+    response.headers_mut().extend([FOR_GOOD]);
     response
 }

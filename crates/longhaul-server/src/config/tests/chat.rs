@@ -37,11 +37,11 @@ fn target_needs_little_and_may_say_more() {
 fn mistakes_in_chat_are_told_at_once_and_no_key_with_them() {
     let given = Given::file(
         "[chat]\n\
-         retry = { first = '2m', max = '1m', atempts = 3 }\n\
+         retry = { first = '2m', max = '1m', attemps = 3 }\n\
          targets = [\n\
          { name = 'a', url = 'http://x', api = 'olama' },\n\
          { name = 'b b', url = 'ftp://x', api = 'openai' },\n\
-         { name = 'c', url = 'http://me:pw@x', api = 'openai', concurency = 2 },\n\
+         { name = 'c', url = 'http://me:pw@x', api = 'openai', concurrency_max = 2 },\n\
          { name = 'd', api = 'openai', api_key = 'sk secret' },\n\
          { name = 'e', url = 'http://x', api = 'openai', api_key = '${NOT_THERE}', models = [] },\n\
          { name = 'f', url = 'http://x', api = 'ollama' },\n\

@@ -190,6 +190,7 @@ async fn server_that_stops_says_where_the_job_is(ground: Ground) {
     let (answer, ()) = tokio::join!(call, stop);
     assert_eq!(answer.status, 503);
     assert!(answer.json()["error"].as_str().unwrap().contains("the job 0"), "{answer:?}");
+    assert_eq!(answer.header("x-should-retry"), Some("false"), "it would be another job");
 }
 
 /// Clients of `OpenAI` have to send some key.
