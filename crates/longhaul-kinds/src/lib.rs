@@ -3,6 +3,7 @@
 //! - [`demo()`]: does nothing but what its input says: steps, sleep, failure, result.
 //! - [`command`]: runs a program, or a durable pipeline of programs.
 //! - [`http`]: asks an HTTP endpoint that is there already.
+//! - [`chat`]: calls a language model.
 //!
 //! Each is a plain [`longhaul::Kind`]; register it with an engine:
 //!
@@ -22,6 +23,7 @@
 
 pub mod archive;
 pub mod breaker;
+pub mod chat;
 pub mod command;
 mod demo;
 pub mod egress;

@@ -9,8 +9,10 @@ pub(crate) mod billing;
 pub(crate) mod body;
 mod caller;
 mod caller_urls;
+pub(crate) mod chat;
 mod cors;
 mod docs;
+mod doors;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod health;
@@ -34,6 +36,7 @@ use axum::Router;
 use axum::middleware;
 use axum::routing::get;
 use longhaul::{Clock, Engine};
+use longhaul_kinds::chat::Chat;
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
@@ -72,6 +75,8 @@ pub struct AppState {
     pub stripe_secret: Option<Secret>,
     /// Endpoints and what judges and signs deliveries.
     pub hooks: Hooks,
+    /// Language models to call, if there are any.
+    pub chat: Option<Chat>,
     /// Keys whose first uploads are still coming in.
     pub uploads: Uploads,
     /// Refuses early what would only wait.
@@ -125,6 +130,7 @@ impl AppState {
             engine,
             auth,
             hooks,
+            chat: None,
             stripe_secret: None,
             settings: Settings::default(),
             overload: Overload::new(REQUESTS_IN_FLIGHT_MAX, clock.clone()),
@@ -149,6 +155,8 @@ pub fn router(state: AppState) -> Router {
     let router = guarded
         .route("/", get(overview::overview))
         .route_layer(admit)
+        .merge(chat::router(&state.auth))
+        .merge(doors::router(&state.auth))
         .merge(open)
         .merge(openapi::router(&document))
         .merge(docs::router(&document))

@@ -29,7 +29,7 @@ use zeroize::Zeroizing;
 
 pub(crate) use admit::shown;
 pub(crate) use admit::{Shown, X_API_KEY};
-pub use admit::{admit, admit_proxied};
+pub use admit::{admit, admit_proxied, admit_strangers};
 use known::{Known, KnownKey};
 pub(crate) use oidc::parse_url;
 pub use oidc::{Issuer, OidcSettings, TokenError, examine_issuer};
@@ -202,6 +202,11 @@ impl Auth {
     /// The time that keys end by.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
+    }
+
+    /// Whether a text looks like a key of ours, or like a token of our issuer.
+    fn may_know(&self, text: &str) -> bool {
+        token::is_ours(text) || (self.0.issuer.is_some() && is_token(text))
     }
 
     /// Who presents this key or token. Without one: everybody is the tenant of those who have only one,

@@ -1,6 +1,7 @@
 //! The configuration: a documented default file, a file, the environment and flags, checked once
 //! at the start and handed down as real types. Nothing else reads the environment.
 
+mod chat;
 mod check;
 mod error;
 #[cfg(feature = "fuzzing")]
@@ -15,6 +16,7 @@ mod queues;
 mod sources;
 mod units;
 mod value;
+mod variables;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -33,6 +35,7 @@ use crate::webhooks::WebhookSettings;
 use layers::Layers;
 use value::{Entry, Value};
 
+pub use chat::{ChatConfig, ChatTarget};
 pub use error::{ConfigError, ConfigErrors, Origin};
 pub use http::HttpTarget;
 pub use kinds::{Kind, Run, StepCommand};
@@ -89,6 +92,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// How deliveries to webhooks are made.
     pub webhooks: WebhookSettings,
+    /// Where chats go, if anywhere.
+    pub chat: Option<ChatConfig>,
     /// The declared kinds; `demo` is not among them.
     pub kinds: BTreeMap<Name, Kind>,
     /// The paths that lead to kinds.
@@ -328,7 +333,7 @@ pub struct Setting {
 }
 
 /// The settings that are secrets as a whole.
-const SECRETS: [&str; 2] = ["server_key", "billing.stripe_secret"];
+const SECRETS: [&str; 3] = ["server_key", "billing.stripe_secret", "chat.webhook_secret"];
 
 /// Also what is sent to a kind's target: it may be written down in the file itself.
 fn is_secret(key: &str) -> bool {

@@ -21,7 +21,7 @@ use crate::secure;
 
 pub use code::Code;
 pub(crate) use layer::Verbatim;
-pub use layer::dress;
+pub use layer::{InDialect, dress};
 
 /// The content type of every error.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -98,6 +98,13 @@ impl Problem {
     /// The headers that it brings besides the content type.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
+    }
+
+    /// Tells the log what lies behind it.
+    pub fn log(&self) {
+        if let Some(cause) = &self.cause {
+            tracing::error!(problem.code = self.code.as_str(), cause, "request failed");
+        }
     }
 
     /// What is sent: the body of an answer, or one entry in the answer to a batch.

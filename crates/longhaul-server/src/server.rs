@@ -18,6 +18,7 @@ use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{Store, StoreError};
 use longhaul::{BuildError, Clock, Engine};
+use longhaul_kinds::chat::{Chat, TargetError};
 use longhaul_kinds::command::CommandError;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -29,6 +30,7 @@ use crate::auth::{Auth, AuthSettings, Issuer, MadeKey};
 use crate::config::{Config, Database};
 use crate::egress;
 use crate::listen::{self, Front, Tls, TlsError, raise_open_files};
+use crate::secret::Secret;
 use crate::webhooks::{Courier, Secrets};
 pub use vault::examine_keys;
 use work::WorkRoot;
@@ -123,6 +125,9 @@ pub enum StartError {
         /// What is wrong with it.
         source: CommandError,
     },
+    /// Put the target's description right.
+    #[error("a target in [chat] cannot be used: {0}")]
+    Chat(#[from] TargetError),
     /// Install root certificates.
     #[error("cannot ask the issuer in [oidc] for its keys: {0}")]
     Issuer(String),
@@ -164,7 +169,7 @@ impl Server {
         let (keyring, issuer) = (Arc::clone(&vault.1), issuer(config, &clock)?);
         let hooks = Hooks {
             endpoints,
-            secrets: Secrets::new(Arc::clone(&keyring)),
+            secrets: Secrets::new(Arc::clone(&keyring)).for_states(states_secret(config)),
             client: egress::Client::new(config.egress.clone()),
         };
         let courier = courier(config, &store, &hooks, &clock);
@@ -177,9 +182,16 @@ impl Server {
         };
         let work = WorkRoot::take(&config.work)
             .map_err(|source| StartError::Data { path: config.work.clone(), source })?;
+        let chat = kinds::chat(config, &clock)?;
         let start = async || {
-            let ways = (&courier, &hooks.client);
-            engine(config, &work, &vault, ways, store.clone(), clock.clone()).await
+            let given = Given {
+                work: &work,
+                vault: &vault,
+                chat: chat.as_ref(),
+                courier: &courier,
+                client: &hooks.client,
+            };
+            engine(config, given, store.clone(), clock.clone()).await
         };
         let engine = name::once_free(start).await?;
         let state = AppState {
@@ -188,6 +200,7 @@ impl Server {
             proxies: ProxyRoutes::new(config.proxies.clone(), Arc::clone(&vault.1)),
             auth,
             hooks,
+            chat,
             stripe_secret: config.stripe_secret.clone(),
             settings: settings(config),
             overload: Overload::new(config.limits.requests_in_flight_max, clock.clone()),
@@ -300,11 +313,18 @@ async fn store(database: &Database, clock: &Clock) -> Result<Stores, StartError>
     Ok((opened.clone(), opened.clone(), opened))
 }
 
+/// What an engine is made from besides the configuration.
+struct Given<'a> {
+    work: &'a WorkRoot,
+    vault: &'a (Blobs, Arc<Keyring>),
+    chat: Option<&'a Chat>,
+    courier: &'a Courier,
+    client: &'a egress::Client,
+}
+
 async fn engine(
     config: &Config,
-    work: &WorkRoot,
-    (blobs, keyring): &(Blobs, Arc<Keyring>),
-    (courier, client): (&Courier, &egress::Client),
+    Given { work, vault: (blobs, keyring), chat, courier, client }: Given<'_>,
     store: Arc<dyn Store>,
     clock: Clock,
 ) -> Result<Engine, name::Start<StartError>> {
@@ -323,9 +343,12 @@ async fn engine(
         .work_root(work.path())
         .limits(config.limits.job)
         .limit_tenants(config.limits.tenants)
-        .concurrency(kinds::concurrency(config))
+        .concurrency(kinds::concurrency(config, chat))
         .courier(courier.kind(), config.webhooks.concurrency, courier.windows())
         .register(kinds::demo(config));
+    if let Some(chat) = chat {
+        builder = builder.register(kinds::chatting(chat, config));
+    }
     for (name, kind) in &config.kinds {
         let kind = kinds::declared(name, kind, config, &means)
             .map_err(|source| StartError::Kind { kind: name.to_string(), source })
@@ -336,6 +359,11 @@ async fn engine(
         builder = builder.limit_queue(name.clone(), *limit);
     }
     Ok(builder.store(store).start().await?)
+}
+
+/// What signs deliveries of states.
+fn states_secret(config: &Config) -> Option<Secret> {
+    config.chat.as_ref().and_then(|chat| chat.webhook_secret.clone())
 }
 
 /// What delivers to webhooks.

@@ -10,6 +10,7 @@ mod order;
 mod schedule;
 mod secrets;
 pub mod signature;
+mod states;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -2,6 +2,7 @@
 
 mod canonical;
 mod delivery;
+mod dialect;
 mod error;
 mod fingerprint;
 mod flow;
@@ -23,6 +24,8 @@ pub use delivery::{
     Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventFilter, EventType, MESSAGE_LABEL, Receiver,
     URL_LABEL, UnknownEvent, Webhook, delivery_id, told_version,
 };
+pub(crate) use dialect::CANCELLING;
+pub use dialect::{Before, Dialect, LOADING, State, WORKING};
 pub use error::JobError;
 pub use fingerprint::Fingerprint;
 pub use flow::{Bucket, Rate};

@@ -16,6 +16,8 @@ pub(super) mod submit;
 mod trail;
 pub(super) mod upload;
 
+pub(super) use artifacts::get_artifact;
+pub(super) use events::X_ACCEL_BUFFERING;
 pub use upload::Uploads;
 
 use utoipa_axum::router::OpenApiRouter;

@@ -67,7 +67,15 @@ impl Class {
         match route {
             "/livez" | "/readyz" | "/healthz" | "/metrics" => Self::Vital,
             route if route.starts_with("/v1/work/") => Self::Vital,
-            "/v1/jobs" | "/v1/jobs/batch" | "/v1/kinds/{kind}/jobs" if *method == Method::POST => {
+            "/v1/jobs"
+            | "/v1/jobs/batch"
+            | "/v1/kinds/{kind}/jobs"
+            | "/jobs"
+            | "/api/chat"
+            | "/api/generate"
+            | "/v1/chat/completions"
+                if *method == Method::POST =>
+            {
                 Self::Submit
             }
             _ => Self::Other,

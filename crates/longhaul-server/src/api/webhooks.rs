@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use longhaul::TenantId;
-use longhaul::job::{EventFilter, Webhook};
+use longhaul::job::{Dialect, EventFilter, Webhook};
 use longhaul::store::endpoints::Endpoints;
 use longhaul_client::wire::{PayloadSize, WebhookRequest};
 use utoipa_axum::router::OpenApiRouter;
@@ -72,12 +72,13 @@ impl Hooks {
             events: event_filter(events.as_deref())?,
             full: payload == Some(PayloadSize::Full),
             sealed_secret,
+            dialect: Dialect::Standard,
             url,
         }))
     }
 
     /// Refuses a URL that will never be reached.
-    async fn check(&self, url: &str) -> Result<(), Problem> {
+    pub(super) async fn check(&self, url: &str) -> Result<(), Problem> {
         match self.client.check_submission(url).await {
             Ok(_) => Ok(()),
             Err(refused) => {

@@ -81,6 +81,19 @@ async fn enter(
     }
 }
 
+/// The same at doors whose clients have to send some key, whatever is there: where nobody needs one, a
+/// bearer's token that cannot be ours is as good as none.
+pub async fn admit_strangers(
+    State(auth): State<Auth>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if auth.is_foreign(request.headers()) {
+        request.headers_mut().remove(AUTHORIZATION);
+    }
+    admit(State(auth), request, next).await
+}
+
 /// The key as it was sent: as a bearer token, or in the header that some clients can set and no other.
 pub(super) fn presented(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     if let Some(value) = headers.get(AUTHORIZATION) {
@@ -115,6 +128,12 @@ impl Auth {
         bearer(headers).is_some_and(|token| {
             is_key(token) || (self.is_ours(token) && !headers.contains_key(X_API_KEY))
         })
+    }
+
+    /// Whether a bearer's token means nothing here, and need not.
+    fn is_foreign(&self, headers: &HeaderMap) -> bool {
+        let text = headers.get(AUTHORIZATION).and_then(|_| presented(headers).ok().flatten());
+        text.is_some_and(|text| !self.settings().require_keys && !self.may_know(text))
     }
 
     /// Judges anew whoever was let in with these headers, with the refusal that it would meet at the door.

@@ -16,6 +16,11 @@ pub(super) const ID_CHARS: usize = 16;
 pub(super) const SECRET_CHARS: usize = 52;
 const CRC_CHARS: usize = 8;
 
+/// Whether a text looks like a key, be it a good one or not.
+pub(super) fn is_ours(text: &str) -> bool {
+    text.starts_with(PREFIX)
+}
+
 /// A key as somebody presented it.
 #[derive(Clone, Copy)]
 pub(super) struct Presented<'a> {

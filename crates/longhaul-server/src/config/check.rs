@@ -10,12 +10,12 @@ use longhaul::job::{Limits as JobLimits, Name, Retention};
 use longhaul::store::FlowLimit;
 
 use super::error::{ConfigError, Origin};
-use super::http::Variables;
 use super::layers::Layers;
 use super::value::{Entry, Table};
+use super::variables::Variables;
 use super::{
     AuthConfig, Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role,
-    ServerKey, Sources, Worker, kinds, network, oidc, proxy, queues,
+    ServerKey, Sources, Worker, chat, kinds, network, oidc, proxy, queues,
 };
 
 use crate::secret::Secret;
@@ -110,7 +110,9 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Check
     // Who only passes jobs on needs nobody's secrets.
     let variables = Variables::of(&sources.env, role.is_none_or(Role::runs_jobs));
     let concurrency = worker.map_or(1, |worker| worker.concurrency);
-    let kinds = kinds::kinds(c, &tables, concurrency, &variables);
+    let chat = chat::chat(c, &variables);
+    let is_chat = matches!(chat, Some(Some(_)));
+    let kinds = kinds::kinds(c, &tables, is_chat, concurrency, &variables);
     let proxies = proxy::proxies(c, &proxies, &tables, &kinds);
     let queues = queues::queues(c, &queue_tables);
     let config = || {
@@ -151,6 +153,7 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Check
             egress: egress?,
             tls: tls?,
             webhooks: webhooks?,
+            chat: chat?,
             kinds,
             proxies,
             queues,

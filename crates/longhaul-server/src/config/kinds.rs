@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use longhaul::job::{Limits, Name, Retry};
 
+use longhaul_kinds::chat::CHAT;
+
 use super::check::{Check, MOMENT, RUNNING_MAX};
 use super::error::{ConfigError, hint, nearest};
-use super::http::{self, HttpTarget, Variables};
+use super::http::{self, HttpTarget};
 use super::value::{Entry, Table};
+use super::variables::Variables;
 
 /// Keys of a kind's table.
 const KEYS: [&str; 12] = [
@@ -80,6 +83,7 @@ pub struct StepCommand {
 pub(super) fn kinds(
     check: &mut Check,
     tables: &Table,
+    is_chat: bool,
     concurrency: u32,
     variables: &Variables<'_>,
 ) -> BTreeMap<Name, Kind> {
@@ -87,7 +91,9 @@ pub(super) fn kinds(
     for (name, entry) in tables {
         let key = format!("kinds.{name}");
         let valid = match Name::new(name) {
-            Ok(_) if name == DEMO => Err(format!("`{key}`: the built-in kind has this name")),
+            Ok(_) if name == DEMO || (is_chat && name == CHAT) => {
+                Err(format!("`{key}`: the built-in kind has this name"))
+            }
             Ok(name) => Ok(name),
             Err(error) => Err(format!("`{key}`: {error}")),
         };

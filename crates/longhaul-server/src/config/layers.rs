@@ -32,9 +32,6 @@ const OTHERS: [&str; 8] = [
 /// Overrides `log.level`.
 pub(super) const LOG_VARIABLE: &str = "LONGHAUL_LOG";
 
-/// Keys and sections that the design has and this version has not.
-const NOT_BUILT: [&str; 1] = ["chat"];
-
 /// All settings by dotted key, kinds and queues apart, and what was wrong on the way.
 pub(super) struct Layers {
     pub(super) settings: Table,
@@ -187,9 +184,6 @@ impl Layers {
     }
 
     fn unknown(&self, given: &str, origin: &Origin) -> ConfigError {
-        if NOT_BUILT.contains(&given) {
-            return ConfigError::new(origin, format!("`{given}` is not built yet"));
-        }
         let sections =
             self.settings.keys().filter_map(|key| key.split_once('.')).map(|(name, _)| name);
         let known = self

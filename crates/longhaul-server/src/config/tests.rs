@@ -5,6 +5,7 @@ use longhaul::job::{Limits as JobLimits, Rate, Retry};
 
 use super::*;
 
+mod chat;
 mod http;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -102,6 +103,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
         egress: crate::egress::Policy::default(),
         tls: None,
         webhooks: crate::webhooks::WebhookSettings::default(),
+        chat: None,
         kinds: BTreeMap::new(),
         proxies: Vec::new(),
         queues: BTreeMap::new(),

@@ -66,6 +66,8 @@ codes! {
     TenantNotFound = NOT_FOUND, "tenant-not-found", "There is no such tenant";
     /// The server takes no events of the payment provider.
     BillingOff = NOT_FOUND, "billing-not-configured", "Billing is not configured";
+    /// The server has no language models to call.
+    ChatOff = NOT_FOUND, "chat-not-configured", "Chats are not configured";
     /// There is a tenant of this id already.
     TenantExists = CONFLICT, "tenant-exists", "There is a tenant of this id already";
     /// This server may not reach the URL.

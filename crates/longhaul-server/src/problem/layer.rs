@@ -27,6 +27,10 @@ pub(crate) struct Verbatim;
 /// What is kept of a framework's own explanation.
 const DETAIL_BYTES_MAX: usize = 4_096;
 
+/// Marks an error that is answered in a door's own dialect, and stays as it is.
+#[derive(Debug, Clone, Copy)]
+pub struct InDialect;
+
 /// Puts the layers around a router: request id and span outermost, then the problems, then panics.
 pub fn dress(router: Router) -> Router {
     router.layer(CatchPanicLayer::custom(answer_panic)).layer(middleware::from_fn(finish))
@@ -62,7 +66,8 @@ async fn finish(mut request: Request, next: Next) -> Response {
             log(&response, began);
             return response;
         }
-        if response.status().is_client_error() || response.status().is_server_error() {
+        let is_error = response.status().is_client_error() || response.status().is_server_error();
+        if is_error && response.extensions().get::<InDialect>().is_none() {
             response = as_problem(response, &id).await;
         }
         response.headers_mut().insert(X_REQUEST_ID, id.to_header());
@@ -86,9 +91,7 @@ async fn as_problem(response: Response, id: &RequestId) -> Response {
         Some(problem) => problem,
         None => Problem::of_status(parts.status, explain(parts.status, &parts.headers, body).await),
     };
-    if let Some(cause) = &problem.cause {
-        tracing::error!(problem.code = problem.code.as_str(), cause, "request failed");
-    }
+    problem.log();
     for stale in [CONTENT_LENGTH, CONTENT_ENCODING, TRANSFER_ENCODING] {
         parts.headers.remove(stale);
     }

@@ -6,20 +6,46 @@ use std::sync::Arc;
 use longhaul::blob::Keyring;
 use longhaul::job::Name;
 use longhaul::{Clock, Kind};
+use longhaul_kinds::chat::{Chat, Target, TargetError};
 use longhaul_kinds::command::{CommandError, CommandKind, PipelineStep, Program};
 use longhaul_kinds::http::{self, HttpKind};
 
 use crate::api::CallerUrls;
-use crate::config::{self, Config, HttpTarget, Run, StepCommand};
+use crate::config::{self, ChatConfig, ChatTarget, Config, HttpTarget, Run, StepCommand};
 use crate::egress;
 
 /// How many jobs run at once in all: each kind has its own bound, and all may be full.
-pub(super) fn concurrency(config: &Config) -> usize {
+pub(super) fn concurrency(config: &Config, chat: Option<&Chat>) -> usize {
     if !config.role.runs_jobs() {
         return 0;
     }
     let declared = config.kinds.values().map(|kind| kind.concurrency);
-    declared.chain([config.worker.concurrency]).map(|jobs| jobs as usize).sum()
+    let declared: usize =
+        declared.chain([config.worker.concurrency]).map(|jobs| jobs as usize).sum();
+    declared.saturating_add(chat.map_or(0, Chat::concurrency))
+}
+
+/// Calls to the configured targets, if there are any.
+pub(super) fn chat(config: &Config, clock: &Clock) -> Result<Option<Chat>, TargetError> {
+    let Some(ChatConfig { targets, retry, .. }) = &config.chat else { return Ok(None) };
+    let target = |target: &ChatTarget| {
+        let ChatTarget { name, url, api, models, concurrency, api_key } = target;
+        let mut built = Target::new(name.as_str(), url, *api)?.concurrency(*concurrency as usize);
+        if let Some(models) = models {
+            built = built.models(models);
+        }
+        match api_key {
+            Some(key) => built.key(key.expose()),
+            None => Ok(built),
+        }
+    };
+    let targets = targets.iter().map(target).collect::<Result<_, _>>()?;
+    Ok(Some(Chat::new(targets, *retry, clock.clone())))
+}
+
+/// The kind of chats, to be run here if this process runs any.
+pub(super) fn chatting(chat: &Chat, config: &Config) -> Kind {
+    if config.role.runs_jobs() { chat.kind() } else { chat.elsewhere() }
 }
 
 /// The kind that is always there.

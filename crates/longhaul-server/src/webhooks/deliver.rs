@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
-use longhaul::job::{Delivery, Json, Receiver, Webhook};
+use longhaul::job::{Delivery, Dialect, Json, Receiver, Webhook};
 use longhaul::store::StoreError;
 use longhaul::store::accounts::{Actor, AuditEntry};
 use longhaul::store::endpoints::{Endpoint, EndpointChange};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::gates::Entry;
 use super::order::{GONE, Turn, was_tried};
 use super::signature::{self, SigningSecret};
-use super::{Courier, Inner, body};
+use super::{Courier, Inner, body, states};
 use crate::egress::{Answer, BODY_PREFIX_DEFAULT, Outgoing, SendError};
 
 /// How soon a delivery is tried that found no place at its receiver, at least and at most, about: a quarter of
@@ -56,6 +56,7 @@ struct Address {
     url: String,
     secrets: Vec<SigningSecret>,
     full: bool,
+    dialect: Dialect,
 }
 
 impl Courier {
@@ -202,6 +203,7 @@ impl Inner {
             secrets: secrets.collect::<Result<_, _>>()?,
             url: endpoint.url,
             full: endpoint.full,
+            dialect: Dialect::Standard,
         })
     }
 
@@ -216,7 +218,8 @@ impl Inner {
             }
             None => self.secrets.all_of_tenant(tenant),
         };
-        Ok(Address { url: webhook.url.clone(), secrets, full: webhook.full })
+        let Webhook { url, full, dialect, .. } = webhook.clone();
+        Ok(Address { url, secrets, full, dialect })
     }
 
     async fn send(
@@ -229,11 +232,24 @@ impl Inner {
         let unfit = |error: serde_json::Error| SendError::Protocol(error.to_string());
         let whole = self.whole_result(tenant, delivery, address.full).await;
         let result = whole.as_deref().or(delivery.result.as_deref());
-        let body = Bytes::from(body::bytes(delivery, result).map_err(unfit)?);
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let signed = signature::headers(&delivery.message_id, now, &body, &address.secrets);
-        headers.extend(signed.map_err(|error| SendError::Protocol(error.to_string()))?);
+        let body = match address.dialect {
+            Dialect::Standard => {
+                let body = body::bytes(delivery, result).map_err(unfit)?;
+                let signed = signature::headers(&delivery.message_id, now, &body, &address.secrets);
+                headers.extend(signed.map_err(|error| SendError::Protocol(error.to_string()))?);
+                body
+            }
+            Dialect::States => {
+                let body = states::bytes(delivery, result).map_err(unfit)?;
+                headers.extend(
+                    self.secrets.of_states().and_then(|secret| states::signed(secret, &body)),
+                );
+                body
+            }
+        };
+        let body = Bytes::from(body);
         let request = Outgoing {
             url: address.url.clone(),
             method: Method::POST,

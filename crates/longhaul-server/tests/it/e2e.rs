@@ -6,6 +6,7 @@
 #[cfg(target_os = "linux")]
 mod access;
 mod canaries;
+mod chat;
 mod cli;
 mod damage;
 pub(crate) mod database;

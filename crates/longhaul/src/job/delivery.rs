@@ -9,7 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::{Event, Job, JobId, Json, Name, Retention, Status, TenantId, Timestamp};
+use super::{
+    Before, Dialect, Event, Job, JobId, Json, Name, Retention, Status, TenantId, Timestamp,
+};
 
 /// The kind of the jobs that deliver. Nobody can submit one.
 pub const DELIVERY_KIND: &str = "longhaul.delivery";
@@ -174,6 +176,9 @@ pub struct Webhook {
     /// Whether results of any size are sent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub full: bool,
+    /// In which words.
+    #[serde(default, skip_serializing_if = "Dialect::is_standard")]
+    pub dialect: Dialect,
 }
 
 /// Where a delivery goes.
@@ -204,6 +209,9 @@ pub struct Delivery {
     /// Its result, if it has one and it is small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
+    /// How it stood before, for those who are told of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Before>,
 }
 
 impl Delivery {
@@ -237,6 +245,14 @@ impl Receiver {
         match self {
             Self::Endpoint(id) => id,
             Self::Webhook(webhook) => &webhook.url,
+        }
+    }
+
+    /// Whether it is told how the job stood before.
+    pub(crate) fn hears_of_before(&self) -> bool {
+        match self {
+            Self::Endpoint(_) => false,
+            Self::Webhook(webhook) => !webhook.dialect.is_standard(),
         }
     }
 

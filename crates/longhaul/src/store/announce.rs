@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use super::entry::Entry;
 use super::{NewJob, Start};
 use crate::job::{
-    DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_RETENTION, Delivery,
-    EventFilter, EventType, Fingerprint, Json, Name, Receiver, TenantId, delivery_id,
+    Before, DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_RETENTION,
+    Delivery, EventFilter, EventType, Fingerprint, Json, Name, Receiver, TenantId, delivery_id,
 };
 
 /// An endpoint that is told of what happens to the jobs of its tenant.
@@ -37,7 +37,9 @@ impl Listeners {
             return Vec::new();
         }
         let mut owed = Vec::new();
-        for event in &entry.events {
+        let stood = entry.events.iter().map(|event| Some(Before::after(event)));
+        let stood_before = std::iter::once(entry.before.clone()).chain(stood);
+        for (event, before) in entry.events.iter().zip(stood_before) {
             let Some(told) = EventType::of(event) else { continue };
             let to_endpoints = listening
                 .iter()
@@ -45,12 +47,14 @@ impl Listeners {
                 .map(|listener| Receiver::Endpoint(listener.endpoint.clone()));
             let to_own = own
                 .filter(|webhook| webhook.events.takes(told))
+                .filter(|webhook| webhook.dialect.tells(before.as_ref(), event))
                 .map(|webhook| Receiver::Webhook(webhook.clone()));
             for to in to_endpoints.chain(to_own) {
                 let is_last = event.version == entry.job.version;
                 let result = result.filter(|_| is_last && event.status.is_terminal());
                 let job = if is_last { entry.job.clone() } else { entry.job.at(event) };
                 let id = delivery_id(&entry.job, event, &to);
+                let before = before.clone().filter(|_| to.hears_of_before());
                 let delivery = Delivery {
                     message_id: format!("msg_{id}"),
                     event: told,
@@ -58,6 +62,7 @@ impl Listeners {
                     to,
                     job: Some(Box::new(job)),
                     result: result.and_then(small),
+                    before,
                 };
                 owed.extend(new_delivery(&entry.job.tenant, id, &delivery));
             }
@@ -108,7 +113,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::job::{ENDPOINT_LABEL, JobId, Retention, Timestamp, Webhook, told_version};
+    use crate::job::{
+        Dialect, ENDPOINT_LABEL, JobId, Retention, State, Status, Timestamp, Webhook, told_version,
+    };
 
     const NOW: Timestamp = Timestamp::from_millis(1_000);
 
@@ -155,7 +162,13 @@ mod tests {
     #[test]
     fn each_listener_is_owed_what_it_asked_for() {
         let url = "https://example.com/hook".to_owned();
-        let own = Webhook { url, events: EventFilter::default(), sealed_secret: None, full: false };
+        let own = Webhook {
+            url,
+            events: EventFilter::default(),
+            sealed_secret: None,
+            full: false,
+            dialect: Dialect::Standard,
+        };
         let owed = listeners(&[&[], &["job.failed"], &["job.pending"]])
             .deliveries(&submitted(Some(Box::new(own))), None);
         let to: Vec<&str> = owed
@@ -166,6 +179,32 @@ mod tests {
         assert!(owed.iter().all(|new| new.tenant.as_str() == "~default"));
         let ids: std::collections::HashSet<_> = owed.iter().map(|new| new.id).collect();
         assert_eq!(ids.len(), 3);
+    }
+
+    /// Two transitions in one transaction, of which the first changes nothing that the receiver has a word for.
+    #[test]
+    fn receiver_of_states_is_owed_their_changes_alone() {
+        let url = "https://example.com/hook".to_owned();
+        let events = EventFilter::default();
+        let dialect = Dialect::States;
+        let own = Webhook { url, events, sealed_secret: None, full: true, dialect };
+        let mut entry = submitted(Some(Box::new(own)));
+        let states = |entry: &Entry| -> Vec<(Option<&str>, &str)> {
+            let owed = Listeners::default().deliveries(entry, None);
+            let told = |new: NewJob| {
+                let delivery: Delivery = new.input.to().unwrap();
+                let job = delivery.job.unwrap();
+                let now = State::of(job.status, job.phase.as_deref()).as_str();
+                (delivery.before.map(|before| before.state().as_str()), now)
+            };
+            owed.into_iter().map(told).collect()
+        };
+        assert_eq!(states(&entry), [(None, "queued")]);
+        entry.written();
+        entry.job.status = Status::Running;
+        entry.tell(&["loading".to_owned(), "working".to_owned(), "working".to_owned()], None, NOW);
+        let changes = [(Some("queued"), "loading"), (Some("loading"), "working")];
+        assert_eq!(states(&entry), changes);
     }
 
     /// Replicas' clocks differ: the second transition may be recorded with an earlier time.

@@ -4,13 +4,10 @@
 //! rules themselves are pure and live in [`crate::job`].
 
 use crate::job::{
-    Command, Event, Job, JobError, JobId, Json, Name, Next, Outcome, Progress, Retention, Standing,
-    Status, Tally, Timestamp, Transition, Usage, Webhook,
+    Before, CANCELLING, Command, Event, Job, JobError, JobId, Json, Name, Next, Outcome, Progress,
+    Retention, Standing, Status, Tally, Timestamp, Transition, Usage, Webhook,
 };
 use crate::store::{Claim, NewBlob, NewJob, Settled, Settlement, StoreError};
-
-/// What a job's phase is from when it was asked to stop until it does.
-const CANCELLING: &str = "cancelling";
 
 /// A job and what stores alone know of it.
 #[derive(Debug, Clone)]
@@ -32,6 +29,8 @@ pub(super) struct Entry {
     pub(super) webhook: Option<Box<Webhook>>,
     /// Transitions that are not written yet.
     pub(super) events: Vec<Event>,
+    /// How the job stood before them; none if they begin with its acceptance.
+    pub(super) before: Option<Before>,
 }
 
 impl Entry {
@@ -123,10 +122,17 @@ impl Entry {
             ended: false,
             webhook,
             events: Vec::new(),
+            before: None,
             job,
         };
         entry.record(now, None);
         entry
+    }
+
+    /// Its transitions are written.
+    pub(super) fn written(&mut self) {
+        self.events.clear();
+        self.before = Some(Before::of(&self.job));
     }
 
     /// Gives the job to the replica that asks, until the returned time.

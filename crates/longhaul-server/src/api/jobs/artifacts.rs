@@ -48,7 +48,7 @@ const BYTES: HeaderValue = HeaderValue::from_static("bytes");
         ArtifactProblems,
     ),
 )]
-pub(super) async fn get_artifact(
+pub(in crate::api) async fn get_artifact(
     caller: Caller,
     path: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,

@@ -25,7 +25,8 @@ use crate::problem::Problem;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Asks nginx, which would hold events back, not to.
-const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+pub(in crate::api) const X_ACCEL_BUFFERING: HeaderName =
+    HeaderName::from_static("x-accel-buffering");
 const KEEP_ALIVE: &str = ": keep-alive\n\n";
 /// How often it is asked whether the caller may still watch. What is remembered of keys and tenants
 /// answers, so that it costs a hash and two looks.

@@ -243,6 +243,7 @@ pub(super) async fn try_endpoint(
         to: Receiver::Endpoint(endpoint.id),
         job: None,
         result: None,
+        before: None,
     };
     let delivered = caller.engine.deliver(&delivery).await?;
     let shown = deliveries::whole(&caller.engine.outbox(), delivered).await?;

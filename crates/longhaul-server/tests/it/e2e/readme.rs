@@ -89,14 +89,15 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-#[tokio::test]
-async fn readme_does_what_it_says() {
-    // Without a README there is nothing to run; with one, nothing else is an excuse.
-    let Ok(text) = std::fs::read_to_string(repository().join("README.md")) else { return };
-    let home = Home::new();
-    let _server = home.start().await;
-    for example in examples(&text) {
-        let Prints { as_expected, shown } = run(&home, "README.md", &example).await;
+/// A text of the repository.
+pub(super) fn text_of(file: &str) -> Option<String> {
+    std::fs::read_to_string(repository().join(file)).ok()
+}
+
+/// Runs the commands of a text beside a server.
+pub(super) async fn does_what_it_says(file: &str, text: &str, home: &Home) {
+    for example in examples(text) {
+        let Prints { as_expected, shown } = run(home, file, &example).await;
         assert!(as_expected, "{shown}");
     }
 }
@@ -125,6 +126,15 @@ pub(crate) async fn run(home: &Home, text: &str, example: &Example) -> Prints {
             "{text}:{line}: $ {command}\n--- it says\n{says}\n--- it prints\n{out}{err}"
         ),
     }
+}
+
+#[tokio::test]
+async fn readme_does_what_it_says() {
+    // Without a README there is nothing to run; with one, nothing else is an excuse.
+    let Some(text) = text_of("README.md") else { return };
+    let home = Home::new();
+    let _server = home.start().await;
+    does_what_it_says("README.md", &text, &home).await;
 }
 
 #[test]

@@ -4,7 +4,9 @@ use tokio_postgres::Row as DbRow;
 
 use super::columns::{Columns, to_json};
 use super::error::Trouble;
-use crate::job::{Event, Job, Name, Record, Retention, Status, Tally, TenantId, Timestamp, Tokens};
+use crate::job::{
+    Before, Event, Job, Name, Record, Retention, Status, Tally, TenantId, Timestamp, Tokens,
+};
 use crate::store::LeaseRef;
 use crate::store::entry::Entry;
 
@@ -31,6 +33,7 @@ impl Row {
     pub(super) fn read(columns: &mut Columns<'_>) -> Result<Self, Trouble> {
         let job = read_job(columns)?;
         let mut entry = Entry {
+            before: Some(Before::of(&job)),
             attempt_base: columns.small()?,
             charge: columns.get()?,
             epoch: columns.count()?,
@@ -60,7 +63,7 @@ impl Row {
     /// The row after its claim was written: the lease tells what the claim recorded.
     pub(super) fn claimed(mut self, now: Timestamp) -> Self {
         self.claim = Some(claim_event(&self.entry, self.entry.job.version, now));
-        self.entry.events.clear();
+        self.entry.written();
         self.read_as = (self.entry.job.version, self.entry.epoch);
         self
     }

@@ -146,7 +146,7 @@ impl Inner {
                 attempted.insert(known, events.clone());
             }
             told.push(&row, events.clone())?;
-            row.entry.events.clear();
+            row.entry.written();
             row.read_as.0 = row.entry.job.version;
             held.push(HeldRow {
                 row,

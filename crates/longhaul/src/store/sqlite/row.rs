@@ -9,8 +9,8 @@ use super::columns::{Columns, from_json, int, millis, to_json};
 use super::task::Tx;
 use super::{blobs, endpoints, sql, usage};
 use crate::job::{
-    Event, Fingerprint, Job, Json, Name, Record, Retention, Status, Tally, TenantId, Timestamp,
-    Tokens, Usage,
+    Before, Event, Fingerprint, Job, Json, Name, Record, Retention, Status, Tally, TenantId,
+    Timestamp, Tokens, Usage,
 };
 use crate::store::entry::Entry;
 
@@ -142,7 +142,7 @@ impl Row {
             blobs::doom_payload(tx, &job.tenant, job.id)?;
         }
         endpoints::announce(tx, &self.entry, self.result.as_ref())?;
-        self.entry.events.clear();
+        self.entry.written();
         self.read_as = (self.entry.job.version, self.entry.epoch);
         Ok(())
     }
@@ -214,6 +214,7 @@ impl Row {
         let epoch = columns.count()?;
         let read_as = (job.version, epoch);
         let entry = Entry {
+            before: Some(Before::of(&job)),
             job,
             attempt_base,
             charge,

@@ -1,0 +1,258 @@
+//! One attempt: from the call to its answer.
+
+use std::time::Duration;
+
+use longhaul::job::{Json, LOADING, Tokens, WORKING};
+use longhaul::{Ctx, JobError};
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::Value;
+
+use super::Inner;
+use super::call::{Answer, Api, Call};
+use super::client::reason;
+use super::failure::{Failure, in_stream};
+use super::gather::{Gathered, is_end};
+use super::hub::Writer;
+use super::lines::Lines;
+use super::places::Place;
+use super::request::Outgoing;
+use super::target::{Target, TargetApi};
+use super::translate::{Piece, Translator};
+
+/// How long a target may take for its first word: a large model takes minutes to load.
+const FIRST_WORD: Duration = Duration::from_mins(30);
+/// How long it may be silent between two.
+const NEXT_WORD: Duration = Duration::from_mins(5);
+/// What is read of one answer: its words are a small part of it.
+const STREAM_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// What ends an attempt early.
+enum Ended {
+    By(Failure),
+    /// The job's own affair, already said as it is to be.
+    As(JobError),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::By(failure)
+    }
+}
+
+/// Runs one attempt, until it has an answer or somebody asks the job to stop.
+pub(super) async fn run(chat: &Inner, ctx: Ctx, call: Call) -> Result<Answer, JobError> {
+    let answer = tokio::select! {
+        biased;
+        answer = answer(chat, &ctx, &call) => answer,
+        () = ctx.cancelled() => {
+            return Err(JobError::fatal("the job was asked to stop").with_code("cancelled"));
+        }
+    };
+    answer.map_err(|ended| match ended {
+        Ended::By(failure) => failure.into_error(chat.retry, ctx.attempt(), rand::random()),
+        Ended::As(error) => error,
+    })
+}
+
+async fn answer(chat: &Inner, ctx: &Ctx, call: &Call) -> Result<Answer, Ended> {
+    let refused = |message: String| Failure::Refused { status: 400, message };
+    call.check().map_err(|why| refused(why.to_owned()))?;
+    let model = call.model().unwrap_or_default();
+    let serving = chat.catalog.serving(&chat.client, &chat.targets, &model).await?;
+    let place = chat.places.take(&serving).await.ok_or_else(|| Failure::no_model(&model))?;
+    let Some(target) = chat.targets.get(place.target()) else {
+        return Err(Failure::no_model(&model).into());
+    };
+    let outgoing = Outgoing::of(call, target.api).map_err(|unfit| refused(unfit.to_string()))?;
+    let heard = Hearing { chat, ctx, call, target, place: &place };
+    let result = heard.converse(outgoing, &model).await;
+    if let Err(Ended::By(Failure::Unreachable { .. })) = &result {
+        place.failed();
+    }
+    result
+}
+
+/// A conversation with one target.
+struct Hearing<'a> {
+    chat: &'a Inner,
+    ctx: &'a Ctx,
+    call: &'a Call,
+    target: &'a Target,
+    place: &'a Place,
+}
+
+impl Hearing<'_> {
+    async fn converse(&self, outgoing: Outgoing, model: &str) -> Result<Answer, Ended> {
+        let loaded = self.is_loaded(model).await?;
+        self.phase(if loaded { WORKING } else { LOADING }).await?;
+        let job = self.ctx.job();
+        let writer = self.chat.hub.write(&job.tenant, job.id);
+        let began = self.chat.clock.now();
+        let speaks = outgoing.speaks;
+        let response = self.within(FIRST_WORD, self.begin(outgoing)).await??;
+        let created_s = began.as_millis() / 1_000;
+        let id = job.id.to_string();
+        let said = Said {
+            api: self.call.api,
+            translator: Translator::new(speaks, self.call.api, &id, created_s),
+            gathered: Gathered::new(self.call.api),
+            writer,
+            is_first: true,
+        };
+        let said = self.listen(response, speaks, said, loaded).await?;
+        if !said.gathered.is_complete() {
+            let why = "the answer has no end".to_owned();
+            return Err(Failure::BrokeOff { target: self.target.name.clone(), why }.into());
+        }
+        let body = Json::from_value(&said.gathered.body());
+        let body = body.map_err(|error| Ended::As(JobError::from(error)))?;
+        let (prompt_tokens, completion_tokens) = said.gathered.tokens();
+        self.ctx.use_tokens(Tokens {
+            prompt: prompt_tokens.unwrap_or_default(),
+            completion: completion_tokens.unwrap_or_default(),
+        });
+        let target = self.target.name.clone();
+        Ok(Answer { api: self.call.api, body, prompt_tokens, completion_tokens, target })
+    }
+
+    async fn begin(&self, outgoing: Outgoing) -> Result<Response, Failure> {
+        self.chat.client.call(self.target, outgoing.path, outgoing.body).await
+    }
+
+    /// Whether the model is in memory; one that cannot tell counts as ready.
+    async fn is_loaded(&self, model: &str) -> Result<bool, Failure> {
+        match self.target.api {
+            TargetApi::OpenAi => Ok(true),
+            TargetApi::Ollama => match self.chat.client.get(self.target, "/api/ps").await {
+                Ok(answer) => {
+                    let running = answer.get("models").and_then(Value::as_array);
+                    let name = |one: &Value| Some(one.get("name")?.as_str()?.to_owned());
+                    Ok(running.is_none_or(|running| {
+                        running
+                            .iter()
+                            .filter_map(name)
+                            .any(|one| self.target.is_called(&one, model))
+                    }))
+                }
+                Err(failure @ Failure::Unreachable { .. }) => Err(failure),
+                Err(_) => Ok(true),
+            },
+        }
+    }
+
+    async fn phase(&self, phase: &str) -> Result<(), Ended> {
+        self.ctx.phase(phase).await.map_err(Ended::As)
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = self.chat.clock.sleep(limit) => {
+                Err(Failure::Silent { target: self.target.name.clone(), for_s: limit.as_secs() })
+            }
+        }
+    }
+
+    /// Hears the target out.
+    async fn listen(
+        &self,
+        mut response: Response,
+        speaks: Api,
+        mut said: Said,
+        loaded: bool,
+    ) -> Result<Said, Ended> {
+        let content_type =
+            response.headers().get(CONTENT_TYPE).map(|value| value.as_bytes().to_vec());
+        let is_json = content_type.is_some_and(|value| value.starts_with(b"application/json"));
+        let mut lines = Lines::new(speaks, is_json);
+        let mut bytes_read = 0_usize;
+        loop {
+            let limit = if said.is_first { FIRST_WORD } else { NEXT_WORD };
+            let read = self.within(limit, response.chunk()).await?;
+            let bytes = read.map_err(|error| self.cut_off(&said, reason(&error)))?;
+            let texts = match &bytes {
+                Some(bytes) => {
+                    bytes_read += bytes.len();
+                    let most = bytes_read <= STREAM_BYTES_MAX;
+                    let texts = lines.push(bytes).ok().filter(|_| most);
+                    texts.ok_or_else(|| self.failed("its answer is too long"))?
+                }
+                None => lines.end(),
+            };
+            for text in texts {
+                if said.is_first {
+                    self.place.well();
+                    if !loaded {
+                        self.phase(WORKING).await?;
+                    }
+                }
+                said.hear(text).map_err(|message| self.failed(&message))?;
+            }
+            if bytes.is_none() {
+                if said.is_first {
+                    return Err(self.cut_off(&said, "it closed the connection".to_owned()).into());
+                }
+                said.end();
+                return Ok(said);
+            }
+        }
+    }
+
+    fn failed(&self, message: &str) -> Failure {
+        Failure::Failed { target: self.target.name.clone(), message: message.to_owned() }
+    }
+
+    fn cut_off(&self, said: &Said, why: String) -> Failure {
+        let target = self.target.name.clone();
+        if said.is_first {
+            Failure::Unreachable { target, why }
+        } else {
+            Failure::BrokeOff { target, why }
+        }
+    }
+}
+
+/// What a target has said so far, in the caller's API.
+struct Said {
+    api: Api,
+    translator: Translator,
+    gathered: Gathered,
+    writer: Writer,
+    is_first: bool,
+}
+
+impl Said {
+    /// Takes what a target says, or returns what it says instead.
+    fn hear(&mut self, text: String) -> Result<(), String> {
+        self.is_first = false;
+        let value: Value =
+            serde_json::from_str(&text).map_err(|_| "what it says is no JSON".to_owned())?;
+        if let Some(error) = in_stream(&value) {
+            return Err(error);
+        }
+        let pieces = self.translator.take(Piece { text, value });
+        self.tell(pieces);
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        let pieces = self.translator.end();
+        self.tell(pieces);
+    }
+
+    /// The end is told by whoever sees the job end: until then it may be made again.
+    fn tell(&mut self, pieces: Vec<Piece>) {
+        for piece in pieces {
+            self.gathered.add(&piece.value);
+            if !is_end(self.api, &piece.value) {
+                self.writer.add(&piece.text);
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Calls to targets. Their URLs are the operator's, so they may be anywhere.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use reqwest::{RequestBuilder, Response, redirect};
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::target::Target;
+
+/// For a connection, TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// For what a target knows without thinking: its models, and which of them are loaded.
+const ASK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of what is asked like this, and of an error.
+const ASKED_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The client of all targets.
+#[derive(Debug, Default)]
+pub(super) struct Client {
+    /// Made when first needed: reading the machine's certificates takes time and memory.
+    http: OnceLock<reqwest::Client>,
+}
+
+impl Client {
+    /// Asks for something that is answered at once.
+    pub(super) async fn get(&self, target: &Target, path: &str) -> Result<Value, Failure> {
+        let request = self.http(target)?.get(target.at(path)).timeout(ASK_TIMEOUT);
+        asked(target, checked(target, send(target, request).await?).await?).await
+    }
+
+    /// The same with a body.
+    pub(super) async fn ask(
+        &self,
+        target: &Target,
+        path: &str,
+        body: String,
+    ) -> Result<Value, Failure> {
+        let request = self.http(target)?.post(target.at(path)).timeout(ASK_TIMEOUT);
+        let request = request.header(CONTENT_TYPE, "application/json").body(body);
+        asked(target, checked(target, send(target, request).await?).await?).await
+    }
+
+    /// Begins a call whose answer comes bit by bit.
+    pub(super) async fn call(
+        &self,
+        target: &Target,
+        path: &str,
+        body: String,
+    ) -> Result<Response, Failure> {
+        let request = self.http(target)?.post(target.at(path));
+        let request = request.header(CONTENT_TYPE, "application/json").body(body);
+        checked(target, send(target, request).await?).await
+    }
+
+    fn http(&self, target: &Target) -> Result<&reqwest::Client, Failure> {
+        if let Some(client) = self.http.get() {
+            return Ok(client);
+        }
+        // Whoever embeds us may have installed a provider already, and theirs is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client = builder().build().or_else(|error| {
+            // Bare containers have none, and plain HTTP needs none.
+            tracing::warn!(%error, "no root certificates: chats with https:// targets will fail");
+            builder().tls_certs_only([]).build()
+        });
+        let client = client.map_err(|error| unreachable(target, &error))?;
+        Ok(self.http.get_or_init(|| client))
+    }
+}
+
+fn builder() -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        // A proxy of the environment is nobody's wish.
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .referer(false)
+        // When to try again is for the job.
+        .retry(reqwest::retry::never())
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
+}
+
+async fn send(target: &Target, request: RequestBuilder) -> Result<Response, Failure> {
+    let request = match &target.key {
+        Some(key) => request.header(AUTHORIZATION, key.clone()),
+        None => request,
+    };
+    request.send().await.map_err(|error| unreachable(target, &error))
+}
+
+/// The answer, if it is one.
+async fn checked(target: &Target, mut response: Response) -> Result<Response, Failure> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let retry_after = asked.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+    let mut said = Vec::new();
+    while let Ok(Some(bytes)) = response.chunk().await {
+        said.extend_from_slice(&bytes);
+        if said.len() > ASKED_BYTES_MAX {
+            break;
+        }
+    }
+    Err(Failure::answered(&target.name, status.as_u16(), &said, retry_after))
+}
+
+async fn asked(target: &Target, mut response: Response) -> Result<Value, Failure> {
+    let mut said = Vec::new();
+    while let Some(bytes) = response.chunk().await.map_err(|error| unreachable(target, &error))? {
+        said.extend_from_slice(&bytes);
+        if said.len() > ASKED_BYTES_MAX {
+            return Err(failed(target, "it says more than it was asked"));
+        }
+    }
+    serde_json::from_slice(&said).map_err(|_| failed(target, "what it says is no JSON"))
+}
+
+fn failed(target: &Target, message: &str) -> Failure {
+    Failure::Failed { target: target.name.clone(), message: message.to_owned() }
+}
+
+fn unreachable(target: &Target, error: &reqwest::Error) -> Failure {
+    Failure::Unreachable { target: target.name.clone(), why: reason(error) }
+}
+
+/// What went wrong, without the URL, which may have a password in it.
+pub(super) fn reason(error: &reqwest::Error) -> String {
+    let mut source: &dyn std::error::Error = error;
+    while let Some(cause) = source.source() {
+        source = cause;
+    }
+    // The innermost has no URL; the outermost has, if it is the only one.
+    let is_alone = std::error::Error::source(error).is_none();
+    if is_alone { "the request could not be sent".to_owned() } else { source.to_string() }
+}

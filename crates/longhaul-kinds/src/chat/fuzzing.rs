@@ -1,0 +1,69 @@
+//! What holds of whatever a target says.
+
+use serde_json::Value;
+
+use super::call::Api;
+use super::failure::Failure;
+use super::gather::Gathered;
+use super::lines::Lines;
+use super::translate::{Piece, Translator};
+use crate::fuzzing::Target;
+
+pub(crate) const ANSWER: Target = (
+    "chat-answer",
+    answer,
+    &[
+        b"\x05{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"Hi\"},\"done\":false}\n{\"done\":true,\"eval_count\":2}\n",
+        b"\x01data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+        b"\x09data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},\"finish_reason\":\"tool_calls\"}]}\n",
+        b"\x02{\"error\":\"no\"}\n{\"response\":\"Hi\",\"thinking\":\"hm\",\"done\":true}\n",
+    ],
+);
+
+const APIS: [Api; 3] = [Api::OllamaChat, Api::OllamaGenerate, Api::OpenAiChat];
+
+/// Where the stream is cut makes no difference; and in every API a caller that has any beginning of the answer gets the
+/// rest of it, and who has all of it gets nothing more.
+fn answer(bytes: &[u8]) {
+    let Some((size, stream)) = bytes.split_first() else { return };
+    drop(Failure::answered("t", 500, stream, None).to_string());
+    for (target, caller) in APIS.into_iter().flat_map(|api| APIS.map(|caller| (api, caller))) {
+        let whole = lines(target, std::iter::once(stream));
+        let cut = stream.chunks(usize::from(*size).max(1));
+        assert_eq!(lines(target, cut), whole, "in pieces of {size}");
+        let mut translator = Translator::new(target, caller, "1", 1);
+        let mut pieces: Vec<Value> = Vec::new();
+        for text in whole {
+            let Ok(value) = serde_json::from_str(&text) else { continue };
+            let told = translator.take(Piece { text, value });
+            pieces.extend(told.into_iter().map(|piece| piece.value));
+        }
+        pieces.extend(translator.end().into_iter().map(|piece| piece.value));
+        rest_of(caller, &pieces);
+    }
+}
+
+fn lines<'a>(api: Api, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+    let mut lines = Lines::new(api, false);
+    let mut all: Vec<String> =
+        pieces.flat_map(|piece| lines.push(piece).unwrap_or_default()).collect();
+    all.extend(lines.end());
+    all
+}
+
+fn rest_of(api: Api, pieces: &[Value]) {
+    let mut whole = Gathered::new(api);
+    for piece in pieces {
+        whole.add(piece);
+    }
+    if !whole.is_complete() {
+        return;
+    }
+    let body = whole.body();
+    let mut from_nothing = Gathered::new(api);
+    for piece in Gathered::new(api).rest(&body, true).unwrap_or_default() {
+        from_nothing.add(&piece);
+    }
+    assert!(from_nothing.is_complete(), "{body}");
+    assert_eq!(from_nothing.rest(&body, false), Ok(Vec::new()), "{body}");
+}

@@ -1,0 +1,269 @@
+//! Answers of `OpenAI`: chunks with differences, for each choice its own.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{Diverged, behind, items, text};
+
+/// What is kept of a choice's place in a list that nobody else numbers.
+const INDEX: &str = "index";
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct OpenAi {
+    /// What is said of the answer as a whole: id, model and the like.
+    head: Map<String, Value>,
+    choices: BTreeMap<u64, Choice>,
+    usage: Option<Value>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Choice {
+    message: Map<String, Value>,
+    calls: BTreeMap<u64, Map<String, Value>>,
+    logprobs: Option<Map<String, Value>>,
+    finish: Option<Value>,
+}
+
+pub(super) fn is_end(chunk: &Value) -> bool {
+    let choices = chunk.get("choices").and_then(Value::as_array);
+    let ends = |choice: &Value| choice.get("finish_reason").is_some_and(|why| !why.is_null());
+    choices.is_none_or(|choices| choices.is_empty() || choices.iter().any(ends))
+}
+
+impl Choice {
+    fn add(&mut self, delta: &Map<String, Value>) {
+        for (name, value) in delta {
+            match (name.as_str(), value, self.message.get_mut(name)) {
+                (_, Value::Null, _) => {}
+                ("tool_calls", Value::Array(calls), _) => {
+                    for (place, call) in (0..).zip(calls) {
+                        self.add_call(place, call);
+                    }
+                }
+                ("role", ..) | (_, _, None) => {
+                    self.message.insert(name.clone(), value.clone());
+                }
+                (_, Value::String(new), Some(Value::String(old))) => old.push_str(new),
+                (_, Value::Array(new), Some(Value::Array(old))) => {
+                    old.extend(new.iter().cloned());
+                }
+                (_, _, Some(old)) => *old = value.clone(),
+            }
+        }
+    }
+
+    fn add_call(&mut self, place: u64, call: &Value) {
+        let Some(call) = call.as_object() else { return };
+        let index = call.get(INDEX).and_then(Value::as_u64).unwrap_or(place);
+        let known = self.calls.entry(index).or_default();
+        for (name, value) in call.iter().filter(|(name, value)| *name != INDEX && !value.is_null())
+        {
+            match (value, known.get_mut(name)) {
+                (Value::Object(new), Some(Value::Object(old))) => join_function(old, new),
+                (_, Some(Value::String(old))) if value == "" && !old.is_empty() => {}
+                (_, _) => {
+                    known.insert(name.clone(), value.clone());
+                }
+            }
+        }
+    }
+
+    fn add_logprobs(&mut self, logprobs: &Map<String, Value>) {
+        let known = self.logprobs.get_or_insert_default();
+        for (name, value) in logprobs {
+            match (known.get_mut(name), value) {
+                (Some(Value::Array(old)), Value::Array(new)) => old.extend(new.iter().cloned()),
+                (_, _) => {
+                    known.insert(name.clone(), value.clone());
+                }
+            }
+        }
+    }
+
+    fn message(&self) -> Value {
+        let mut message = self.message.clone();
+        message.entry("role").or_insert_with(|| "assistant".into());
+        message.entry("content").or_insert(Value::Null);
+        message.entry("refusal").or_insert(Value::Null);
+        if !self.calls.is_empty() {
+            let calls: Vec<Value> = self.calls.values().cloned().map(Value::Object).collect();
+            message.insert("tool_calls".to_owned(), calls.into());
+        }
+        message.into()
+    }
+
+    /// The difference from what was sent to this.
+    fn behind(&self, sent: &Self) -> Result<Map<String, Value>, Diverged> {
+        let mut delta = Map::new();
+        for (name, value) in &self.message {
+            match value {
+                Value::String(whole) if name != "role" => {
+                    let rest = behind(whole, text(&sent.message, name))?;
+                    if !rest.is_empty() {
+                        delta.insert(name.clone(), rest.into());
+                    }
+                }
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::String(_)
+                | Value::Array(_)
+                | Value::Object(_) => {
+                    if !sent.message.contains_key(name) && !value.is_null() {
+                        delta.insert(name.clone(), value.clone());
+                    }
+                }
+            }
+        }
+        // Nothing may have been sent that is not there.
+        let is_known =
+            |name: &String| self.message.contains_key(name) || text(&sent.message, name).is_empty();
+        if !sent.message.keys().all(is_known) {
+            return Err(Diverged);
+        }
+        let calls = self.calls_behind(sent)?;
+        if !calls.is_empty() {
+            delta.insert("tool_calls".to_owned(), calls.into());
+        }
+        Ok(delta)
+    }
+
+    fn calls_behind(&self, sent: &Self) -> Result<Vec<Value>, Diverged> {
+        if !sent.calls.keys().all(|index| self.calls.contains_key(index)) {
+            return Err(Diverged);
+        }
+        let mut left = Vec::new();
+        for (index, call) in &self.calls {
+            let Some(known) = sent.calls.get(index) else {
+                let mut call = call.clone();
+                call.insert(INDEX.to_owned(), (*index).into());
+                left.push(call.into());
+                continue;
+            };
+            let function =
+                |call: &Map<String, Value>| call.get("function").cloned().unwrap_or_default();
+            let (whole, known) = (function(call), function(known));
+            let (Some(whole), Some(known)) = (whole.as_object(), known.as_object()) else {
+                continue;
+            };
+            if !text(known, "name").is_empty() && text(known, "name") != text(whole, "name") {
+                return Err(Diverged);
+            }
+            let rest = behind(text(whole, "arguments"), text(known, "arguments"))?;
+            if !rest.is_empty() {
+                left.push(json!({INDEX: index, "function": {"arguments": rest}}));
+            }
+        }
+        Ok(left)
+    }
+}
+
+/// A function's name comes once, its arguments bit by bit.
+fn join_function(old: &mut Map<String, Value>, new: &Map<String, Value>) {
+    for (name, value) in new.iter().filter(|(_, value)| !value.is_null()) {
+        match (name.as_str(), value, old.get_mut(name)) {
+            ("arguments", Value::String(new), Some(Value::String(old))) => old.push_str(new),
+            (_, Value::String(new), Some(_)) if new.is_empty() => {}
+            (_, _, _) => {
+                old.insert(name.clone(), value.clone());
+            }
+        }
+    }
+}
+
+impl OpenAi {
+    pub(super) fn add(&mut self, chunk: &Value) {
+        let Some(chunk) = chunk.as_object() else { return };
+        for (name, value) in chunk.iter().filter(|(_, value)| !value.is_null()) {
+            match name.as_str() {
+                "choices" | "object" => {}
+                "usage" => self.usage = Some(value.clone()),
+                _ => {
+                    self.head.entry(name.clone()).or_insert_with(|| value.clone());
+                }
+            }
+        }
+        for (place, choice) in (0..).zip(items(chunk, "choices")) {
+            let index = choice.get(INDEX).and_then(Value::as_u64).unwrap_or(place);
+            let known = self.choices.entry(index).or_default();
+            // A whole answer has messages where a chunk has differences.
+            let delta = choice.get("delta").or_else(|| choice.get("message"));
+            if let Some(delta) = delta.and_then(Value::as_object) {
+                known.add(delta);
+            }
+            if let Some(logprobs) = choice.get("logprobs").and_then(Value::as_object) {
+                known.add_logprobs(logprobs);
+            }
+            if let Some(finish) = choice.get("finish_reason").filter(|why| !why.is_null()) {
+                known.finish = Some(finish.clone());
+            }
+        }
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        !self.choices.is_empty() && self.choices.values().all(|choice| choice.finish.is_some())
+    }
+
+    pub(super) fn body(&self) -> Value {
+        let choice = |(index, choice): (&u64, &Choice)| {
+            json!({
+                "index": index,
+                "message": choice.message(),
+                "logprobs": choice.logprobs,
+                "finish_reason": choice.finish,
+            })
+        };
+        let mut body = self.head.clone();
+        body.insert("object".to_owned(), "chat.completion".into());
+        body.insert("choices".to_owned(), self.choices.iter().map(choice).collect());
+        if let Some(usage) = &self.usage {
+            body.insert("usage".to_owned(), usage.clone());
+        }
+        body.into()
+    }
+
+    pub(super) fn tokens(&self) -> (Option<u64>, Option<u64>) {
+        let count = |name: &str| self.usage.as_ref()?.get(name)?.as_u64();
+        (count("prompt_tokens"), count("completion_tokens"))
+    }
+
+    pub(super) fn rest(&self, body: &Value, usage: bool) -> Result<Vec<Value>, Diverged> {
+        let mut whole = Self::default();
+        whole.add(body);
+        if !self.choices.keys().all(|index| whole.choices.contains_key(index)) {
+            return Err(Diverged);
+        }
+        let mut chunks = Vec::new();
+        for (index, choice) in &whole.choices {
+            let nothing = Choice::default();
+            let sent = self.choices.get(index).unwrap_or(&nothing);
+            if sent.finish.is_some() {
+                continue;
+            }
+            let delta = choice.behind(sent)?;
+            if !delta.is_empty() {
+                chunks.push(
+                    whole.chunk(json!([{INDEX: index, "delta": delta, "finish_reason": null}])),
+                );
+            }
+            let finish = choice.finish.clone().unwrap_or_else(|| "stop".into());
+            chunks.push(whole.chunk(json!([{INDEX: index, "delta": {}, "finish_reason": finish}])));
+        }
+        if let Some(used) = whole.usage.clone().filter(|_| usage) {
+            let mut chunk = whole.chunk(json!([]));
+            if let Some(fields) = chunk.as_object_mut() {
+                fields.insert("usage".to_owned(), used);
+            }
+            chunks.push(chunk);
+        }
+        Ok(chunks)
+    }
+
+    fn chunk(&self, choices: Value) -> Value {
+        let mut chunk = self.head.clone();
+        chunk.insert("object".to_owned(), "chat.completion.chunk".into());
+        chunk.insert("choices".to_owned(), choices);
+        chunk.into()
+    }
+}

@@ -1,0 +1,187 @@
+use super::*;
+use proptest::prelude::*;
+
+fn sent(api: Api, body: &Value, target: TargetApi) -> Outgoing {
+    try_sent(api, body, target).unwrap()
+}
+
+fn try_sent(api: Api, body: &Value, target: TargetApi) -> Result<Outgoing, Unfit> {
+    let body = serde_json::from_str(&body.to_string()).unwrap();
+    Outgoing::of(&Call { api, body }, target)
+}
+
+fn translated(api: Api, body: &Value, target: TargetApi) -> Value {
+    serde_json::from_str(&sent(api, body, target).body).unwrap()
+}
+
+const PNG: &str = "iVBORw0KGgo=";
+
+#[test]
+fn own_api_is_passed_on_as_it_came_but_for_streaming() {
+    let text = r#"{"model":"m","messages":[],"options":{"mirostat":1,"x":1.50},"stream":false,"keep_alive":-1}"#;
+    let call = Call { api: Api::OllamaChat, body: serde_json::from_str(text).unwrap() };
+    let outgoing = Outgoing::of(&call, TargetApi::Ollama).unwrap();
+    assert_eq!(outgoing.body, text.replace("false", "true"));
+    assert_eq!((outgoing.path, outgoing.speaks), ("/api/chat", Api::OllamaChat));
+
+    let text = r#"{"model":"m","messages":[],"logit_bias":{"5":-1.0}}"#;
+    let call = Call { api: Api::OpenAiChat, body: serde_json::from_str(text).unwrap() };
+    let outgoing = Outgoing::of(&call, TargetApi::OpenAi).unwrap();
+    let tail = r#","stream":true,"stream_options":{"include_usage":true}}"#;
+    assert_eq!(outgoing.body, text.replace("}}", &format!("}}{tail}")));
+    assert_eq!((outgoing.path, outgoing.speaks), ("/chat/completions", Api::OpenAiChat));
+}
+
+#[test]
+fn ollamas_chat_is_told_to_openai() {
+    let body = json!({
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "what is this", "images": [PNG, "/9j/4AAQ"]},
+            {"role": "assistant", "content": "", "tool_calls": [
+                {"function": {"name": "look", "arguments": {"at": 1}}},
+                {"function": {"name": "smell", "arguments": {}}},
+            ]},
+            {"role": "tool", "tool_name": "smell", "content": "roses"},
+            {"role": "tool", "content": "red"},
+        ],
+        "tools": [{"type": "function", "function": {"name": "look", "parameters": {}}}],
+        "format": "json",
+        "think": "high",
+        "keep_alive": "5m",
+        "options": {"temperature": 0.5, "top_p": 0.9, "num_predict": 7, "num_ctx": 4096, "stop": ["a"], "seed": 3},
+    });
+    insta::assert_json_snapshot!(translated(Api::OllamaChat, &body, TargetApi::OpenAi));
+}
+
+#[test]
+fn ollamas_generate_keeps_system_and_prompt() {
+    let schema = json!({"type": "object"});
+    let body = json!({"model": "m", "system": "be brief", "prompt": "hi", "images": [PNG],
+                      "format": schema, "options": {"num_predict": -1}, "think": false});
+    assert_eq!(
+        translated(Api::OllamaGenerate, &body, TargetApi::OpenAi),
+        json!({
+            "model": "m",
+            "messages": [
+                {"role": "system", "content": "be brief"},
+                {"role": "user", "content": [
+                    {"type": "text", "text": "hi"},
+                    {"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{PNG}")}},
+                ]},
+            ],
+            "stream": true,
+            "stream_options": {"include_usage": true},
+            "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}},
+            "reasoning_effort": "none",
+        })
+    );
+}
+
+#[test]
+fn openais_chat_is_told_to_ollama() {
+    let url = format!("data:image/png;base64,{PNG}");
+    let body = json!({
+        "model": "m",
+        "messages": [
+            {"role": "developer", "content": "be brief"},
+            {"role": "user", "content": [
+                {"type": "text", "text": "what is "}, {"type": "text", "text": "this"},
+                {"type": "image_url", "image_url": {"url": url}},
+            ]},
+            {"role": "assistant", "content": null, "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{\"at\":1}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "c1", "content": "red"},
+        ],
+        "tools": [{"type": "function", "function": {"name": "look", "parameters": {}}}],
+        "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}},
+        "reasoning_effort": "low",
+        "temperature": 0.5, "top_p": 0.9, "max_tokens": 5, "max_completion_tokens": 7, "stop": "a", "seed": 3,
+        "user": "u1", "n": 1,
+    });
+    insta::assert_json_snapshot!(translated(Api::OpenAiChat, &body, TargetApi::Ollama));
+}
+
+#[test]
+fn tools_that_may_not_be_called_are_not_told() {
+    let body = json!({"model": "m", "messages": [], "tools": [{}], "tool_choice": "none"});
+    assert!(translated(Api::OpenAiChat, &body, TargetApi::Ollama).get("tools").is_none());
+}
+
+#[test]
+fn what_cannot_be_said_otherwise_is_refused() {
+    let user =
+        |content: Value| json!({"model": "m", "messages": [{"role": "user", "content": content}]});
+    let picture = json!([{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]);
+    let refused = [
+        json!({"model": "m", "messages": [], "n": 2}),
+        user(picture),
+        user(json!([{"type": "input_audio", "input_audio": {}}])),
+        user(json!(7)),
+    ];
+    for body in refused {
+        assert!(try_sent(Api::OpenAiChat, &body, TargetApi::Ollama).is_err(), "{body}");
+        assert!(try_sent(Api::OpenAiChat, &body, TargetApi::OpenAi).is_ok(), "{body}");
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let words = prop_oneof![
+        Just("role"),
+        Just("content"),
+        Just("tool_calls"),
+        Just("function"),
+        Just("arguments"),
+        Just("images"),
+        Just("type"),
+        Just("image_url"),
+        Just("url"),
+        Just("name"),
+        Just("id"),
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        "[a-z:;,/]{0,6}".prop_map(Value::from),
+        Just(json!("tool")),
+        Just(json!("image_url")),
+    ];
+    leaf.prop_recursive(4, 48, 6, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            proptest::collection::vec((words.clone(), inner), 0..5)
+                .prop_map(|pairs| pairs.into_iter().collect::<Value>()),
+        ]
+    })
+}
+
+/// One message as both APIs have it.
+fn plain_message() -> impl Strategy<Value = Value> {
+    let role = prop_oneof![Just("system"), Just("user"), Just("assistant")];
+    (role, "[ -~äöü]{0,12}").prop_map(|(role, content)| json!({"role": role, "content": content}))
+}
+
+proptest! {
+    #[test]
+    fn anything_at_all_is_translated_or_refused(messages in any_json(), options in any_json()) {
+        for api in [Api::OllamaChat, Api::OllamaGenerate, Api::OpenAiChat] {
+            for target in [TargetApi::Ollama, TargetApi::OpenAi] {
+                let body = json!({"model": "m", "messages": messages, "prompt": options, "options": options,
+                                  "stop": options, "format": options, "response_format": options});
+                drop(try_sent(api, &body, target));
+            }
+        }
+    }
+
+    #[test]
+    fn plain_messages_are_the_same_in_both(messages in proptest::collection::vec(plain_message(), 0..6), seed: u32, max in 0u32..9999) {
+        let ours = json!({"model": "m", "messages": messages, "stream": true,
+                          "options": {"seed": seed, "num_predict": max}});
+        let theirs = translated(Api::OllamaChat, &ours, TargetApi::OpenAi);
+        prop_assert_eq!(&theirs["messages"], &ours["messages"]);
+        prop_assert_eq!(translated(Api::OpenAiChat, &theirs, TargetApi::Ollama), ours);
+    }
+}

@@ -1,0 +1,128 @@
+//! From the requests of `OpenAI` to Ollama's.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::{SAME_OPTIONS, Unfit, field, list, object, put, text};
+
+const ONE_CHOICE: &str = "this model's target gives one choice: n must be 1";
+const DATA_URLS: &str =
+    "this model's target takes pictures as data URLs only: data:image/png;base64,…";
+const PARTS: &str = "this model's target takes text and pictures, and no other parts of messages";
+
+/// From `/v1/chat/completions` to `/api/chat`.
+pub(super) fn chat(body: &Value) -> Result<Value, Unfit> {
+    if field(body, "n").is_some_and(|n| *n != 1) {
+        return Err(Unfit::NoWords(ONE_CHOICE));
+    }
+    let mut tools = Tools::default();
+    let messages: Result<Vec<Value>, Unfit> =
+        list(body, "messages").iter().map(|message| tools.message(message)).collect();
+    let no_tools = field(body, "tool_choice").is_some_and(|choice| choice == "none");
+    let options = options(body);
+    Ok(object([
+        ("model", body.get("model").cloned()),
+        ("messages", Some(messages?.into())),
+        ("stream", Some(true.into())),
+        ("tools", field(body, "tools").filter(|_| !no_tools).cloned()),
+        ("format", field(body, "response_format").and_then(format)),
+        ("think", field(body, "reasoning_effort").and_then(think)),
+        ("options", options.as_object().is_some_and(|all| !all.is_empty()).then_some(options)),
+    ]))
+}
+
+fn options(body: &Value) -> Value {
+    // The newer of two names for one thing.
+    let max = field(body, "max_completion_tokens").or_else(|| field(body, "max_tokens"));
+    let stop = field(body, "stop").map(|stop| match stop {
+        Value::Array(_) => stop.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            json!([stop])
+        }
+    });
+    let mut options = object([("num_predict", max.cloned()), ("stop", stop)]);
+    for name in SAME_OPTIONS {
+        put(&mut options, name, field(body, name).cloned());
+    }
+    options
+}
+
+fn format(format: &Value) -> Option<Value> {
+    match text(format, "type") {
+        "json_object" => Some("json".into()),
+        "json_schema" => format.pointer("/json_schema/schema").cloned(),
+        _ => None,
+    }
+}
+
+fn think(effort: &Value) -> Option<Value> {
+    match effort.as_str()? {
+        "none" | "minimal" => Some(false.into()),
+        effort @ ("low" | "medium" | "high") => Some(effort.into()),
+        _ => None,
+    }
+}
+
+/// The names of tools by the ids of their calls.
+#[derive(Default)]
+struct Tools(HashMap<String, Value>);
+
+impl Tools {
+    fn message(&mut self, message: &Value) -> Result<Value, Unfit> {
+        // What a newer name of the same role says is a system's message to Ollama.
+        let role = match text(message, "role") {
+            "developer" => "system",
+            role => role,
+        };
+        let (said, images) = content(message.get("content").unwrap_or(&Value::Null))?;
+        let calls: Vec<Value> =
+            list(message, "tool_calls").iter().map(|call| self.call(call)).collect();
+        let answered = self.0.get(text(message, "tool_call_id")).filter(|_| role == "tool");
+        Ok(object([
+            ("role", Some(role.into())),
+            ("content", Some(said.into())),
+            ("images", (!images.is_empty()).then_some(images.into())),
+            ("tool_calls", (!calls.is_empty()).then_some(calls.into())),
+            ("tool_name", answered.cloned()),
+        ]))
+    }
+
+    fn call(&mut self, call: &Value) -> Value {
+        let function = call.get("function").unwrap_or(&Value::Null);
+        let name = function.get("name").cloned().unwrap_or_default();
+        let arguments = arguments(text(function, "arguments"));
+        self.0.insert(text(call, "id").to_owned(), name.clone());
+        json!({"function": {"name": name, "arguments": arguments}})
+    }
+}
+
+/// An object in a text, which is what a model was told to write and may have missed.
+pub(in crate::chat) fn arguments(text: &str) -> Value {
+    let read: Option<Value> = serde_json::from_str(text).ok();
+    read.filter(Value::is_object).unwrap_or_else(|| json!({}))
+}
+
+fn content(content: &Value) -> Result<(String, Vec<Value>), Unfit> {
+    let (mut said, mut images) = (String::new(), Vec::new());
+    let parts = match content {
+        Value::Null => return Ok((said, images)),
+        Value::String(text) => return Ok((text.clone(), images)),
+        Value::Array(parts) => parts,
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => return Err(Unfit::NoWords(PARTS)),
+    };
+    for part in parts {
+        match text(part, "type") {
+            "text" => said.push_str(text(part, "text")),
+            "refusal" => said.push_str(text(part, "refusal")),
+            "image_url" => {
+                let url = part.pointer("/image_url/url").and_then(Value::as_str);
+                let data = url.and_then(|url| url.strip_prefix("data:")?.split_once(";base64,"));
+                let (_, data) = data.ok_or(Unfit::NoWords(DATA_URLS))?;
+                images.push(data.into());
+            }
+            _ => return Err(Unfit::NoWords(PARTS)),
+        }
+    }
+    Ok((said, images))
+}

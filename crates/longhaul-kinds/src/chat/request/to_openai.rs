@@ -1,0 +1,128 @@
+//! From Ollama's requests to those of `OpenAI`.
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+
+use super::{SAME_OPTIONS, field, list, object, put, text};
+
+/// The name of a schema that Ollama's callers give without one.
+const SCHEMA_NAME: &str = "answer";
+/// How base64 begins for the types of pictures that models take.
+const PICTURES: [(&str, &str); 4] =
+    [("/9j/", "image/jpeg"), ("iVBOR", "image/png"), ("R0lG", "image/gif"), ("UklG", "image/webp")];
+
+/// From `/api/chat`.
+pub(super) fn chat(body: &Value) -> Value {
+    let mut calls = Calls::default();
+    let messages = list(body, "messages").iter().map(|message| calls.message(message)).collect();
+    request(body, messages)
+}
+
+/// From `/api/generate`: what is said once becomes a chat of a system's and a user's message.
+pub(super) fn generate(body: &Value) -> Value {
+    let system = field(body, "system").map(|text| json!({"role": "system", "content": text}));
+    let prompt = json!({
+        "role": "user",
+        "content": content(text(body, "prompt"), list(body, "images")),
+    });
+    request(body, system.into_iter().chain([prompt]).collect())
+}
+
+fn request(body: &Value, messages: Vec<Value>) -> Value {
+    let options = body.get("options").unwrap_or(&Value::Null);
+    let mut request = object([
+        ("model", body.get("model").cloned()),
+        ("messages", Some(messages.into())),
+        ("stream", Some(true.into())),
+        ("stream_options", Some(json!({"include_usage": true}))),
+        ("tools", field(body, "tools").cloned()),
+        ("response_format", field(body, "format").and_then(format)),
+        ("reasoning_effort", field(body, "think").and_then(effort)),
+        ("stop", field(options, "stop").cloned()),
+        // Less than nothing is no limit in Ollama.
+        ("max_tokens", field(options, "num_predict").filter(|max| max.as_u64().is_some()).cloned()),
+    ]);
+    for name in SAME_OPTIONS {
+        put(&mut request, name, field(options, name).cloned());
+    }
+    request
+}
+
+fn format(format: &Value) -> Option<Value> {
+    match format {
+        Value::String(word) if word == "json" => Some(json!({"type": "json_object"})),
+        Value::Object(_) => {
+            let schema = json!({"name": SCHEMA_NAME, "schema": format});
+            Some(json!({"type": "json_schema", "json_schema": schema}))
+        }
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
+            None
+        }
+    }
+}
+
+/// `think` is a switch, which `OpenAI` has not, or an effort, which it has.
+fn effort(think: &Value) -> Option<Value> {
+    if *think == Value::Bool(false) { Some("none".into()) } else { think.as_str().map(Into::into) }
+}
+
+/// A text, or a text and pictures.
+fn content(text: &str, images: &[Value]) -> Value {
+    if images.is_empty() {
+        return text.into();
+    }
+    let said = (!text.is_empty()).then(|| json!({"type": "text", "text": text}));
+    let shown = images.iter().filter_map(Value::as_str).map(|image| {
+        let known = PICTURES.iter().find(|(begin, _)| image.starts_with(begin));
+        let media_type = known.map_or("image/png", |(_, media_type)| media_type);
+        let url = format!("data:{media_type};base64,{image}");
+        json!({"type": "image_url", "image_url": {"url": url}})
+    });
+    said.into_iter().chain(shown).collect()
+}
+
+/// `OpenAI` ties a tool's answer to its call by an id, Ollama by the tool's name or by their order.
+#[derive(Default)]
+struct Calls {
+    made: usize,
+    /// Ids and names of calls that have no answer yet.
+    open: VecDeque<(String, String)>,
+}
+
+impl Calls {
+    fn message(&mut self, message: &Value) -> Value {
+        let content = content(text(message, "content"), list(message, "images"));
+        let calls: Vec<Value> =
+            list(message, "tool_calls").iter().map(|call| self.call(call)).collect();
+        object([
+            ("role", message.get("role").cloned()),
+            ("tool_call_id", (text(message, "role") == "tool").then(|| self.answered(message))),
+            ("content", Some(content)),
+            ("tool_calls", (!calls.is_empty()).then_some(calls.into())),
+        ])
+    }
+
+    fn call(&mut self, call: &Value) -> Value {
+        let function = call.get("function").unwrap_or(&Value::Null);
+        let name = text(function, "name").to_owned();
+        let id = match text(call, "id") {
+            "" => format!("call_{}", self.made),
+            given => given.to_owned(),
+        };
+        self.made += 1;
+        self.open.push_back((id.clone(), name.clone()));
+        let arguments = field(function, "arguments").map_or("{}".to_owned(), Value::to_string);
+        json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+    }
+
+    /// The id of the call that a message answers.
+    fn answered(&mut self, message: &Value) -> Value {
+        let id = text(message, "tool_call_id");
+        let name = field(message, "tool_name").or_else(|| field(message, "name"));
+        let by_id = || self.open.iter().position(|(open, _)| open == id);
+        let by_name = || self.open.iter().position(|(_, open)| name.is_some_and(|n| n == open));
+        let place = by_id().or_else(by_name).unwrap_or_default();
+        self.open.remove(place).map_or_else(|| id.into(), |(id, _)| id.into())
+    }
+}

@@ -1,0 +1,102 @@
+use super::*;
+use crate::chat::gather::Gathered;
+use proptest::prelude::*;
+use serde_json::json;
+
+/// What a caller gets for a target's pieces.
+fn told(target: Api, caller: Api, pieces: &[Value]) -> Vec<Value> {
+    let mut translator = Translator::new(target, caller, "01X", 7);
+    let mut told: Vec<Piece> =
+        pieces.iter().flat_map(|piece| translator.take(Piece::of(piece.clone()))).collect();
+    told.extend(translator.end());
+    told.into_iter().map(|piece| piece.value).collect()
+}
+
+fn whole(api: Api, pieces: &[Value]) -> Value {
+    let mut gathered = Gathered::new(api);
+    for piece in pieces {
+        gathered.add(piece);
+    }
+    assert!(gathered.is_complete());
+    gathered.body()
+}
+
+fn line(content: &str) -> Value {
+    json!({"model": "m", "created_at": "2026-11-16T08:00:00.5Z", "message": {"role": "assistant", "content": content}, "done": false})
+}
+
+fn last_line(reason: &str) -> Value {
+    json!({"model": "m", "created_at": "2026-11-16T08:00:00.5Z", "message": {"role": "assistant", "content": ""},
+           "done": true, "done_reason": reason, "prompt_eval_count": 5, "eval_count": 2})
+}
+
+fn chunk(delta: &Value, finish: Option<&str>) -> Value {
+    json!({"id": "c", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "m",
+           "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+}
+
+fn usage() -> Value {
+    let usage = json!({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7});
+    json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [], "usage": usage})
+}
+
+#[test]
+fn ollamas_lines_become_chunks() {
+    let mut thought = line("");
+    thought["message"]["thinking"] = "hm".into();
+    let mut calls = line("");
+    calls["message"]["tool_calls"] =
+        json!([{"function": {"name": "look", "arguments": {"at": 1}}}]);
+    let stream = [thought, line("Hi"), calls, last_line("stop")];
+    insta::assert_json_snapshot!(told(Api::OllamaChat, Api::OpenAiChat, &stream));
+}
+
+#[test]
+fn chunks_become_ollamas_lines() {
+    let call = |bits: Value| chunk(&json!({"tool_calls": [bits]}), None);
+    let stream = [
+        chunk(&json!({"role": "assistant", "content": ""}), None),
+        chunk(&json!({"reasoning_content": "hm"}), None),
+        chunk(&json!({"content": "Hi"}), None),
+        call(
+            json!({"index": 0, "id": "a", "type": "function", "function": {"name": "look", "arguments": "{\"at\""}}),
+        ),
+        call(json!({"index": 0, "function": {"arguments": ":1}"}})),
+        chunk(&json!({}), Some("tool_calls")),
+        usage(),
+    ];
+    insta::assert_json_snapshot!(told(Api::OpenAiChat, Api::OllamaChat, &stream));
+}
+
+#[test]
+fn generate_has_its_text_in_the_line_itself() {
+    let stream =
+        [chunk(&json!({"content": "Hi"}), None), chunk(&json!({}), Some("length")), usage()];
+    let whole = whole(Api::OllamaGenerate, &told(Api::OpenAiChat, Api::OllamaGenerate, &stream));
+    assert_eq!(
+        whole,
+        json!({"model": "m", "created_at": "1970-01-01T00:00:01.000Z", "response": "Hi", "done": true,
+               "done_reason": "length", "prompt_eval_count": 5, "eval_count": 2})
+    );
+}
+
+#[test]
+fn answer_without_an_end_gets_none() {
+    let lines = told(Api::OpenAiChat, Api::OllamaChat, &[chunk(&json!({"content": "Hi"}), None)]);
+    assert!(lines.iter().all(|line| line["done"] == false));
+}
+
+proptest! {
+    #[test]
+    fn no_word_is_lost_either_way(words in proptest::collection::vec("[a-zäß ]{0,5}", 0..8)) {
+        let text = words.concat();
+        let lines: Vec<Value> = words.iter().map(|word| line(word)).chain([last_line("stop")]).collect();
+        let chunks = told(Api::OllamaChat, Api::OpenAiChat, &lines);
+        let body = whole(Api::OpenAiChat, &chunks);
+        prop_assert_eq!(body["choices"][0]["message"]["content"].as_str().unwrap_or_default(), &text);
+        prop_assert_eq!(&body["usage"]["total_tokens"], 7);
+        let back = whole(Api::OllamaChat, &told(Api::OpenAiChat, Api::OllamaChat, &chunks));
+        prop_assert_eq!(&back["message"]["content"], &text);
+        prop_assert_eq!(&back["eval_count"], 2);
+    }
+}

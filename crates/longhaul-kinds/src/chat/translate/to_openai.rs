@@ -1,0 +1,105 @@
+//! From lines of Ollama's chat to chunks of `OpenAI`.
+
+use longhaul::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::text;
+
+#[derive(Debug)]
+pub(in crate::chat) struct ToOpenAi {
+    id: String,
+    created_s: i64,
+    /// Whether the role was told, which is done once.
+    begun: bool,
+    calls: usize,
+}
+
+impl ToOpenAi {
+    pub(super) fn new(id: &str, created_s: i64) -> Self {
+        Self { id: id.to_owned(), created_s, begun: false, calls: 0 }
+    }
+
+    pub(super) fn take(&mut self, line: &Value) -> Vec<Value> {
+        if let (false, Some(at)) = (self.begun, Timestamp::parse(text(line, "created_at"))) {
+            self.created_s = at.as_millis() / 1_000;
+        }
+        let delta = self.delta(line.get("message").unwrap_or(&Value::Null));
+        let mut chunks = Vec::new();
+        if !delta.is_empty() {
+            let choice = json!({"index": 0, "delta": delta, "finish_reason": null});
+            chunks.push(self.chunk(line, &json!([choice])));
+        }
+        if line.get("done") == Some(&Value::Bool(true)) {
+            let finish = match text(line, "done_reason") {
+                _ if self.calls > 0 => "tool_calls",
+                "length" => "length",
+                _ => "stop",
+            };
+            let choice = json!({"index": 0, "delta": {}, "finish_reason": finish});
+            chunks.push(self.chunk(line, &json!([choice])));
+            chunks.push(self.usage(line));
+        }
+        chunks
+    }
+
+    fn delta(&mut self, message: &Value) -> Map<String, Value> {
+        let mut delta = Map::new();
+        if !self.begun {
+            self.begun = true;
+            delta.insert("role".to_owned(), "assistant".into());
+        }
+        for (theirs, ours) in [("content", "content"), ("thinking", "reasoning")] {
+            let said = text(message, theirs);
+            if !said.is_empty() {
+                delta.insert(ours.to_owned(), said.into());
+            }
+        }
+        let calls = message.get("tool_calls").and_then(Value::as_array);
+        let calls: Vec<Value> = calls
+            .map(|calls| calls.iter().map(|call| self.call(call)).collect())
+            .unwrap_or_default();
+        if !calls.is_empty() {
+            delta.insert("tool_calls".to_owned(), calls.into());
+        }
+        delta
+    }
+
+    fn call(&mut self, call: &Value) -> Value {
+        let index = self.calls;
+        self.calls += 1;
+        let id = match text(call, "id") {
+            "" => format!("call_{}_{index}", self.id),
+            given => given.to_owned(),
+        };
+        let function = call.get("function").unwrap_or(&Value::Null);
+        let arguments = function.get("arguments").filter(|arguments| !arguments.is_null());
+        let arguments = arguments.map_or("{}".to_owned(), Value::to_string);
+        let function = json!({"name": text(function, "name"), "arguments": arguments});
+        json!({"index": index, "id": id, "type": "function", "function": function})
+    }
+
+    fn chunk(&self, line: &Value, choices: &Value) -> Value {
+        json!({
+            "id": format!("chatcmpl-{}", self.id),
+            "object": "chat.completion.chunk",
+            "created": self.created_s,
+            "model": text(line, "model"),
+            "choices": choices,
+        })
+    }
+
+    fn usage(&self, line: &Value) -> Value {
+        let count = |name: &str| line.get(name).and_then(Value::as_u64).unwrap_or_default();
+        let (read, written) = (count("prompt_eval_count"), count("eval_count"));
+        let mut chunk = self.chunk(line, &json!([]));
+        if let Some(fields) = chunk.as_object_mut() {
+            let usage = json!({
+                "prompt_tokens": read,
+                "completion_tokens": written,
+                "total_tokens": read.saturating_add(written),
+            });
+            fields.insert("usage".to_owned(), usage);
+        }
+        chunk
+    }
+}

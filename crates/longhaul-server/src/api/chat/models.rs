@@ -1,0 +1,68 @@
+//! Which models there are, as Ollama and `OpenAI` tell it.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use longhaul_kinds::chat::{Failure, Fields};
+use serde_json::{Value, json};
+
+use super::tongue::Tongue;
+use crate::api::caller::{Caller, Look, Read};
+use crate::api::{AppState, body};
+use crate::problem::Problem;
+
+/// `GET /api/tags`
+pub(super) async fn tags(
+    State(state): State<AppState>,
+    _caller: Caller<Look>,
+) -> Result<Response, Problem> {
+    Ok(told(Tongue::Ollama, state.chat()?.tags().await))
+}
+
+/// `GET /v1/models`
+pub(super) async fn models(
+    State(state): State<AppState>,
+    _caller: Caller<Look>,
+) -> Result<Response, Problem> {
+    Ok(told(Tongue::OpenAi, state.chat()?.models().await))
+}
+
+/// `GET /v1/models/{model}`, whose name may have slashes.
+pub(super) async fn model(
+    State(state): State<AppState>,
+    _caller: Caller<Look>,
+    Path(model): Path<String>,
+) -> Result<Response, Problem> {
+    Ok(told(Tongue::OpenAi, state.chat()?.model(&model).await))
+}
+
+/// `POST /api/show`
+pub(super) async fn show(
+    State(state): State<AppState>,
+    _caller: Caller<Read>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let chat = state.chat()?;
+    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
+    let asked: Fields = body::outer_object(&text)?;
+    Ok(told(Tongue::Ollama, chat.show(&asked).await))
+}
+
+/// `GET /api/version`
+pub(super) async fn version(
+    State(state): State<AppState>,
+    _caller: Caller<Look>,
+) -> Result<Response, Problem> {
+    state.chat()?;
+    Ok(Json(json!({"version": env!("CARGO_PKG_VERSION")})).into_response())
+}
+
+fn told(tongue: Tongue, answer: Result<Value, Failure>) -> Response {
+    match answer {
+        Ok(answer) => Json(answer).into_response(),
+        Err(failure) => tongue.refuse(failure.status(), &failure.to_string(), None),
+    }
+}

@@ -1,0 +1,88 @@
+//! Chats become jobs.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use longhaul::job::{Dialect, EventFilter, Webhook};
+use longhaul::{JobHandle, Submission};
+use longhaul_kinds::chat::{Api, CHAT, Call, Fields};
+use serde_json::json;
+
+use super::shown::MODEL_LABEL;
+use super::tongue::named;
+use crate::api::caller::{Caller, Submit};
+use crate::api::jobs::idempotency;
+use crate::api::{AppState, body};
+use crate::problem::{Code, Problem};
+
+/// The field of `POST /jobs` that is not Ollama's.
+const STATE_WEBHOOK_URL: &str = "state_webhook_url";
+
+/// `POST /jobs`: a chat whose caller does not wait.
+pub(super) async fn submit(
+    State(state): State<AppState>,
+    caller: Caller<Submit>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    state.chat()?;
+    let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
+    let mut call = read(&caller, &headers, body, Api::OllamaChat).await?;
+    let webhook = webhook(&state, &mut call.body).await?;
+    let submission = submission(&caller, &call, key);
+    let submission = match webhook {
+        Some(webhook) => submission.webhook(webhook),
+        None => submission,
+    };
+    let handle = accepted(&state, submission).await?;
+    let answer = (StatusCode::ACCEPTED, Json(json!({"job_id": handle.id().to_string()})));
+    Ok(named(answer.into_response(), handle.id()))
+}
+
+/// Reads a call in an API.
+pub(super) async fn read(
+    caller: &Caller<Submit>,
+    headers: &HeaderMap,
+    body: Body,
+    api: Api,
+) -> Result<Call, Problem> {
+    let bytes_max = body::submission_bytes_max(caller.engine.limits());
+    let text = body::json_text(headers, body, bytes_max).await?;
+    body::refuse_doubled_keys(&text)?;
+    let call = Call { api, body: body::outer_object(&text)? };
+    call.check().map_err(|why| Problem::new(Code::BadRequest, why))?;
+    Ok(call)
+}
+
+/// From a call to the engine.
+pub(super) fn submission(caller: &Caller<Submit>, call: &Call, key: Option<String>) -> Submission {
+    let model = call.model().unwrap_or_default();
+    let submission = caller.engine.submit(CHAT, call).label(MODEL_LABEL, model);
+    match key {
+        Some(key) => submission.key(key),
+        None => submission,
+    }
+}
+
+/// The job, once it is stored.
+pub(super) async fn accepted(
+    state: &AppState,
+    submission: Submission,
+) -> Result<JobHandle, Problem> {
+    Ok(state.overload.watched(submission.into_future()).await?)
+}
+
+/// Takes who is told of the job's states out of a body, if that may be.
+async fn webhook(state: &AppState, body: &mut Fields) -> Result<Option<Webhook>, Problem> {
+    let Some(given) = body.remove(STATE_WEBHOOK_URL) else { return Ok(None) };
+    let url: Option<String> = serde_json::from_str(given.get()).map_err(|_| {
+        Problem::new(Code::Validation, format!("{STATE_WEBHOOK_URL} must be a URL"))
+    })?;
+    let Some(url) = url else { return Ok(None) };
+    state.hooks.check(&url).await?;
+    let (events, dialect) = (EventFilter::default(), Dialect::States);
+    // Answers are what receivers wait for, of whatever length.
+    Ok(Some(Webhook { url, events, sealed_secret: None, full: true, dialect }))
+}

@@ -1,0 +1,68 @@
+//! Which models there are.
+
+use serde_json::{Value, json};
+
+use super::desk::{Ground, on_both_grounds};
+use super::target::{FakeTarget, MODEL};
+use crate::support::Server;
+
+fn names(list: &Value, key: &str) -> Vec<String> {
+    list.as_array().unwrap().iter().map(|model| model[key].as_str().unwrap().to_owned()).collect()
+}
+
+async fn models_of_all_targets_are_listed_in_both_ways(ground: Ground) {
+    let (one, other) = (FakeTarget::ollama().await, FakeTarget::openai().await);
+    let desk = ground.desk(&[&one, &other]).await;
+    let tags = desk.get("/api/tags").send().await.json();
+    assert_eq!(names(&tags["models"], "name"), [MODEL.to_owned(), format!("{MODEL}:latest")]);
+    assert_eq!(tags["models"][1]["details"]["family"], "birds", "as its target tells it");
+    let models = desk.get("/v1/models").key("sk-whatever").send().await.json();
+    assert_eq!(models["object"], "list");
+    assert_eq!(names(&models["data"], "id"), [MODEL.to_owned(), format!("{MODEL}:latest")]);
+    let model = desk.get(&format!("/v1/models/{MODEL}")).send().await.json();
+    assert_eq!((&model["id"], &model["owned_by"]), (&json!(MODEL), &json!("me")));
+    let unknown = desk.get("/v1/models/some/owl").send().await;
+    assert_eq!(
+        (unknown.status, &unknown.json()["error"]["type"]),
+        (404, &json!("not_found_error"))
+    );
+    let shown = desk.post("/api/show", &json!({"model": MODEL})).send().await.json();
+    assert_eq!(shown["details"]["family"], "birds");
+    assert_eq!(desk.post("/api/show", &json!({"model": "owl"})).send().await.status, 404);
+    assert!(desk.get("/api/version").send().await.json()["version"].is_string());
+}
+
+async fn target_that_is_away_is_remembered_for_what_it_had(ground: Ground) {
+    let (one, other) = (FakeTarget::ollama().await, FakeTarget::openai().await);
+    let desk = ground.desk(&[&one, &other]).await;
+    one.down().await;
+    other.down().await;
+    let nobody = desk.get("/api/tags").send().await;
+    assert_eq!(nobody.status, 502);
+    assert!(nobody.json()["error"].as_str().unwrap().contains("cannot be reached"));
+    one.up().await;
+    assert_eq!(desk.get("/api/tags").send().await.json()["models"].as_array().unwrap().len(), 1);
+    one.down().await;
+    desk.clock.advance(std::time::Duration::from_mins(5));
+    assert_eq!(desk.get("/api/tags").send().await.json()["models"].as_array().unwrap().len(), 1);
+}
+
+on_both_grounds! {
+    models_of_all_targets_are_listed_in_both_ways,
+    target_that_is_away_is_remembered_for_what_it_had,
+}
+
+#[tokio::test]
+async fn server_without_targets_says_what_to_configure() {
+    let server = Server::start().await;
+    for path in ["/jobs", "/api/chat", "/api/generate", "/v1/chat/completions"] {
+        let answer = server.post(path).json(json!({"model": "m", "messages": []})).send().await;
+        assert_eq!(answer.problem(), (404, "chat-not-configured".to_owned()));
+        assert!(answer.detail().contains("[chat] targets"));
+    }
+    for path in ["/api/tags", "/v1/models", "/api/version"] {
+        assert_eq!(server.get(path).send().await.problem().1, "chat-not-configured");
+    }
+    let unknown = server.get("/jobs/01KA3V8J5T0000000000000000").send().await;
+    assert_eq!((unknown.status.as_u16(), unknown.json()), (404, json!({"error": "Job not found"})));
+}

@@ -1,0 +1,158 @@
+//! `POST /jobs`: what is answered, shown and told.
+
+use longhaul_kinds::chat::TargetApi;
+use serde_json::{Value, json};
+
+use super::desk::{Ground, SECRET, Wish, chat, on_both_grounds};
+use super::target::{FakeTarget, MODEL, Mood, reply};
+use crate::webhooks::receiver::{Got, Receiver};
+
+/// Each state that was told, with the one before.
+fn states(got: &[Got]) -> Vec<(Value, Value)> {
+    got.iter()
+        .map(|one| (one.json()["previous_state"].clone(), one.json()["state"].clone()))
+        .collect()
+}
+
+fn changes(words: &[&str]) -> Vec<(Value, Value)> {
+    let before = std::iter::once(Value::Null).chain(words.iter().map(|word| json!(word)));
+    before.zip(words.iter().map(|word| json!(word))).collect()
+}
+
+fn signature(secret: &str, body: &[u8]) -> String {
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
+    let tag = ring::hmac::sign(&key, body);
+    tag.as_ref().iter().fold("sha256=".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+async fn each_change_of_state_is_told_once_and_signed(ground: Ground) {
+    let (target, receiver) = (FakeTarget::cold().await, Receiver::good().await);
+    let desk = ground.desk(&[&target]).await;
+    let id = desk.submit_with("hi", json!({"state_webhook_url": receiver.url()})).await;
+    target.calls(1).await;
+    assert_eq!(desk.get(&format!("/jobs/{id}")).send().await.json()["state"], "loading");
+    target.load();
+    let got = receiver.first(4).await;
+    assert_eq!(states(&got), changes(&["queued", "loading", "working", "done"]));
+    for one in &got {
+        assert_eq!(one.header("x-foreman-signature"), signature(SECRET, &one.body));
+        let body = one.json();
+        assert_eq!((&body["job_id"], &body["model"]), (&json!(id), &json!(MODEL)));
+        assert!(longhaul::Timestamp::parse(body["timestamp"].as_str().unwrap()).is_some());
+        assert_eq!(body["artifacts"], json!([]));
+        assert_eq!(body["error"], json!(null));
+        let keys: Vec<&String> = body.as_object().unwrap().keys().collect();
+        assert_eq!(keys.len(), 9, "{keys:?}");
+    }
+    let attempts: Vec<Value> = got.iter().map(|one| one.json()["attempt"].clone()).collect();
+    assert_eq!(attempts, [0, 1, 1, 1]);
+    assert_eq!(got[3].json()["result"]["message"]["content"], reply("hi"));
+    assert!(got[..3].iter().all(|one| one.json()["result"].is_null()));
+    // What the target was sent has nothing of ours in it.
+    assert_eq!(target.asked()[0].body["state_webhook_url"], json!(null));
+}
+
+async fn retries_are_told_as_what_they_are(ground: Ground) {
+    let (target, receiver) = (FakeTarget::openai().await, Receiver::good().await);
+    let desk = ground.desk(&[&target]).await;
+    target.moods([Mood::Breaks(1), Mood::Breaks(2)]);
+    let id = desk.submit_with("hi", json!({"state_webhook_url": receiver.url()})).await;
+    desk.ended(&id).await;
+    let got = receiver.until(|got| got.len() >= 7).await;
+    let expected =
+        changes(&["queued", "working", "queued", "working", "queued", "working", "done"]);
+    assert_eq!(states(&got), expected);
+    assert!(got[2].json()["error"].as_str().unwrap().contains("broke off"));
+    assert_eq!(got[6].json()["attempt"], 3);
+}
+
+async fn failure_is_told_with_its_reason(ground: Ground) {
+    let (target, receiver) = (FakeTarget::ollama().await, Receiver::good().await);
+    let desk = ground.wished(&[&target], Wish { signs: false, ..Wish::default() }).await;
+    target.moods([Mood::Refuses(400, Vec::new(), r#"{"error":"too many birds"}"#.to_owned())]);
+    desk.submit_with("hi", json!({"state_webhook_url": receiver.url()})).await;
+    let got = receiver.first(3).await;
+    assert_eq!(states(&got), changes(&["queued", "working", "failed"]));
+    assert_eq!(got[2].json()["error"], "too many birds");
+    assert!(got.iter().all(|one| !one.head.to_lowercase().contains("x-foreman-signature")));
+    assert!(got.iter().all(|one| !one.head.to_lowercase().contains("webhook-signature")));
+}
+
+/// Longer than what a delivery keeps of a result.
+async fn long_answer_is_told_as_a_whole(ground: Ground) {
+    let (target, receiver) = (FakeTarget::ollama().await, Receiver::good().await);
+    let desk = ground.desk(&[&target]).await;
+    let long = "bird".repeat(10_000);
+    desk.submit_with(&long, json!({"state_webhook_url": receiver.url()})).await;
+    let got =
+        receiver.until(|got| got.last().is_some_and(|one| one.json()["state"] == "done")).await;
+    assert_eq!(got.last().unwrap().json()["result"]["message"]["content"], reply(&long));
+}
+
+async fn url_that_may_not_be_reached_is_refused(ground: Ground) {
+    let target = FakeTarget::ollama().await;
+    let desk = ground.desk(&[&target]).await;
+    for url in [json!("http://10.0.0.1/x"), json!("ftp://example.com"), json!(7)] {
+        let mut body = chat("hi");
+        body["state_webhook_url"] = url;
+        let answer = desk.post("/jobs", &body).send().await;
+        assert_eq!(answer.status, 422, "{answer:?}");
+        assert!(answer.json()["error"].is_string());
+    }
+    assert!(target.asked().is_empty());
+}
+
+async fn job_is_shown_from_beginning_to_end(ground: Ground) {
+    let target = FakeTarget::held(TargetApi::Ollama).await;
+    let desk = ground.desk(&[&target]).await;
+    let id = desk.submit("hi").await;
+    assert_eq!(id.len(), 26, "a ULID");
+    target.calls(1).await;
+    let shown = desk.get(&format!("/jobs/{id}")).send().await.json();
+    assert_eq!((&shown["job_id"], &shown["state"]), (&json!(id), &json!("working")));
+    assert_eq!((&shown["result"], &shown["target"]), (&json!(null), &json!(null)));
+    target.say(100);
+    desk.ended(&id).await;
+    let mut shown = desk.get(&format!("/jobs/{id}")).send().await.json();
+    for at in ["created_at", "started_at", "completed_at"] {
+        assert!(longhaul::Timestamp::parse(shown[at].as_str().unwrap()).is_some());
+        shown[at] = json!("[time]");
+    }
+    shown["job_id"] = json!("[id]");
+    insta::allow_duplicates! {
+        insta::assert_json_snapshot!("job_that_is_done", shown);
+    }
+}
+
+async fn jobs_of_other_kinds_and_other_ways_are_told_apart(ground: Ground) {
+    let target = FakeTarget::ollama().await;
+    let desk = ground.desk(&[&target]).await;
+    let submit = async |body: Value| {
+        let job = desk.post("/v1/jobs", &body).send().await.json();
+        job["jobId"].as_str().unwrap().to_owned()
+    };
+    let other = submit(json!({"kind": "other", "input": 1})).await;
+    assert_eq!(desk.get(&format!("/jobs/{other}")).send().await.status, 404);
+    assert_eq!(desk.get("/jobs/nonsense").send().await.json(), json!({"error": "Job not found"}));
+    // A chat that came by the API of jobs is a chat.
+    let id =
+        submit(json!({"kind": "chat", "input": {"api": "ollama-chat", "body": chat("hi")}})).await;
+    desk.ended(&id).await;
+    let shown = desk.get(&format!("/jobs/{id}")).send().await.json();
+    assert_eq!((&shown["state"], &shown["model"]), (&json!("done"), &json!(MODEL)));
+    let nothing = desk.get(&format!("/jobs/{id}/artifacts/x")).send().await;
+    assert_eq!(nothing.status, 404);
+    assert!(nothing.json()["error"].is_string());
+    let odd = submit(json!({"kind": "chat", "input": {"api": "telepathy", "body": {}}})).await;
+    assert_eq!(desk.ended(&odd).await["error"]["code"], "bad-input");
+}
+
+on_both_grounds! {
+    each_change_of_state_is_told_once_and_signed,
+    retries_are_told_as_what_they_are,
+    failure_is_told_with_its_reason,
+    long_answer_is_told_as_a_whole,
+    url_that_may_not_be_reached_is_refused,
+    job_is_shown_from_beginning_to_end,
+    jobs_of_other_kinds_and_other_ways_are_told_apart,
+}

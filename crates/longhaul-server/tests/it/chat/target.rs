@@ -1,0 +1,400 @@
+//! A server with a language model, on a real socket: what it says follows from what it was asked.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use longhaul_kinds::chat::TargetApi;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+/// What a target does with a call instead of answering.
+#[derive(Debug, Clone)]
+pub(crate) enum Mood {
+    /// Answers with this status, these header fields and this body.
+    Refuses(u16, Vec<(&'static str, &'static str)>, String),
+    /// Says so many words and closes the connection.
+    Breaks(usize),
+    /// Says something else than it usually does.
+    Differs,
+    /// Says that it failed, after so many words.
+    Fails(usize),
+    /// Answers as a whole, though it was asked to stream.
+    Whole,
+}
+
+/// A call that came.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) path: String,
+    pub(crate) bearer: Option<String>,
+    pub(crate) body: Value,
+}
+
+struct Inner {
+    api: TargetApi,
+    asked: Mutex<Vec<Asked>>,
+    moods: Mutex<VecDeque<Mood>>,
+    /// Calls that came, and those that are being answered now.
+    counts: watch::Sender<(usize, usize)>,
+    most_at_once: Mutex<usize>,
+    /// A permit for each word that may be said; none are needed unless it is held.
+    words: Semaphore,
+    held: bool,
+    /// Whether its model is in memory; if not, a permit is needed for it to be loaded.
+    loaded: Mutex<bool>,
+    loads: Semaphore,
+}
+
+/// A target. It goes down when dropped.
+pub(crate) struct FakeTarget {
+    inner: Arc<Inner>,
+    address: SocketAddr,
+    serving: Mutex<Option<JoinHandle<()>>>,
+}
+
+pub(crate) const MODEL: &str = "parrot";
+
+impl FakeTarget {
+    pub(crate) async fn ollama() -> Self {
+        Self::start(TargetApi::Ollama, false, true).await
+    }
+
+    pub(crate) async fn openai() -> Self {
+        Self::start(TargetApi::OpenAi, false, true).await
+    }
+
+    /// One that says a word whenever it is let.
+    pub(crate) async fn held(api: TargetApi) -> Self {
+        Self::start(api, true, true).await
+    }
+
+    /// One whose model is not in memory yet.
+    pub(crate) async fn cold() -> Self {
+        Self::start(TargetApi::Ollama, false, false).await
+    }
+
+    async fn start(api: TargetApi, held: bool, loaded: bool) -> Self {
+        let inner = Arc::new(Inner {
+            api,
+            asked: Mutex::default(),
+            moods: Mutex::default(),
+            counts: watch::Sender::default(),
+            most_at_once: Mutex::default(),
+            words: Semaphore::new(0),
+            held,
+            loaded: Mutex::new(loaded),
+            loads: Semaphore::new(0),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = Mutex::new(Some(serve(listener, Arc::clone(&inner))));
+        Self { inner, address, serving }
+    }
+
+    pub(crate) fn api(&self) -> TargetApi {
+        self.inner.api
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Closes all connections and takes no new ones.
+    pub(crate) async fn down(&self) {
+        let serving = self.serving.lock().unwrap().take();
+        if let Some(serving) = serving {
+            serving.abort();
+            drop(serving.await);
+        }
+    }
+
+    /// Listens again where it did.
+    pub(crate) async fn up(&self) {
+        let listener = TcpListener::bind(self.address).await.unwrap();
+        *self.serving.lock().unwrap() = Some(serve(listener, Arc::clone(&self.inner)));
+    }
+
+    /// What it does with the next calls, one after the other; then it answers again.
+    pub(crate) fn moods(&self, moods: impl IntoIterator<Item = Mood>) {
+        self.inner.moods.lock().unwrap().extend(moods);
+    }
+
+    /// Lets it say so many words.
+    pub(crate) fn say(&self, words: usize) {
+        self.inner.words.add_permits(words);
+    }
+
+    /// Lets it load its model.
+    pub(crate) fn load(&self) {
+        self.inner.loads.add_permits(1);
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.inner.asked.lock().unwrap().clone()
+    }
+
+    /// The calls, once there are so many.
+    pub(crate) async fn calls(&self, count: usize) -> Vec<Asked> {
+        let mut counts = self.inner.counts.subscribe();
+        counts.wait_for(|(came, _)| *came >= count).await.unwrap();
+        self.asked()
+    }
+
+    pub(crate) fn most_at_once(&self) -> usize {
+        *self.inner.most_at_once.lock().unwrap()
+    }
+}
+
+impl Drop for FakeTarget {
+    fn drop(&mut self) {
+        if let Some(serving) = self.serving.lock().unwrap().take() {
+            serving.abort();
+        }
+    }
+}
+
+fn serve(listener: TcpListener, inner: Arc<Inner>) -> JoinHandle<()> {
+    let router = Router::new().fallback(answer).with_state(inner);
+    tokio::spawn(async move {
+        // Dropped with this task, and with it every connection.
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            let service = TowerToHyperService::new(router.clone());
+            let serving = hyper::server::conn::http1::Builder::new();
+            connections.spawn(async move {
+                serving.serve_connection(TokioIo::new(stream), service).await.ok();
+            });
+        }
+    })
+}
+
+/// What the model says to the last thing that it was told.
+pub(crate) fn reply(said: &str) -> String {
+    format!("you said {said} and I heard it")
+}
+
+async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    match (inner.api, parts.uri.path()) {
+        (TargetApi::Ollama, "/api/tags") => {
+            let name = format!("{MODEL}:latest");
+            let model = json!({"name": name, "model": name, "modified_at": "2026-01-01T00:00:00Z", "size": 7,
+                               "digest": "abc", "details": {"family": "birds"}});
+            return axum::Json(json!({"models": [model]})).into_response();
+        }
+        (TargetApi::OpenAi, "/v1/models") => {
+            let model = json!({"id": MODEL, "object": "model", "created": 7, "owned_by": "me"});
+            return axum::Json(json!({"object": "list", "data": [model]})).into_response();
+        }
+        (TargetApi::Ollama, "/api/ps") => {
+            let running =
+                inner.loaded.lock().unwrap().then(|| json!({"name": format!("{MODEL}:latest")}));
+            let models: Vec<Value> = running.into_iter().collect();
+            return axum::Json(json!({"models": models})).into_response();
+        }
+        (TargetApi::Ollama, "/api/show") => {
+            return axum::Json(
+                json!({"capabilities": ["completion"], "details": {"family": "birds"}}),
+            )
+            .into_response();
+        }
+        (_, _) => {}
+    }
+    let body: Value = serde_json::from_slice(&bytes).unwrap();
+    let bearer = parts.headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
+    let path = parts.uri.path().to_owned();
+    inner.asked.lock().unwrap().push(Asked { path: path.clone(), bearer, body: body.clone() });
+    let busy = Busy::begin(&inner);
+    let mood = inner.moods.lock().unwrap().pop_front();
+    if let Some(Mood::Refuses(status, fields, body)) = mood {
+        let mut response = (StatusCode::from_u16(status).unwrap(), body).into_response();
+        for (name, value) in fields {
+            response.headers_mut().insert(name, value.parse().unwrap());
+        }
+        return response;
+    }
+    if !*inner.loaded.lock().unwrap() {
+        inner.loads.acquire().await.unwrap().forget();
+        *inner.loaded.lock().unwrap() = true;
+    }
+    let script = Script::of(&path, &body, mood.as_ref());
+    if script.is_whole {
+        return axum::Json(script.whole()).into_response();
+    }
+    let content_type =
+        if path.starts_with("/api/") { "application/x-ndjson" } else { "text/event-stream" };
+    let words = futures_util::stream::unfold((inner, busy, script), next);
+    ([("content-type", content_type)], Body::from_stream(words)).into_response()
+}
+
+type Saying = (Arc<Inner>, Busy, Script);
+
+async fn next((inner, busy, mut script): Saying) -> Option<(Result<Bytes, String>, Saying)> {
+    let piece = script.pieces.pop_front()?;
+    if inner.held && (piece.is_err() || !script.is_over()) {
+        inner.words.acquire().await.unwrap().forget();
+    }
+    if piece.is_err() {
+        // What was said before is on its way when the connection goes.
+        tokio::task::yield_now().await;
+    }
+    let piece = piece.map(Bytes::from);
+    Some((piece, (inner, busy, script)))
+}
+
+/// A call that is being answered.
+struct Busy(Arc<Inner>);
+
+impl Busy {
+    fn begin(inner: &Arc<Inner>) -> Self {
+        inner.counts.send_modify(|(came, now)| {
+            *came += 1;
+            *now += 1;
+            let mut most = inner.most_at_once.lock().unwrap();
+            *most = (*most).max(*now);
+        });
+        Self(Arc::clone(inner))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.counts.send_modify(|(_, now)| *now -= 1);
+    }
+}
+
+/// What is said to one call.
+struct Script {
+    pieces: VecDeque<Result<String, String>>,
+    is_whole: bool,
+    text: String,
+}
+
+impl Script {
+    fn is_over(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    fn of(path: &str, body: &Value, mood: Option<&Mood>) -> Self {
+        let last = body["messages"].as_array().and_then(|messages| messages.last());
+        let said = last.map_or(&body["prompt"], |message| &message["content"]);
+        let said = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
+        let mut text = reply(&said);
+        if matches!(mood, Some(Mood::Differs)) {
+            text = format!("no, {text}");
+        }
+        let call =
+            body["tools"].as_array().and_then(|tools| tools.first()).filter(|_| said == "use it");
+        let calls = call.map(|tool| tool["function"]["name"].as_str().unwrap().to_owned());
+        let frame = |value: &Value| {
+            if path.starts_with("/api/") {
+                format!("{value}\n")
+            } else {
+                format!("data: {value}\n\n")
+            }
+        };
+        let mut words: Vec<Value> = match &calls {
+            Some(name) => called(path, name),
+            None => text.split_inclusive(' ').map(|word| piece(path, word)).collect(),
+        };
+        let end = [last_pieces(path, calls.is_some())].concat();
+        let mut pieces: VecDeque<Result<String, String>> = VecDeque::new();
+        match mood {
+            Some(Mood::Breaks(after)) => {
+                words.truncate(*after);
+                pieces.extend(words.iter().map(|word| Ok(frame(word))));
+                pieces.push_back(Err("cut".to_owned()));
+            }
+            Some(Mood::Fails(after)) => {
+                words.truncate(*after);
+                words.push(json!({"error": "out of birds"}));
+                pieces.extend(words.iter().map(|word| Ok(frame(word))));
+            }
+            Some(Mood::Differs | Mood::Whole | Mood::Refuses(..)) | None => {
+                pieces.extend(words.iter().chain(&end).map(|word| Ok(frame(word))));
+                if !path.starts_with("/api/") {
+                    pieces.push_back(Ok("data: [DONE]\n\n".to_owned()));
+                }
+            }
+        }
+        Self { pieces, is_whole: matches!(mood, Some(Mood::Whole)), text }
+    }
+
+    fn whole(&self) -> Value {
+        let message = json!({"role": "assistant", "content": self.text});
+        json!({"id": "whole", "object": "chat.completion", "created": 7, "model": MODEL,
+               "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+               "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}})
+    }
+}
+
+fn piece(path: &str, word: &str) -> Value {
+    let at = "2026-11-16T08:00:00Z";
+    match path {
+        "/api/chat" => {
+            json!({"model": MODEL, "created_at": at, "message": {"role": "assistant", "content": word}, "done": false})
+        }
+        "/api/generate" => {
+            json!({"model": MODEL, "created_at": at, "response": word, "done": false})
+        }
+        _ => chunk(
+            &json!([{"index": 0, "delta": {"role": "assistant", "content": word}, "finish_reason": null}]),
+        ),
+    }
+}
+
+fn chunk(choices: &Value) -> Value {
+    json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 7, "model": MODEL, "choices": choices})
+}
+
+fn called(path: &str, name: &str) -> Vec<Value> {
+    let at = "2026-11-16T08:00:00Z";
+    if path == "/api/chat" {
+        let calls = json!([{"function": {"name": name, "arguments": {"city": "Zürich"}}}]);
+        let message = json!({"role": "assistant", "content": "", "tool_calls": calls});
+        return vec![json!({"model": MODEL, "created_at": at, "message": message, "done": false})];
+    }
+    let bit = |bit: Value| {
+        chunk(&json!([{"index": 0, "delta": {"tool_calls": [bit]}, "finish_reason": null}]))
+    };
+    vec![
+        bit(
+            json!({"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": ""}}),
+        ),
+        bit(json!({"index": 0, "function": {"arguments": "{\"city\":"}})),
+        bit(json!({"index": 0, "function": {"arguments": "\"Zürich\"}"}})),
+    ]
+}
+
+fn last_pieces(path: &str, calls: bool) -> Vec<Value> {
+    let at = "2026-11-16T08:00:01Z";
+    let numbers = json!({"model": MODEL, "created_at": at, "done": true, "done_reason": "stop", "total_duration": 5,
+                         "prompt_eval_count": 11, "eval_count": 7});
+    let with = |name: &str, value: Value| {
+        let mut last = numbers.clone();
+        last[name] = value;
+        last
+    };
+    match path {
+        "/api/chat" => vec![with("message", json!({"role": "assistant", "content": ""}))],
+        "/api/generate" => vec![with("response", json!(""))],
+        _ => {
+            let finish = if calls { "tool_calls" } else { "stop" };
+            let mut usage = chunk(&json!([]));
+            usage["usage"] =
+                json!({"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18});
+            vec![chunk(&json!([{"index": 0, "delta": {}, "finish_reason": finish}])), usage]
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `kill -9` in the middle of a streamed chat: the job is there after the restart, and ends.
+
+use longhaul_kinds::chat::TargetApi;
+use serde_json::Value;
+use tokio::io::AsyncBufReadExt;
+
+use super::super::http::{ask, open};
+use super::super::submit::end;
+use super::home;
+use crate::chat::target::{FakeTarget, MODEL, reply};
+
+#[tokio::test]
+async fn chat_of_a_killed_server_is_answered_after_its_restart() {
+    let target = FakeTarget::held(TargetApi::Ollama).await;
+    let home = home(&target);
+    let server = home.start().await;
+    let body = format!(r#"{{"model":"{MODEL}","messages":[{{"role":"user","content":"hi"}}]}}"#);
+    target.say(2);
+    let mut stream = open(home.address(), "POST /api/chat", &[], &body).await.unwrap();
+    assert_eq!(stream.status, 200);
+    let id = stream.head.lines().find_map(|line| line.strip_prefix("longhaul-job-id: ")).unwrap();
+    let id = id.trim().to_owned();
+    let mut line = String::new();
+    stream.body.read_line(&mut line).await.unwrap();
+    let first: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(first["message"]["content"], "you ", "words came before the kill");
+    server.kill9().await;
+    let mut rest = String::new();
+    while stream.body.read_line(&mut rest).await.is_ok_and(|bytes| bytes > 0) {}
+    assert!(!rest.contains("\"done\":true"), "the stream was cut: {rest}");
+
+    let _server = home.start_after_kill().await;
+    target.say(1_000);
+    end(&home.client(), &id).await;
+    let shown = ask(home.address(), &format!("GET /jobs/{id}"), &[], "").await.unwrap().json();
+    assert_eq!(shown["state"], "done", "{shown}");
+    assert_eq!(shown["result"]["message"]["content"], reply("hi"));
+    assert_eq!(shown["attempt"], 2);
+}
