@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(call.method.as_deref(), Some("PUT"));
         assert_eq!(call.headers.len(), 2);
         assert_eq!(call.body.unwrap().get(), r#"{"n": 1e2}"#);
-        for bad in [r#"{"$request": {"methd": "PUT"}}"#, r#"{"$request": 7}"#] {
+        for bad in [r#"{"$request": {"verb": "PUT"}}"#, r#"{"$request": 7}"#] {
             assert_eq!(Call::of(&json(bad)).unwrap_err().code, "bad-input");
         }
     }

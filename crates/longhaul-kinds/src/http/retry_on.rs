@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn words_that_name_nothing_are_refused() {
-        for bad in ["", "2xx", "200", "600", "5XX", "50x", "-1", "conect", "4294967297"] {
+        for bad in ["", "2xx", "200", "600", "5XX", "50x", "-1", "refused", "4294967297"] {
             assert_eq!(RetryOn::parse([bad]), Err(BadWord(bad.to_owned())));
         }
     }

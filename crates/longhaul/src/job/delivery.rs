@@ -328,7 +328,13 @@ mod tests {
         let [acme, other] = ["acme", "other"].map(|name| TenantId::new(name).unwrap());
         let own = |url: &str| {
             let events = EventFilter::default();
-            let webhook = Webhook { url: url.to_owned(), events, sealed_secret: None, full: false };
+            let webhook = Webhook {
+                url: url.to_owned(),
+                events,
+                sealed_secret: None,
+                full: false,
+                dialect: Dialect::default(),
+            };
             Receiver::Webhook(webhook).queue(&acme).unwrap()
         };
         let one = own("https://example.com/a");
