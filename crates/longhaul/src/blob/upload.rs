@@ -1,5 +1,7 @@
 //! Sealed bytes on their way into a store, with bounded memory.
 
+use std::error::Error;
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,6 +10,9 @@ use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload, WriteMultipart}
 
 use super::address::Parts;
 use super::error::BlobError;
+
+/// How often a write is begun whose folder is deleted at the same time, again and again.
+const FOLDER_TRIES: usize = 100;
 
 /// One object that is being written. Dropped before its end, it leaves nothing that can be read.
 pub(super) struct Upload {
@@ -52,7 +57,7 @@ impl Upload {
     }
 
     async fn start_sending(&mut self) -> Result<(), BlobError> {
-        let upload = self.store.put_multipart(&self.path).await.map_err(of_write)?;
+        let upload = in_a_folder(|| self.store.put_multipart(&self.path)).await?;
         let mut writing = WriteMultipart::new_with_chunk_size(upload, self.parts.bytes);
         let before = std::mem::replace(&mut self.stage, Stage::Ended);
         if let Stage::Gathering { pieces, .. } = before {
@@ -71,7 +76,7 @@ impl Upload {
         let put = match stage {
             Stage::Gathering { pieces, .. } => {
                 let whole = PutPayload::from_iter(pieces);
-                self.store.put(&self.path, whole).await.map_err(of_write)?
+                in_a_folder(|| self.store.put(&self.path, whole.clone())).await?
             }
             Stage::Sending(writing) => writing.finish().await.map_err(of_write)?,
             Stage::Ended => return Err(ended()),
@@ -102,6 +107,32 @@ impl Drop for Upload {
             });
         }
     }
+}
+
+/// Begins a write, again if its folder was deleted in this very moment: the last blob of a folder takes it
+/// along when it is deleted, and another one may just have been about to come in.
+async fn in_a_folder<T, Fut>(mut write: impl FnMut() -> Fut) -> Result<T, BlobError>
+where
+    Fut: Future<Output = object_store::Result<T>>,
+{
+    for _ in 1..FOLDER_TRIES {
+        match write().await {
+            Err(error) if folder_is_gone(&error) => {}
+            written => return written.map_err(of_write),
+        }
+    }
+    write().await.map_err(of_write)
+}
+
+fn folder_is_gone(error: &object_store::Error) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(here) = cause {
+        if let Some(error) = here.downcast_ref::<io::Error>() {
+            return error.kind() == io::ErrorKind::NotFound;
+        }
+        cause = here.source();
+    }
+    false
 }
 
 /// What is said of a blob that cannot become whole any more.

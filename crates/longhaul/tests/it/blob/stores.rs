@@ -1,5 +1,8 @@
 //! The suite on every kind of store, and what is each one's own.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use longhaul::blob::{BlobError, Blobs, JobKey, Kept};
 
 use super::servers::{Server, until};
@@ -63,4 +66,28 @@ async fn azure_keeps_every_promise() {
     let written = write(&wrong_key, &a_path(), &JobKey::generate(), "hello".into()).await;
     let said = "not permitted (AuthorizationFailure)".to_owned();
     assert_eq!(written, Err(BlobError::Refused(said)));
+}
+
+/// A tenant's folder goes with its last blob, and another one may just be about to come in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blob_comes_in_while_its_folder_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = Blobs::open(&format!("file:{}/blobs", folder.path().display())).unwrap();
+    let done = Arc::new(AtomicBool::new(false));
+    let (tenant, until_done) = (folder.path().join("blobs/acme"), Arc::clone(&done));
+    let deleting = std::thread::spawn(move || {
+        while !until_done.load(Ordering::Relaxed) {
+            // As deleting the last blob would; it fails while there is another one.
+            std::fs::remove_dir(&tenant).ok();
+            std::thread::yield_now();
+        }
+    });
+    for _ in 0..200 {
+        let path = a_path();
+        let written = write(&blobs, &path, &JobKey::generate(), "hello".into()).await;
+        assert_eq!(written.map(|written| written.size), Ok(5));
+        blobs.delete(&path).await.unwrap();
+    }
+    done.store(true, Ordering::Relaxed);
+    deleting.join().unwrap();
 }
