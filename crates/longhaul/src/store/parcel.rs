@@ -61,6 +61,7 @@ impl Parcel {
             self.history.push('\n');
             self.history.push_str(&line.map_err(|error| StoreError::Broken(error.to_string()))?);
         }
+        self.entry.written();
         Ok(self)
     }
 

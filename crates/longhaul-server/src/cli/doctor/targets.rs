@@ -1,7 +1,8 @@
-//! The endpoints that kinds ask: whether somebody is there.
+//! The endpoints and models that kinds ask: whether somebody is there.
 
 use std::time::Duration;
 
+use longhaul_kinds::http::Target;
 use longhaul_server::config::{Config, Run};
 use tokio::net::TcpStream;
 
@@ -16,19 +17,28 @@ pub(super) async fn all(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (kind, declared) in &config.kinds {
         let Run::Http(http) = &declared.run else { continue };
-        let Some(target) = &http.target else { continue };
-        let Some(address) = target.address() else { continue };
-        let origin = target.origin();
-        findings.push(match reach(address).await {
-            Ok(()) => Finding::good(CHECK, format!("{origin} of the kind {kind} can be reached")),
-            Err(error) => Finding::doubtful(
-                CHECK,
-                format!("{origin} of the kind {kind} cannot be reached: {error}"),
-                "a server would start; jobs would be tried again until it is there",
-            ),
-        });
+        if let Some(target) = &http.target {
+            findings.extend(of(target, &format!("of the kind {kind}")).await);
+        }
+    }
+    for chat in config.chat.iter().flat_map(|chat| &chat.targets) {
+        if let Ok(target) = Target::parse(&chat.url) {
+            findings.extend(of(&target, &format!("for chats ({})", chat.name)).await);
+        }
     }
     findings
+}
+
+async fn of(target: &Target, whose: &str) -> Option<Finding> {
+    let origin = target.origin();
+    Some(match reach(target.address()?).await {
+        Ok(()) => Finding::good(CHECK, format!("{origin} {whose} can be reached")),
+        Err(error) => Finding::doubtful(
+            CHECK,
+            format!("{origin} {whose} cannot be reached: {error}"),
+            "a server would start; jobs would be tried again until it is there",
+        ),
+    })
 }
 
 async fn reach((host, port): (&str, u16)) -> Result<(), String> {

@@ -46,11 +46,27 @@ async fn every_api_is_answered_by_every_target(ground: Ground) {
         assert_eq!(job["result"]["promptTokens"], 11);
         assert_eq!(job["result"]["completionTokens"], 7);
         assert_eq!(job["result"]["target"], "t0");
+        let usage = desk.get("/v1/usage").send().await.json();
+        let tokens = (&usage["total"]["promptTokens"], &usage["total"]["completionTokens"]);
+        assert_eq!(tokens, (&json!(33), &json!(21)), "three chats");
         let asked = target.asked();
         assert!(asked.iter().all(|call| call.bearer.as_deref() == Some("Bearer sk-target")));
         let generate = &asked[1].body;
         assert!(generate.to_string().contains("be brief"), "{generate}");
     }
+}
+
+async fn job_of_a_known_key_is_the_same_job(ground: Ground) {
+    let target = FakeTarget::ollama().await;
+    let desk = ground.desk(&[&target]).await;
+    let submit = async |said: &str| {
+        desk.post("/jobs", &chat(said)).header("idempotency-key", "k1").send().await
+    };
+    let first = submit("hi").await.json();
+    desk.ended(first["job_id"].as_str().unwrap()).await;
+    assert_eq!(submit("hi").await.json(), first);
+    assert_eq!(target.asked().len(), 1);
+    assert_eq!(submit("something else").await.status, 422);
 }
 
 async fn own_api_is_passed_on_untouched(ground: Ground) {
@@ -241,6 +257,7 @@ async fn everybody_needs_a_key_where_keys_are_needed(ground: Ground) {
 
 on_both_grounds! {
     every_api_is_answered_by_every_target,
+    job_of_a_known_key_is_the_same_job,
     own_api_is_passed_on_untouched,
     tools_are_called_across_apis,
     target_that_does_not_stream_answers_all_the_same,
