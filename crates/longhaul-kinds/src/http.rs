@@ -50,7 +50,7 @@ pub use answer::{ARTIFACT, Answer, Encoding, INLINE_BYTES_MAX, Unreadable};
 pub use call::{Call, essence};
 pub use fields::Field;
 pub use retry_on::{BadWord, RetryOn, Trouble};
-pub use seal::seal_fields;
+pub use seal::{seal_body, seal_fields};
 pub use target::{BadPath, BadTarget, Target, check_path};
 
 /// The code of a job whose target answered with a failure: its last step has the answer.

@@ -35,6 +35,12 @@ pub struct Call {
     /// The body, as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Box<RawValue>>,
+    /// The body as bytes of any kind, sealed for this job alone: see [`super::seal_body`].
+    #[serde(skip_serializing_if = "Option::is_none", rename = "sealedBody")]
+    pub sealed_body: Option<String>,
+    /// What tells one sealed body from another: the hex of its SHA-256.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "bodyDigest")]
+    pub body_digest: Option<String>,
     /// Where to go instead of the target, if the kind lets callers say that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -68,7 +74,7 @@ pub fn essence(input: &Json) -> Json {
     // One that cannot be read is held against another as it is.
     let call = described(input).and_then(|call| serde_json::from_str::<Call>(call.get()).ok());
     let Some(mut call) = call else { return input.clone() };
-    call.sealed = None;
+    (call.sealed, call.sealed_body) = (None, None);
     call.headers.retain(|Field(name, _)| name.eq_ignore_ascii_case(CONTENT_TYPE));
     call.to_input().unwrap_or_else(|_| input.clone())
 }
@@ -123,14 +129,16 @@ mod tests {
     #[test]
     fn fields_other_than_the_type_do_not_count() {
         let of = |headers: &str, sealed: &str| {
+            let secret = format!(r#""sealed": "{sealed}", "sealedBody": "{sealed}""#);
             let text = format!(
-                r#"{{"$request": {{"path": "/7", "headers": {headers}, "sealed": "{sealed}"}}}}"#
+                r#"{{"$request": {{"path": "/7", "headers": {headers}, {secret}, "bodyDigest": "7f"}}}}"#
             );
             essence(&json(&text)).as_str().to_owned()
         };
         let one = of(r#"[["date", "a"], ["Content-Type", "text/plain"]]"#, "x");
         assert_eq!(one, of(r#"[["Content-Type", "text/plain"], ["trace", "b"]]"#, "y"));
         assert_ne!(one, of(r#"[["Content-Type", "text/html"]]"#, "x"));
+        assert!(one.contains("7f"), "the body counts");
         assert_eq!(essence(&json(r#"{"a":1}"#)).as_str(), r#"{"a":1}"#);
     }
 }

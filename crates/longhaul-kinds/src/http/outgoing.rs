@@ -10,7 +10,7 @@ use url::Url;
 use super::Setup;
 use super::call::{Call, bad_input};
 use super::fields::{self, Field};
-use super::seal::open_fields;
+use super::seal::{open_body, open_fields};
 use crate::egress::SendError;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -54,7 +54,13 @@ impl Outgoing {
             headers.extend(fields::read(&fields).map_err(bad_input)?);
         }
         fields::drop_senders_own(&mut headers);
-        let body = body(ctx, call.body, &mut headers).await?;
+        let body = match &call.sealed_body {
+            Some(sealed) if call.body.is_none() && !ctx.job().has_payload => {
+                Body::from(open_body(setup.keyring.as_deref(), sealed, ctx.job())?)
+            }
+            Some(_) => return Err(bad_input("it has a sealed body, and another one")),
+            None => body(ctx, call.body, &mut headers).await?,
+        };
         identify(ctx, &mut headers)?;
         // What the operator says is for the operator's own target, and wins there.
         if matches!(to, To::Target(_)) {
@@ -86,7 +92,8 @@ fn callers(setup: &Setup, call: &Call, url: &str) -> Result<String, JobError> {
     if setup.callers.is_none() {
         return Err(bad_input("this kind takes no url from callers"));
     }
-    if call.path.is_some() || call.query.is_some() || call.sealed.is_some() {
+    let is_sealed = call.sealed.is_some() || call.sealed_body.is_some();
+    if call.path.is_some() || call.query.is_some() || is_sealed {
         return Err(bad_input("beside a url there is no path, no query and nothing sealed"));
     }
     Ok(url.to_owned())

@@ -95,21 +95,27 @@ async fn read(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Bytes
         let detail = "send the body as it is, without a Content-Encoding";
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
-    let too_large = || {
-        let detail = format!("the body has more than {bytes_max} bytes");
-        Problem::new(Code::PayloadTooLarge, detail)
-    };
     if announced(headers).is_some_and(|bytes| bytes > bytes_max as u64) {
-        return Err(too_large());
+        return Err(too_large(bytes_max));
     }
+    bytes(body, bytes_max).await
+}
+
+/// A body of any kind, up to so many bytes.
+pub(super) async fn bytes(body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
     match aside(Limited::new(body, bytes_max).collect()).await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large(bytes_max)),
         Err(error) => {
             let detail = format!("the body broke off: {error}");
             Err(Problem::new(Code::BadRequest, detail))
         }
     }
+}
+
+fn too_large(bytes_max: usize) -> Problem {
+    let detail = format!("the body has more than {bytes_max} bytes");
+    Problem::new(Code::PayloadTooLarge, detail)
 }
 
 pub(super) fn is_plain(headers: &HeaderMap) -> bool {

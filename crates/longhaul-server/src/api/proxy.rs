@@ -8,7 +8,7 @@ mod ask;
 
 use std::sync::Arc;
 
-use axum::body::{Body, HttpBody};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Extension, Request, State};
 use axum::http::HeaderName;
 use axum::http::request::Parts;
@@ -18,17 +18,22 @@ use axum::{Router, middleware};
 use longhaul::blob::Keyring;
 use longhaul::job::JsonError;
 use longhaul::{JobHandle, Submission, SubmitError};
-use longhaul_kinds::http::{Call, Field, seal_fields};
+use longhaul_kinds::http::{Call, Field, seal_body, seal_fields};
+use sha2::{Digest, Sha256};
 
 use super::caller::{Caller, Submit};
 use super::jobs::idempotency;
 use super::jobs::prefer::{PREFERENCE_APPLIED, Preference};
 use super::jobs::submit::{Incoming, Received, held, keyed};
 use super::jobs::upload::{Announced, pieces};
-use super::{AppState, overload};
+use super::{AppState, body, overload};
 use crate::auth::{self, Shown};
 use crate::problem::Problem;
 use ask::Ask;
+
+/// A body up to this is part of the job's input, sealed: a payload's file would cost more than all else
+/// together.
+const SMALL_BODY_BYTES_MAX: usize = 16 << 10;
 
 /// A path and all below it, and the kind that it leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,17 +119,22 @@ async fn submit(
     let key = idempotency::key(&parts.headers, state.settings.require_idempotency_key)?;
     let Ask { call, secret, .. } = ask;
     if body.is_end_stream() {
-        let submission = keyed(submission(state, caller, route, call, secret), key);
+        let submission = keyed(submission(state, caller, route, call, secret, None), key);
         return Ok(state.overload.watched(submission.into_future()).await?);
     }
     let announced = Announced::of(&parts.headers, &body)?;
+    if announced.is_small(SMALL_BODY_BYTES_MAX) {
+        let body = body::bytes(body, SMALL_BODY_BYTES_MAX).await?;
+        let submission = keyed(submission(state, caller, route, call, secret, Some(body)), key);
+        return Ok(state.overload.watched(submission.into_future()).await?);
+    }
     let incoming = Incoming { announced, name: None, key: key.clone() };
     let input = call.to_input().map_err(SubmitError::from)?;
     match incoming.receive(state, caller, &route.kind, &input, pieces(body)).await? {
         Received::Known(known) => Ok(*known),
         Received::Stored(stored) => {
             let (staged, _key) = *stored;
-            let submission = keyed(submission(state, caller, route, call, secret), key);
+            let submission = keyed(submission(state, caller, route, call, secret, None), key);
             let submission = submission.payload(staged);
             Ok(state.overload.watched(submission.into_future()).await?)
         }
@@ -138,13 +148,22 @@ fn submission(
     route: &ProxyRoute,
     mut call: Call,
     secret: Vec<Field>,
+    body: Option<Bytes>,
 ) -> Submission {
     let (keyring, tenant) = (state.proxies.keyring.clone(), caller.engine.tenant().clone());
     caller.engine.submit_made(&route.kind, move |id| {
-        if let (Some(keyring), false) = (keyring, secret.is_empty()) {
-            let sealed = seal_fields(&keyring, &secret, &tenant, id);
+        if let (Some(keyring), false) = (&keyring, secret.is_empty()) {
+            let sealed = seal_fields(keyring, &secret, &tenant, id);
             call.sealed = Some(sealed.map_err(JsonError::from)?);
+        }
+        if let (Some(keyring), Some(body)) = (&keyring, body) {
+            call.sealed_body = Some(seal_body(keyring, &body, &tenant, id));
+            call.body_digest = Some(digest(&body));
         }
         call.to_input()
     })
+}
+
+fn digest(body: &[u8]) -> String {
+    Sha256::digest(body).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
 }

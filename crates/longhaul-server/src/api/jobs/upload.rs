@@ -92,6 +92,12 @@ impl Announced {
         })
     }
 
+    /// Whether it is known to be small, and is just being sent with nothing else to be heeded.
+    pub(in crate::api) fn is_small(&self, bytes_max: usize) -> bool {
+        let fits = self.bytes.is_some_and(|bytes| bytes <= bytes_max as u64);
+        fits && self.digest.is_none() && !self.waits
+    }
+
     /// Whether a job that is known need not be sent its payload again.
     pub(super) fn need_not_be_sent(&self) -> bool {
         self.digest.is_some() || self.waits || self.bytes == Some(0)

@@ -8,6 +8,7 @@ use crate::webhooks::receiver::{Receiver, Reply};
 const BEARER: &str = "Bearer canary-of-authorization";
 const COOKIE: &str = "session=canary-of-cookie";
 const TOKEN: &str = "canary-of-token";
+const BODY: &str = "canary-of-body";
 
 fn has(all: &[u8], text: &str) -> bool {
     all.windows(text.len()).any(|window| window == text.as_bytes())
@@ -26,28 +27,32 @@ async fn what_is_passed_on_is_stored_nowhere(wish: Wish) {
         .header("cookie", COOKIE)
         .header("x-token", TOKEN)
         .header("x-plain", "seen-in-the-input")
-        .body("x");
+        .body(BODY);
     let answer = asked.send().await.unwrap();
     assert_eq!(answer.status(), 200);
     for got in target.first(2).await {
         assert_eq!((got.header("authorization"), got.header("cookie")), (BEARER, COOKIE));
         assert_eq!(got.header("x-token"), TOKEN);
+        assert_eq!(got.body, BODY.as_bytes());
     }
     let id = id_of(&answer);
     let input = json_of(house.get(&format!("/v1/jobs/{id}/input"))).await;
     let all = house.everything_stored().await;
     assert!(has(&all, "seen-in-the-input") && input.to_string().contains("seen-in-the-input"));
-    for secret in ["canary-of-authorization", "canary-of-cookie", TOKEN] {
+    for secret in ["canary-of-authorization", "canary-of-cookie", TOKEN, BODY] {
         assert!(!has(&all, secret), "{secret} is stored");
         assert!(!input.to_string().contains(secret), "{secret} is shown");
     }
 
     // Whoever may read the input cannot send what is sealed in it elsewhere.
-    let sealed = &input["$request"]["sealed"];
-    assert!(sealed.is_string(), "{input}");
-    let job = house.submit("report", json!({"$request": {"path": "/x", "sealed": sealed}})).await;
-    let job = house.ended(job["jobId"].as_str().unwrap()).await;
-    assert_eq!(job["error"]["code"], "headers-sealed");
+    for part in ["sealed", "sealedBody"] {
+        let sealed = &input["$request"][part];
+        assert!(sealed.is_string(), "{input}");
+        let stolen = json!({"$request": {"path": "/x", part: sealed}});
+        let job = house.submit("report", stolen).await;
+        let job = house.ended(job["jobId"].as_str().unwrap()).await;
+        assert_eq!(job["error"]["code"], "request-sealed");
+    }
     assert_eq!(target.all().len(), 2);
 }
 
@@ -76,7 +81,24 @@ async fn operators_own_header_wins_and_is_in_no_job(wish: Wish) {
     assert!(!shown.contains("operators") && !has(&house.everything_stored().await, OPERATORS));
 }
 
+/// A small body stays with the job, so that it can be sent again.
+async fn failed_request_is_resumed_with_its_body(wish: Wish) {
+    let target = Receiver::start(|number, _| match number {
+        0 => Reply::Answer(400, "", "not yet"),
+        _ => Reply::Answer(200, "", "done"),
+    })
+    .await;
+    let house = House::before(target.address, wish).await;
+    let answer = house.post("/sync").body(BODY).send().await.unwrap();
+    assert_eq!(answer.status(), 400);
+    let id = id_of(&answer);
+    house.post(&format!("/v1/jobs/{id}/resume")).send().await.unwrap();
+    assert_eq!(house.ended(&id).await["status"], "completed");
+    assert!(target.first(2).await.iter().all(|got| got.body == BODY.as_bytes()));
+}
+
 on_both_stores! {
+    failed_request_is_resumed_with_its_body,
     what_is_passed_on_is_stored_nowhere,
     what_is_not_passed_on_goes_nowhere,
     operators_own_header_wins_and_is_in_no_job,
