@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import datetime
 import json
-import os
 import socket
 import statistics
 import time
@@ -12,9 +11,10 @@ from pathlib import Path
 from typing import Iterator
 
 import goals
-from machine import check_binary, is_debug, machine, warn_of
+from machine import check_binary, machine, warn_of
 from program import one_report, print_json, say
 from receiver import Receiver, receiving
+from report import report
 from serving import Server, environment, running
 
 LOOPBACK = '[egress]\nallow = ["127.0.0.1/32"]\n'
@@ -72,7 +72,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
                 for what, value in told(args, name, server, receiver).items():
                     measured.setdefault(what, []).append(value)
             servers.reverse()
-    return report(args, measured, facts)
+    return report(args, measured, goals.HANGING, {"hanging": HANGING, "rate": JOBS_PER_S}, facts)
 
 
 def listen(args: argparse.Namespace, server: Server, urls: list[str]) -> None:
@@ -95,17 +95,3 @@ def told(args: argparse.Namespace, name: str, server: Server, receiver: Punctual
         if args.json:
             print_json({"type": "result", "name": what, "value": value, "unit": "ms"})
     return values
-
-
-def report(args: argparse.Namespace, measured: goals.Measured, facts: dict) -> list[goals.Outcome]:
-    outcomes = goals.judge(measured, goals.HANGING)
-    words = {"hanging": HANGING, "rate": JOBS_PER_S}
-    facts["loadAfter"] = round(os.getloadavg()[0], 1)
-    if args.json:
-        for outcome in outcomes:
-            print_json({"type": "comparison", **goals.as_json(outcome, words)})
-        print_json({"type": "machine", **facts})
-        return outcomes
-    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
-    print(f"\n{facts['longhaul']}, load {facts['loadBefore']} before and {facts['loadAfter']} after.")
-    return outcomes

@@ -1,12 +1,12 @@
 """Submits over HTTP to a server that asks everybody for a key, beside one that asks nobody."""
 
 import argparse
-import os
 from pathlib import Path
 
 import goals
-from machine import check_binary, is_debug, machine, warn_of
+from machine import check_binary, machine, warn_of
 from program import one_report, print_json, say, value_of
+from report import report
 from serving import Server, environment, running
 
 KEYS = "[auth]\nrequire_keys = true\n"
@@ -30,7 +30,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
                 measured.setdefault(name, []).append(submitted(args, name, server))
             # Whoever goes first has the other one's jobs running beside it.
             servers.reverse()
-    return report(args, measured, facts)
+    return report(args, measured, goals.KEYS, {"callers": CALLERS}, facts)
 
 
 def submitted(args: argparse.Namespace, name: str, server: Server) -> float:
@@ -44,21 +44,3 @@ def submitted(args: argparse.Namespace, name: str, server: Server) -> float:
     if args.json:
         print_json({"type": "result", "name": name, "value": rate, "unit": "/s", "report": report})
     return rate
-
-
-def report(args: argparse.Namespace, measured: goals.Measured, facts: dict) -> list[goals.Outcome]:
-    outcomes = goals.judge(measured, goals.KEYS)
-    words = {"callers": CALLERS}
-    facts["loadAfter"] = round(os.getloadavg()[0], 1)
-    if args.json:
-        for outcome in outcomes:
-            print_json({"type": "comparison", **goals.as_json(outcome, words)})
-        print_json({"type": "machine", **facts})
-        return outcomes
-    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
-    passes = "one pass" if args.passes == 1 else f"medians of {args.passes} passes (lowest–highest)"
-    print(
-        f"\n{facts['longhaul']}, {passes}; {facts['cores']} cores ({facts['cpu']}), "
-        f"{facts['fileSystem']}, load {facts['loadBefore']} before and {facts['loadAfter']} after."
-    )
-    return outcomes

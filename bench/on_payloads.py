@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Callable, TypeVar
 
 import goals
-from machine import check_binary, is_debug, machine, warn_of
+from machine import check_binary, machine, warn_of
 from program import Failed, print_json, say
+from report import report
 from serving import MB, Memory, Server, field, running
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
             say(f"payloads, pass {number} of {args.passes}")
             rounds.one_pass()
         rounds.end()
-    return report(args, rounds.measured, facts, file_mb)
+    return report(args, rounds.measured, goals.PAYLOADS, {"file_mb": file_mb}, facts)
 
 
 def make(file: Path, file_mb: int) -> str:
@@ -168,23 +169,3 @@ def ask(method: str, url: str) -> bytes:
             return answer.read()
     except urllib.error.URLError as error:
         raise Failed(f"{method} {url}: {error}") from error
-
-
-def report(
-    args: argparse.Namespace, measured: goals.Measured, facts: dict, file_mb: int
-) -> list[goals.Outcome]:
-    outcomes = goals.judge(measured, goals.PAYLOADS)
-    words = {"file_mb": file_mb}
-    facts["loadAfter"] = round(os.getloadavg()[0], 1)
-    if args.json:
-        for outcome in outcomes:
-            print_json({"type": "comparison", **goals.as_json(outcome, words)})
-        print_json({"type": "machine", **facts})
-        return outcomes
-    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
-    passes = "one pass" if args.passes == 1 else f"medians of {args.passes} passes (lowest–highest)"
-    print(
-        f"\n{facts['longhaul']}, {passes}; {facts['cores']} cores ({facts['cpu']}), "
-        f"{facts['fileSystem']}, load {facts['loadBefore']} before and {facts['loadAfter']} after."
-    )
-    return outcomes

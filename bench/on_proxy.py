@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import contextlib
 import http.client
-import os
 import statistics
 import threading
 import time
@@ -13,9 +12,10 @@ from typing import Iterator
 from urllib.parse import urlsplit
 
 import goals
-from machine import check_binary, is_debug, machine, warn_of
+from machine import check_binary, machine, warn_of
 from program import Failed, print_json, say
 from receiver import request_size
+from report import report
 from serving import running
 
 SLOW_S = 0.1
@@ -51,7 +51,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
                 for what, value in asked(args, name, url).items():
                     measured.setdefault(what, []).append(value)
             ways.reverse()
-    return report(args, measured, facts)
+    return report(args, measured, goals.PROXY, {"callers": CALLERS}, facts)
 
 
 def asked(args: argparse.Namespace, name: str, url: str) -> dict[str, float]:
@@ -132,21 +132,3 @@ def endpoint() -> Iterator[str]:
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
-
-
-def report(args: argparse.Namespace, measured: goals.Measured, facts: dict) -> list[goals.Outcome]:
-    outcomes = goals.judge(measured, goals.PROXY)
-    words = {"callers": CALLERS}
-    facts["loadAfter"] = round(os.getloadavg()[0], 1)
-    if args.json:
-        for outcome in outcomes:
-            print_json({"type": "comparison", **goals.as_json(outcome, words)})
-        print_json({"type": "machine", **facts})
-        return outcomes
-    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
-    passes = "one pass" if args.passes == 1 else f"medians of {args.passes} passes (lowest–highest)"
-    print(
-        f"\n{facts['longhaul']}, {passes}; {facts['cores']} cores ({facts['cpu']}), "
-        f"{facts['fileSystem']}, load {facts['loadBefore']} before and {facts['loadAfter']} after."
-    )
-    return outcomes

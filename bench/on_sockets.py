@@ -3,7 +3,6 @@
 import argparse
 import http.client
 import json
-import os
 import subprocess
 import sys
 import time
@@ -11,8 +10,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import goals
-from machine import check_binary, is_debug, machine, warn_of
+from machine import check_binary, machine, warn_of
 from program import Failed, print_json, say
+from report import report
 from serving import Memory, Server, environment, field, running
 
 QUICK_SOCKETS = 30
@@ -37,7 +37,8 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
         for number in range(1, passes + 1):
             say(f"slow sockets, pass {number} of {passes}")
             rounds.one_pass()
-    return report(args, rounds.measured, facts, passes, rounds.count)
+    words = {"count": f"{rounds.count:,}"}
+    return report(args, rounds.measured, goals.SOCKETS, words, facts, f"{passes} passes")
 
 
 class Rounds:
@@ -115,22 +116,3 @@ def timed(
     if answer.status >= 300:
         raise Failed(f"{method} {path}: {answer.status} {said!r}")
     return said
-
-
-def report(
-    args: argparse.Namespace, measured: goals.Measured, facts: dict, passes: int, count: int
-) -> list[goals.Outcome]:
-    outcomes = goals.judge(measured, goals.SOCKETS)
-    words = {"count": f"{count:,}"}
-    facts["loadAfter"] = round(os.getloadavg()[0], 1)
-    if args.json:
-        for outcome in outcomes:
-            print_json({"type": "comparison", **goals.as_json(outcome, words)})
-        print_json({"type": "machine", **facts})
-        return outcomes
-    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
-    print(
-        f"\n{facts['longhaul']}, {passes} passes; {facts['cores']} cores ({facts['cpu']}), "
-        f"{facts['fileSystem']}, load {facts['loadBefore']} before and {facts['loadAfter']} after."
-    )
-    return outcomes

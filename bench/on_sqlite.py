@@ -10,8 +10,9 @@ from pathlib import Path
 
 import goals
 import raw_sqlite
-from machine import check_binary, is_debug, machine, warn_of
+from machine import check_binary, machine, warn_of
 from program import Failed, json_lines, one_report, print_json, say, value_of
+from report import medians, report
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "bench" / "peers"
@@ -31,7 +32,11 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
     for number in range(1, args.passes + 1):
         say(f"pass {number} of {args.passes}")
         run.one_pass()
-    return report(run, facts)
+    words = {
+        "concurrency": args.concurrency, "peer_callers": PEER_CALLERS, "history": f"{args.history:,}",
+    }  # fmt: skip
+    passes = f"{medians(args)}, {args.jobs:,} jobs"
+    return report(args, run.measured, goals.SQLITE, words, facts, passes)
 
 
 class Sizes:
@@ -163,25 +168,3 @@ def install_peers() -> None:
             raise Failed("the peers could not be installed")
     # Copied last: an install that was broken off is done again.
     shutil.copyfile(wanted, have)
-
-
-def report(run: Run, facts: dict) -> list[goals.Outcome]:
-    args = run.args
-    outcomes = goals.judge(run.measured, goals.SQLITE)
-    words = {
-        "concurrency": args.concurrency, "peer_callers": PEER_CALLERS, "history": f"{args.history:,}",
-    }  # fmt: skip
-    facts["loadAfter"] = round(os.getloadavg()[0], 1)
-    if args.json:
-        for outcome in outcomes:
-            print_json({"type": "comparison", **goals.as_json(outcome, words)})
-        print_json({"type": "machine", **facts})
-        return outcomes
-    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
-    passes = "one pass" if args.passes == 1 else f"medians of {args.passes} passes (lowest–highest)"
-    print(
-        f"\n{facts['longhaul']}, {passes}, {args.jobs:,} jobs; {facts['cores']} cores "
-        f"({facts['cpu']}), {facts['fileSystem']}, load {facts['loadBefore']} before "
-        f"and {facts['loadAfter']} after."
-    )
-    return outcomes

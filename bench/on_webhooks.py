@@ -1,13 +1,13 @@
 """Submits over HTTP at a steady rate to a server that delivers every transition, beside one that tells nobody."""
 
 import argparse
-import os
 from pathlib import Path
 
 import goals
-from machine import check_binary, is_debug, machine, warn_of
+from machine import check_binary, machine, warn_of
 from program import one_report, print_json, say, value_of
 from receiver import Receiver, receiving
+from report import report
 from serving import Server, environment, running
 
 LOOPBACK = '[egress]\nallow = ["127.0.0.1/32"]\n'
@@ -41,7 +41,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
                     measured.setdefault(what, []).append(value)
             measured.setdefault("submit p99 promised", []).append(PROMISED_MS)
             servers.reverse()
-    return report(args, measured, facts)
+    return report(args, measured, goals.WEBHOOKS, {"rate": JOBS_PER_S}, facts)
 
 
 def submitted(
@@ -63,21 +63,3 @@ def submitted(
         if args.json:
             print_json({"type": "result", "name": what, "value": value, "unit": unit, "report": report})
     return values
-
-
-def report(args: argparse.Namespace, measured: goals.Measured, facts: dict) -> list[goals.Outcome]:
-    outcomes = goals.judge(measured, goals.WEBHOOKS)
-    words = {"rate": JOBS_PER_S}
-    facts["loadAfter"] = round(os.getloadavg()[0], 1)
-    if args.json:
-        for outcome in outcomes:
-            print_json({"type": "comparison", **goals.as_json(outcome, words)})
-        print_json({"type": "machine", **facts})
-        return outcomes
-    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
-    passes = "one pass" if args.passes == 1 else f"medians of {args.passes} passes (lowest–highest)"
-    print(
-        f"\n{facts['longhaul']}, {passes}; {facts['cores']} cores ({facts['cpu']}), "
-        f"{facts['fileSystem']}, load {facts['loadBefore']} before and {facts['loadAfter']} after."
-    )
-    return outcomes

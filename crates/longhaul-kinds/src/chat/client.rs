@@ -4,14 +4,13 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
-use reqwest::{RequestBuilder, Response, redirect};
+use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
 use super::failure::Failure;
 use super::target::Target;
+use crate::egress::dialler;
 
-/// For a connection, TLS included.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For what a target knows without thinking: its models, and which of them are loaded.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of what is asked like this, and of an error.
@@ -59,32 +58,13 @@ impl Client {
         if let Some(client) = self.http.get() {
             return Ok(client);
         }
-        // Whoever embeds us may have installed a provider already, and theirs is as good.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let client = builder().build().or_else(|error| {
-            // Bare containers have none, and plain HTTP needs none.
-            tracing::warn!(%error, "no root certificates: chats with https:// targets will fail");
-            builder().tls_certs_only([]).build()
-        });
-        let client = client.map_err(|error| unreachable(target, &error))?;
+        let client = dialler::build(dialler::bare, None);
+        let client = client.map_err(|error| Failure::Unreachable {
+            target: target.name.clone(),
+            why: error.to_string(),
+        })?;
         Ok(self.http.get_or_init(|| client))
     }
-}
-
-fn builder() -> reqwest::ClientBuilder {
-    reqwest::Client::builder()
-        // A proxy of the environment is nobody's wish.
-        .no_proxy()
-        .redirect(redirect::Policy::none())
-        .referer(false)
-        // When to try again is for the job.
-        .retry(reqwest::retry::never())
-        .no_gzip()
-        .no_brotli()
-        .no_zstd()
-        .no_deflate()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
 }
 
 async fn send(target: &Target, request: RequestBuilder) -> Result<Response, Failure> {

@@ -1,0 +1,36 @@
+"""How what was measured is told, whatever it was."""
+
+import argparse
+import os
+
+import goals
+from machine import is_debug
+from program import print_json
+
+
+def report(
+    args: argparse.Namespace,
+    measured: goals.Measured,
+    comparisons: list[goals.Comparison],
+    words: dict,
+    facts: dict,
+    passes: str = "",
+) -> list[goals.Outcome]:
+    """A table, or JSON lines. `words` are for the names of comparisons, `passes` for how often it was measured."""
+    outcomes = goals.judge(measured, comparisons)
+    facts["loadAfter"] = round(os.getloadavg()[0], 1)
+    if args.json:
+        for outcome in outcomes:
+            print_json({"type": "comparison", **goals.as_json(outcome, words)})
+        print_json({"type": "machine", **facts})
+        return outcomes
+    print(goals.table(outcomes, words, verdicts=not (args.quick or is_debug(args.binary))))
+    print(
+        f"\n{facts['longhaul']}, {passes or medians(args)}; {facts['cores']} cores ({facts['cpu']}), "
+        f"{facts['fileSystem']}, load {facts['loadBefore']} before and {facts['loadAfter']} after."
+    )
+    return outcomes
+
+
+def medians(args: argparse.Namespace) -> str:
+    return "one pass" if args.passes == 1 else f"medians of {args.passes} passes (lowest–highest)"
