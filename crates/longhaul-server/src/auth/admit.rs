@@ -35,7 +35,7 @@ pub async fn admit(State(auth): State<Auth>, request: Request, next: Next) -> Re
 }
 
 /// The same for a path that leads elsewhere: an `Authorization` that is none of ours is for whoever is there.
-/// Also leaves [`Shown`].
+/// Also leaves `Shown`.
 pub async fn admit_proxied(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
     let shown = match presented_to_proxy(&auth, request.headers()) {
         Ok(presented) => presented.and_then(Secret::new),
