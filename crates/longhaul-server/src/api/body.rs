@@ -8,6 +8,7 @@ mod unique;
 use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use futures_util::StreamExt;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use longhaul::job::Limits;
 use serde::de::DeserializeOwned;
@@ -98,19 +99,29 @@ async fn read(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Bytes
     if announced(headers).is_some_and(|bytes| bytes > bytes_max as u64) {
         return Err(too_large(bytes_max));
     }
-    bytes(body, bytes_max).await
-}
-
-/// A body of any kind, up to so many bytes.
-pub(super) async fn bytes(body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
     match aside(Limited::new(body, bytes_max).collect()).await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large(bytes_max)),
-        Err(error) => {
-            let detail = format!("the body broke off: {error}");
-            Err(Problem::new(Code::BadRequest, detail))
+        Err(error) => Err(broke_off(error)),
+    }
+}
+
+/// All of a body that has no more than so many bytes, or the body as it was.
+pub(super) async fn small(body: Body, bytes_max: usize) -> Result<Result<Bytes, Body>, Problem> {
+    let mut stream = body.into_data_stream();
+    let mut begun = Vec::new();
+    while let Some(piece) = aside(stream.next()).await {
+        begun.extend_from_slice(&piece.map_err(broke_off)?);
+        if begun.len() > bytes_max {
+            let begun = futures_util::stream::iter([Ok(Bytes::from(begun))]);
+            return Ok(Err(Body::from_stream(begun.chain(stream))));
         }
     }
+    Ok(Ok(begun.into()))
+}
+
+fn broke_off(error: impl std::fmt::Display) -> Problem {
+    Problem::new(Code::BadRequest, format!("the body broke off: {error}"))
 }
 
 fn too_large(bytes_max: usize) -> Problem {

@@ -123,10 +123,12 @@ async fn submit(
         return Ok(state.overload.watched(submission.into_future()).await?);
     }
     let announced = Announced::of(&parts.headers, &body)?;
-    if announced.is_small(SMALL_BODY_BYTES_MAX) {
-        let body = body::bytes(body, SMALL_BODY_BYTES_MAX).await?;
-        let submission = keyed(submission(state, caller, route, call, secret, Some(body)), key);
-        return Ok(state.overload.watched(submission.into_future()).await?);
+    let mut body = body;
+    if announced.may_be_small(SMALL_BODY_BYTES_MAX) {
+        body = match body::small(body, SMALL_BODY_BYTES_MAX).await? {
+            Ok(whole) => return sealed(state, caller, route, call, secret, whole, key).await,
+            Err(larger) => larger,
+        };
     }
     let incoming = Incoming { announced, name: None, key: key.clone() };
     let input = call.to_input().map_err(SubmitError::from)?;
@@ -139,6 +141,20 @@ async fn submit(
             Ok(state.overload.watched(submission.into_future()).await?)
         }
     }
+}
+
+/// Submits a request with its whole body.
+async fn sealed(
+    state: &AppState,
+    caller: &Caller<Submit>,
+    route: &ProxyRoute,
+    call: Call,
+    secret: Vec<Field>,
+    body: Bytes,
+    key: Option<String>,
+) -> Result<JobHandle, Problem> {
+    let submission = keyed(submission(state, caller, route, call, secret, Some(body)), key);
+    Ok(state.overload.watched(submission.into_future()).await?)
 }
 
 /// The job, with what is secret sealed for it alone.

@@ -92,9 +92,9 @@ impl Announced {
         })
     }
 
-    /// Whether it is known to be small, and is just being sent with nothing else to be heeded.
-    pub(in crate::api) fn is_small(&self, bytes_max: usize) -> bool {
-        let fits = self.bytes.is_some_and(|bytes| bytes <= bytes_max as u64);
+    /// Whether it may be small, and is just being sent with nothing else to be heeded.
+    pub(in crate::api) fn may_be_small(&self, bytes_max: usize) -> bool {
+        let fits = self.bytes.is_none_or(|bytes| bytes <= bytes_max as u64);
         fits && self.digest.is_none() && !self.waits
     }
 

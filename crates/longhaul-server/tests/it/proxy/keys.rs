@@ -24,6 +24,11 @@ async fn repeated_request_is_the_same_job(wish: Wish) {
     // In another way, too: only what is asked for counts.
     let again = ask("/passing/a?x=1&mode=sync", "two", "body").send().await.unwrap();
     assert_eq!((id_of(&again), again.text().await.unwrap().as_str()), (id.clone(), "once"));
+    // In pieces of a length that nobody announced.
+    let pieces = ["bo", "dy"].map(Ok::<_, std::io::Error>);
+    let pieces = reqwest::Body::wrap_stream(futures_util::stream::iter(pieces));
+    let again = ask("/sync/a?x=1", "four", "").body(pieces).send().await.unwrap();
+    assert_eq!(id_of(&again), id);
     let job = json_of(ask("/reports/a?x=1", "three", "body")).await;
     assert_eq!((&job["jobId"], &job["status"]), (&Value::from(id), &"completed".into()));
     let got = target.all();
