@@ -6,14 +6,18 @@
 //! nothing here. Document types are refused, with the entities that only they can declare.
 
 mod allowed;
+mod copies;
 mod css;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod inspect;
 
 use std::fmt::Write as _;
 
-use roxmltree::{Document, Node, ParsingOptions};
+use roxmltree::{Attribute, Document, Node, ParsingOptions};
 
 use super::{Background, Code, RenderError};
 use allowed::Fate;
+use copies::Copies;
 
 const SVG: &str = "http://www.w3.org/2000/svg";
 const XLINK: &str = "http://www.w3.org/1999/xlink";
@@ -45,15 +49,19 @@ pub struct Cleaned {
 pub fn clean(svg: &str, canvas: &Canvas) -> Result<Cleaned, RenderError> {
     let options =
         ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(svg, options).map_err(|error| match error {
-        roxmltree::Error::NodesLimitReached => too_deep_or_many(),
-        error => RenderError::new(Code::RendererFailed, format!("the SVG cannot be read: {error}")),
+    let document = Document::parse_with_options(svg, options).map_err(|error| {
+        if matches!(error, roxmltree::Error::NodesLimitReached) {
+            return too_deep_or_many();
+        }
+        RenderError::new(Code::RendererFailed, format!("the SVG cannot be read: {error}"))
     })?;
     let root = document.root_element();
     if !(root.has_tag_name((SVG, "svg"))) {
         return Err(RenderError::new(Code::RendererFailed, "what was drawn is no SVG"));
     }
-    let mut writer = Writer { svg: String::with_capacity(svg.len()), foreign_objects: 0, canvas };
+    let copies = Copies::of(&document);
+    let svg = String::with_capacity(svg.len());
+    let mut writer = Writer { svg, foreign_objects: 0, canvas, copies };
     writer.tree(root)?;
     Ok(Cleaned { svg: writer.svg, foreign_objects: writer.foreign_objects })
 }
@@ -66,6 +74,7 @@ struct Writer<'c> {
     svg: String,
     foreign_objects: usize,
     canvas: &'c Canvas,
+    copies: Copies<'c>,
 }
 
 /// What is left to do: by a list and not by recursion, since the depth is somebody else's choice.
@@ -103,6 +112,8 @@ impl Writer<'_> {
             };
             match fate {
                 Fate::Kept("style") => self.style(node),
+                Fate::Kept("use")
+                    if !self.copies.may_copy(node).ok_or_else(too_deep_or_many)? => {}
                 Fate::Kept(name) => {
                     self.open(name, node);
                     if depth == 0 {
@@ -133,11 +144,9 @@ impl Writer<'_> {
         for attribute in node.attributes() {
             let value = attribute.value();
             match (attribute.namespace(), attribute.name()) {
-                (None | Some(XLINK), "href") => {
-                    if !has_href && allowed::href(value) {
-                        has_href = true;
-                        self.attribute("href", value);
-                    }
+                _ if is_href(&attribute) && !has_href && allowed::href(value) => {
+                    has_href = true;
+                    self.attribute("href", value);
                 }
                 (None, "style") => {
                     let kept = css::declarations(value, is_root);
@@ -211,10 +220,16 @@ impl Writer<'_> {
         self.canvas.background.is_some()
             && node.has_tag_name((SVG, "rect"))
             && node.prev_sibling_element().is_none()
-            && node.parent_element().and_then(|parent| parent.attribute("class")).is_some_and(
-                |classes| classes.split_whitespace().any(|class| class == D2_ROOT),
-            )
+            && node
+                .parent_element()
+                .and_then(|parent| parent.attribute("class"))
+                .is_some_and(|classes| classes.split_whitespace().any(|class| class == D2_ROOT))
     }
+}
+
+/// Whether it is a reference, in the old way of writing it or in the new one.
+fn is_href(attribute: &Attribute<'_, '_>) -> bool {
+    attribute.name() == "href" && matches!(attribute.namespace(), None | Some(XLINK))
 }
 
 /// The `viewBox`, or what stands for it.

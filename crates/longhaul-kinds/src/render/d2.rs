@@ -15,8 +15,11 @@ pub(super) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
     let (parsed, _) = parser::parse("", source);
     if let Some(import) = import_in(&parsed) {
         let start = import.range.start;
-        return Err(unsupported("other files cannot be imported")
-            .at(source, start.line + 1, start.column + 1));
+        return Err(unsupported("other files cannot be imported").at(
+            source,
+            start.line + 1,
+            start.column + 1,
+        ));
     }
     if let Err(error) = compiler::compile_with_config("", source) {
         let first = error.errors.first();
@@ -38,13 +41,16 @@ pub(super) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
         Theme::Dark => Some(DARK),
     };
     let options = CompileOptions { theme_id, pad: Some(PAD), ..CompileOptions::default() };
-    let (diagram, svg) = d2_little::compile(source, &options).map_err(|said| failed(source, &said))?;
+    let (diagram, svg) =
+        d2_little::compile(source, &options).map_err(|said| failed(source, &said))?;
     if !(diagram.layers.is_empty() && diagram.scenarios.is_empty() && diagram.steps.is_empty()) {
         return Err(unsupported("layers, scenarios and steps would be drawn over each other"));
     }
     let engine = diagram.config.and_then(|config| config.layout_engine);
     if let Some(engine) = engine.filter(|engine| engine != "dagre") {
-        return Err(unsupported(&format!("the layout engine {engine:?} is not supported, only dagre")));
+        return Err(unsupported(&format!(
+            "the layout engine {engine:?} is not supported, only dagre"
+        )));
     }
     String::from_utf8(svg)
         .map_err(|_| RenderError::new(Code::RendererFailed, "the renderer made no text"))

@@ -55,13 +55,17 @@ pub(super) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the renderer's, and not listed in full")]
 fn explain(source: &str, refusal: Refusal) -> RenderError {
     match refusal {
         Refusal::NoDiagram => unknown(source),
         Refusal::Parse(diagnostic) => not_parsed(source, &diagnostic),
         Refusal::ResourceLimitExceeded(limit) => RenderError::new(
             Code::TooLarge,
-            format!("the diagram is too large: {} is {}, and {} is allowed", limit.id, limit.actual, limit.maximum),
+            format!(
+                "the diagram is too large: {} is {}, and {} is allowed",
+                limit.id, limit.actual, limit.maximum
+            ),
         ),
         Refusal::Svg(
             error @ (SvgError::UnsupportedDiagram { .. } | SvgError::MissingCapability { .. }),

@@ -33,7 +33,8 @@ pub(super) fn paint(svg: &str, options: &Options, limits: &Limits) -> Result<Vec
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded above")]
     let pixmap = Pixmap::new(across as u32, down as u32);
-    let too_large = || RenderError::new(Code::TooLarge, "the picture has no size that can be painted");
+    let too_large =
+        || RenderError::new(Code::TooLarge, "the picture has no size that can be painted");
     let mut pixmap = pixmap.ok_or_else(too_large)?;
     #[expect(clippy::cast_possible_truncation, reason = "a scale needs no more digits")]
     let transform = Transform::from_scale(scale as f32, scale as f32);

@@ -53,7 +53,8 @@ impl Pool {
     /// Lets a child draw it. Whoever drops this kills the child.
     pub(super) async fn picture(&self, request: &Request) -> Result<Vec<u8>, Trouble> {
         request.check(&self.limits).map_err(Trouble::Refused)?;
-        let mut line = serde_json::to_vec(request).map_err(|error| Trouble::Broken(error.into()))?;
+        let mut line =
+            serde_json::to_vec(request).map_err(|error| Trouble::Broken(error.into()))?;
         line.push(b'\n');
         let mut worker = match self.waiting().pop() {
             Some(worker) => worker,

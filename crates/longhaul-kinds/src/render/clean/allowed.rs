@@ -10,9 +10,8 @@ pub(super) enum Fate {
     Dropped,
 }
 
-/// Shapes, text, paint and filters. Nothing that moves: what is animated can become what it was not. No `use`,
-/// which makes a thousand elements of ten.
-const ELEMENTS: [&str; 41] = [
+/// Shapes, text, paint and filters. Nothing that moves: what is animated can become what it was not.
+const ELEMENTS: [&str; 42] = [
     "circle",
     "clipPath",
     "defs",
@@ -54,6 +53,7 @@ const ELEMENTS: [&str; 41] = [
     "text",
     "title",
     "tspan",
+    "use",
 ];
 
 const ATTRIBUTES: &[&str] = &[

@@ -49,8 +49,9 @@ pub(super) fn declarations(text: &str, of_root: bool) -> String {
     for declaration in split(&text, ';') {
         let Some((name, value)) = declaration.split_once(':') else { continue };
         let (name, value) = (name.trim(), value.trim());
+        let is_canvas = of_root && name.starts_with("background");
         if is_property(name)
-            && !(of_root && name.starts_with("background"))
+            && !is_canvas
             && !value.contains(['{', '}', '@'])
             && !value.is_empty()
             && balanced(value)
@@ -93,9 +94,9 @@ pub(super) fn harmless(value: &str) -> bool {
 /// Whether an address is in the document itself: one of its elements, or a font that is written out.
 fn is_here(target: &str) -> bool {
     let target = target.trim();
-    let quoted = ['"', '\''].into_iter().find_map(|quote| {
-        target.strip_prefix(quote).and_then(|target| target.strip_suffix(quote))
-    });
+    let quoted = ['"', '\'']
+        .into_iter()
+        .find_map(|quote| target.strip_prefix(quote).and_then(|target| target.strip_suffix(quote)));
     let target = quoted.unwrap_or(target);
     match target.strip_prefix('#') {
         Some(id) => id.chars().all(is_word),
@@ -163,7 +164,6 @@ fn next_rule<'a>(rest: &mut &'a str) -> Option<Rule<'a>> {
     for (at, letter) in text.char_indices() {
         match (letter, quote) {
             (letter, Some(open)) if letter == open || letter == '\n' => quote = None,
-            (_, Some(_)) => {}
             ('"' | '\'', None) => quote = Some(letter),
             (';', None) if depth == 0 => {
                 *rest = text.get(at + 1..)?;
@@ -183,7 +183,7 @@ fn next_rule<'a>(rest: &mut &'a str) -> Option<Rule<'a>> {
             // It closes what was never opened: nobody knows what follows.
             ('}', None) if depth == 0 => return None,
             ('}', None) => depth -= 1,
-            (_, None) => {}
+            (_, Some(_) | None) => {}
         }
     }
     None
@@ -213,12 +213,11 @@ fn balanced(text: &str) -> bool {
         match (letter, quote) {
             ('\n', Some(_)) => return false,
             (letter, Some(begun)) if letter == begun => quote = None,
-            (_, Some(_)) => {}
             ('"' | '\'', None) => quote = Some(letter),
             ('(', None) => open.push(')'),
             ('[', None) => open.push(']'),
             (')' | ']', None) if open.pop() != Some(letter) => return false,
-            (_, None) => {}
+            (_, Some(_) | None) => {}
         }
     }
     quote.is_none() && open.is_empty()
@@ -284,6 +283,9 @@ mod tests {
     fn what_follows_a_bad_rule_stays() {
         assert_eq!(stylesheet("@import 'x'; .a{fill:red} }.b{}"), ".a{fill:red;}");
         assert_eq!(declarations("fill:red;x:url(//x);stroke:blue", false), "fill:red;stroke:blue;");
-        assert_eq!(declarations("max-width: 9px; background-color: white;", true), "max-width:9px;");
+        assert_eq!(
+            declarations("max-width: 9px; background-color: white;", true),
+            "max-width:9px;"
+        );
     }
 }
