@@ -398,3 +398,10 @@ fn tidy_in(value: &mut Value) {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
+
+/// Keys of objects in their order, in snapshots: which one a value keeps is for whatever else is compiled in to say.
+pub(crate) fn sorted_keys() -> impl Sized {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_sort_maps(true);
+    settings.bind_to_scope()
+}

@@ -52,6 +52,7 @@ fn ollamas_chat_is_told_to_openai() {
         "keep_alive": "5m",
         "options": {"temperature": 0.5, "top_p": 0.9, "num_predict": 7, "num_ctx": 4096, "stop": ["a"], "seed": 3},
     });
+    let _sorted = sorted_keys();
     insta::assert_json_snapshot!(translated(Api::OllamaChat, &body, TargetApi::OpenAi));
 }
 
@@ -101,6 +102,7 @@ fn openais_chat_is_told_to_ollama() {
         "temperature": 0.5, "top_p": 0.9, "max_tokens": 5, "max_completion_tokens": 7, "stop": "a", "seed": 3,
         "user": "u1", "n": 1,
     });
+    let _sorted = sorted_keys();
     insta::assert_json_snapshot!(translated(Api::OpenAiChat, &body, TargetApi::Ollama));
 }
 
@@ -184,4 +186,11 @@ proptest! {
         prop_assert_eq!(&theirs["messages"], &ours["messages"]);
         prop_assert_eq!(translated(Api::OpenAiChat, &theirs, TargetApi::Ollama), ours);
     }
+}
+
+/// Keys of objects in their order, in snapshots: which one a value keeps is for whatever else is compiled in to say.
+fn sorted_keys() -> impl Sized {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_sort_maps(true);
+    settings.bind_to_scope()
 }

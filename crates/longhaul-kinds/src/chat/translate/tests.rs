@@ -48,6 +48,7 @@ fn ollamas_lines_become_chunks() {
     calls["message"]["tool_calls"] =
         json!([{"function": {"name": "look", "arguments": {"at": 1}}}]);
     let stream = [thought, line("Hi"), calls, last_line("stop")];
+    let _sorted = sorted_keys();
     insta::assert_json_snapshot!(told(Api::OllamaChat, Api::OpenAiChat, &stream));
 }
 
@@ -65,6 +66,7 @@ fn chunks_become_ollamas_lines() {
         chunk(&json!({}), Some("tool_calls")),
         usage(),
     ];
+    let _sorted = sorted_keys();
     insta::assert_json_snapshot!(told(Api::OpenAiChat, Api::OllamaChat, &stream));
 }
 
@@ -99,4 +101,11 @@ proptest! {
         prop_assert_eq!(&back["message"]["content"], &text);
         prop_assert_eq!(&back["eval_count"], 2);
     }
+}
+
+/// Keys of objects in their order, in snapshots: which one a value keeps is for whatever else is compiled in to say.
+fn sorted_keys() -> impl Sized {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_sort_maps(true);
+    settings.bind_to_scope()
 }

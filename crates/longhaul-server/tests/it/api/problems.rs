@@ -38,6 +38,7 @@ async fn problem_has_every_key_and_the_callers_request_id() {
     let answer = ask.send().await;
     assert_eq!(answer.header("x-request-id"), Some("trace-1"));
     assert_eq!(answer.json()["requestId"], "trace-1");
+    let _sorted = crate::support::sorted_keys();
     insta::assert_json_snapshot!(tidy(answer.json()), @r#"
     {
       "code": "validation",

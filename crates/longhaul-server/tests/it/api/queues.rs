@@ -10,6 +10,7 @@ async fn paused_queue_holds_its_jobs_back_until_it_is_resumed() {
     assert_eq!((paused.status, &paused.json()["paused"]), (StatusCode::OK, &json!(true)));
     let job = server.submit("echo", json!(1)).await;
     let queues = server.get("/v1/queues").send().await.json();
+    let _sorted = crate::support::sorted_keys();
     insta::assert_json_snapshot!(tidy(queues), @r#"
     {
       "queues": [
@@ -43,6 +44,7 @@ async fn queue_shows_its_limits() {
 async fn queue_without_jobs_can_be_resumed() {
     let server = Server::start().await;
     let answer = server.post("/v1/queues/nobody/resume").send().await;
+    let _sorted = crate::support::sorted_keys();
     insta::assert_json_snapshot!(answer.json(), @r#"
     {
       "name": "nobody",

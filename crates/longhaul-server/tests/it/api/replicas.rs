@@ -8,6 +8,7 @@ async fn replicas_are_listed_with_what_they_do() {
     assert_eq!(replica["pid"].take(), std::process::id());
     assert!(!replica["host"].take().as_str().unwrap().is_empty());
     assert_eq!(replica["version"].take(), env!("CARGO_PKG_VERSION"));
+    let _sorted = crate::support::sorted_keys();
     insta::assert_json_snapshot!(tidy(listed), @r#"
     {
       "replicas": [

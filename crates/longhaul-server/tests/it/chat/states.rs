@@ -120,6 +120,7 @@ async fn job_is_shown_from_beginning_to_end(ground: Ground) {
     }
     shown["job_id"] = json!("[id]");
     insta::allow_duplicates! {
+        let _sorted = crate::support::sorted_keys();
         insta::assert_json_snapshot!("job_that_is_done", shown);
     }
 }

@@ -118,6 +118,7 @@ async fn each_delivery_is_one_line_of_json_when_asked() {
     let line = listening.lines.next_line().await.unwrap().unwrap();
     let mut shown: Value = serde_json::from_str(&line).unwrap();
     assert!(shown["receivedAt"].take().as_str().unwrap().ends_with('Z'), "{line}");
+    let _sorted = crate::support::sorted_keys();
     insta::assert_json_snapshot!(shown, @r#"
     {
       "answered": 200,

@@ -37,6 +37,7 @@ async fn each_job_of_a_batch_is_accepted_or_refused_on_its_own() {
         ]
     );
     assert_eq!(answers[0]["jobId"], answers[2]["jobId"]);
+    let _sorted = crate::support::sorted_keys();
     insta::assert_json_snapshot!(tidy(answers[1].clone()), @r#"
     {
       "code": "unknown-kind",

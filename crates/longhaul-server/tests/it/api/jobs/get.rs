@@ -7,6 +7,7 @@ use crate::support::{Server, tidy, url};
 async fn completed_job_has_every_key() {
     let server = Server::start().await;
     let job = server.run("echo", json!({"n": 1})).await;
+    let _sorted = crate::support::sorted_keys();
     insta::assert_json_snapshot!(tidy(job), @r#"
     {
       "artifacts": [],

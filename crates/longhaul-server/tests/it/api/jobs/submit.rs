@@ -17,6 +17,7 @@ async fn submission_is_accepted_with_where_and_when_to_ask() {
     assert_eq!(answer.header("retry-after"), Some("10"));
     assert_eq!(answer.header("etag"), Some("\"1\""));
     assert!(answer.header("x-request-id").is_some());
+    let _sorted = crate::support::sorted_keys();
     insta::assert_json_snapshot!(tidy(job), @r#"
     {
       "artifacts": [],
@@ -217,6 +218,7 @@ async fn run_that_fails_is_not_an_http_error() {
     let job = answer.json();
     assert_eq!(answer.header("retry-after"), None);
     assert_eq!((&job["status"], &job["retryAfter"]), (&json!("failed"), &json!(null)));
+    let _sorted = crate::support::sorted_keys();
     insta::assert_json_snapshot!(job["error"], @r#"
     {
       "attempt": 1,
