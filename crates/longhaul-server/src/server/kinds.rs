@@ -22,7 +22,7 @@ pub(super) fn concurrency(config: &Config, chat: Option<&Chat>) -> usize {
     let declared = config.kinds.values().map(|kind| kind.concurrency);
     let declared: usize =
         declared.chain([config.worker.concurrency]).map(|jobs| jobs as usize).sum();
-    let declared = declared.saturating_add(drawing_at_once());
+    let declared = declared.saturating_add(drawing_at_once(config));
     declared.saturating_add(chat.map_or(0, Chat::concurrency))
 }
 
@@ -72,13 +72,13 @@ pub(super) fn render(config: &Config) -> Option<Kind> {
     };
     let this = this.ok()?.into_os_string();
     let kind = RenderKind::new([this, "render-worker".into()]).build();
-    Some(kind.concurrency(drawing_at_once()))
+    Some(kind.concurrency(drawing_at_once(config)))
 }
 
-/// As many as there are processors: drawing waits for nothing.
+/// As many as of the kind that is always there.
 #[cfg(feature = "render")]
-fn drawing_at_once() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+fn drawing_at_once(config: &Config) -> usize {
+    config.worker.concurrency as usize
 }
 
 #[cfg(not(feature = "render"))]
@@ -87,7 +87,7 @@ pub(super) fn render(_: &Config) -> Option<Kind> {
 }
 
 #[cfg(not(feature = "render"))]
-fn drawing_at_once() -> usize {
+fn drawing_at_once(_: &Config) -> usize {
     0
 }
 
