@@ -10,4 +10,6 @@ pub const TARGETS: &[Target] = &[
     crate::command::fuzzing::SAID,
     crate::http::fuzzing::CALL,
     crate::http::fuzzing::PATH,
+    #[cfg(feature = "render")]
+    crate::render::fuzzing::CLEAN,
 ];

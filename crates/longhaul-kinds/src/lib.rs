@@ -4,6 +4,7 @@
 //! - [`command`]: runs a program, or a durable pipeline of programs.
 //! - [`http`]: asks an HTTP endpoint that is there already.
 //! - [`chat`]: calls a language model.
+//! - `render`: draws diagrams; behind the feature of that name.
 //!
 //! Each is a plain [`longhaul::Kind`]; register it with an engine:
 //!
@@ -30,5 +31,7 @@ pub mod egress;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod http;
+#[cfg(feature = "render")]
+pub mod render;
 
 pub use demo::demo;

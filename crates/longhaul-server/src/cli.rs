@@ -27,6 +27,8 @@ mod payload;
 mod pretty;
 mod queues;
 mod receipt;
+#[cfg(feature = "render")]
+mod render;
 mod replicas;
 mod result;
 mod rotate_key;
@@ -150,6 +152,13 @@ enum Command {
     Copy(copy::CopyArgs),
     /// Put a fresh key first in the server's key file
     RotateKey(rotate_key::RotateKeyArgs),
+    /// Draw a diagram, with no server
+    #[cfg(feature = "render")]
+    Render(render::RenderArgs),
+    /// Draw what a server asks for on stdin
+    #[cfg(feature = "render")]
+    #[command(hide = true)]
+    RenderWorker,
     /// Measure how fast the engine or a server is
     Bench(bench::BenchArgs),
     #[command(about = "Print the OpenAPI document: a named server's, else this program's own")]
@@ -187,6 +196,10 @@ fn is_dash(path: &Path) -> bool {
 /// Reads the arguments, runs the command, and says by the exit code how it went.
 pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
+    #[cfg(feature = "render")]
+    if matches!(cli.command, Command::RenderWorker) {
+        return render::worker();
+    }
     let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr());
     let mut ui = Ui::terminal(&mut out, &mut err, cli.global.json);
     let exit = block_on(run(cli, &mut ui)).unwrap_or_else(|error| ui.report(&error));
@@ -232,6 +245,11 @@ async fn run(cli: Cli, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
         Command::Migrate(args) => migrate::run(args, ui).await,
         Command::Copy(args) => copy::run(args, ui).await,
         Command::RotateKey(args) => rotate_key::run(args, ui),
+        #[cfg(feature = "render")]
+        Command::Render(args) => render::run(args, ui).await,
+        // It has ended before there was anything to run it with.
+        #[cfg(feature = "render")]
+        Command::RenderWorker => Ok(Exit::Done),
         Command::Bench(args) => bench::run(args, &global, ui).await,
         Command::Openapi => openapi::run(&global, ui).await,
         Command::Completions(args) => completions::run(&args, ui),

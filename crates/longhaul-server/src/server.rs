@@ -349,6 +349,9 @@ async fn engine(
     if let Some(chat) = chat {
         builder = builder.register(kinds::chatting(chat, config));
     }
+    if let Some(render) = kinds::render(config) {
+        builder = builder.register(render);
+    }
     for (name, kind) in &config.kinds {
         let kind = kinds::declared(name, kind, config, &means)
             .map_err(|source| StartError::Kind { kind: name.to_string(), source })

@@ -22,6 +22,7 @@ pub(super) fn concurrency(config: &Config, chat: Option<&Chat>) -> usize {
     let declared = config.kinds.values().map(|kind| kind.concurrency);
     let declared: usize =
         declared.chain([config.worker.concurrency]).map(|jobs| jobs as usize).sum();
+    let declared = declared.saturating_add(drawing_at_once(config));
     declared.saturating_add(chat.map_or(0, Chat::concurrency))
 }
 
@@ -51,6 +52,43 @@ pub(super) fn chatting(chat: &Chat, config: &Config) -> Kind {
 /// The kind that is always there.
 pub(super) fn demo(config: &Config) -> Kind {
     longhaul_kinds::demo().concurrency(config.worker.concurrency as usize)
+}
+
+/// Diagrams, drawn by children of this process, unless the configuration has a kind of that name.
+#[cfg(feature = "render")]
+pub(super) fn render(config: &Config) -> Option<Kind> {
+    use longhaul_kinds::render::RenderKind;
+    if config.kinds.keys().any(|name| name.as_str() == RenderKind::NAME) {
+        return None;
+    }
+    if !config.role.runs_jobs() {
+        return Some(Kind::elsewhere(RenderKind::NAME).payload(false));
+    }
+    // By this name a child is what its parent is, also when the file was replaced since.
+    let this = if cfg!(target_os = "linux") {
+        Ok("/proc/self/exe".into())
+    } else {
+        std::env::current_exe()
+    };
+    let this = this.ok()?.into_os_string();
+    let kind = RenderKind::new([this, "render-worker".into()]).build();
+    Some(kind.concurrency(drawing_at_once(config)))
+}
+
+/// As many as of the kind that is always there.
+#[cfg(feature = "render")]
+fn drawing_at_once(config: &Config) -> usize {
+    config.worker.concurrency as usize
+}
+
+#[cfg(not(feature = "render"))]
+pub(super) fn render(_: &Config) -> Option<Kind> {
+    None
+}
+
+#[cfg(not(feature = "render"))]
+fn drawing_at_once(_: &Config) -> usize {
+    0
 }
 
 /// Those whose jobs may name a URL.

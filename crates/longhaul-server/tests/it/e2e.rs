@@ -26,6 +26,8 @@ mod payloads;
 mod proxy;
 mod readme;
 mod redact;
+#[cfg(feature = "render")]
+mod render;
 #[cfg(target_os = "linux")]
 mod replicas;
 mod signals;

@@ -99,7 +99,7 @@ async fn declared_kinds_are_run_by_their_programs() {
     let job = with_server(&config, async |client: Client| {
         let kinds = client.kinds().await.unwrap();
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
-        assert_eq!(names, ["demo", "shout"]);
+        assert_eq!(names, ["demo", "render", "shout"]);
         let request = SubmitRequest::new("shout", &json!({})).unwrap();
         client.submit(&request, &waiting()).await.unwrap()
     });
@@ -168,7 +168,7 @@ async fn api_runs_nothing_and_says_so() {
     with_server(&config, async |client: Client| {
         let replicas = client.replicas().await.unwrap();
         assert_eq!((replicas[0].role.as_str(), replicas[0].concurrency), ("api", 0));
-        assert_eq!(replicas[0].kinds, ["demo", "shout"]);
+        assert_eq!(replicas[0].kinds, ["demo", "render", "shout"]);
         let request = SubmitRequest::new("shout", &json!(1)).unwrap();
         let job = client.submit(&request, &SubmitOptions::default()).await.unwrap();
         assert_eq!((job.status, job.queue.as_str()), (Status::Pending, "loud"));

@@ -109,6 +109,7 @@ async fn people_read_what_became_of_their_jobs() {
     insta::assert_snapshot!(see(&["kinds"]).await, @"
     KIND  QUEUE  ATTEMPTS  TIMEOUT  AT ONCE
     demo  default  3  [duration]  4
+    render  default  3  [duration]  4
     ");
     let args = [
         "submit",

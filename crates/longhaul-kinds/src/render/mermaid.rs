@@ -1,0 +1,113 @@
+//! Mermaid, drawn by merman.
+
+use std::sync::LazyLock;
+
+use merman::svg::export::NativeFontContext;
+use merman::svg::{RenderError as SvgError, SvgEnvironment, SvgPipeline, SvgRenderOptions};
+use merman::{
+    Engine, MermaidConfig, OperationControl, ParseOptions, RenderError as Refusal, RenderOutput,
+    RenderRequest, Renderer, SvgRequest, TerminalDiagnostic,
+};
+use serde_json::json;
+
+use super::{Code, RenderError, Theme, fonts, place};
+
+/// The diagram's own name inside of its SVG, which its styles begin with.
+const ID: &str = "diagram";
+
+static FONTS: LazyLock<Option<NativeFontContext>> = LazyLock::new(|| fonts::measuring().ok());
+static LIGHT: LazyLock<Renderer> = LazyLock::new(|| renderer("default"));
+static DARK: LazyLock<Renderer> = LazyLock::new(|| renderer("dark"));
+
+fn renderer(theme: &str) -> Renderer {
+    // Labels that are HTML are no text in an SVG, and cost so much that large flowcharts fail.
+    let config = MermaidConfig::from_value(json!({
+        "theme": theme,
+        "look": "classic",
+        "htmlLabels": false,
+        "flowchart": {"htmlLabels": false},
+        "fontFamily": fonts::SANS,
+        "themeVariables": {"fontFamily": fonts::SANS},
+    }));
+    Renderer::new()
+        .with_engine(Engine::new().with_site_config(config))
+        .with_parse_options(ParseOptions::strict())
+}
+
+/// The diagram as SVG, which is not clean yet.
+pub(super) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
+    let no_fonts = || RenderError::new(Code::RendererFailed, "the fonts cannot be read");
+    let fonts = FONTS.clone().ok_or_else(no_fonts)?;
+    let environment =
+        SvgEnvironment::deterministic().with_native_font_context(fonts).map_err(|_| no_fonts())?;
+    let options =
+        SvgRenderOptions { diagram_id: Some(ID.to_owned()), ..SvgRenderOptions::default() };
+    let pipeline = Some(SvgPipeline::resvg_safe());
+    let request = SvgRequest { environment, options, pipeline, ..SvgRequest::default() };
+    let renderer = match theme {
+        Theme::Light => &LIGHT,
+        Theme::Dark => &DARK,
+    };
+    match renderer.render(RenderRequest::svg(source, OperationControl::new(), request)) {
+        Ok(RenderOutput::Svg(Some(svg))) => Ok(svg.into_parts().0),
+        Ok(_) => Err(unknown(source)),
+        Err(refusal) => Err(explain(source, refusal)),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the renderer's, and not listed in full")]
+fn explain(source: &str, refusal: Refusal) -> RenderError {
+    match refusal {
+        Refusal::NoDiagram => unknown(source),
+        Refusal::Parse(diagnostic) => not_parsed(source, &diagnostic),
+        Refusal::ResourceLimitExceeded(limit) => RenderError::new(
+            Code::TooLarge,
+            format!(
+                "the diagram is too large: {} is {}, and {} is allowed",
+                limit.id, limit.actual, limit.maximum
+            ),
+        ),
+        Refusal::Svg(
+            error @ (SvgError::UnsupportedDiagram { .. } | SvgError::MissingCapability { .. }),
+        ) => RenderError::new(Code::Unsupported, format!("not supported here: {error}")),
+        // What a source says in a way that its grammar allows and its diagram does not.
+        Refusal::Svg(error @ (SvgError::InvalidModel { .. } | SvgError::Color(_))) => {
+            RenderError::new(Code::Syntax, error.to_string())
+        }
+        other => RenderError::new(Code::RendererFailed, other.to_string()),
+    }
+}
+
+fn not_parsed(source: &str, diagnostic: &TerminalDiagnostic) -> RenderError {
+    let details = diagnostic.terminal_diagnostic_details();
+    match details.code.as_str() {
+        "merman.parse.no_diagram_detected" => return unknown(source),
+        "merman.parse.unsupported_diagram" => {
+            let named = details.diagram_type.unwrap_or_default();
+            let why = format!("diagrams of the type {named:?} are not supported");
+            return RenderError::new(Code::Unsupported, why);
+        }
+        _ => {}
+    }
+    let error = RenderError::new(Code::Syntax, diagnostic.terminal_safe_message());
+    match details.span {
+        Some(span) => {
+            let (line, column) = place::of_byte(source, span.start);
+            error.at(source, line, column)
+        }
+        None => error,
+    }
+}
+
+fn unknown(source: &str) -> RenderError {
+    let lines = || source.lines().zip(1..).map(|(line, number)| (line.trim(), number));
+    let first = lines().find(|(line, _)| !line.is_empty() && !line.starts_with("%%"));
+    let error = RenderError::new(
+        Code::Unsupported,
+        "the source begins with no type of diagram that is supported",
+    );
+    match first {
+        Some((_, line)) => error.at(source, line, 1),
+        None => RenderError::new(Code::Syntax, "the source is empty"),
+    }
+}
