@@ -26,6 +26,8 @@ mod overview;
 mod params;
 mod proxy;
 mod queues;
+#[cfg(feature = "render")]
+mod render;
 mod replicas;
 mod usage;
 mod webhooks;
@@ -51,6 +53,8 @@ pub use jobs::Uploads;
 use metrics::Metrics;
 pub use overload::Overload;
 pub use proxy::{ProxyRoute, ProxyRoutes};
+#[cfg(feature = "render")]
+pub use render::RenderDoor;
 pub use webhooks::Hooks;
 
 /// The default of `limits.requests_in_flight_max`.
@@ -77,6 +81,9 @@ pub struct AppState {
     pub hooks: Hooks,
     /// Language models to call, if there are any.
     pub chat: Option<Chat>,
+    /// What diagrams go by, if there are any.
+    #[cfg(feature = "render")]
+    pub render: Option<RenderDoor>,
     /// Keys whose first uploads are still coming in.
     pub uploads: Uploads,
     /// Refuses early what would only wait.
@@ -131,6 +138,8 @@ impl AppState {
             auth,
             hooks,
             chat: None,
+            #[cfg(feature = "render")]
+            render: None,
             stripe_secret: None,
             settings: Settings::default(),
             overload: Overload::new(REQUESTS_IN_FLIGHT_MAX, clock.clone()),
@@ -152,9 +161,10 @@ pub fn router(state: AppState) -> Router {
     let (open, _) = open().split_for_parts();
     let admit = middleware::from_fn_with_state(state.auth.clone(), auth::admit);
     let (overload, cors) = (state.overload.clone(), cors::layer(&state.origins));
-    let router = guarded
-        .route("/", get(overview::overview))
-        .route_layer(admit)
+    let router = guarded.route("/", get(overview::overview)).route_layer(admit);
+    #[cfg(feature = "render")]
+    let router = router.merge(render::router(&state));
+    let router = router
         .merge(chat::router(&state.auth))
         .merge(doors::router(&state.auth))
         .merge(open)

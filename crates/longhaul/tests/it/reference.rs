@@ -221,10 +221,19 @@ impl Store for Reference {
         Ok(())
     }
 
-    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
+    async fn pending(
+        &self,
+        tenant: &TenantId,
+        queue: Option<&Name>,
+        up_to: u64,
+    ) -> Result<u64, StoreError> {
         let state = self.state();
         let jobs = state.rows.values().map(|row| &row.record.job);
-        let pending = jobs.filter(|job| &job.tenant == tenant && job.status == Status::Pending);
+        let pending = jobs.filter(|job| {
+            &job.tenant == tenant
+                && job.status == Status::Pending
+                && queue.is_none_or(|queue| &job.queue == queue)
+        });
         Ok(u64::try_from(pending.count()).unwrap().min(up_to))
     }
 
