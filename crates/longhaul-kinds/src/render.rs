@@ -52,7 +52,7 @@ pub use options::{Background, Options, Theme};
 pub use request::{Format, OutputType, Request};
 pub use worker::serve;
 
-use clean::Canvas;
+use clean::{Canvas, Text};
 
 /// Draws what is asked for. Pure, and without a bound on time or memory: strangers' sources belong in a
 /// [worker](serve).
@@ -76,7 +76,13 @@ fn draw(request: &Request, limits: &Limits) -> Result<Vec<u8>, RenderError> {
         (None, Format::Mermaid) => Some(options.theme.background()),
         (asked, Format::Mermaid | Format::D2) => asked,
     };
-    let cleaned = clean::clean(&drawn, &Canvas { background })?;
+    // d2's fonts are inside of its pictures.
+    let text = match format {
+        Format::Mermaid => Some(Text { font: fonts::SANS, colour: options.theme.text() }),
+        Format::D2 => None,
+    };
+    let painted = *output_type == OutputType::Png;
+    let cleaned = clean::clean(&drawn, &Canvas { background, text, painted })?;
     if cleaned.foreign_objects > 0 {
         let why = "text that is HTML, such as a block of markdown, cannot be drawn";
         return Err(RenderError::new(Code::Unsupported, why));

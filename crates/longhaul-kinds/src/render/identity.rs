@@ -4,7 +4,7 @@ use super::Request;
 
 /// What draws, and how. Part of every identity, since another renderer makes another picture: to be changed with
 /// the version of a renderer, a font, or what is done to a picture afterwards.
-pub const RENDERER: &str = "merman 0.9.3, d2-little 0.7.1-1, resvg 0.47, dejavu 2.37, 1";
+pub const RENDERER: &str = "merman 0.9.3, d2-little 0.7.1-1, resvg 0.47, dejavu 2.37, 2";
 
 /// One pixel for each unit of the diagram.
 const NATURAL_SCALE: f64 = 1.0;
