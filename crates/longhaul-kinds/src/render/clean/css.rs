@@ -37,6 +37,8 @@ const FUNCTIONS: [&str; 21] = [
 const GROUPS: [&str; 2] = ["@keyframes", "@media"];
 const FONT: [&str; 2] = ["data:application/font-woff;base64,", "data:font/woff2;base64,"];
 
+const TURN: &str = "rotate(";
+
 /// The rules that are harmless, one after the other.
 pub(super) fn stylesheet(text: &str, canvas: &Canvas) -> String {
     let text = without_comments(text);
@@ -125,10 +127,7 @@ fn is_property(name: &str) -> bool {
 fn meant<'a>(name: &str, value: &'a str, canvas: &Canvas) -> Cow<'a, str> {
     match name {
         "font-family" => font_for(value, canvas).map_or(Cow::Borrowed(value), Cow::Borrowed),
-        "transform" if !canvas.painted => match rotation(value) {
-            Some(angle) => Cow::Owned(format!("rotate({angle}deg)")),
-            None => Cow::Borrowed(value),
-        },
+        "transform" if !canvas.painted && value.contains(TURN) => Cow::Owned(with_degrees(value)),
         _ => Cow::Borrowed(value),
     }
 }
@@ -139,10 +138,17 @@ pub(super) fn font_for(named: &str, canvas: &Canvas) -> Option<&'static str> {
     canvas.text.filter(|_| !even).map(|text| text.font)
 }
 
-/// A turn whose angle has no unit, which only attributes may leave out.
-fn rotation(value: &str) -> Option<&str> {
-    let angle = value.strip_prefix("rotate(")?.strip_suffix(')')?;
-    angle.parse::<f64>().is_ok().then_some(angle)
+/// Angles with their unit, which only attributes may leave out.
+fn with_degrees(value: &str) -> String {
+    let mut turns = value.split(TURN);
+    let mut written = turns.next().unwrap_or_default().to_owned();
+    for turn in turns {
+        let angle = turn.split([')', ',']).next().unwrap_or_default();
+        let unit = if angle.trim().parse::<f64>().is_ok() { "deg" } else { "" };
+        let rest = turn.strip_prefix(angle).unwrap_or_default();
+        written.extend([TURN, angle, unit, rest]);
+    }
+    written
 }
 
 /// What browsers leave out and our painter takes at its word, or the other way round.
@@ -320,8 +326,9 @@ mod tests {
         let text = Some(Text { font: "Ours", colour: "#333" });
         let shown = Canvas { text, ..Canvas::default() };
         let painted = Canvas { painted: true, ..shown };
-        let turned = "transform:rotate(45);";
-        assert_eq!(declarations(turned, false, &shown), "transform:rotate(45deg);");
+        let turned = "transform:rotate(-4.5) scale(.8) rotate(1rad);";
+        let with_unit = "transform:rotate(-4.5deg) scale(.8) rotate(1rad);";
+        assert_eq!(declarations(turned, false, &shown), with_unit);
         assert_eq!(declarations(turned, false, &painted), turned);
         assert_eq!(declarations("stroke-width:-4;mix-blend-mode:multiply", false, &shown), "");
         let fonts = "font-family:\"trebuchet ms\",verdana;";

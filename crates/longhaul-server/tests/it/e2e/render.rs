@@ -1,6 +1,7 @@
 //! Diagrams: as jobs of the real server, drawn by its children, and by `longhaul render` without one.
 
 mod crowd;
+mod docs;
 mod door;
 mod links;
 
