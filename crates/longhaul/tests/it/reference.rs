@@ -5,7 +5,7 @@ mod queues;
 mod state;
 mod usage;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
