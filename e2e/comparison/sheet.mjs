@@ -3,8 +3,8 @@
 // Usage: node e2e/comparison/sheet.mjs MODULES OUT
 //
 // scripts/gallery.py has left ours in OUT/gallery. Writes OUT/render-comparison-light.png and -dark.png, to be
-// looked at. Fails if a label is missing on either side, if the two are shaped quite differently, or if a picture
-// asks for anything from elsewhere. Pixels are not compared: both lay out text with engines of their own.
+// looked at. Fails if a label is missing on either side or cut in ours, if the two are shaped quite differently, or
+// if a picture asks for anything from elsewhere. Pixels are not compared: both lay out text with engines of their own.
 
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -17,6 +17,8 @@ const samples = resolve(import.meta.dirname, "../../docs/diagrams");
 
 // How many times as wide for its height one picture may be as the other.
 const ASPECT_MAX = 2;
+// How much of its height a text may reach over the edge: the room above and below letters is part of its box.
+const CUT_MAX = 0.3;
 // What a gantt chart is as wide as. Ours take this for granted.
 const PAGE_WIDTH = 800;
 // What ours are measured with, so that differences are not those of fonts.
@@ -58,6 +60,23 @@ function read(svg) {
   const [, , width, height] = root.getAttribute("viewBox").split(/[ ,]+/).map(Number);
   for (const style of root.querySelectorAll("style")) style.remove();
   return { text: root.textContent.replace(/\s+/g, ""), aspect: width / height };
+}
+
+// Runs inside of the page: texts of an SVG that its edges cut.
+function cut([svg, slack]) {
+  document.body.innerHTML = svg;
+  const root = document.querySelector("svg");
+  const edges = root.getBoundingClientRect();
+  const outside = [...root.querySelectorAll("text, use")].filter((element) => {
+    const box = element.getBoundingClientRect();
+    const beside = Math.max(edges.left - box.left, box.right - edges.right);
+    const above = Math.max(edges.top - box.top, box.bottom - edges.bottom);
+    // What is only defined, to be shown elsewhere, has no width.
+    return box.width > 0 && Math.max(beside, above) > slack * box.height;
+  });
+  const texts = outside.map((element) => (document.querySelector(element.getAttribute("href")) ?? element).textContent);
+  root.remove();
+  return texts;
 }
 
 function compare(sample, scheme, sides) {
@@ -109,6 +128,8 @@ async function main() {
       const svg = ours(sample.file, scheme, "svg").toString();
       const png = ours(sample.file, scheme, "png");
       const sides = { ours: await page.evaluate(read, svg) };
+      const texts = await page.evaluate(cut, [svg, CUT_MAX]);
+      if (texts.length > 0) wrong.push(`${sample.file}, ${scheme}: cut at the edge: ${texts.join(", ")}`);
       let cell = escaped(sample.plugin ?? "");
       if (sample.plugin === undefined) {
         const source = readFileSync(join(samples, sample.file), "utf8");
