@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::e2e::fleet::Fleet;
 use crate::e2e::home::Home;
 use crate::e2e::http::{self, Answer};
 use crate::e2e::submit::end;
@@ -187,6 +188,24 @@ async fn requests_and_pictures_outlive_the_server() {
     end(&home.client(), accepted["jobId"].as_str().unwrap()).await;
     let shown = get(&home, accepted["statusUrl"].as_str().unwrap()).await.json();
     assert_eq!(shown["status"], "completed", "{shown}");
+}
+
+/// One process answers, another draws, on Postgres.
+#[tokio::test]
+async fn picture_is_drawn_by_one_process_and_served_by_another() {
+    let fleet = Fleet::new("[queues.render]\npending_max = 2\n").await;
+    let _api = fleet.api().await;
+    let home = &fleet.home;
+    let accepted = ask(home, "POST /render", &flow("far away")).await.json();
+    assert_eq!(accepted["status"], "pending");
+    assert_eq!(ask(home, "POST /render", &flow("second")).await.status, 202);
+    assert_eq!(ask(home, "POST /render", &flow("third")).await.status, 429);
+    let _worker = fleet.worker("one").await;
+    end(&fleet.client(), accepted["jobId"].as_str().unwrap()).await;
+    let shown = get(home, accepted["statusUrl"].as_str().unwrap()).await.json();
+    assert_eq!(shown["status"], "completed", "{shown}");
+    assert!(get(home, shown["url"].as_str().unwrap()).await.body.contains(">far away<"));
+    assert_eq!(ask(home, "POST /render", &flow("far away")).await.json()["cached"], true);
 }
 
 #[tokio::test]
