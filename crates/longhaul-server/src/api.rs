@@ -4,10 +4,10 @@
 //! beside them; `openapi` makes one document of it, so that what is published is what is served.
 
 pub(crate) mod accounts;
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod billing;
 pub(crate) mod body;
-mod caller;
+pub(crate) mod caller;
 mod caller_urls;
 pub(crate) mod chat;
 mod cors;
@@ -16,19 +16,17 @@ mod doors;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod health;
-mod html;
 pub(crate) mod jobs;
-mod kinds;
+pub(crate) mod kinds;
 pub mod metrics;
 mod openapi;
-mod overload;
-mod overview;
-mod params;
+pub(crate) mod overload;
+pub(crate) mod params;
 mod proxy;
-mod queues;
-mod replicas;
-mod usage;
-mod webhooks;
+pub(crate) mod queues;
+pub(crate) mod replicas;
+pub(crate) mod usage;
+pub(crate) mod webhooks;
 
 use std::time::Duration;
 
@@ -42,6 +40,7 @@ use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::auth::{self, Auth};
+use crate::dashboard;
 use crate::problem;
 use crate::secret::Secret;
 pub(crate) use answer::shown_job;
@@ -153,14 +152,13 @@ pub fn router(state: AppState) -> Router {
     let admit = middleware::from_fn_with_state(state.auth.clone(), auth::admit);
     let (overload, cors) = (state.overload.clone(), cors::layer(&state.origins));
     let router = guarded
-        .route("/", get(overview::overview))
         .route_layer(admit)
+        .merge(dashboard::router(&state))
         .merge(chat::router(&state.auth))
         .merge(doors::router(&state.auth))
         .merge(open)
         .merge(openapi::router(&document))
         .merge(docs::router(&document))
-        .route("/style.css", get(html::style))
         .layer(middleware::from_fn_with_state(overload, overload::shed))
         .merge(proxy::router(&state))
         .layer(middleware::from_fn(metrics::measure))

@@ -46,6 +46,7 @@ pub struct Kind {
     takes_payload: bool,
     essence: Option<Essence>,
     description: String,
+    input_schema: Option<Json>,
 }
 
 impl Kind {
@@ -91,6 +92,7 @@ impl Kind {
             takes_payload: true,
             essence: None,
             description: String::new(),
+            input_schema: None,
         }
     }
 
@@ -166,6 +168,13 @@ impl Kind {
         self
     }
 
+    /// What an input may look like, as JSON Schema: for people who fill in a form. Inputs are not held to it.
+    #[must_use]
+    pub fn input_schema(mut self, schema: Json) -> Self {
+        self.input_schema = Some(schema);
+        self
+    }
+
     /// Its name; a name that cannot be used is found out when the engine starts.
     pub fn name(&self) -> &str {
         match &self.name {
@@ -215,6 +224,11 @@ impl Kind {
     /// One line for people.
     pub fn about(&self) -> &str {
         &self.description
+    }
+
+    /// What an input may look like, if it says.
+    pub fn schema(&self) -> Option<&Json> {
+        self.input_schema.as_ref()
     }
 
     /// Whether this process runs it.

@@ -56,9 +56,19 @@ pub(in crate::api) async fn get_artifact(
     // What is not an id, or not UTF-8, answers exactly as an unknown job.
     let path = path.ok().and_then(|Path((id, name))| Some((id.parse::<JobId>().ok()?, name)));
     let (id, name) = path.ok_or(Problem::from(StoreError::NotFound))?;
-    let artifact = caller.engine.artifact(id, &name).await?;
+    download(&caller, id, &name, &headers).await
+}
+
+/// An artifact's bytes, or those that the request's headers ask for.
+pub(crate) async fn download(
+    caller: &Caller,
+    id: JobId,
+    name: &str,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let artifact = caller.engine.artifact(id, name).await?;
     let etag = format!("\"{}\"", answer::hex(&artifact.digest()));
-    if is_named(&headers, &IF_NONE_MATCH, &etag) {
+    if is_named(headers, &IF_NONE_MATCH, &etag) {
         let mut response = StatusCode::NOT_MODIFIED.into_response();
         insert(&mut response, ETAG, &etag);
         return Ok(response);
@@ -79,7 +89,7 @@ pub(in crate::api) async fn get_artifact(
         let (first, last, size) = (range.start, range.end - 1, artifact.size());
         insert(&mut response, CONTENT_RANGE, &format!("bytes {first}-{last}/{size}"));
     }
-    describe(&mut response, &artifact, &name, &etag);
+    describe(&mut response, &artifact, name, &etag);
     Ok(response)
 }
 
@@ -176,19 +186,24 @@ pub(super) async fn get_receipt(
     caller: Caller,
     JobPath(id): JobPath,
 ) -> Result<Json<Receipt>, Problem> {
+    Ok(Json(receipt(&caller, id).await?))
+}
+
+/// What was stored for a job, as callers see it.
+pub(crate) async fn receipt(caller: &Caller, id: JobId) -> Result<Receipt, Problem> {
     let receipt = caller.engine.receipt(id).await?;
     let unreadable = |blob: &Blob| match blob.role {
         BlobRole::Folder => blob.deleted_at.is_some(),
         BlobRole::Payload | BlobRole::Artifact => blob.key.is_none(),
     };
-    Ok(Json(Receipt {
+    Ok(Receipt {
         job_id: receipt.job.to_string(),
         job_gone: receipt.gone,
         at: answer::instant(receipt.at),
         unreadable: receipt.blobs.iter().all(unreadable),
         deleted: receipt.blobs.iter().all(|blob| blob.deleted_at.is_some()),
         stored: receipt.blobs.into_iter().map(stored).collect(),
-    }))
+    })
 }
 
 fn stored(blob: Blob) -> Stored {
