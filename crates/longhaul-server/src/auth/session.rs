@@ -24,6 +24,9 @@ use crate::secret::Secret;
 const SESSION_CONTEXT: &[u8] = b"dashboard session";
 /// What the tokens of forms are made for.
 const FORM_PURPOSE: &[u8] = b"dashboard form";
+/// The cookie that holds one. The name makes browsers take it over TLS or from this very machine only, and
+/// for this host alone.
+pub(crate) const SESSION_COOKIE: &str = "__Host-longhaul";
 /// After how long somebody has to sign in again.
 pub(crate) const SESSION_LASTS: Duration = Duration::from_hours(12);
 /// Attempts to sign in that one address may make in a second. Keys cannot be guessed; this bounds what

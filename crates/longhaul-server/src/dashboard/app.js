@@ -9,13 +9,14 @@
 
   // --- times, in the viewer's own zone ---
 
-  const clock = new Intl.DateTimeFormat(undefined, {
-    year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
-  });
+  const parts = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" };
+  const thisYear = new Intl.DateTimeFormat(undefined, parts);
+  const anyYear = new Intl.DateTimeFormat(undefined, { year: "numeric", ...parts });
 
   function localTimes(root) {
     for (const time of all("time[datetime]", root)) {
       const at = new Date(time.dateTime);
+      const clock = at.getFullYear() === new Date().getFullYear() ? thisYear : anyYear;
       if (!Number.isNaN(at.getTime())) time.textContent = clock.format(at);
     }
   }

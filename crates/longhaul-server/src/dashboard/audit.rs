@@ -33,7 +33,7 @@ pub(super) async fn show(
             @if found.entries.is_empty() {
                 div.empty { p { "Nothing was done yet. Whatever somebody does to jobs, queues, keys, tenants and endpoints is noted here, before it is done." } }
             } @else {
-                div.scroll tabindex="0" role="region" aria-label="Audit log" {
+                div.scroll tabindex="0" role="group" aria-label="Audit log" {
                     table {
                         thead { tr { th { "When" } th { "Who" } th { "Did" } th { "To" } th { "Tenant" } th { "Detail" } th { "Request" } } }
                         tbody { @for entry in &found.entries { (row(entry)) } }

@@ -62,7 +62,7 @@ fn table(view: &View<Read>, wish: &Wish, found: &Found, now: Timestamp) -> Marku
             (parts::token(&view.session))
             input type="hidden" name="filter" value=(wish.query());
             @if may_change { (bulk::bar(view, wish)) }
-            div.scroll tabindex="0" role="region" aria-label="Table of jobs" {
+            div.scroll tabindex="0" role="group" aria-label="Table of jobs" {
                 table.rows {
                     thead {
                         tr {

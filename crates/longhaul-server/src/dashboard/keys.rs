@@ -55,9 +55,9 @@ async fn page(
             @if found.keys.is_empty() {
                 p.soft { "There is no key. As long as " code { "auth.require_keys" } " is off, nobody needs one." }
             } @else {
-                div.scroll tabindex="0" role="region" aria-label="Keys" {
+                div.scroll tabindex="0" role="group" aria-label="Keys" {
                     table {
-                        thead { tr { th { "Key" } th { "Name" } th { "Tenant" } th { "Scopes" } th { "Made" } th { "Last used" } th { "Ends" } th { "" } } }
+                        thead { tr { th { "Key" } th { "Name" } th { "Tenant" } th { "Scopes" } th { "Made" } th { "Last used" } th { "Ends" } th { span.unseen { "What can be done" } } } }
                         tbody { @for key in &found.keys { (row(view, key, now)) } }
                     }
                 }

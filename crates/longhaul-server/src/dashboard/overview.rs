@@ -117,9 +117,9 @@ fn queue_table(view: &View<Look>, seen: &Seen) -> Markup {
             @if seen.queues.is_empty() {
                 p.soft { "No queue has unfinished jobs, and none is paused." }
             } @else {
-                div.scroll tabindex="0" role="region" aria-label="Queues" {
+                div.scroll tabindex="0" role="group" aria-label="Queues" {
                     table {
-                        thead { tr { th { "Queue" } th { "Pending" } th { "Oldest waits" } th { "Running" } th { "Limits" } th { "" } } }
+                        thead { tr { th { "Queue" } th { "Pending" } th { "Oldest waits" } th { "Running" } th { "Limits" } th { span.unseen { "What can be done" } } } }
                         tbody { @for queue in &seen.queues { (queue_row(view, queue, seen.now, may_pause)) } }
                     }
                 }
@@ -160,7 +160,7 @@ fn replica_table(seen: &Seen) -> Markup {
     html! {
         section aria-labelledby="replicas-title" {
             h2 #replicas-title { "Replicas" }
-            div.scroll tabindex="0" role="region" aria-label="Replicas" {
+            div.scroll tabindex="0" role="group" aria-label="Replicas" {
                 table {
                     thead { tr { th { "Replica" } th { "Role" } th { "Version" } th { "Running" } th { "Host" } th { "Last heard of" } } }
                     tbody {

@@ -6,11 +6,9 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use crate::auth::{Auth, SESSION_LASTS};
+use crate::auth::{Auth, SESSION_COOKIE, SESSION_LASTS};
 use crate::secret::Secret;
 
-/// The name makes browsers take it over TLS or from this very machine only, for this host alone.
-pub(super) const COOKIE_NAME: &str = "__Host-longhaul";
 const ATTRIBUTES: &str = "Path=/; Secure; HttpOnly; SameSite=Strict";
 /// What browsers keep of a cookie, with some room for its name and attributes.
 const SEALED_BYTES_MAX: usize = 3_900;
@@ -54,7 +52,7 @@ pub(super) async fn admit(State(auth): State<Auth>, mut request: Request, next: 
 fn cookie(headers: &HeaderMap) -> Option<&str> {
     let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = values.flat_map(|value| value.split(';')).map(str::trim);
-    pairs.find_map(|pair| pair.strip_prefix(COOKIE_NAME)?.strip_prefix('='))
+    pairs.find_map(|pair| pair.strip_prefix(SESSION_COOKIE)?.strip_prefix('='))
 }
 
 /// Whether the request brings a session, good or not.
@@ -69,7 +67,7 @@ pub(super) fn begin(auth: &Auth, shown: &Secret) -> Option<HeaderValue> {
         return None;
     }
     let lasts = SESSION_LASTS.as_secs();
-    HeaderValue::from_str(&format!("{COOKIE_NAME}={sealed}; {ATTRIBUTES}; Max-Age={lasts}")).ok()
+    HeaderValue::from_str(&format!("{SESSION_COOKIE}={sealed}; {ATTRIBUTES}; Max-Age={lasts}")).ok()
 }
 
 /// The cookie that takes it away.

@@ -48,9 +48,9 @@ async fn show(State(state): State<AppState>, view: View<Admin>) -> Result<Respon
             @if found.tenants.is_empty() {
                 (empty("There is only the tenant default, which needs no account. Make one for each customer:", "longhaul tenants create acme --name 'Acme Ltd'"))
             } @else {
-                div.scroll tabindex="0" role="region" aria-label="Tenants" {
+                div.scroll tabindex="0" role="group" aria-label="Tenants" {
                     table {
-                        thead { tr { th { "Tenant" } th { "Name" } th { "Subscription" } th { "Limits" } th { "Made" } th { "" } } }
+                        thead { tr { th { "Tenant" } th { "Name" } th { "Subscription" } th { "Limits" } th { "Made" } th { span.unseen { "What can be done" } } } }
                         tbody { @for tenant in &found.tenants { (row(&view, tenant)) } }
                     }
                 }

@@ -133,7 +133,7 @@ fn table(rows: &[UsageRow]) -> Markup {
     html! {
         section aria-labelledby="rows-title" {
             h2 #rows-title { "By kind and key" }
-            div.scroll tabindex="0" role="region" aria-label="Usage by kind and key" {
+            div.scroll tabindex="0" role="group" aria-label="Usage by kind and key" {
                 table {
                     thead { tr { th { "From" } th { "Kind" } th { "Key" } th { "Jobs" } th { "Run time" } th { "Steps" } th { "Payloads" } } }
                     tbody {

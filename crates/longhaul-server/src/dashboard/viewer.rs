@@ -16,8 +16,9 @@ const CUT_CHARS: usize = 16 * 1024;
 const VALUES_MAX: usize = 2_000;
 /// Characters that are shown of one string.
 const STRING_CHARS_MAX: usize = 4_000;
-/// How deep the tree is unfolded at first.
+/// How deep the tree is unfolded at first, and how deep it goes at all.
 const OPEN_LEVELS: usize = 2;
+const LEVELS_MAX: usize = 64;
 
 /// A JSON text, with where to get it whole.
 pub(super) fn json(name: &str, text: &Json, url: &str) -> Markup {
@@ -40,7 +41,7 @@ pub(super) fn tree(text: &str) -> Markup {
     let mut left = VALUES_MAX;
     match serde_json::from_str::<&RawValue>(text) {
         Ok(value) if text.len() <= TREE_BYTES_MAX => {
-            html! { div.json { (shown(value, OPEN_LEVELS, &mut left)) } }
+            html! { div.json { (shown(value, 0, &mut left)) } }
         }
         Ok(_) | Err(_) => html! {
             pre.json { (parts::cut(text, CUT_CHARS)) }
@@ -49,17 +50,20 @@ pub(super) fn tree(text: &str) -> Markup {
     }
 }
 
-fn shown(value: &RawValue, open: usize, left: &mut usize) -> Markup {
+fn shown(value: &RawValue, level: usize, left: &mut usize) -> Markup {
     *left = left.saturating_sub(1);
     let text = value.get();
+    if level > LEVELS_MAX {
+        return html! { span.json-bare { (parts::cut(text, STRING_CHARS_MAX)) } };
+    }
     match text.as_bytes().first() {
         Some(b'{') => match serde_json::from_str::<Fields<'_>>(text) {
-            Ok(Fields(fields)) if !fields.is_empty() => object(&fields, open, left),
+            Ok(Fields(fields)) if !fields.is_empty() => object(&fields, level, left),
             Ok(_) => html! { span.json-bare { "{}" } },
             Err(_) => html! { (text) },
         },
         Some(b'[') => match serde_json::from_str::<Vec<&RawValue>>(text) {
-            Ok(items) if !items.is_empty() => list(&items, open, left),
+            Ok(items) if !items.is_empty() => list(&items, level, left),
             Ok(_) => html! { span.json-bare { "[]" } },
             Err(_) => html! { (text) },
         },
@@ -71,15 +75,15 @@ fn shown(value: &RawValue, open: usize, left: &mut usize) -> Markup {
     }
 }
 
-fn object(fields: &[(String, &RawValue)], open: usize, left: &mut usize) -> Markup {
+fn object(fields: &[(String, &RawValue)], level: usize, left: &mut usize) -> Markup {
     html! {
-        details open[open > 0] {
+        details open[level < OPEN_LEVELS] {
             summary { (counted(fields.len(), "key")) }
             dl {
                 @for (name, value) in fields {
                     @if *left > 0 {
                         dt { (name) }
-                        dd { (shown(value, open.saturating_sub(1), left)) }
+                        dd { (shown(value, level + 1, left)) }
                     }
                 }
             }
@@ -88,13 +92,13 @@ fn object(fields: &[(String, &RawValue)], open: usize, left: &mut usize) -> Mark
     }
 }
 
-fn list(items: &[&RawValue], open: usize, left: &mut usize) -> Markup {
+fn list(items: &[&RawValue], level: usize, left: &mut usize) -> Markup {
     html! {
-        details open[open > 0] {
+        details open[level < OPEN_LEVELS] {
             summary { (counted(items.len(), "item")) }
             ol start="0" {
                 @for value in items {
-                    @if *left > 0 { li { (shown(value, open.saturating_sub(1), left)) } }
+                    @if *left > 0 { li { (shown(value, level + 1, left)) } }
                 }
             }
             @if *left == 0 { (more()) }

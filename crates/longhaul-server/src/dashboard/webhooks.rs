@@ -49,9 +49,9 @@ async fn page<N: Need>(
             @if found.endpoints.is_empty() {
                 (empty("Nobody is told of what happens to your jobs. An endpoint is told of all of them:", "longhaul endpoints create https://example.com/hooks"))
             } @else {
-                div.scroll tabindex="0" role="region" aria-label="Endpoints" {
+                div.scroll tabindex="0" role="group" aria-label="Endpoints" {
                     table {
-                        thead { tr { th { "URL" } th { "Told of" } th { "Stands" } th { "Made" } th { "" } } }
+                        thead { tr { th { "URL" } th { "Told of" } th { "Stands" } th { "Made" } th { span.unseen { "What can be done" } } } }
                         tbody { @for endpoint in &found.endpoints { (row(view, endpoint)) } }
                     }
                 }

@@ -46,7 +46,7 @@ pub struct Kind {
     takes_payload: bool,
     essence: Option<Essence>,
     description: String,
-    input_schema: Option<Json>,
+    input_schema: Option<String>,
 }
 
 impl Kind {
@@ -168,10 +168,11 @@ impl Kind {
         self
     }
 
-    /// What an input may look like, as JSON Schema: for people who fill in a form. Inputs are not held to it.
+    /// What an input may look like, as the text of a JSON Schema: for people who fill in a form. Inputs are
+    /// not held to it.
     #[must_use]
-    pub fn input_schema(mut self, schema: Json) -> Self {
-        self.input_schema = Some(schema);
+    pub fn input_schema(mut self, schema: impl Into<String>) -> Self {
+        self.input_schema = Some(schema.into());
         self
     }
 
@@ -227,8 +228,8 @@ impl Kind {
     }
 
     /// What an input may look like, if it says.
-    pub fn schema(&self) -> Option<&Json> {
-        self.input_schema.as_ref()
+    pub fn schema(&self) -> Option<&str> {
+        self.input_schema.as_deref()
     }
 
     /// Whether this process runs it.

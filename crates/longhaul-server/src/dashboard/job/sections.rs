@@ -71,7 +71,7 @@ pub(super) fn facts(view: &View<Read>, job: &Job) -> Markup {
             dt { "Due" } dd { (time(job.run_at)) }
             dt { "Began" } dd { (maybe(job.started_at)) }
             dt { "Ended" } dd { (maybe(job.completed_at)) }
-            dt { "Deleted" } dd { @if let Some(at) = job.expires_at { "at " (time(at)) } @else { span.soft { "some time after its end" } } }
+            dt { "Kept until" } dd { @if let Some(at) = job.expires_at { (time(at)) } @else { span.soft { "some time after its end" } } }
             @if let Some(timeout) = job.timeout { dt { "Timeout" } dd { (took(timeout)) } }
             @if let Some(version) = &job.code_version { dt { "Code version" } dd { (version) } }
             @if let Some(id) = job.forked_from { dt { "Forked from" } dd { a href=(of_job(id)) { code { (id) } } } }
@@ -118,9 +118,9 @@ pub(super) async fn deliveries(view: &View<Read>, id: JobId) -> Result<Markup, P
     }
     let may_resend = view.may::<Submit>();
     Ok(html! {
-        div.scroll tabindex="0" role="region" aria-label="Deliveries of this job" {
+        div.scroll tabindex="0" role="group" aria-label="Deliveries of this job" {
             table {
-                thead { tr { th { "Event" } th { "To" } th { "Status" } th { "Attempt" } th { "When" } th { "" } } }
+                thead { tr { th { "Event" } th { "To" } th { "Status" } th { "Attempt" } th { "When" } th { span.unseen { "What can be done" } } } }
                 tbody {
                     @for delivery in &found.deliveries {
                         @let action = view.link(&format!("/ui/jobs/{id}/deliveries/{}/resend", delivery.delivery_id), &[]);
@@ -152,7 +152,7 @@ pub(super) fn history(record: &Record) -> Markup {
         @if left_out > 0 { p.soft { "The first " (left_out) " events are not shown." } }
         details #history-events {
             summary { (record.history.len()) " events" }
-            div.scroll tabindex="0" role="region" aria-label="Events of this job" {
+            div.scroll tabindex="0" role="group" aria-label="Events of this job" {
                 table {
                     thead { tr { th { "Version" } th { "When" } th { "Status" } th { "Attempt" } th { "Phase" } th { "Replica" } th { "Error" } } }
                     tbody {
@@ -185,7 +185,7 @@ pub(super) async fn receipt(view: &View<Read>, id: JobId) -> Result<Markup, Prob
             @else if receipt.unreadable { "All that was stored for it is unreadable: its keys are destroyed. Not all of it is deleted yet." }
             @else { "Some of what was stored for it can be read." }
         }
-        div.scroll tabindex="0" role="region" aria-label="What was stored" {
+        div.scroll tabindex="0" role="group" aria-label="What was stored" {
             table {
                 thead { tr { th { "What" } th { "Name" } th { "Size" } th { "Stored" } th { "Key destroyed" } th { "Deleted" } } }
                 tbody { @for stored in &receipt.stored { (stored_row(stored)) } }

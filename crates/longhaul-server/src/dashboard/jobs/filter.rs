@@ -116,8 +116,11 @@ impl Wish {
     pub(super) fn form(&self, view: &View<Read>, kinds: &[Kind]) -> Markup {
         let kind = self.filter.kind.as_ref().map(ToString::to_string).unwrap_or_default();
         let queue = self.filter.queue.as_ref().map(ToString::to_string).unwrap_or_default();
-        let labels = &self.filter.labels;
-        let label = labels.iter().next().map(|(name, value)| format!("{name}={value}"));
+        let labels = self.filter.labels.iter().map(|(name, value)| format!("{name}={value}"));
+        let mut labels: Vec<String> = labels.collect();
+        if labels.is_empty() {
+            labels.push(String::new());
+        }
         let is_known = kind.is_empty() || kinds.iter().any(|known| known.name() == kind);
         html! {
             form.filters method="get" action="/ui/jobs" role="search" aria-label="Filter jobs" {
@@ -141,7 +144,9 @@ impl Wish {
                     }
                 }
                 label { "Queue" input name="queue" value=(queue) placeholder="any" size="10"; }
-                label { "Label" input name="label" value=(label.unwrap_or_default()) placeholder="name=value" size="14"; }
+                @for label in &labels {
+                    label { "Label" input name="label" value=(label) placeholder="name=value" size="14"; }
+                }
                 label { "Accepted"
                     select name="since" {
                         option value="" { "any time" }

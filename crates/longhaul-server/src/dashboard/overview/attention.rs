@@ -56,7 +56,7 @@ fn find(view: &View<Look>, seen: &Seen) -> Vec<Markup> {
         if let Some(late) = late {
             found.push(html! {
                 strong { "The oldest job in " a href=(url) { (queue.name) } " has waited for " (took(late)) }
-                ", behind or among " (count(queue.pending)) " others."
+                "; " (count(queue.pending)) " are pending there."
             });
         }
     }

@@ -169,7 +169,7 @@ impl Hour {
         html! {
             section aria-labelledby="failing-title" {
                 h2 #failing-title { "Failing kinds" }
-                div.scroll tabindex="0" role="region" aria-label="Failing kinds" {
+                div.scroll tabindex="0" role="group" aria-label="Failing kinds" {
                     table {
                         thead { tr { th { "Kind" } th { "Failed" } th { "Last one" } th { "Why" } } }
                         tbody {

@@ -58,9 +58,9 @@ fn tab<N: Need>(view: &View<N>, word: &str, said: &str, shown: &str) -> Markup {
 
 fn table<N: Need>(view: &View<N>, deliveries: &[Delivery]) -> Markup {
     html! {
-        div.scroll tabindex="0" role="region" aria-label="Table of deliveries" {
+        div.scroll tabindex="0" role="group" aria-label="Table of deliveries" {
             table.rows {
-                thead { tr { th { "Delivery" } th { "Event" } th { "Job" } th { "To" } th { "Status" } th { "Attempt" } th { "When" } th { "" } } }
+                thead { tr { th { "Delivery" } th { "Event" } th { "Job" } th { "To" } th { "Status" } th { "Attempt" } th { "When" } th { span.unseen { "What can be done" } } } }
                 tbody { @for delivery in deliveries { (row(view, delivery)) } }
             }
         }
@@ -125,7 +125,7 @@ pub(super) async fn show(view: View<Read>, IdPath(id): IdPath) -> Result<Respons
 
 fn attempts(attempts: &[DeliveryAttempt]) -> Markup {
     html! {
-        div.scroll tabindex="0" role="region" aria-label="Attempts of this delivery" {
+        div.scroll tabindex="0" role="group" aria-label="Attempts of this delivery" {
             table {
                 thead { tr { th { "When" } th { "Answer" } th { "Took" } th { "Said" } } }
                 tbody {
