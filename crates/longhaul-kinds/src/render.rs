@@ -12,7 +12,7 @@
 //!
 //! # What comes of it
 //!
-//! The picture is the artifact `diagram.svg` or `diagram.png`, the result `{"shortlink", "contentType", "bytes"}`.
+//! The picture is the artifact `diagram.svg` or `diagram.png`, the result `{"contentType", "bytes"}`.
 //! A source that cannot be drawn fails the job at once, with the code `syntax`, `unsupported`, `too-large` or
 //! `took-too-long`; the message says where, as far as the renderer knows.
 //!
@@ -29,6 +29,7 @@ mod error;
 mod fonts;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod identity;
 mod kind;
 mod limits;
 mod mermaid;
@@ -37,7 +38,6 @@ mod place;
 mod png;
 mod pool;
 mod request;
-mod shortlink;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -45,14 +45,14 @@ mod worker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use error::{Code, RenderError};
-pub use kind::{RenderKind, Rendered};
+pub use identity::RENDERER;
+pub use kind::{RenderKind, Rendered, queue};
 pub use limits::Limits;
 pub use options::{Background, Options, Theme};
 pub use request::{Format, OutputType, Request};
-pub use shortlink::{RENDERER, shortlink};
 pub use worker::serve;
 
-use clean::Canvas;
+use clean::{Canvas, Text};
 
 /// Draws what is asked for. Pure, and without a bound on time or memory: strangers' sources belong in a
 /// [worker](serve).
@@ -76,7 +76,13 @@ fn draw(request: &Request, limits: &Limits) -> Result<Vec<u8>, RenderError> {
         (None, Format::Mermaid) => Some(options.theme.background()),
         (asked, Format::Mermaid | Format::D2) => asked,
     };
-    let cleaned = clean::clean(&drawn, &Canvas { background })?;
+    // d2's fonts are inside of its pictures.
+    let text = match format {
+        Format::Mermaid => Some(Text { font: fonts::SANS, colour: options.theme.text() }),
+        Format::D2 => None,
+    };
+    let painted = *output_type == OutputType::Png;
+    let cleaned = clean::clean(&drawn, &Canvas { background, text, painted })?;
     if cleaned.foreign_objects > 0 {
         let why = "text that is HTML, such as a block of markdown, cannot be drawn";
         return Err(RenderError::new(Code::Unsupported, why));

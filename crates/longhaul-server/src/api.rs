@@ -24,6 +24,8 @@ pub(crate) mod overload;
 pub(crate) mod params;
 mod proxy;
 pub(crate) mod queues;
+#[cfg(feature = "render")]
+mod render;
 pub(crate) mod replicas;
 pub(crate) mod usage;
 pub(crate) mod webhooks;
@@ -50,6 +52,8 @@ pub use jobs::Uploads;
 use metrics::Metrics;
 pub use overload::Overload;
 pub use proxy::{ProxyRoute, ProxyRoutes};
+#[cfg(feature = "render")]
+pub use render::RenderDoor;
 pub use webhooks::Hooks;
 
 /// The default of `limits.requests_in_flight_max`.
@@ -76,6 +80,9 @@ pub struct AppState {
     pub hooks: Hooks,
     /// Language models to call, if there are any.
     pub chat: Option<Chat>,
+    /// What diagrams go by, if there are any.
+    #[cfg(feature = "render")]
+    pub render: Option<RenderDoor>,
     /// Keys whose first uploads are still coming in.
     pub uploads: Uploads,
     /// Refuses early what would only wait.
@@ -130,6 +137,8 @@ impl AppState {
             auth,
             hooks,
             chat: None,
+            #[cfg(feature = "render")]
+            render: None,
             stripe_secret: None,
             settings: Settings::default(),
             overload: Overload::new(REQUESTS_IN_FLIGHT_MAX, clock.clone()),
@@ -151,9 +160,10 @@ pub fn router(state: AppState) -> Router {
     let (open, _) = open().split_for_parts();
     let admit = middleware::from_fn_with_state(state.auth.clone(), auth::admit);
     let (overload, cors) = (state.overload.clone(), cors::layer(&state.origins));
-    let router = guarded
-        .route_layer(admit)
-        .merge(dashboard::router(&state))
+    let router = guarded.route_layer(admit).merge(dashboard::router(&state));
+    #[cfg(feature = "render")]
+    let router = router.merge(render::router(&state));
+    let router = router
         .merge(chat::router(&state.auth))
         .merge(doors::router(&state.auth))
         .merge(open)

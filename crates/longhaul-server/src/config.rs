@@ -13,6 +13,7 @@ mod network;
 mod oidc;
 mod proxy;
 mod queues;
+mod render;
 mod sources;
 mod units;
 mod value;
@@ -39,6 +40,8 @@ pub use chat::{ChatConfig, ChatTarget};
 pub use error::{ConfigError, ConfigErrors, Origin};
 pub use http::HttpTarget;
 pub use kinds::{Kind, Run, StepCommand};
+pub use queues::QueueConfig;
+pub use render::RenderConfig;
 pub use sources::{Flags, Sources};
 
 /// What the server runs by. `config.default.toml` says what each means.
@@ -94,12 +97,14 @@ pub struct Config {
     pub webhooks: WebhookSettings,
     /// Where chats go, if anywhere.
     pub chat: Option<ChatConfig>,
+    /// What diagrams may cost, if there are any.
+    pub render: Option<RenderConfig>,
     /// The declared kinds; `demo` is not among them.
     pub kinds: BTreeMap<Name, Kind>,
     /// The paths that lead to kinds.
     pub proxies: Vec<ProxyRoute>,
     /// The queues that have limits.
-    pub queues: BTreeMap<Name, FlowLimit>,
+    pub queues: BTreeMap<Name, QueueConfig>,
 }
 
 /// Who may call.

@@ -39,6 +39,8 @@ use work::WorkRoot;
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 /// A cancelled program is stopped by its kind; the engine drops the handler only well after that.
 const CANCEL_MARGIN: Duration = Duration::from_secs(5);
+/// Diagrams of one tenant that may wait, unless the configuration says otherwise of their queue.
+const DIAGRAMS_PENDING_MAX: u64 = 1_000;
 
 /// A server that has all it needs: its jobs run, and callers are answered once it [`run`](Self::run)s.
 #[derive(Debug)]
@@ -201,6 +203,8 @@ impl Server {
             auth,
             hooks,
             chat,
+            #[cfg(feature = "render")]
+            render: kinds::render_door(config, &vault.1),
             stripe_secret: config.stripe_secret.clone(),
             settings: settings(config),
             overload: Overload::new(config.limits.requests_in_flight_max, clock.clone()),
@@ -350,7 +354,8 @@ async fn engine(
         builder = builder.register(kinds::chatting(chat, config));
     }
     if let Some(render) = kinds::render(config) {
-        builder = builder.register(render);
+        let queue = render.default_queue();
+        builder = builder.register(render).limit_pending(queue, DIAGRAMS_PENDING_MAX);
     }
     for (name, kind) in &config.kinds {
         let kind = kinds::declared(name, kind, config, &means)
@@ -359,7 +364,10 @@ async fn engine(
         builder = builder.register(kind);
     }
     for (name, limit) in &config.queues {
-        builder = builder.limit_queue(name.clone(), *limit);
+        builder = builder.limit_queue(name.clone(), limit.flow);
+        if let Some(max) = limit.pending_max {
+            builder = builder.limit_pending(name.clone(), max);
+        }
     }
     Ok(builder.store(store).start().await?)
 }

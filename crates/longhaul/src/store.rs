@@ -115,8 +115,14 @@ pub trait Store: Send + Sync {
         paused: bool,
     ) -> Result<(), StoreError>;
 
-    /// How many of the tenant's jobs are pending, counted no further than `up_to`.
-    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError>;
+    /// How many of the tenant's jobs are pending, in all of its queues or in one, counted no further than
+    /// `up_to`.
+    async fn pending(
+        &self,
+        tenant: &TenantId,
+        queue: Option<&Name>,
+        up_to: u64,
+    ) -> Result<u64, StoreError>;
 
     /// Where jobs stand: their version and status, in the order asked; none for a job that is not
     /// there. One query for all of them: this is what watching costs.

@@ -29,12 +29,28 @@ const DEPTH_MAX: usize = 128;
 /// How d2 marks the element that its canvas is the first in.
 const D2_ROOT: &str = "d2-svg";
 
-/// What is behind the diagram.
+/// What a picture is to be, besides clean.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Canvas {
-    /// Instead of what is there.
+    /// What is behind the diagram, instead of what is there.
     pub background: Option<Background>,
+    /// What its text was measured with; whatever it names itself is not that.
+    pub text: Option<Text>,
+    /// Whether our own painter reads it, whose CSS has angles without a unit. Browsers' has none of those.
+    pub painted: bool,
 }
+
+/// How text looks that says nothing else.
+#[derive(Debug, Clone, Copy)]
+pub struct Text {
+    /// Fonts, the first that there is.
+    pub font: &'static str,
+    /// Its colour.
+    pub colour: &'static str,
+}
+
+/// What a renderer's text has that is larger or smaller nowhere.
+const FONT_SIZE: &str = "16";
 
 /// An SVG that can be shown to anybody.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,6 +155,7 @@ impl Writer<'_> {
         self.svg.push_str(name);
         if is_root {
             self.attribute("xmlns", SVG);
+            self.root(node);
         }
         let mut has_href = false;
         for attribute in node.attributes() {
@@ -148,8 +165,13 @@ impl Writer<'_> {
                     has_href = true;
                     self.attribute("href", value);
                 }
+                // Said above, in units that an image has, too.
+                (None, "width" | "height") if is_root => {}
+                (None, "font-family") if self.font_for(value).is_some() => {
+                    self.attribute("font-family", self.font_for(value).unwrap_or_default());
+                }
                 (None, "style") => {
-                    let kept = css::declarations(value, is_root);
+                    let kept = css::declarations(value, is_root, self.canvas);
                     if !kept.is_empty() {
                         self.attribute("style", &kept);
                     }
@@ -162,6 +184,27 @@ impl Writer<'_> {
             }
         }
         self.svg.push('>');
+    }
+
+    /// How large the picture is, so that a page need not guess, and how its text looks.
+    fn root(&mut self, root: Node<'_, '_>) {
+        let [_, _, width, height] = view(root);
+        if width > 0.0 && height > 0.0 {
+            self.attribute("width", &width.to_string());
+            self.attribute("height", &height.to_string());
+        }
+        if let Some(Text { font, colour }) = self.canvas.text {
+            for (name, value) in [("font-family", font), ("font-size", FONT_SIZE), ("fill", colour)]
+            {
+                if root.attribute(name).is_none() {
+                    self.attribute(name, value);
+                }
+            }
+        }
+    }
+
+    fn font_for(&self, named: &str) -> Option<&'static str> {
+        css::font_for(named, self.canvas)
     }
 
     fn close(&mut self, name: &str) {
@@ -187,7 +230,7 @@ impl Writer<'_> {
 
     fn style(&mut self, node: Node<'_, '_>) {
         let text: String = node.children().filter_map(|child| child.text()).collect();
-        let kept = css::stylesheet(&text);
+        let kept = css::stylesheet(&text, self.canvas);
         if !kept.is_empty() {
             self.svg.push_str("<style>");
             escape(&mut self.svg, &kept);

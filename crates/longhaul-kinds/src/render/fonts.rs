@@ -28,7 +28,7 @@ const D2_FONTS: [(&str, D2Family, D2Style); 8] = [
 
 static FONTS: LazyLock<Fonts> = LazyLock::new(Fonts::load);
 
-/// What PNGs are painted with.
+/// What a PNG is painted with.
 struct Fonts {
     all: Arc<Database>,
     /// d2's, by the end of their names.

@@ -1,14 +1,15 @@
-//! The kind itself: a picture is an artifact, and its short link the result.
+//! The kind itself: a picture is an artifact of its job.
 
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
+use longhaul::job::Name;
 use longhaul::{Ctx, JobError, Kind};
 use serde::{Deserialize, Serialize};
 
 use super::pool::{Pool, Trouble};
-use super::{Limits, Request, shortlink};
+use super::{Limits, Request};
 
 /// The engine gives an attempt up only well after this kind has.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
@@ -17,8 +18,6 @@ const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rendered {
-    /// The picture's name for as long as nothing about it changes.
-    pub shortlink: String,
     /// What it is.
     pub content_type: String,
     /// How long it is.
@@ -49,7 +48,7 @@ impl RenderKind {
         Self { worker: worker.into_iter().map(Into::into).collect(), limits: Limits::default() }
     }
 
-    /// How much a picture may cost. The program bounds itself, and should have the same.
+    /// How much a picture may cost. The program is told.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -62,10 +61,16 @@ impl RenderKind {
         let run = move |ctx: Ctx, request: Request| run(Arc::clone(&pool), ctx, request);
         Kind::new(Self::NAME, run)
             .payload(false)
+            .queue(queue())
             .timeout(timeout)
             .description("draws a diagram: mermaid or d2, to svg or png")
             .input_schema(include_str!("input.schema.json"))
     }
+}
+
+/// Diagrams wait in a line of their own: they are quick, and others' jobs may be slow.
+pub fn queue() -> Name {
+    Name::new(RenderKind::NAME).unwrap_or_else(|_| Name::default_queue())
 }
 
 async fn run(pool: Arc<Pool>, ctx: Ctx, request: Request) -> Result<Rendered, JobError> {
@@ -81,9 +86,5 @@ async fn run(pool: Arc<Pool>, ctx: Ctx, request: Request) -> Result<Rendered, Jo
     let mut artifact = ctx.artifact(kind.artifact(), kind.content_type())?;
     artifact.write(picture.into()).await?;
     artifact.finish().await?;
-    Ok(Rendered {
-        shortlink: shortlink(ctx.job().tenant.as_str(), &request),
-        content_type: kind.content_type().to_owned(),
-        bytes,
-    })
+    Ok(Rendered { content_type: kind.content_type().to_owned(), bytes })
 }

@@ -8,7 +8,7 @@ use merman::{
     Engine, MermaidConfig, OperationControl, ParseOptions, RenderError as Refusal, RenderOutput,
     RenderRequest, Renderer, SvgRequest, TerminalDiagnostic,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Code, RenderError, Theme, fonts, place};
 
@@ -16,22 +16,54 @@ use super::{Code, RenderError, Theme, fonts, place};
 const ID: &str = "diagram";
 
 static FONTS: LazyLock<Option<NativeFontContext>> = LazyLock::new(|| fonts::measuring().ok());
-static LIGHT: LazyLock<Renderer> = LazyLock::new(|| renderer("default"));
-static DARK: LazyLock<Renderer> = LazyLock::new(|| renderer("dark"));
+static LIGHT: LazyLock<Renderer> = LazyLock::new(|| renderer(Theme::Light, true));
+static DARK: LazyLock<Renderer> = LazyLock::new(|| renderer(Theme::Dark, true));
+static LIGHT_AND_LARGE: LazyLock<Renderer> = LazyLock::new(|| renderer(Theme::Light, false));
+static DARK_AND_LARGE: LazyLock<Renderer> = LazyLock::new(|| renderer(Theme::Dark, false));
 
-fn renderer(theme: &str) -> Renderer {
-    // Labels that are HTML are no text in an SVG, and cost so much that large flowcharts fail.
-    let config = MermaidConfig::from_value(json!({
-        "theme": theme,
-        "look": "classic",
-        "htmlLabels": false,
-        "flowchart": {"htmlLabels": false},
-        "fontFamily": fonts::SANS,
-        "themeVariables": {"fontFamily": fonts::SANS},
-    }));
+/// The limit of the renderer that large diagrams with labels of HTML meet, and others do not.
+const HTML_LIMIT: &str = "svg_fallback";
+/// Sources of this size meet it only after seconds.
+const LARGE_BYTES: usize = 32 * 1024;
+
+/// Labels of HTML are made text again before we see them. They are better placed than those that are text from the
+/// beginning, but in flowcharts, and cost so much that large diagrams fail.
+fn renderer(theme: Theme, html: bool) -> Renderer {
+    let config = MermaidConfig::from_value(config(theme, html));
     Renderer::new()
         .with_engine(Engine::new().with_site_config(config))
         .with_parse_options(ParseOptions::strict())
+}
+
+/// What is left to a site to say. Some types know nothing of themes, and are told their colours one by one.
+fn config(theme: Theme, html: bool) -> Value {
+    let text = theme.text();
+    let (name, fill, label, line) = match theme {
+        Theme::Light => ("default", "#efefef", "#000000", "#444444"),
+        Theme::Dark => ("dark", "#333333", "#e0dfdf", text),
+    };
+    json!({
+        "theme": name,
+        "look": "classic",
+        "htmlLabels": html,
+        "c4": {
+            "boundary_border_color": line, "boundary_font_color": line,
+            "relationship_text_color": line, "relationship_line_color": line,
+        },
+        "flowchart": {"htmlLabels": false},
+        "journey": {"taskFontFamily": fonts::SANS},
+        "fontFamily": fonts::SANS,
+        "packet": {
+            "startByteColor": text, "endByteColor": text, "labelColor": label, "titleColor": label,
+            "blockStrokeColor": text, "blockFillColor": fill,
+        },
+        "themeVariables": {
+            "fontFamily": fonts::SANS,
+            "quadrantPointFill": text,
+            "treeView": {"labelColor": text, "lineColor": text},
+            "xyChart": {"backgroundColor": "transparent"},
+        },
+    })
 }
 
 /// The diagram as SVG, which is not clean yet.
@@ -44,11 +76,22 @@ pub(super) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
         SvgRenderOptions { diagram_id: Some(ID.to_owned()), ..SvgRenderOptions::default() };
     let pipeline = Some(SvgPipeline::resvg_safe());
     let request = SvgRequest { environment, options, pipeline, ..SvgRequest::default() };
-    let renderer = match theme {
-        Theme::Light => &LIGHT,
-        Theme::Dark => &DARK,
+    let draw = |renderer: &Renderer| {
+        let request = RenderRequest::svg(source, OperationControl::new(), request.clone());
+        renderer.render(request)
     };
-    match renderer.render(RenderRequest::svg(source, OperationControl::new(), request)) {
+    let (usual, large) = match theme {
+        Theme::Light => (&LIGHT, &LIGHT_AND_LARGE),
+        Theme::Dark => (&DARK, &DARK_AND_LARGE),
+    };
+    let drawn = if source.len() < LARGE_BYTES { draw(usual) } else { draw(large) };
+    let drawn = match drawn {
+        Err(Refusal::ResourceLimitExceeded(limit)) if limit.id.starts_with(HTML_LIMIT) => {
+            draw(large)
+        }
+        drawn => drawn,
+    };
+    match drawn {
         Ok(RenderOutput::Svg(Some(svg))) => Ok(svg.into_parts().0),
         Ok(_) => Err(unknown(source)),
         Err(refusal) => Err(explain(source, refusal)),

@@ -75,6 +75,14 @@ impl Theme {
         }
     }
 
+    /// What text has that says nothing of its colour.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Light => "#333333",
+            Self::Dark => "#cccccc",
+        }
+    }
+
     pub(super) fn background(self) -> Background {
         match self {
             Self::Light => Background::Colour([0xff; 3]),

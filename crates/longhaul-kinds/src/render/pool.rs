@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{fmt, io};
 
 use longhaul::JobError;
+use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
@@ -53,16 +54,15 @@ impl Pool {
     /// Lets a child draw it. Whoever drops this kills the child.
     pub(super) async fn picture(&self, request: &Request) -> Result<Vec<u8>, Trouble> {
         request.check(&self.limits).map_err(Trouble::Refused)?;
-        let mut line =
-            serde_json::to_vec(request).map_err(|error| Trouble::Broken(error.into()))?;
-        line.push(b'\n');
-        let mut worker = match self.waiting().pop() {
+        let line = line_of(request).map_err(Trouble::Broken)?;
+        let waiting = self.waiting().pop();
+        let mut worker = match waiting {
             Some(worker) => worker,
-            None => self.start().map_err(Trouble::Broken)?,
+            None => self.start().await.map_err(Trouble::Broken)?,
         };
         // One that has waited may have been ended by others, for its memory for instance.
         if worker.child.try_wait().map_err(Trouble::Broken)?.is_some() {
-            worker = self.start().map_err(Trouble::Broken)?;
+            worker = self.start().await.map_err(Trouble::Broken)?;
         }
         // The child ends itself when its processor time is over; this is for one that waits.
         let drawn = tokio::time::timeout(self.limits.time_max, worker.ask(&line, &self.limits));
@@ -85,7 +85,7 @@ impl Pool {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self) -> io::Result<Worker> {
+    async fn start(&self) -> io::Result<Worker> {
         let (program, arguments) = self.argv.split_first().ok_or(io::ErrorKind::NotFound)?;
         let mut child = Command::new(program)
             .args(arguments)
@@ -97,7 +97,9 @@ impl Pool {
             .kill_on_drop(true)
             .spawn()?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let (stdin, stdout) = stdin.zip(stdout).ok_or(io::ErrorKind::BrokenPipe)?;
+        let (mut stdin, stdout) = stdin.zip(stdout).ok_or(io::ErrorKind::BrokenPipe)?;
+        // Fewer bytes than a pipe holds: this waits for nobody.
+        stdin.write_all(&line_of(&self.limits)?).await?;
         Ok(Worker { child, stdin, stdout: BufReader::new(stdout), pictures: 0 })
     }
 }
@@ -139,6 +141,12 @@ impl Worker {
             Err(error) => Trouble::Broken(error),
         }
     }
+}
+
+fn line_of(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 fn verdict(status: ExitStatus, error: io::Error) -> Trouble {

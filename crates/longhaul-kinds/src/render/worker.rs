@@ -1,6 +1,6 @@
 //! The side of the child: pictures one after the other, within limits that the process sets itself.
 //!
-//! On stdin comes a line of JSON for each, a [`Request`]; on stdout goes a line of JSON, an [`Answer`], and behind
+//! On stdin comes a line of JSON with the [`Limits`], then one for each picture, a [`Request`]; on stdout goes a line of JSON, an [`Answer`], and behind
 //! it as many bytes as it says. The end of stdin is the end.
 
 use std::io::{self, BufRead, Read, Write};
@@ -10,6 +10,9 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::{Code, Limits, RenderError, Request, picture};
+
+/// The longest line that limits take.
+const LIMITS_BYTES_MAX: u64 = 4 * 1024;
 
 /// What comes of a request.
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,10 +26,11 @@ pub(super) enum Answer {
 
 /// Draws what is asked for on `input` until it ends. Bounds the whole process: call it in one that does
 /// nothing else.
-pub fn serve(limits: &Limits, input: impl BufRead, mut output: impl Write) -> io::Result<()> {
-    confine(limits)?;
-    let mut input = input;
+pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut line = Vec::new();
+    Read::by_ref(&mut input).take(LIMITS_BYTES_MAX).read_until(b'\n', &mut line)?;
+    let limits: Limits = serde_json::from_slice(&line)?;
+    confine(&limits)?;
     loop {
         line.clear();
         // A letter of a source takes six of JSON at most.
@@ -35,9 +39,9 @@ pub fn serve(limits: &Limits, input: impl BufRead, mut output: impl Write) -> io
         if read == 0 {
             return Ok(());
         }
-        allow_time(limits)?;
+        allow_time(&limits)?;
         let drawn = match serde_json::from_slice::<Request>(&line) {
-            Ok(request) => picture(&request, limits),
+            Ok(request) => picture(&request, &limits),
             Err(error) => Err(RenderError::new(Code::BadInput, error.to_string())),
         };
         let (answer, picture) = match drawn {

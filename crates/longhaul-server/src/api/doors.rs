@@ -10,11 +10,15 @@ use longhaul::JobId;
 use longhaul::job::Record;
 use longhaul::store::StoreError;
 use longhaul_kinds::chat::CHAT;
+#[cfg(feature = "render")]
+use longhaul_kinds::render::RenderKind;
 
 use super::AppState;
 use super::caller::Caller;
 use super::chat::{self, Tongue};
 use super::jobs::get_artifact;
+#[cfg(feature = "render")]
+use super::render;
 use crate::auth::Auth;
 use crate::problem::{Code, Problem};
 
@@ -32,11 +36,18 @@ pub(super) fn router(auth: &Auth) -> Router<AppState> {
 #[derive(Debug, Clone, Copy)]
 enum Door {
     Chat,
+    #[cfg(feature = "render")]
+    Render,
 }
 
 impl Door {
     fn of(kind: &str) -> Option<Self> {
-        (kind == CHAT).then_some(Self::Chat)
+        match kind {
+            CHAT => Some(Self::Chat),
+            #[cfg(feature = "render")]
+            RenderKind::NAME => Some(Self::Render),
+            _ => None,
+        }
     }
 }
 
@@ -62,6 +73,8 @@ async fn get_job(
     let (door, record) = found(&caller, &id).await?;
     match door {
         Door::Chat => chat::show(&caller.engine, record).await,
+        #[cfg(feature = "render")]
+        Door::Render => Ok(render::show(&record)),
     }
 }
 

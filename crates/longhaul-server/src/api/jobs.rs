@@ -17,6 +17,8 @@ pub(crate) mod trail;
 pub(crate) mod upload;
 
 pub(super) use artifacts::get_artifact;
+#[cfg(feature = "render")]
+pub(super) use artifacts::serve_artifact;
 pub(super) use events::X_ACCEL_BUFFERING;
 pub use upload::Uploads;
 

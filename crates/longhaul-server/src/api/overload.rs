@@ -74,6 +74,7 @@ impl Class {
             | "/api/chat"
             | "/api/generate"
             | "/v1/chat/completions"
+            | "/render"
                 if *method == Method::POST =>
             {
                 Self::Submit

@@ -175,10 +175,10 @@ mod tests {
         let last = report["checks"].as_array().unwrap().last().unwrap();
         insta::assert_json_snapshot!(last, @r#"
         {
-          "advice": "its jobs would fail: install it, or write its path",
           "check": "program",
+          "verdict": "bad",
           "detail": "no-such-program of the kind x is not in PATH",
-          "verdict": "bad"
+          "advice": "its jobs would fail: install it, or write its path"
         }
         "#);
     }

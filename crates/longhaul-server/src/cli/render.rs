@@ -186,7 +186,7 @@ fn cannot(what: &str, file: &Path, error: std::io::Error) -> CliError {
 /// would count against the memory that this process allows itself.
 pub(crate) fn worker() -> std::process::ExitCode {
     let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
-    match render::serve(&Limits::default(), input, std::io::BufWriter::new(output)) {
+    match render::serve(input, std::io::BufWriter::new(output)) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(_) => std::process::ExitCode::FAILURE,
     }

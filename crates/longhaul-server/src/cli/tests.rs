@@ -145,7 +145,7 @@ async fn nobody_there_exits_with_3_and_says_what_to_do() {
 async fn errors_are_json_when_asked_for() {
     let Captured { exit, err, .. } = run_against_nobody(&["kinds", "--json"]).await;
     assert_eq!(exit, Exit::Server);
-    insta::assert_snapshot!(err, @r#"{"error":{"code":"unreachable","hint":"is `longhaul serve` running? --server or LONGHAUL_SERVER names another address","message":"cannot reach http://127.0.0.1:1: Connection refused","problem":null}}"#);
+    insta::assert_snapshot!(err, @r#"{"error":{"code":"unreachable","message":"cannot reach http://127.0.0.1:1: Connection refused","hint":"is `longhaul serve` running? --server or LONGHAUL_SERVER names another address","problem":null}}"#);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use longhaul::job::{Limits as JobLimits, Name, Retention};
 use longhaul::store::FlowLimit;
+use longhaul_kinds::chat::CHAT;
 
 use super::error::{ConfigError, Origin};
 use super::layers::Layers;
@@ -15,7 +16,7 @@ use super::value::{Entry, Table};
 use super::variables::Variables;
 use super::{
     AuthConfig, Config, Database, Http, Lease, Limits, Log, LogFormat, PostgresUrl, Role,
-    ServerKey, Sources, Worker, chat, kinds, network, oidc, proxy, queues,
+    ServerKey, Sources, Worker, chat, kinds, network, oidc, proxy, queues, render,
 };
 
 use crate::secret::Secret;
@@ -56,19 +57,23 @@ impl Check {
         self.take(result)
     }
 
-    fn duration(&mut self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
+    pub(super) fn duration(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<Duration>,
+    ) -> Option<Duration> {
         self.read(key, |entry, key| entry.duration(key, range))
     }
 
-    fn bytes(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+    pub(super) fn bytes(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         self.read(key, |entry, key| entry.bytes(key, range))
     }
 
-    fn size(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<usize> {
+    pub(super) fn size(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<usize> {
         self.bytes(key, range).and_then(|bytes| usize::try_from(bytes).ok())
     }
 
-    fn count(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<usize> {
+    pub(super) fn count(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<usize> {
         self.read(key, |entry, key| entry.count(key, range)).and_then(|n| usize::try_from(n).ok())
     }
 }
@@ -111,8 +116,11 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Check
     let variables = Variables::of(&sources.env, role.is_none_or(Role::runs_jobs));
     let concurrency = worker.map_or(1, |worker| worker.concurrency);
     let chat = chat::chat(c, &variables);
-    let is_chat = matches!(chat, Some(Some(_)));
-    let kinds = kinds::kinds(c, &tables, is_chat, concurrency, &variables);
+    let render = render::render(c);
+    let mut built_in = vec![kinds::DEMO];
+    built_in.extend(matches!(chat, Some(Some(_))).then_some(CHAT));
+    built_in.extend(matches!(render, Some(Some(_))).then_some(kinds::RENDER));
+    let kinds = kinds::kinds(c, &tables, &built_in, concurrency, &variables);
     let proxies = proxy::proxies(c, &proxies, &tables, &kinds);
     let queues = queues::queues(c, &queue_tables);
     let config = || {
@@ -154,6 +162,7 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Check
             tls: tls?,
             webhooks: webhooks?,
             chat: chat?,
+            render: render?,
             kinds,
             proxies,
             queues,

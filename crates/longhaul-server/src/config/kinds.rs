@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use longhaul::job::{Limits, Name, Retry};
 
-use longhaul_kinds::chat::CHAT;
-
 use super::check::{Check, MOMENT, RUNNING_MAX};
 use super::error::{ConfigError, hint, nearest};
 use super::http::{self, HttpTarget};
@@ -36,7 +34,9 @@ const NOT_BUILT: [&str; 1] = ["remote"];
 const WAYS: [&str; 3] = ["command", "steps", "http"];
 
 /// The built-in kind's name.
-const DEMO: &str = "demo";
+pub(super) const DEMO: &str = "demo";
+/// Also the name of its queue.
+pub(crate) const RENDER: &str = "render";
 
 /// How jobs of one kind are run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ pub struct StepCommand {
 pub(super) fn kinds(
     check: &mut Check,
     tables: &Table,
-    is_chat: bool,
+    built_in: &[&str],
     concurrency: u32,
     variables: &Variables<'_>,
 ) -> BTreeMap<Name, Kind> {
@@ -91,7 +91,7 @@ pub(super) fn kinds(
     for (name, entry) in tables {
         let key = format!("kinds.{name}");
         let valid = match Name::new(name) {
-            Ok(_) if name == DEMO || (is_chat && name == CHAT) => {
+            Ok(_) if built_in.contains(&name.as_str()) => {
                 Err(format!("`{key}`: the built-in kind has this name"))
             }
             Ok(name) => Ok(name),

@@ -1,6 +1,7 @@
 //! The tables that limit queues.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use longhaul::job::Name;
 use longhaul::store::FlowLimit;
@@ -10,10 +11,21 @@ use super::error::{ConfigError, hint, nearest};
 use super::value::{Entry, Table};
 
 /// Keys of a queue's table.
-const KEYS: [&str; 2] = ["rate", "running_max"];
+const KEYS: [&str; 3] = ["pending_max", "rate", "running_max"];
+/// How many jobs a queue may be allowed to hold for each tenant.
+const PENDING_MAX: RangeInclusive<u32> = 0..=1_000_000_000;
+
+/// What a queue is held to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// What runs of it, over all tenants.
+    pub flow: FlowLimit,
+    /// How many jobs of each tenant may wait in it.
+    pub pending_max: Option<u64>,
+}
 
 /// All queues that are right; `check` hears about the others.
-pub(super) fn queues(check: &mut Check, tables: &Table) -> BTreeMap<Name, FlowLimit> {
+pub(super) fn queues(check: &mut Check, tables: &Table) -> BTreeMap<Name, QueueConfig> {
     let mut queues = BTreeMap::new();
     for (name, entry) in tables {
         let key = format!("queues.{name}");
@@ -25,13 +37,16 @@ pub(super) fn queues(check: &mut Check, tables: &Table) -> BTreeMap<Name, FlowLi
     queues
 }
 
-fn limit(check: &mut Check, key: &str, table: &Table) -> FlowLimit {
-    let mut limit = FlowLimit::default();
+fn limit(check: &mut Check, key: &str, table: &Table) -> QueueConfig {
+    let mut limit = QueueConfig::default();
     for (name, entry) in table {
         let inner = format!("{key}.{name}");
         match name.as_str() {
-            "running_max" => limit.running_max = check.take(entry.count(&inner, RUNNING_MAX)),
-            "rate" => limit.rate = check.take(entry.rate(&inner)),
+            "pending_max" => {
+                limit.pending_max = check.take(entry.count(&inner, PENDING_MAX)).map(u64::from);
+            }
+            "running_max" => limit.flow.running_max = check.take(entry.count(&inner, RUNNING_MAX)),
+            "rate" => limit.flow.rate = check.take(entry.rate(&inner)),
             _ => check.error(&entry.origin, unknown(&inner, name)),
         }
     }

@@ -106,6 +106,16 @@ fn without_any_configuration_the_documented_defaults_hold() {
         chat: None,
         kinds: BTreeMap::new(),
         proxies: Vec::new(),
+        render: Some(RenderConfig {
+            workers: std::thread::available_parallelism().unwrap().get(),
+            timeout: 10 * SECOND,
+            memory_bytes_max: 2 << 30,
+            source_bytes_max: 256 << 10,
+            output_bytes_max: 16 << 20,
+            pixels_max: 40_000_000,
+            retention: 30 * 24 * 3600 * SECOND,
+            public_links: false,
+        }),
         queues: BTreeMap::new(),
     };
     assert_eq!(Given::nothing().config(), expected);
@@ -419,15 +429,16 @@ fn limits_over_all_replicas_are_read() {
     let config = Given::file(
         "[limits]\nrunning_per_tenant_max = 7\nrate_per_tenant = '5/1s'\n\
          [kinds.resize]\ncommand = ['x']\nrunning_max = 3\n\
-         [queues.mail]\nrunning_max = 10\nrate = '100/1m30s'\n[queues.free]\n",
+         [queues.mail]\nrunning_max = 10\nrate = '100/1m30s'\npending_max = 9\n[queues.free]\n",
     )
     .config();
     let tenants = FlowLimit::running(7).and_rate(Rate::new(5, SECOND));
     assert_eq!(config.limits.tenants, tenants);
     assert_eq!(config.kinds[&Name::new("resize").unwrap()].running_max, Some(3));
     let mail = FlowLimit::running(10).and_rate(Rate::new(100, 90 * SECOND));
+    let mail = QueueConfig { flow: mail, pending_max: Some(9) };
     assert_eq!(config.queues[&Name::new("mail").unwrap()], mail);
-    assert!(config.queues[&Name::new("free").unwrap()].is_none());
+    assert_eq!(config.queues[&Name::new("free").unwrap()], QueueConfig::default());
 }
 
 #[test]

@@ -23,9 +23,10 @@ pub(super) fn time(at: Timestamp) -> Markup {
 
 /// The same for one that the wire has.
 pub(super) fn told(at: &str) -> Markup {
-    match Timestamp::parse(at) {
-        Some(at) => time(at),
-        None => html! { (at) },
+    if let Some(at) = Timestamp::parse(at) {
+        time(at)
+    } else {
+        html! { (at) }
     }
 }
 

@@ -68,6 +68,8 @@ codes! {
     BillingOff = NOT_FOUND, "billing-not-configured", "Billing is not configured";
     /// The server has no language models to call.
     ChatOff = NOT_FOUND, "chat-not-configured", "Chats are not configured";
+    /// The server draws no diagrams.
+    RenderOff = NOT_FOUND, "render-not-configured", "Diagrams are not configured";
     /// There is a tenant of this id already.
     TenantExists = CONFLICT, "tenant-exists", "There is a tenant of this id already";
     /// This server may not reach the URL.

@@ -7,7 +7,7 @@ use longhaul::SubmitError;
 
 use super::{Code, Problem};
 
-/// A full tenant is counted again after a second, and jobs may have started by then.
+/// A full line is counted again after a second, and jobs may have started by then.
 const PENDING_RETRY: Duration = Duration::from_secs(1);
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -16,7 +16,7 @@ impl From<SubmitError> for Problem {
     fn from(error: SubmitError) -> Self {
         let code = match error {
             SubmitError::Store(error) => return error.into(),
-            SubmitError::PendingLimit { max } => return over_pending_limit(max, &error),
+            SubmitError::PendingLimit { max, .. } => return over_pending_limit(max, &error),
             SubmitError::UnknownKind { .. } => Code::UnknownKind,
             SubmitError::Input(_) => Code::InvalidJson,
             SubmitError::Limit(ref over) if over.name == "input_bytes_max" => Code::PayloadTooLarge,

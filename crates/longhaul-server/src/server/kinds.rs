@@ -11,6 +11,8 @@ use longhaul_kinds::command::{CommandError, CommandKind, PipelineStep, Program};
 use longhaul_kinds::http::{self, HttpKind};
 
 use crate::api::CallerUrls;
+#[cfg(feature = "render")]
+use crate::api::RenderDoor;
 use crate::config::{self, ChatConfig, ChatTarget, Config, HttpTarget, Run, StepCommand};
 use crate::egress;
 
@@ -22,7 +24,7 @@ pub(super) fn concurrency(config: &Config, chat: Option<&Chat>) -> usize {
     let declared = config.kinds.values().map(|kind| kind.concurrency);
     let declared: usize =
         declared.chain([config.worker.concurrency]).map(|jobs| jobs as usize).sum();
-    let declared = declared.saturating_add(drawing_at_once(config));
+    let declared = declared.saturating_add(config.render.map_or(0, |render| render.workers));
     declared.saturating_add(chat.map_or(0, Chat::concurrency))
 }
 
@@ -54,15 +56,13 @@ pub(super) fn demo(config: &Config) -> Kind {
     longhaul_kinds::demo().concurrency(config.worker.concurrency as usize)
 }
 
-/// Diagrams, drawn by children of this process, unless the configuration has a kind of that name.
+/// Diagrams, drawn by children of this process.
 #[cfg(feature = "render")]
 pub(super) fn render(config: &Config) -> Option<Kind> {
-    use longhaul_kinds::render::RenderKind;
-    if config.kinds.keys().any(|name| name.as_str() == RenderKind::NAME) {
-        return None;
-    }
+    use longhaul_kinds::render::{RenderKind, queue};
+    let render = config.render?;
     if !config.role.runs_jobs() {
-        return Some(Kind::elsewhere(RenderKind::NAME).payload(false));
+        return Some(Kind::elsewhere(RenderKind::NAME).queue(queue()).payload(false));
     }
     // By this name a child is what its parent is, also when the file was replaced since.
     let this = if cfg!(target_os = "linux") {
@@ -71,24 +71,33 @@ pub(super) fn render(config: &Config) -> Option<Kind> {
         std::env::current_exe()
     };
     let this = this.ok()?.into_os_string();
-    let kind = RenderKind::new([this, "render-worker".into()]).build();
-    Some(kind.concurrency(drawing_at_once(config)))
+    let kind = RenderKind::new([this, "render-worker".into()]).limits(drawing_limits(&render));
+    Some(kind.build().concurrency(render.workers))
 }
 
-/// As many as of the kind that is always there.
+/// What `POST /render` goes by, if there are diagrams.
 #[cfg(feature = "render")]
-fn drawing_at_once(config: &Config) -> usize {
-    config.worker.concurrency as usize
+pub(super) fn render_door(config: &Config, keyring: &Arc<Keyring>) -> Option<RenderDoor> {
+    let render = config.render?;
+    let door = RenderDoor::new(Arc::clone(keyring), drawing_limits(&render), render.retention);
+    Some(door.public_links(render.public_links))
+}
+
+/// What a picture may cost.
+#[cfg(feature = "render")]
+fn drawing_limits(render: &config::RenderConfig) -> longhaul_kinds::render::Limits {
+    longhaul_kinds::render::Limits {
+        source_bytes_max: render.source_bytes_max,
+        output_bytes_max: render.output_bytes_max,
+        pixels_max: render.pixels_max,
+        time_max: render.timeout,
+        memory_bytes_max: render.memory_bytes_max,
+    }
 }
 
 #[cfg(not(feature = "render"))]
 pub(super) fn render(_: &Config) -> Option<Kind> {
     None
-}
-
-#[cfg(not(feature = "render"))]
-fn drawing_at_once(_: &Config) -> usize {
-    0
 }
 
 /// Those whose jobs may name a URL.

@@ -1,6 +1,6 @@
-//! How many of a tenant's jobs may wait, without counting them for each submission.
+//! How many of a tenant's jobs may wait, in all and in a queue, without counting them for each submission.
 //!
-//! Each process remembers the last count of a tenant's pending jobs and what it has accepted since.
+//! Each process remembers the last count of a line's pending jobs and what it has accepted since.
 //! That is never too low for what this process accepts, so it alone never goes over the maximum; it
 //! gets too high as jobs are claimed, and only then is there another count. What other replicas
 //! accept is seen at the next count: with several of them the limit is approximate.
@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Shared;
-use crate::job::{TenantId, Timestamp};
+use crate::job::{Name, TenantId, Timestamp};
 use crate::store::StoreError;
 
-/// A tenant that seems to be full is counted at most this often.
+/// A line that seems to be full is counted at most this often.
 const COUNT_AT_MOST_EVERY: Duration = Duration::from_secs(1);
-/// How old the count of a tenant may get that is more than half full.
+/// How old the count of a line may get that is more than half full.
 const COUNT_AGE_MAX: Duration = Duration::from_secs(10);
 
-/// What the last count and what happened since say of one tenant.
+/// What the last count and what happened since say of one line.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Room {
     counted: u64,
@@ -90,15 +90,20 @@ impl Room {
     }
 }
 
-/// The tenants that this process accepted jobs of.
+/// All of a tenant's pending jobs, or those in one of its queues.
+type LineId = (TenantId, Option<Name>);
+
+/// The lines that this process let jobs into.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
+    /// How many of one tenant's jobs may wait in these queues.
+    queues: HashMap<Name, u64>,
     /// A std mutex: held for a map access, never across an await.
-    tenants: Mutex<HashMap<TenantId, Arc<Tenant>>>,
+    lines: Mutex<HashMap<LineId, Arc<Line>>>,
 }
 
 #[derive(Debug, Default)]
-struct Tenant {
+struct Line {
     /// A std mutex: held for a few field writes, never across an await.
     room: Mutex<Room>,
     /// Whoever counts; the others wait for what comes out.
@@ -108,33 +113,34 @@ struct Tenant {
 /// Why a submission was not let in.
 #[derive(Debug)]
 pub(super) enum NoPlace {
-    Full,
+    /// So many jobs wait already, in this queue or in all of them.
+    Full { queue: Option<Name>, max: u64 },
     /// The count failed.
     Store(StoreError),
 }
 
 /// A place for one pending job. Dropped, it counts as taken: the job may have been stored.
 #[derive(Debug)]
-pub(super) struct Place(Option<Arc<Tenant>>);
+pub(super) struct Place(Vec<Arc<Line>>);
 
 impl Place {
     /// The submission made no job.
     pub(super) fn give_back(mut self) {
-        if let Some(tenant) = self.0.take() {
-            tenant.room().give_back();
+        for line in std::mem::take(&mut self.0) {
+            line.room().give_back();
         }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(tenant) = self.0.take() {
-            tenant.room().accept();
+        for line in &self.0 {
+            line.room().accept();
         }
     }
 }
 
-impl Tenant {
+impl Line {
     fn room(&self) -> MutexGuard<'_, Room> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -151,43 +157,71 @@ impl Tenant {
 }
 
 impl Admission {
+    /// With limits of their own for some queues.
+    pub(super) fn new(queues: HashMap<Name, u64>) -> Self {
+        Self { queues, lines: Mutex::default() }
+    }
+
     /// Finds room for one more pending job of the tenant, which may have `max`.
     pub(super) async fn place(
         &self,
         tenant: &TenantId,
+        queue: &Name,
         max: u64,
         shared: &Shared,
     ) -> Result<Place, NoPlace> {
-        let known = self.tenant(tenant);
-        let mut verdict = known.decide(max, shared.clock.now());
+        let mut place = Place(Vec::with_capacity(2));
+        for (queue, max) in self.lines_of(queue, max) {
+            match self.enter((tenant.clone(), queue), max, shared).await {
+                Ok(line) => place.0.push(line),
+                Err(full) => {
+                    place.give_back();
+                    return Err(full);
+                }
+            }
+        }
+        Ok(place)
+    }
+
+    async fn enter(&self, id: LineId, max: u64, shared: &Shared) -> Result<Arc<Line>, NoPlace> {
+        let line = self.line(&id);
+        let mut verdict = line.decide(max, shared.clock.now());
         if verdict == Verdict::CountFirst {
-            let _counting = known.counting.lock().await;
+            let _counting = line.counting.lock().await;
             // Another may have counted while this one waited for its turn.
-            verdict = known.decide(max, shared.clock.now());
+            verdict = line.decide(max, shared.clock.now());
             if verdict == Verdict::CountFirst {
-                known.room().begin_count();
-                let counted = shared.store.pending(tenant, max).await.map_err(NoPlace::Store)?;
-                known.room().end_count(counted, shared.clock.now());
-                verdict = known.decide(max, shared.clock.now());
+                line.room().begin_count();
+                let counted = shared.store.pending(&id.0, id.1.as_ref(), max).await;
+                line.room().end_count(counted.map_err(NoPlace::Store)?, shared.clock.now());
+                verdict = line.decide(max, shared.clock.now());
             }
         }
         match verdict {
-            Verdict::LetIn => Ok(Place(Some(known))),
-            Verdict::Refuse | Verdict::CountFirst => Err(NoPlace::Full),
+            Verdict::LetIn => Ok(line),
+            Verdict::Refuse | Verdict::CountFirst => Err(NoPlace::Full { queue: id.1, max }),
         }
     }
 
     /// A job came in line by another way than a submission.
-    pub(super) fn came(&self, tenant: &TenantId) {
-        self.tenant(tenant).room().came();
+    pub(super) fn came(&self, tenant: &TenantId, queue: &Name) {
+        for (queue, _) in self.lines_of(queue, 0) {
+            self.line(&(tenant.clone(), queue)).room().came();
+        }
     }
 
-    fn tenant(&self, tenant: &TenantId) -> Arc<Tenant> {
-        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = tenants.get(tenant) {
-            return Arc::clone(known);
+    /// The lines that a job in this queue stands in, and how long they may be.
+    fn lines_of(&self, queue: &Name, max: u64) -> impl Iterator<Item = (Option<Name>, u64)> {
+        let own = self.queues.get(queue).map(|max| (Some(queue.clone()), *max));
+        [(None, max)].into_iter().chain(own)
+    }
+
+    fn line(&self, id: &LineId) -> Arc<Line> {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = lines.get(id) {
+            return Arc::clone(line);
         }
-        Arc::clone(tenants.entry(tenant.clone()).or_default())
+        Arc::clone(lines.entry(id.clone()).or_default())
     }
 }
 
@@ -209,13 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn tenant_that_nobody_counted_is_counted_first() {
+    fn line_that_nobody_counted_is_counted_first() {
         assert_eq!(Room::default().verdict(MAX, at(0)), Verdict::CountFirst);
         assert_eq!(counted(0).verdict(MAX, at(0)), Verdict::LetIn);
     }
 
     #[test]
-    fn full_tenant_is_counted_again_after_a_second_and_not_before() {
+    fn full_line_is_counted_again_after_a_second_and_not_before() {
         assert_eq!(counted(MAX).verdict(MAX, at(999)), Verdict::Refuse);
         assert_eq!(counted(MAX).verdict(MAX, at(1_000)), Verdict::CountFirst);
         assert_eq!(counted(0).verdict(0, at(0)), Verdict::Refuse, "none are allowed at all");

@@ -46,6 +46,7 @@ pub struct EngineBuilder {
     tenant: TenantId,
     limits: Limits,
     flow: FlowLimits,
+    pending: HashMap<Name, u64>,
     retention: Retention,
     payload_kept: Duration,
     vault: Option<Vault>,
@@ -123,6 +124,7 @@ impl Default for EngineBuilder {
             tenant: TenantId::default(),
             limits: Limits::default(),
             flow: FlowLimits::default(),
+            pending: HashMap::new(),
             retention: Retention::default(),
             payload_kept: Duration::from_hours(1),
             vault: None,
@@ -290,6 +292,13 @@ impl EngineBuilder {
         self
     }
 
+    /// How many of one tenant's jobs may be pending in a queue: beyond it submissions are refused. Each process
+    /// that accepts jobs has to say so.
+    pub fn limit_pending(mut self, queue: Name, max: u64) -> Self {
+        self.pending.insert(queue, max);
+        self
+    }
+
     /// Limits what each tenant may do, over all processes that share a store, each of which has to
     /// say so. One tenant's limit holds no other back. For kinds see [`Kind::running_max`].
     pub fn limit_tenants(mut self, limit: FlowLimit) -> Self {
@@ -373,7 +382,7 @@ impl EngineBuilder {
             wake: Arc::default(),
             hub: Hub::default(),
             pace: Pace::default(),
-            admission: Admission::default(),
+            admission: Admission::new(self.pending),
             elsewhere: Elsewhere::default(),
             broken: CancellationToken::new(),
         });

@@ -67,7 +67,7 @@ impl Engine {
         self.to_the_end(async move |engine| {
             let job = engine.shared.store.resume(&engine.tenant, id).await?;
             engine.shared.hub.changed(&job.tenant, id, job.status, Some(job.version));
-            engine.shared.admission.came(&job.tenant);
+            engine.shared.admission.came(&job.tenant, &job.queue);
             engine.shared.wake_for(&job.tenant);
             Ok(job)
         })
@@ -90,7 +90,7 @@ impl Engine {
     pub async fn fork(&self, id: JobId, from_step: Option<&str>) -> Result<Job, StoreError> {
         let new_id = self.shared.new_id();
         let job = self.shared.store.fork(&self.tenant, id, new_id, from_step).await?;
-        self.shared.admission.came(&self.tenant);
+        self.shared.admission.came(&self.tenant, &job.queue);
         self.shared.wake_for(&self.tenant);
         Ok(job)
     }

@@ -86,8 +86,10 @@ pub enum SubmitError {
     #[error(transparent)]
     Limit(#[from] LimitError),
     /// The tenant has as many pending jobs as it may have: try again once some have started.
-    #[error("there are as many pending jobs as allowed: {max} (pending_per_tenant_max)")]
+    #[error("{}", over_pending_limit(queue.as_ref(), *max))]
     PendingLimit {
+        /// In this queue; in all of them together if none is named.
+        queue: Option<Name>,
         /// How many it may have.
         max: u64,
     },
@@ -176,24 +178,25 @@ impl Engine {
             return Ok((job, None));
         }
         let max = self.limits().pending_per_tenant_max;
-        let place = match self.shared.admission.place(&job.tenant, max, &self.shared).await {
-            Ok(place) => Some(place),
-            Err(NoPlace::Store(error)) => return Err(error.into()),
-            Err(NoPlace::Full) => {
-                let known = match &job.idempotency_key {
-                    Some(key) => match self.shared.store.job_by_key(&job.tenant, key).await {
-                        Ok(_) => true,
-                        Err(StoreError::NotFound) => false,
-                        Err(error) => return Err(error.into()),
-                    },
-                    None => false,
-                };
-                if !known {
-                    return Err(SubmitError::PendingLimit { max });
+        let place =
+            match self.shared.admission.place(&job.tenant, &job.queue, max, &self.shared).await {
+                Ok(place) => Some(place),
+                Err(NoPlace::Store(error)) => return Err(error.into()),
+                Err(NoPlace::Full { queue, max }) => {
+                    let known = match &job.idempotency_key {
+                        Some(key) => match self.shared.store.job_by_key(&job.tenant, key).await {
+                            Ok(_) => true,
+                            Err(StoreError::NotFound) => false,
+                            Err(error) => return Err(error.into()),
+                        },
+                        None => false,
+                    };
+                    if !known {
+                        return Err(SubmitError::PendingLimit { queue, max });
+                    }
+                    None
                 }
-                None
-            }
-        };
+            };
         keys.extend(key);
         Ok((job, place))
     }
@@ -210,7 +213,7 @@ impl Engine {
             (Ok(Submitted { created: true, .. }), Some(taken)) => drop(taken),
             // Its key became free in the meantime.
             (Ok(Submitted { created: true, record }), None) => {
-                self.shared.admission.came(&record.job.tenant);
+                self.shared.admission.came(&record.job.tenant, &record.job.queue);
             }
             // Nobody knows: it counts as taken until the next count says otherwise.
             (Err(StoreError::Unavailable(_)), place) => drop(place),
@@ -225,6 +228,17 @@ impl Engine {
                 .increment(1);
         }
         JobHandle::new(self.clone(), record, created)
+    }
+}
+
+fn over_pending_limit(queue: Option<&Name>, max: u64) -> String {
+    match queue {
+        None => {
+            format!("there are as many pending jobs as allowed: {max} (pending_per_tenant_max)")
+        }
+        Some(queue) => format!(
+            "the queue {queue} has as many pending jobs as allowed: {max} (queues.{queue}.pending_max)"
+        ),
     }
 }
 

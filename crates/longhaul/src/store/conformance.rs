@@ -209,6 +209,7 @@ macro_rules! store_conformance {
                 job_that_becomes_due_in_a_paused_queue_stays_there,
                 only_pending_jobs_are_counted_as_pending,
                 pending_jobs_are_counted_for_one_tenant_only,
+                pending_jobs_are_counted_for_one_queue_only,
                 pending_jobs_are_counted_no_further_than_asked,
             }
             flow {

@@ -203,8 +203,13 @@ impl<S: Store + ?Sized> Store for Faulty<S> {
         self.one(self.inner.pause_queue(tenant, queue, paused)).await
     }
 
-    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
-        self.one(self.inner.pending(tenant, up_to)).await
+    async fn pending(
+        &self,
+        tenant: &TenantId,
+        queue: Option<&Name>,
+        up_to: u64,
+    ) -> Result<u64, StoreError> {
+        self.one(self.inner.pending(tenant, queue, up_to)).await
     }
 
     async fn glimpse(

@@ -265,8 +265,13 @@ impl Store for PostgresStore {
         persistently!(self.inner.try_pause_queue(tenant, queue, paused))
     }
 
-    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
-        persistently!(self.inner.try_pending(tenant, up_to))
+    async fn pending(
+        &self,
+        tenant: &TenantId,
+        queue: Option<&Name>,
+        up_to: u64,
+    ) -> Result<u64, StoreError> {
+        persistently!(self.inner.try_pending(tenant, queue, up_to))
     }
 
     async fn glimpse(

@@ -230,9 +230,14 @@ impl Store for SqliteStore {
         self.writer.call(move |tx| control::pause_queue(tx, &tenant, &queue, paused)).await
     }
 
-    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
-        let tenant = tenant.clone();
-        self.read(move |tx| list::pending(tx, &tenant, up_to)).await
+    async fn pending(
+        &self,
+        tenant: &TenantId,
+        queue: Option<&Name>,
+        up_to: u64,
+    ) -> Result<u64, StoreError> {
+        let (tenant, queue) = (tenant.clone(), queue.cloned());
+        self.read(move |tx| list::pending(tx, &tenant, queue.as_ref(), up_to)).await
     }
 
     async fn glimpse(

@@ -266,7 +266,7 @@ async fn deliveries_are_no_jobs_of_the_tenant(desk: Desk) {
     let page = PageRequest { limit: 10, before: None };
     let listed = bench.store().jobs(&us, &Filter::default(), &page).await.unwrap().jobs;
     assert_eq!(listed.into_iter().map(|job| job.id).collect::<Vec<_>>(), [job.id]);
-    assert_eq!(bench.store().pending(&us, 10).await.unwrap(), 1);
+    assert_eq!(bench.store().pending(&us, None, 10).await.unwrap(), 1);
     assert_eq!(bench.claim(10).await.len(), 1);
     let leases = desk.claim_deliveries(10).await;
     assert_eq!(leases.len(), 2);

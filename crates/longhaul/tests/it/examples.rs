@@ -93,6 +93,6 @@ fn axum_app_answers_reports_and_ticks() {
             break answer;
         }
     };
-    assert_eq!(report, r#"{"report":"Oslo has 4 letters","status":"completed"}"#);
+    assert_eq!(report, r#"{"status":"completed","report":"Oslo has 4 letters"}"#);
     while get("/ticks") == r#"{"latest":0}"# {}
 }

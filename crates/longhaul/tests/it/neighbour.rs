@@ -124,9 +124,14 @@ impl Store for Neighbour {
         self.inner.pause_queue(tenant, queue, paused).await
     }
 
-    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
+    async fn pending(
+        &self,
+        tenant: &TenantId,
+        queue: Option<&Name>,
+        up_to: u64,
+    ) -> Result<u64, StoreError> {
         self.counts.fetch_add(1, Ordering::SeqCst);
-        self.inner.pending(tenant, up_to).await
+        self.inner.pending(tenant, queue, up_to).await
     }
 
     async fn glimpse(

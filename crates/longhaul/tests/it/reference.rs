@@ -1,10 +1,11 @@
 //! The contract in the fewest words that we found: a map behind a mutex. The suite passes on it, so
 //! a case that fails elsewhere is about the store and not about the suite.
 
+mod queues;
 mod state;
 mod usage;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -178,32 +179,7 @@ impl Store for Reference {
     }
 
     async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
-        let (state, now) = (self.state(), self.now());
-        let empty = |name: &Name, paused| QueueState {
-            name: name.clone(),
-            paused,
-            pending: 0,
-            running: 0,
-            oldest_due_at: None,
-        };
-        let paused = state.paused.iter().filter(|(of, _)| of == tenant);
-        let mut queues: BTreeMap<Name, QueueState> =
-            paused.map(|(_, name)| (name.clone(), empty(name, true))).collect();
-        for job in state.rows.values().map(|row| &row.record.job) {
-            if &job.tenant != tenant || job.status.is_terminal() {
-                continue;
-            }
-            let queue = queues.entry(job.queue.clone()).or_insert_with(|| empty(&job.queue, false));
-            if job.status == Status::Running {
-                queue.running += 1;
-                continue;
-            }
-            queue.pending += 1;
-            if job.run_at <= now && queue.oldest_due_at.is_none_or(|oldest| job.run_at < oldest) {
-                queue.oldest_due_at = Some(job.run_at);
-            }
-        }
-        Ok(queues.into_values().collect())
+        Ok(queues::of(&self.state(), tenant, self.now()))
     }
 
     async fn pause_queue(
@@ -221,11 +197,13 @@ impl Store for Reference {
         Ok(())
     }
 
-    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
-        let state = self.state();
-        let jobs = state.rows.values().map(|row| &row.record.job);
-        let pending = jobs.filter(|job| &job.tenant == tenant && job.status == Status::Pending);
-        Ok(u64::try_from(pending.count()).unwrap().min(up_to))
+    async fn pending(
+        &self,
+        tenant: &TenantId,
+        queue: Option<&Name>,
+        up_to: u64,
+    ) -> Result<u64, StoreError> {
+        Ok(queues::pending(&self.state(), tenant, queue).min(up_to))
     }
 
     async fn glimpse(

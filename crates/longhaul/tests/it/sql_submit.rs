@@ -42,7 +42,7 @@ impl Desk {
     }
 
     async fn pending(&self) -> u64 {
-        self.bench.store().pending(&TenantId::default(), 100).await.unwrap()
+        self.bench.store().pending(&TenantId::default(), None, 100).await.unwrap()
     }
 
     async fn rows(&self, table: &str) -> i64 {

@@ -4,6 +4,9 @@
 //! like. Comments are taken out first, since they can stand inside of what looks like something else. Of what is
 //! left, only rules of a known shape are written, and values call only functions that load nothing.
 
+use std::borrow::Cow;
+
+use super::Canvas;
 use super::allowed::base64;
 
 /// What a value may call, besides `url` with what is in the document itself.
@@ -34,24 +37,29 @@ const FUNCTIONS: [&str; 21] = [
 const GROUPS: [&str; 2] = ["@keyframes", "@media"];
 const FONT: [&str; 2] = ["data:application/font-woff;base64,", "data:font/woff2;base64,"];
 
+const TURN: &str = "rotate(";
+
 /// The rules that are harmless, one after the other.
-pub(super) fn stylesheet(text: &str) -> String {
+pub(super) fn stylesheet(text: &str, canvas: &Canvas) -> String {
     let text = without_comments(text);
     let mut kept = String::with_capacity(text.len());
-    rules(&text, true, &mut kept);
+    rules(&text, true, canvas, &mut kept);
     kept
 }
 
-/// The declarations that are harmless; `of_root` without a background, which is not for a style to say.
-pub(super) fn declarations(text: &str, of_root: bool) -> String {
+/// The declarations that are harmless; `of_root` without a background and a width, which are not for a style to
+/// say.
+pub(super) fn declarations(text: &str, of_root: bool, canvas: &Canvas) -> String {
     let text = without_comments(text);
     let mut kept = String::with_capacity(text.len());
     for declaration in split(&text, ';') {
         let Some((name, value)) = declaration.split_once(':') else { continue };
         let (name, value) = (name.trim(), value.trim());
-        let is_canvas = of_root && name.starts_with("background");
+        let is_canvas = of_root && (name.starts_with("background") || name == "max-width");
+        let value = &*meant(name, value, canvas);
         if is_property(name)
             && !is_canvas
+            && !is_senseless(name, value)
             && !value.contains(['{', '}', '@'])
             && !value.is_empty()
             && balanced(value)
@@ -115,7 +123,40 @@ fn is_property(name: &str) -> bool {
         && !old.iter().any(|old| name.eq_ignore_ascii_case(old))
 }
 
-fn rules(text: &str, outermost: bool, kept: &mut String) {
+/// What a value would be in every viewer.
+fn meant<'a>(name: &str, value: &'a str, canvas: &Canvas) -> Cow<'a, str> {
+    match name {
+        "font-family" => font_for(value, canvas).map_or(Cow::Borrowed(value), Cow::Borrowed),
+        "transform" if !canvas.painted && value.contains(TURN) => Cow::Owned(with_degrees(value)),
+        _ => Cow::Borrowed(value),
+    }
+}
+
+/// The font that text was measured with, instead of one that it names. What is spaced evenly stays so.
+pub(super) fn font_for(named: &str, canvas: &Canvas) -> Option<&'static str> {
+    let even = ["mono", "courier"].iter().any(|even| named.to_ascii_lowercase().contains(even));
+    canvas.text.filter(|_| !even).map(|text| text.font)
+}
+
+/// Angles with their unit, which only attributes may leave out.
+fn with_degrees(value: &str) -> String {
+    let mut turns = value.split(TURN);
+    let mut written = turns.next().unwrap_or_default().to_owned();
+    for turn in turns {
+        let angle = turn.split([')', ',']).next().unwrap_or_default();
+        let unit = if angle.trim().parse::<f64>().is_ok() { "deg" } else { "" };
+        let rest = turn.strip_prefix(angle).unwrap_or_default();
+        written.extend([TURN, angle, unit, rest]);
+    }
+    written
+}
+
+/// What browsers leave out and our painter takes at its word, or the other way round.
+fn is_senseless(name: &str, value: &str) -> bool {
+    (name == "stroke-width" && value.starts_with('-')) || name == "mix-blend-mode"
+}
+
+fn rules(text: &str, outermost: bool, canvas: &Canvas, kept: &mut String) {
     let mut rest = text;
     while let Some(rule) = next_rule(&mut rest) {
         let Rule { head, block } = rule;
@@ -127,11 +168,11 @@ fn rules(text: &str, outermost: bool, kept: &mut String) {
         if GROUPS.contains(&word) {
             let mut inner = String::new();
             if outermost && harmless_head(head) {
-                rules(block, false, &mut inner);
+                rules(block, false, canvas, &mut inner);
             }
             write(head, &inner, kept);
         } else if head == "@font-face" || !head.contains('@') {
-            write(head, &declarations(block, false), kept);
+            write(head, &declarations(block, false, canvas), kept);
         }
     }
 }
@@ -239,6 +280,7 @@ fn without_comments(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::clean::Text;
 
     #[test]
     fn rules_of_diagrams_stay() {
@@ -251,7 +293,7 @@ mod tests {
             "@media screen and (prefers-color-scheme:dark){.a{fill:#000;}}",
             "@keyframes dash{from{stroke-dashoffset:0;}to{stroke-dashoffset:-10;}}",
         ] {
-            assert_eq!(stylesheet(kept), kept);
+            assert_eq!(stylesheet(kept, &Canvas::default()), kept);
         }
     }
 
@@ -275,17 +317,35 @@ mod tests {
             ".a{fill:url(#a",
             "@charset \"x\";",
         ] {
-            assert_eq!(stylesheet(bad), "", "{bad}");
+            assert_eq!(stylesheet(bad, &Canvas::default()), "", "{bad}");
         }
     }
 
     #[test]
+    fn what_viewers_take_differently_is_written_as_it_is_meant() {
+        let text = Some(Text { font: "Ours", colour: "#333" });
+        let shown = Canvas { text, ..Canvas::default() };
+        let painted = Canvas { painted: true, ..shown };
+        let turned = "transform:rotate(-4.5) scale(.8) rotate(1rad);";
+        let with_unit = "transform:rotate(-4.5deg) scale(.8) rotate(1rad);";
+        assert_eq!(declarations(turned, false, &shown), with_unit);
+        assert_eq!(declarations(turned, false, &painted), turned);
+        assert_eq!(declarations("stroke-width:-4;mix-blend-mode:multiply", false, &shown), "");
+        let fonts = "font-family:\"trebuchet ms\",verdana;";
+        assert_eq!(declarations(fonts, false, &shown), "font-family:Ours;");
+        assert_eq!(declarations(fonts, false, &Canvas::default()), fonts);
+        let even = "font-family:Courier New,monospace;";
+        assert_eq!(declarations(even, false, &shown), even);
+    }
+
+    #[test]
     fn what_follows_a_bad_rule_stays() {
-        assert_eq!(stylesheet("@import 'x'; .a{fill:red} }.b{}"), ".a{fill:red;}");
-        assert_eq!(declarations("fill:red;x:url(//x);stroke:blue", false), "fill:red;stroke:blue;");
+        let of = |text, of_root| declarations(text, of_root, &Canvas::default());
         assert_eq!(
-            declarations("max-width: 9px; background-color: white;", true),
-            "max-width:9px;"
+            stylesheet("@import 'x'; .a{fill:red} }.b{}", &Canvas::default()),
+            ".a{fill:red;}"
         );
+        assert_eq!(of("fill:red;x:url(//x);stroke:blue", false), "fill:red;stroke:blue;");
+        assert_eq!(of("max-width: 9px; background-color: white; color: red", true), "color:red;");
     }
 }

@@ -69,7 +69,7 @@ pub(in crate::api) async fn speak(
 ) -> Response {
     let mut response = next.run(request).await;
     // What is missing in the configuration is said as everything else of this server.
-    let is_said = |problem: &Problem| problem.code() != Code::ChatOff;
+    let is_said = |problem: &Problem| ![Code::ChatOff, Code::RenderOff].contains(&problem.code());
     let problem =
         response.extensions().get::<Problem>().filter(|problem| is_said(problem)).cloned();
     let Some(problem) = problem else { return response };

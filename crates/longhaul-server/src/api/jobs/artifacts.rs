@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use longhaul::blob::BlobError;
 use longhaul::store::{Blob, BlobRole, StoreError};
-use longhaul::{ArtifactError, JobId, StoredArtifact};
+use longhaul::{ArtifactError, Engine, JobId, StoredArtifact};
 use longhaul_client::wire::{Receipt, Stored, StoredRole};
 
 use crate::api::answer;
@@ -56,17 +56,17 @@ pub(in crate::api) async fn get_artifact(
     // What is not an id, or not UTF-8, answers exactly as an unknown job.
     let path = path.ok().and_then(|Path((id, name))| Some((id.parse::<JobId>().ok()?, name)));
     let (id, name) = path.ok_or(Problem::from(StoreError::NotFound))?;
-    download(&caller, id, &name, &headers).await
+    serve_artifact(&caller.engine, id, &name, &headers).await
 }
 
-/// An artifact's bytes, or those that the request's headers ask for.
-pub(crate) async fn download(
-    caller: &Caller,
+/// What these headers ask for of an artifact.
+pub(crate) async fn serve_artifact(
+    engine: &Engine,
     id: JobId,
     name: &str,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let artifact = caller.engine.artifact(id, name).await?;
+    let artifact = engine.artifact(id, name).await?;
     let etag = format!("\"{}\"", answer::hex(&artifact.digest()));
     if is_named(headers, &IF_NONE_MATCH, &etag) {
         let mut response = StatusCode::NOT_MODIFIED.into_response();

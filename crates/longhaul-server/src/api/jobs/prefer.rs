@@ -23,7 +23,7 @@ pub(in crate::api) struct Preference {
 
 /// Reads the request's preferences. As the RFC wants it, those that cannot be understood are
 /// ignored; `mode` is ours, and is not.
-pub(super) fn preference(
+pub(in crate::api) fn preference(
     headers: &HeaderMap,
     query: Pairs,
     wait_max: Duration,

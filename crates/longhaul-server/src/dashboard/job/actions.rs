@@ -160,8 +160,8 @@ pub(super) async fn fork(
 ) -> Result<Response, Problem> {
     // A step may be called anything, also something that begins or ends with a space.
     let from_step = form.verbatim("from-step");
-    let fork = control::fork(&view.caller, id, from_step).await?;
-    Ok(view.done(&format!("/ui/jobs/{}", fork.id), "fork"))
+    let new = control::fork(&view.caller, id, from_step).await?;
+    Ok(view.done(&format!("/ui/jobs/{}", new.id), "fork"))
 }
 
 pub(super) async fn purge(

@@ -41,7 +41,7 @@ pub(in crate::dashboard) async fn artifact(
 ) -> Result<Response, Problem> {
     let path = path.ok().and_then(|Path((id, name))| Some((id.parse::<JobId>().ok()?, name)));
     let (id, name) = path.ok_or(Problem::from(StoreError::NotFound))?;
-    artifacts::download(&view.caller, id, &name, &headers).await
+    artifacts::serve_artifact(&view.caller.engine, id, &name, &headers).await
 }
 
 /// A JSON text that is saved, never opened as a page.

@@ -85,18 +85,18 @@ async fn key_is_made_shown_once_listed_and_revoked() {
     shown["id"] = "[id]".into();
     insta::assert_json_snapshot!(shown, @r#"
     {
-      "createdAt": "[time]",
-      "expiresAt": null,
       "id": "[id]",
-      "lastUsedAt": null,
+      "tenant": "default",
       "name": "ci",
-      "requestsPerSecond": null,
-      "revokedAt": null,
-      "rotatedFrom": null,
       "scopes": [
         "read"
       ],
-      "tenant": "default"
+      "createdAt": "[time]",
+      "expiresAt": null,
+      "revokedAt": null,
+      "lastUsedAt": null,
+      "requestsPerSecond": null,
+      "rotatedFrom": null
     }
     "#);
     assert_eq!(server.get("/v1/jobs").key(&secret).send().await.status, StatusCode::OK);
@@ -198,19 +198,19 @@ async fn tenant_is_made_changed_and_listed() {
     assert!(changed["inactiveSince"].take().is_string());
     insta::assert_json_snapshot!(changed, @r#"
     {
-      "billingId": null,
-      "createdAt": "[time]",
       "id": "acme",
+      "name": "Acme",
+      "subscription": "past_due",
       "inactiveSince": null,
       "limits": {
-        "inputBytesMax": null,
-        "pendingMax": 7,
         "requestsPerSecond": null,
+        "pendingMax": 7,
         "runningMax": null,
-        "storedBytesMax": null
+        "storedBytesMax": null,
+        "inputBytesMax": null
       },
-      "name": "Acme",
-      "subscription": "past_due"
+      "billingId": null,
+      "createdAt": "[time]"
     }
     "#);
     let listed = server.get("/v1/tenants?limit=1").key(&admin).send().await.json();

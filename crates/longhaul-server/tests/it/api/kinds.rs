@@ -6,11 +6,11 @@ async fn kinds_are_listed_by_name() {
     let kinds = server.get("/v1/kinds").send().await.json();
     insta::assert_json_snapshot!(kinds["kinds"][0], @r#"
     {
-      "concurrency": null,
-      "maxAttempts": 3,
       "name": "echo",
       "queue": "default",
-      "timeout": "30m"
+      "maxAttempts": 3,
+      "timeout": "30m",
+      "concurrency": null
     }
     "#);
     let names =

@@ -28,7 +28,7 @@ fn document_lists_every_route() {
             format!("{name}: {method} {path} {statuses:?}").replace('"', "")
         })
         .collect();
-    insta::assert_snapshot!(lines.join("\n"), @r#"
+    insta::assert_snapshot!(lines.join("\n"), @"
     getHealth: GET /healthz [200, 500, 503]
     getLiveness: GET /livez [200]
     getMetrics: GET /metrics [200, 401, 402, 403, 429, 500, 503]
@@ -41,8 +41,8 @@ fn document_lists_every_route() {
     resendDelivery: POST /v1/deliveries/{id}/resend [202, 401, 402, 403, 404, 409, 429, 500, 503]
     listEndpoints: GET /v1/endpoints [200, 400, 401, 402, 403, 422, 429, 500, 503]
     createEndpoint: POST /v1/endpoints [201, 400, 401, 402, 403, 404, 413, 415, 422, 429, 500, 503]
-    deleteEndpoint: DELETE /v1/endpoints/{id} [204, 401, 402, 403, 404, 429, 500, 503]
     getEndpoint: GET /v1/endpoints/{id} [200, 401, 402, 403, 404, 429, 500, 503]
+    deleteEndpoint: DELETE /v1/endpoints/{id} [204, 401, 402, 403, 404, 429, 500, 503]
     changeEndpoint: PATCH /v1/endpoints/{id} [200, 400, 401, 402, 403, 404, 413, 415, 422, 429, 500, 503]
     rotateEndpointSecret: POST /v1/endpoints/{id}/rotate [200, 400, 401, 402, 403, 404, 413, 415, 422, 429, 500, 503]
     testEndpoint: POST /v1/endpoints/{id}/test [202, 401, 402, 403, 404, 429, 500, 503]
@@ -52,8 +52,8 @@ fn document_lists_every_route() {
     cancelJobs: POST /v1/jobs/cancel [200, 400, 401, 402, 403, 413, 415, 422, 429, 500, 503]
     purgeJobs: POST /v1/jobs/purge [200, 400, 401, 402, 403, 413, 415, 422, 429, 500, 503]
     resumeJobs: POST /v1/jobs/resume [200, 400, 401, 402, 403, 413, 415, 422, 429, 500, 503]
-    purgeJob: DELETE /v1/jobs/{id} [204, 401, 402, 403, 404, 409, 410, 429, 500, 503]
     getJob: GET /v1/jobs/{id} [200, 304, 400, 401, 402, 403, 404, 410, 429, 500, 503]
+    purgeJob: DELETE /v1/jobs/{id} [204, 401, 402, 403, 404, 409, 410, 429, 500, 503]
     getArtifact: GET /v1/jobs/{id}/artifacts/{name} [200, 206, 304, 401, 402, 403, 404, 410, 416, 429, 500, 503]
     listJobAttempts: GET /v1/jobs/{id}/attempts [200, 401, 402, 403, 404, 410, 429, 500, 503]
     cancelJob: POST /v1/jobs/{id}/cancel [200, 202, 401, 402, 403, 404, 409, 410, 429, 500, 503]
@@ -81,7 +81,7 @@ fn document_lists_every_route() {
     changeTenant: PATCH /v1/tenants/{id} [200, 400, 401, 402, 403, 404, 409, 413, 415, 422, 429, 500, 503]
     getUsage: GET /v1/usage [200, 400, 401, 402, 403, 422, 429, 500, 503]
     getWebhookSecret: GET /v1/webhooks/secret [200, 401, 402, 403, 429, 500, 503]
-    "#);
+    ");
 }
 
 #[tokio::test]

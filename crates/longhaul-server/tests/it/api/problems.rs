@@ -40,12 +40,12 @@ async fn problem_has_every_key_and_the_callers_request_id() {
     assert_eq!(answer.json()["requestId"], "trace-1");
     insta::assert_json_snapshot!(tidy(answer.json()), @r#"
     {
-      "code": "validation",
-      "detail": "missing field `input` at line 1 column 12",
-      "requestId": "[id]",
-      "status": 422,
+      "type": "/problems/validation",
       "title": "A value is not allowed",
-      "type": "/problems/validation"
+      "status": 422,
+      "detail": "missing field `input` at line 1 column 12",
+      "code": "validation",
+      "requestId": "[id]"
     }
     "#);
 }

@@ -15,12 +15,12 @@ async fn paused_queue_holds_its_jobs_back_until_it_is_resumed() {
       "queues": [
         {
           "name": "default",
-          "oldestDueAt": "[time]",
           "paused": true,
           "pending": 1,
-          "rate": null,
           "running": 0,
-          "runningMax": null
+          "oldestDueAt": "[time]",
+          "runningMax": null,
+          "rate": null
         }
       ]
     }
@@ -46,12 +46,12 @@ async fn queue_without_jobs_can_be_resumed() {
     insta::assert_json_snapshot!(answer.json(), @r#"
     {
       "name": "nobody",
-      "oldestDueAt": null,
       "paused": false,
       "pending": 0,
-      "rate": null,
       "running": 0,
-      "runningMax": null
+      "oldestDueAt": null,
+      "runningMax": null,
+      "rate": null
     }
     "#);
 }

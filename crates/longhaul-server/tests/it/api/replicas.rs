@@ -12,22 +12,22 @@ async fn replicas_are_listed_with_what_they_do() {
     {
       "replicas": [
         {
-          "alive": true,
-          "concurrency": 4,
+          "name": "test",
+          "role": "all",
+          "version": null,
           "host": null,
+          "pid": null,
           "kinds": [
             "echo",
             "fails",
             "gated",
             "steps"
           ],
-          "name": "test",
-          "pid": null,
-          "role": "all",
           "running": 0,
-          "seenAt": "[time]",
+          "concurrency": 4,
           "startedAt": "[time]",
-          "version": null
+          "seenAt": "[time]",
+          "alive": true
         }
       ]
     }

@@ -33,40 +33,40 @@ async fn finished_jobs_are_told_by_kind_with_their_total() {
     assert_eq!(answer.status, StatusCode::OK);
     insta::assert_json_snapshot!(settled(answer.json()), @r#"
     {
-      "by": "month",
       "from": "[time]",
+      "to": "[time]",
+      "by": "month",
       "rows": [
         {
-          "completionTokens": 0,
-          "jobs": 1,
-          "key": null,
-          "kind": "fails",
-          "payloadBytes": 0,
-          "promptTokens": 0,
-          "runSeconds": "[seconds]",
           "start": "[time]",
-          "steps": 0
+          "kind": "fails",
+          "key": null,
+          "jobs": 1,
+          "runSeconds": "[seconds]",
+          "payloadBytes": 0,
+          "steps": 0,
+          "promptTokens": 0,
+          "completionTokens": 0
         },
         {
-          "completionTokens": 0,
-          "jobs": 2,
-          "key": null,
-          "kind": "steps",
-          "payloadBytes": 0,
-          "promptTokens": 0,
-          "runSeconds": "[seconds]",
           "start": "[time]",
-          "steps": 4
+          "kind": "steps",
+          "key": null,
+          "jobs": 2,
+          "runSeconds": "[seconds]",
+          "payloadBytes": 0,
+          "steps": 4,
+          "promptTokens": 0,
+          "completionTokens": 0
         }
       ],
-      "to": "[time]",
       "total": {
-        "completionTokens": 0,
         "jobs": 3,
-        "payloadBytes": 0,
-        "promptTokens": 0,
         "runSeconds": "[seconds]",
-        "steps": 4
+        "payloadBytes": 0,
+        "steps": 4,
+        "promptTokens": 0,
+        "completionTokens": 0
       }
     }
     "#);
@@ -92,17 +92,17 @@ async fn nothing_used_is_an_empty_list() {
         .await;
     insta::assert_json_snapshot!(answer.json(), @r#"
     {
-      "by": "day",
       "from": "2026-01-01T00:00:00.000Z",
-      "rows": [],
       "to": "2026-01-02T00:00:00.000Z",
+      "by": "day",
+      "rows": [],
       "total": {
-        "completionTokens": 0,
         "jobs": 0,
-        "payloadBytes": 0,
-        "promptTokens": 0,
         "runSeconds": 0.0,
-        "steps": 0
+        "payloadBytes": 0,
+        "steps": 0,
+        "promptTokens": 0,
+        "completionTokens": 0
       }
     }
     "#);

@@ -16,15 +16,13 @@ async fn send(
     let token = browser.token(&format!("/ui/submit/{kind}")).await;
     let mut body = String::new();
     for (name, value) in [("token", token.as_str())].iter().chain(fields) {
-        body.push_str(&format!(
-            "--line\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
-        ));
+        let head = format!("--line\r\ncontent-disposition: form-data; name=\"{name}\"");
+        body = format!("{body}{head}\r\n\r\n{value}\r\n");
     }
     if let Some((name, text)) = file {
-        body.push_str(&format!(
-            "--line\r\ncontent-disposition: form-data; name=\"payload\"; filename=\"{name}\"\r\n\
-             content-type: text/plain\r\n\r\n{text}\r\n"
-        ));
+        let head = "--line\r\ncontent-disposition: form-data; name=\"payload\"";
+        let kind = "content-type: text/plain";
+        body = format!("{body}{head}; filename=\"{name}\"\r\n{kind}\r\n\r\n{text}\r\n");
     }
     body.push_str("--line--\r\n");
     let ask = browser.ask(Method::POST, &format!("/ui/submit/{kind}"));

@@ -120,23 +120,23 @@ async fn each_delivery_is_one_line_of_json_when_asked() {
     assert!(shown["receivedAt"].take().as_str().unwrap().ends_with('Z'), "{line}");
     insta::assert_json_snapshot!(shown, @r#"
     {
-      "answered": 200,
-      "body": {
-        "data": {
-          "jobId": "01KA3V8J5T0000000000000000",
-          "n": 1.0,
-          "status": "completed"
-        },
-        "type": "job.completed"
-      },
-      "forwardError": null,
-      "forwardMs": null,
-      "id": "msg_1",
+      "receivedAt": null,
       "method": "POST",
       "path": "/hook",
-      "receivedAt": null,
+      "id": "msg_1",
       "signature": "ok",
-      "signatureError": null
+      "signatureError": null,
+      "answered": 200,
+      "forwardMs": null,
+      "forwardError": null,
+      "body": {
+        "type": "job.completed",
+        "data": {
+          "jobId": "01KA3V8J5T0000000000000000",
+          "status": "completed",
+          "n": 1.0
+        }
+      }
     }
     "#);
     assert_eq!(listening.interrupt().await, Some(0));

@@ -1,11 +1,16 @@
 //! Diagrams: as jobs of the real server, drawn by its children, and by `longhaul render` without one.
 
+mod crowd;
+mod docs;
+mod door;
+mod links;
+
 use std::process::Output;
 
 use longhaul_client::wire::{Job, Status};
 use serde_json::{Value, json};
 
-use super::home::{Home, LONGHAUL};
+use super::home::{Home, LONGHAUL, Server};
 use super::http;
 use super::submit::{end, submit};
 
@@ -33,7 +38,7 @@ fn failure(job: &Job) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_diagram_is_an_artifact_and_its_short_link_the_result() {
+async fn a_diagram_is_an_artifact_of_its_job() {
     let home = Home::new();
     let _server = home.start().await;
     let job = draw(&home, input("mermaid", FLOW)).await;
@@ -45,10 +50,6 @@ async fn a_diagram_is_an_artifact_and_its_short_link_the_result() {
     assert!(picture.body.contains("Begin") && picture.body.starts_with("<svg "), "{picture:?}");
     assert_eq!(result["contentType"], "image/svg+xml");
     assert_eq!(result["bytes"], picture.body.len());
-    assert_eq!(result["shortlink"].as_str().unwrap().len(), 26);
-
-    let again = draw(&home, input("mermaid", FLOW)).await;
-    assert_eq!(self::result(&home, &again).await, result);
 }
 
 /// Each of them ends a child or is refused, and the server draws on.
@@ -127,4 +128,32 @@ async fn a_file_is_drawn_without_a_server() {
     ] {
         assert_eq!(render(&home, usage).await.status.code(), Some(2), "{usage:?}");
     }
+}
+
+/// Waits for the line that says that the picture was written.
+async fn next_line(watching: &mut Server) -> String {
+    watching.line().await.expect("it goes on watching")
+}
+
+#[tokio::test]
+async fn a_watched_file_is_drawn_whenever_it_changes() {
+    let home = Home::new();
+    let (file, picture) = (home.path().join("flow.mmd"), home.path().join("flow.svg"));
+    std::fs::write(&file, FLOW).unwrap();
+    let mut command = home.command(LONGHAUL);
+    command.args(["render", "flow.mmd", "-o", "flow.svg", "--watch", "--json"]);
+    let mut watching = Server::spawn(command);
+    assert!(next_line(&mut watching).await.contains("flow.svg"));
+    assert!(std::fs::read_to_string(&picture).unwrap().contains("Begin"));
+
+    // What is wrong is said, and what was drawn before stays.
+    std::fs::write(&file, "flowchart LR\n  A --> [\n").unwrap();
+    watching.logged("line 2").await;
+    assert!(std::fs::read_to_string(&picture).unwrap().contains("Begin"));
+    std::fs::write(&file, FLOW.replace("Begin", "Changed")).unwrap();
+    next_line(&mut watching).await;
+    assert!(std::fs::read_to_string(&picture).unwrap().contains("Changed"));
+
+    watching.signal(rustix::process::Signal::INT);
+    assert_eq!(watching.exited().await.status.code(), Some(0));
 }

@@ -3,8 +3,9 @@
 use super::columns::{Columns, int, limit, millis, to_json, without_nul};
 use super::database::query_unprepared;
 use super::error::Trouble;
+use super::params::Param;
 use super::{Inner, sql};
-use crate::job::{JobId, Status, TenantId, Timestamp};
+use crate::job::{JobId, Name, Status, TenantId, Timestamp};
 use crate::store::{Beat, Glimpse, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
 impl Inner {
@@ -77,10 +78,21 @@ impl Inner {
     }
 
     /// How many jobs are pending, counted no further than asked.
-    pub(super) async fn try_pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, Trouble> {
+    pub(super) async fn try_pending(
+        &self,
+        tenant: &TenantId,
+        queue: Option<&Name>,
+        up_to: u64,
+    ) -> Result<u64, Trouble> {
         let mut connection = self.database.connection_of(tenant).await?;
         let up_to = int(up_to).min(limit(usize::MAX));
-        let rows = connection.query(sql::PENDING, &[&tenant.as_str(), &up_to]).await?;
+        let rows = match queue {
+            None => connection.query(sql::PENDING, &[&tenant.as_str(), &up_to]).await?,
+            Some(queue) => {
+                let params = [&tenant.as_str() as &dyn Param, &queue.as_str(), &up_to];
+                connection.query(sql::PENDING_IN_QUEUE, &params).await?
+            }
+        };
         rows.first().map_or(Ok(0), |row| Columns::of(row).count())
     }
 }

@@ -104,6 +104,7 @@ statements! {
     NOW = "now";
     PAUSE_QUEUE = "pause_queue";
     PENDING = "pending";
+    PENDING_IN_QUEUE = "pending_in_queue";
     QUEUES = "queues";
     RAISE_LANES = "raise_lanes";
     RECORDS = "records";

@@ -122,9 +122,20 @@ pub(super) fn queues(tx: &Tx<'_>, tenant: &TenantId) -> Result<Vec<QueueState>, 
     Ok(queues)
 }
 
-/// How many of the tenant's jobs are pending, counted no further than `up_to`.
-pub(super) fn pending(tx: &Tx<'_>, tenant: &TenantId, up_to: u64) -> Result<u64, Trouble> {
-    let params = params![tenant.as_str(), int(up_to)];
-    let counted = tx.one(sql::PENDING, params, |row| Columns::of(row).count())?;
+/// How many of the tenant's jobs are pending, in all queues or in one, counted no further than `up_to`.
+pub(super) fn pending(
+    tx: &Tx<'_>,
+    tenant: &TenantId,
+    queue: Option<&Name>,
+    up_to: u64,
+) -> Result<u64, Trouble> {
+    let count = |row: &rusqlite::Row<'_>| Columns::of(row).count();
+    let counted = match queue {
+        None => tx.one(sql::PENDING, params![tenant.as_str(), int(up_to)], count)?,
+        Some(queue) => {
+            let params = params![tenant.as_str(), queue.as_str(), int(up_to)];
+            tx.one(sql::PENDING_IN_QUEUE, params, count)?
+        }
+    };
     Ok(counted.unwrap_or(0))
 }

@@ -87,6 +87,7 @@ pub(super) const OUTBOX_HEADS: &str = include_str!("sql/outbox_heads.sql");
 pub(super) const PAUSE_JOBS: &str = include_str!("sql/pause_jobs.sql");
 pub(super) const PAUSE_QUEUE: &str = include_str!("sql/pause_queue.sql");
 pub(super) const PENDING: &str = include_str!("sql/pending.sql");
+pub(super) const PENDING_IN_QUEUE: &str = include_str!("sql/pending_in_queue.sql");
 pub(super) const PROMOTE_DUE: &str = include_str!("sql/promote_due.sql");
 pub(super) const QUEUES: &str = include_str!("sql/queues.sql");
 pub(super) const QUEUE_HEADS: &str = include_str!("sql/queue_heads.sql");

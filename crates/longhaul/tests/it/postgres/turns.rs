@@ -199,8 +199,13 @@ impl Store for ByTurns {
         self.next().pause_queue(tenant, queue, paused).await
     }
 
-    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
-        self.next().pending(tenant, up_to).await
+    async fn pending(
+        &self,
+        tenant: &TenantId,
+        queue: Option<&Name>,
+        up_to: u64,
+    ) -> Result<u64, StoreError> {
+        self.next().pending(tenant, queue, up_to).await
     }
 
     async fn glimpse(

@@ -269,7 +269,7 @@ impl World {
         }
         let waits = |job: &&Tracked| job.tenant == tenant && job.status() == Status::Pending;
         let waiting = self.jobs.values().filter(|job| !job.gone).filter(waits).count();
-        let pending = self.truth().pending(&tenant, u64::MAX).await.unwrap();
+        let pending = self.truth().pending(&tenant, None, u64::MAX).await.unwrap();
         ensure!(usize::try_from(pending) == Ok(waiting), "{pending} pending, not {waiting}");
         Ok(())
     }

@@ -147,8 +147,13 @@ impl Store for Twins {
         both!(self, pause_queue(tenant, queue, paused))
     }
 
-    async fn pending(&self, tenant: &TenantId, up_to: u64) -> Result<u64, StoreError> {
-        both!(self, pending(tenant, up_to))
+    async fn pending(
+        &self,
+        tenant: &TenantId,
+        queue: Option<&Name>,
+        up_to: u64,
+    ) -> Result<u64, StoreError> {
+        both!(self, pending(tenant, queue, up_to))
     }
 
     async fn glimpse(

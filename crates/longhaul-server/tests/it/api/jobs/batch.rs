@@ -39,12 +39,12 @@ async fn each_job_of_a_batch_is_accepted_or_refused_on_its_own() {
     assert_eq!(answers[0]["jobId"], answers[2]["jobId"]);
     insta::assert_json_snapshot!(tidy(answers[1].clone()), @r#"
     {
-      "code": "unknown-kind",
-      "detail": "there is no kind \"nothing\"; known: echo, fails, gated, steps",
-      "requestId": "[id]",
-      "status": 422,
+      "type": "/problems/unknown-kind",
       "title": "There is no such kind",
-      "type": "/problems/unknown-kind"
+      "status": 422,
+      "detail": "there is no kind \"nothing\"; known: echo, fails, gated, steps",
+      "code": "unknown-kind",
+      "requestId": "[id]"
     }
     "#);
 }

@@ -9,33 +9,33 @@ async fn completed_job_has_every_key() {
     let job = server.run("echo", json!({"n": 1})).await;
     insta::assert_json_snapshot!(tidy(job), @r#"
     {
-      "artifacts": [],
-      "attempt": 1,
-      "completedAt": "[time]",
-      "createdAt": "[time]",
-      "error": null,
-      "eventsUrl": "/v1/jobs/[id]/events",
-      "expiresAt": "[time]",
-      "forkedFrom": null,
-      "idempotencyKey": null,
       "jobId": "[id]",
       "kind": "echo",
-      "labels": {},
-      "maxAttempts": 3,
-      "parentId": null,
+      "queue": "default",
+      "status": "completed",
       "phase": null,
       "priority": 0,
+      "attempt": 1,
+      "maxAttempts": 3,
       "progress": null,
-      "queue": "default",
+      "labels": {},
+      "version": 3,
+      "idempotencyKey": null,
+      "createdAt": "[time]",
+      "runAt": "[time]",
+      "startedAt": "[time]",
+      "completedAt": "[time]",
+      "expiresAt": "[time]",
       "result": {
         "n": 1
       },
-      "retryAfter": null,
-      "runAt": "[time]",
-      "startedAt": "[time]",
-      "status": "completed",
+      "error": null,
+      "artifacts": [],
       "statusUrl": "/v1/jobs/[id]",
-      "version": 3
+      "eventsUrl": "/v1/jobs/[id]/events",
+      "retryAfter": null,
+      "forkedFrom": null,
+      "parentId": null
     }
     "#);
 }

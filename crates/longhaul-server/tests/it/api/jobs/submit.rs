@@ -19,31 +19,31 @@ async fn submission_is_accepted_with_where_and_when_to_ask() {
     assert!(answer.header("x-request-id").is_some());
     insta::assert_json_snapshot!(tidy(job), @r#"
     {
-      "artifacts": [],
-      "attempt": 0,
-      "completedAt": null,
-      "createdAt": "[time]",
-      "error": null,
-      "eventsUrl": "/v1/jobs/[id]/events",
-      "expiresAt": null,
-      "forkedFrom": null,
-      "idempotencyKey": null,
       "jobId": "[id]",
       "kind": "gated",
-      "labels": {},
-      "maxAttempts": 3,
-      "parentId": null,
+      "queue": "default",
+      "status": "pending",
       "phase": null,
       "priority": 0,
+      "attempt": 0,
+      "maxAttempts": 3,
       "progress": null,
-      "queue": "default",
-      "result": null,
-      "retryAfter": 10,
+      "labels": {},
+      "version": 1,
+      "idempotencyKey": null,
+      "createdAt": "[time]",
       "runAt": "[time]",
       "startedAt": null,
-      "status": "pending",
+      "completedAt": null,
+      "expiresAt": null,
+      "result": null,
+      "error": null,
+      "artifacts": [],
       "statusUrl": "/v1/jobs/[id]",
-      "version": 1
+      "eventsUrl": "/v1/jobs/[id]/events",
+      "retryAfter": 10,
+      "forkedFrom": null,
+      "parentId": null
     }
     "#);
 }
@@ -219,10 +219,10 @@ async fn run_that_fails_is_not_an_http_error() {
     assert_eq!((&job["status"], &job["retryAfter"]), (&json!("failed"), &json!(null)));
     insta::assert_json_snapshot!(job["error"], @r#"
     {
-      "attempt": 1,
       "code": "cheese",
       "message": "the disk is made of cheese",
-      "retryable": false
+      "retryable": false,
+      "attempt": 1
     }
     "#);
 }

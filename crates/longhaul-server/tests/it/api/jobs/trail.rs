@@ -11,20 +11,20 @@ async fn finished_steps_are_listed_in_their_order() {
     {
       "steps": [
         {
-          "attempt": 1,
-          "completedAt": "[time]",
           "name": "one",
-          "output": 1,
           "position": 0,
-          "startedAt": "[time]"
+          "output": 1,
+          "attempt": 1,
+          "startedAt": "[time]",
+          "completedAt": "[time]"
         },
         {
-          "attempt": 1,
-          "completedAt": "[time]",
           "name": "two",
-          "output": 2,
           "position": 1,
-          "startedAt": "[time]"
+          "output": 2,
+          "attempt": 1,
+          "startedAt": "[time]",
+          "completedAt": "[time]"
         }
       ]
     }
@@ -41,16 +41,16 @@ async fn attempts_tell_who_ran_it_and_what_went_wrong() {
       "attempts": [
         {
           "attempt": 1,
-          "endedAt": "[time]",
-          "error": {
-            "attempt": 1,
-            "code": "cheese",
-            "message": "the disk is made of cheese",
-            "retryable": false
-          },
           "replica": "test",
           "startedAt": "[time]",
-          "status": "failed"
+          "endedAt": "[time]",
+          "status": "failed",
+          "error": {
+            "code": "cheese",
+            "message": "the disk is made of cheese",
+            "retryable": false,
+            "attempt": 1
+          }
         }
       ]
     }

@@ -1,0 +1,89 @@
+//! Many at once: what there is no room for is told so, and nothing is lost.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::door::{ask, flow, get, pause, resume};
+use crate::e2e::home::Home;
+use crate::e2e::submit::end;
+
+#[tokio::test]
+async fn full_queue_refuses_until_there_is_room() {
+    let home = Home::with("[queues.render]\npending_max = 3\n");
+    let _server = home.start().await;
+    pause(&home).await;
+    for label in ["one", "two", "three"] {
+        assert_eq!(ask(&home, "POST /render", &flow(label)).await.status, 202);
+    }
+    let refused = ask(&home, "POST /render", &flow("four")).await;
+    assert_eq!(refused.status, 429);
+    assert!(refused.head.contains("retry-after: 1"), "{refused:?}");
+    let why = "the queue render has as many pending jobs as allowed: 3 (queues.render.pending_max)";
+    assert_eq!(refused.json(), json!({"error": why}));
+    // Whoever asks again for what is in line asks for nothing new; other queues have room.
+    assert_eq!(ask(&home, "POST /render", &flow("one")).await.status, 202);
+    let other = ask(&home, "POST /v1/jobs", &json!({"kind": "demo", "input": {}})).await;
+    assert_eq!(other.status, 202);
+    // The same queue by another way is as full.
+    let kind = json!({"kind": "render", "input": flow("five")});
+    assert_eq!(ask(&home, "POST /v1/jobs", &kind).await.problem().1, "pending-limit");
+
+    resume(&home).await;
+    let four = loop {
+        let answer = ask(&home, "POST /render", &flow("four")).await;
+        if answer.status != 429 {
+            break answer;
+        }
+    };
+    let four = four.json();
+    if let Some(id) = four["jobId"].as_str() {
+        end(&home.client(), id).await;
+    }
+    assert_eq!(ask(&home, "POST /render", &flow("four")).await.json()["cached"], true);
+}
+
+/// A thousand callers, of which every one comes back until it is let in. What the line holds at once is counted by
+/// the server itself, at every submission; here it is that it says so and that each gets its own picture.
+#[tokio::test]
+async fn thousand_requests_at_once_lose_nothing() {
+    const CALLERS: usize = 1_000;
+    const DIAGRAMS: usize = 100;
+    let home = Arc::new(Home::with("[queues.render]\npending_max = 40\n"));
+    let _server = home.start().await;
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|caller| {
+            let home = Arc::clone(&home);
+            tokio::spawn(async move {
+                let label = format!("diagram{}", caller % DIAGRAMS);
+                let mut refused = 0;
+                loop {
+                    let answer = ask(&home, "POST /render?mode=sync", &flow(&label)).await;
+                    match answer.status {
+                        200 => break (label, answer.json(), refused),
+                        429 => refused += 1,
+                        _ => panic!("{answer:?}"),
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut links = HashSet::new();
+    let mut refused = 0;
+    for caller in callers {
+        let (label, answer, times) = caller.await.unwrap();
+        refused += times;
+        let url = answer["url"].as_str().unwrap().to_owned();
+        if links.insert((label.clone(), url.clone())) {
+            let picture = get(&home, &url).await;
+            assert!(picture.body.contains(&format!(">{label}<")), "{label}: {picture:?}");
+        }
+    }
+    assert_eq!(links.len(), DIAGRAMS, "one link each");
+    assert!(refused > 0, "the limit was never met");
+    let counted = get(&home, "/v1/jobs?kind=render&limit=1000").await.json();
+    let jobs = counted["jobs"].as_array().unwrap();
+    assert_eq!(jobs.len(), DIAGRAMS, "and one job");
+    assert!(jobs.iter().all(|job| job["status"] == "completed" && job["attempt"] == 1));
+}

@@ -1,0 +1,7 @@
+-- As pending.sql, in one queue.
+SELECT count(*)
+FROM (
+    SELECT 1 FROM jobs INDEXED BY jobs_pending
+    WHERE status = 'pending' AND tenant_id = ?1 AND queue = ?2
+    LIMIT ?3
+)
