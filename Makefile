@@ -72,6 +72,13 @@ test-e2e: setup-test
 		LONGHAUL_BINARY=$(abspath $(TARGET_DIR))/debug/longhaul e2e/run
 	fi
 
+# The committed pictures are the debug build's, which draws what the release build draws.
+.PHONY: gallery
+gallery: setup-test ## Draw docs/gallery.md anew, and compare with mermaid's own pictures
+	@cargo build $(EVERYTHING) --bins --tests --quiet
+	scripts/gallery.py $(TARGET_DIR)/debug/longhaul
+	node e2e/comparison/sheet.mjs .tools/node/node_modules $(TARGET_DIR)/artifacts
+
 # Only that every scenario runs: a release build would cost minutes here, and on the debug build that
 # is there anyway the numbers mean nothing. They are not shown.
 .PHONY: test-bench

@@ -40,8 +40,24 @@ class Goals(unittest.TestCase):
 
     def test_every_goal_gives_its_reason(self) -> None:
         everything = goals.SQLITE + goals.POSTGRES + goals.PAYLOADS + goals.SOCKETS + goals.KEYS + goals.WEBHOOKS
-        for comparison in everything:
+        for comparison in everything + goals.HANGING + goals.PROXY + goals.RENDER:
             self.assertEqual(comparison.goal is None, comparison.reason == "", comparison.scenario)
+
+
+class RenderGoals(unittest.TestCase):
+    def met(self, our: float, promised: float, their: float) -> list[bool | None]:
+        measured = {"render p50": [our], "render promised": [promised], "mermaid-cli p50": [their]}
+        return [outcome.met for outcome in goals.judge(measured, goals.RENDER)]
+
+    def test_a_diagram_takes_no_longer_than_promised_and_a_twentieth_of_mermaid_cli(self) -> None:
+        self.assertEqual(self.met(20.0, 20.0, 400.0), [True, True])
+        self.assertEqual(self.met(20.1, 20.0, 402.0), [False, True])
+        self.assertEqual(self.met(20.0, 20.0, 399.0), [True, False])
+
+    def test_without_mermaid_cli_only_the_promise_is_judged(self) -> None:
+        measured = {"render p50": [5.0], "render promised": [20.0]}
+        [outcome] = goals.judge(measured, goals.RENDER)
+        self.assertTrue(outcome.met)
 
 
 class PayloadGoals(unittest.TestCase):

@@ -81,8 +81,9 @@ fn draw(request: &Request, limits: &Limits) -> Result<Vec<u8>, RenderError> {
         Format::Mermaid => Some(Text { font: fonts::SANS, colour: options.theme.text() }),
         Format::D2 => None,
     };
+    let dark = options.theme == Theme::Dark;
     let painted = *output_type == OutputType::Png;
-    let cleaned = clean::clean(&drawn, &Canvas { background, text, painted })?;
+    let cleaned = clean::clean(&drawn, &Canvas { background, text, dark, painted })?;
     if cleaned.foreign_objects > 0 {
         let why = "text that is HTML, such as a block of markdown, cannot be drawn";
         return Err(RenderError::new(Code::Unsupported, why));

@@ -36,6 +36,8 @@ pub struct Canvas {
     pub background: Option<Background>,
     /// What its text was measured with; whatever it names itself is not that.
     pub text: Option<Text>,
+    /// Whether it is light on dark.
+    pub dark: bool,
     /// Whether our own painter reads it, whose CSS has angles without a unit. Browsers' has none of those.
     pub painted: bool,
 }
@@ -136,9 +138,6 @@ impl Writer<'_> {
                         self.background(node);
                     }
                     todo.push(Todo::Close(name));
-                    todo.extend(node.children().rev().map(|child| Todo::Open(child, depth + 1)));
-                }
-                Fate::Unwrapped => {
                     todo.extend(node.children().rev().map(|child| Todo::Open(child, depth + 1)));
                 }
                 Fate::Dropped => {

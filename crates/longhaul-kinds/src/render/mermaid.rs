@@ -110,6 +110,11 @@ fn explain(source: &str, refusal: Refusal) -> RenderError {
                 limit.id, limit.actual, limit.maximum
             ),
         ),
+        Refusal::Svg(error @ SvgError::MissingCapability { .. })
+            if error.to_string().contains("`math`") =>
+        {
+            RenderError::new(Code::Unsupported, "formulas ($$…$$) cannot be drawn")
+        }
         Refusal::Svg(
             error @ (SvgError::UnsupportedDiagram { .. } | SvgError::MissingCapability { .. }),
         ) => RenderError::new(Code::Unsupported, format!("not supported here: {error}")),

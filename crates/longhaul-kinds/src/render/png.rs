@@ -9,6 +9,8 @@ use super::{Code, Limits, Options, RenderError, fonts};
 pub(super) fn paint(svg: &str, options: &Options, limits: &Limits) -> Result<Vec<u8>, RenderError> {
     let reading = Reading {
         font_family: "DejaVu Sans".to_owned(),
+        // What browsers have.
+        font_size: 16.0,
         fontdb: fonts::all(),
         font_resolver: fonts::resolver(),
         // There is no file to be read, and nobody else's text decides whether one is.

@@ -4,9 +4,7 @@
 pub(super) enum Fate {
     /// It is written, under this name.
     Kept(&'static str),
-    /// It is not, but what is in it is.
-    Unwrapped,
-    /// Neither.
+    /// It is not, nor what is in it.
     Dropped,
 }
 
@@ -68,6 +66,7 @@ const ATTRIBUTES: &[&str] = &[
     "cx",
     "cy",
     "d",
+    "data-look",
     "direction",
     "display",
     "dominant-baseline",
@@ -171,7 +170,8 @@ pub(super) fn element(name: &str) -> Fate {
     match ELEMENTS.into_iter().find(|known| *known == name) {
         Some(known) => Fate::Kept(known),
         // A link's text is part of the picture, and where it leads is not.
-        None if name == "a" => Fate::Unwrapped,
+        // A link without its target is a group.
+        None if name == "a" => Fate::Kept("g"),
         None => Fate::Dropped,
     }
 }

@@ -128,6 +128,8 @@ fn meant<'a>(name: &str, value: &'a str, canvas: &Canvas) -> Cow<'a, str> {
     match name {
         "font-family" => font_for(value, canvas).map_or(Cow::Borrowed(value), Cow::Borrowed),
         "transform" if !canvas.painted && value.contains(TURN) => Cow::Owned(with_degrees(value)),
+        // On dark, what is multiplied is as good as gone.
+        "mix-blend-mode" if canvas.dark && value == "multiply" => Cow::Borrowed("screen"),
         _ => Cow::Borrowed(value),
     }
 }
@@ -153,7 +155,7 @@ fn with_degrees(value: &str) -> String {
 
 /// What browsers leave out and our painter takes at its word, or the other way round.
 fn is_senseless(name: &str, value: &str) -> bool {
-    (name == "stroke-width" && value.starts_with('-')) || name == "mix-blend-mode"
+    name == "stroke-width" && value.starts_with('-')
 }
 
 fn rules(text: &str, outermost: bool, canvas: &Canvas, kept: &mut String) {
@@ -330,7 +332,11 @@ mod tests {
         let with_unit = "transform:rotate(-4.5deg) scale(.8) rotate(1rad);";
         assert_eq!(declarations(turned, false, &shown), with_unit);
         assert_eq!(declarations(turned, false, &painted), turned);
-        assert_eq!(declarations("stroke-width:-4;mix-blend-mode:multiply", false, &shown), "");
+        assert_eq!(declarations("stroke-width:-4", false, &shown), "");
+        let blended = "mix-blend-mode:multiply;";
+        assert_eq!(declarations(blended, false, &shown), blended);
+        let dark = Canvas { dark: true, ..shown };
+        assert_eq!(declarations(blended, false, &dark), "mix-blend-mode:screen;");
         let fonts = "font-family:\"trebuchet ms\",verdana;";
         assert_eq!(declarations(fonts, false, &shown), "font-family:Ours;");
         assert_eq!(declarations(fonts, false, &Canvas::default()), fonts);

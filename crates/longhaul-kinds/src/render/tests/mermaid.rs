@@ -142,3 +142,16 @@ fn a_large_flowchart_is_drawn() {
     let text = text_of(&svg(Format::Mermaid, &format!("flowchart TD\n{edges}")).unwrap());
     assert!(text.contains("Node0") && text.contains("Node299"));
 }
+
+/// A link is left out, and what it is around stays where it is.
+#[test]
+fn a_node_that_can_be_clicked_is_at_its_place() {
+    let source = "flowchart LR\n  a[One] --> b[Two]\n  click a \"https://example.com\" \"tip\"\n";
+    let drawn = svg(Format::Mermaid, source).unwrap();
+    let one = drawn.find(">One<").unwrap();
+    let node = drawn.get(..one).and_then(|before| before.rfind("class=\"node")).unwrap();
+    let group = drawn.get(..node).and_then(|before| before.rfind("<g")).unwrap();
+    let group = drawn.get(group..one).unwrap();
+    assert!(group.contains("transform=\"translate("), "{group}");
+    assert!(!drawn.contains("example.com"));
+}

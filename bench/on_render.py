@@ -1,0 +1,129 @@
+"""Draws a small flowchart through a server, beside mermaid-cli on the same sources."""
+
+import argparse
+import http.client
+import itertools
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Iterator
+from urllib.parse import urlsplit
+
+import goals
+from machine import check_binary, machine, warn_of
+from program import Failed, print_json, say
+from report import report
+from serving import environment, field, running
+
+ROOT = Path(__file__).resolve().parent.parent
+PEER = ROOT / ".tools" / "bench-mermaid"
+# Not counted: the processes that draw are started by the first.
+WARM = 20
+DIAGRAMS = 200
+# Seconds each.
+DIAGRAMS_BY_PEER = 3
+PROMISED_MS = 20
+TIMEOUT_S = 120
+SOURCE = """flowchart LR
+    caller[Caller {number}] --> api{{API}}
+    api -->|submit| store[(Store)]
+    store --> worker[Worker]
+    worker -->|settle| store
+    worker --> done([Done])
+"""
+
+
+def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+    check_binary(args.binary)
+    peer = set_up(args)
+    facts = machine(args, folder)
+    warn_of(facts)
+    # No two are the same: a picture that is there already is not drawn again.
+    sources = (SOURCE.format(number=number) for number in itertools.count(1))
+    measured: goals.Measured = {}
+    with running(args.binary, folder / "render") as server:
+        drawn(server.url, sources, WARM)
+        for number in range(1, args.passes + 1):
+            say(f"render, pass {number} of {args.passes}")
+            took = drawn(server.url, sources, 10 if args.quick else DIAGRAMS)
+            values = {
+                "render p50": statistics.median(took),
+                "render p95": statistics.quantiles(took, n=20)[18],
+                "render promised": PROMISED_MS,
+            }
+            if peer:
+                values |= by_peer(folder, sources, 1 if args.quick else DIAGRAMS_BY_PEER)
+            for what, value in values.items():
+                measured.setdefault(what, []).append(value)
+                say(f"  {what:<24} {goals.quantity(value, 'ms'):>12}")
+                if args.json:
+                    print_json({"type": "result", "name": what, "value": value, "unit": "ms"})
+    return report(args, measured, goals.RENDER, {}, facts)
+
+
+def set_up(args: argparse.Namespace) -> bool:
+    """Whether mermaid-cli is there. A smoke test does without what nobody has installed."""
+    if args.quick and not (PEER / "installed").is_file():
+        return False
+    command = [str(ROOT / "scripts" / "setup-bench"), "mermaid"]
+    if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
+        raise Failed("mermaid-cli could not be installed")
+    return True
+
+
+def drawn(url: str, sources: Iterator[str], count: int) -> list[float]:
+    """How many milliseconds each took, from the request until its short link was there."""
+    parts = urlsplit(url)
+    line = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
+    took = []
+    for source in itertools.islice(sources, count):
+        body = json.dumps({"source": source, "format": "mermaid", "outputType": "svg"})
+        begun = time.perf_counter()
+        line.request("POST", "/render?mode=sync", body, {"content-type": "application/json"})
+        response = line.getresponse()
+        answer = response.read()
+        took.append((time.perf_counter() - begun) * 1_000)
+        if response.status != 200 or field(answer, "cached"):
+            raise Failed(f"not drawn: {response.status} {answer!r}")
+    line.request("GET", field(answer, "url"))
+    picture = line.getresponse().read()
+    if not picture.startswith(b"<svg") or source.split("[")[1].split("]")[0].encode() not in picture:
+        raise Failed(f"not the picture that was asked for: {picture[:200]!r}")
+    return took
+
+
+def by_peer(folder: Path, sources: Iterator[str], count: int) -> dict[str, float]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        raise Failed("there is no chromium on the PATH")
+    settings, diagram = folder / "puppeteer.json", folder / "diagram.mmd"
+    # Root has no sandbox to start a browser in, and what it draws is ours.
+    settings.write_text(json.dumps({"executablePath": chromium, "args": ["--no-sandbox"]}), encoding="utf-8")
+    node, program = PEER / "node_modules" / ".bin" / "node", PEER / "node_modules" / ".bin" / "mmdc"
+    command = [node, program, "--quiet", "-p", settings, "-i", diagram, "-o", folder / "diagram.svg"]
+    took = []
+    for source in itertools.islice(sources, count):
+        diagram.write_text(source, encoding="utf-8")
+        begun = time.perf_counter()
+        ran(command)
+        took.append((time.perf_counter() - begun) * 1_000)
+    more = json.dumps(list(itertools.islice(sources, count + 1)))
+    warm = json.loads(ran([node, PEER / "warm.mjs", chromium], more))["ms"]
+    return {"mermaid-cli p50": statistics.median(took), "mermaid open p50": statistics.median(warm)}
+
+
+def ran(command: list, text: str = "") -> str:
+    try:
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+            env=environment(),
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"still running after {TIMEOUT_S} s: {command[1]}") from error
+    if done.returncode != 0:
+        raise Failed(f"exit {done.returncode}: {command[1]}: {done.stderr.strip()}")
+    return done.stdout
