@@ -8,6 +8,8 @@ mod assets;
 mod audit;
 mod charts;
 mod form;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod guard;
 mod job;
 mod jobs;

@@ -117,12 +117,20 @@
     }
   }
 
+  // After a while, and rarely where the server has much to look through.
+  async function again(tookMs = 0) {
+    await new Promise((done) => setTimeout(done, Math.max(REFRESH_MS, 10 * tookMs)));
+    const began = performance.now();
+    if (!document.hidden) await refresh();
+    again(performance.now() - began);
+  }
+
   function keepFresh() {
     for (const part of all("[data-live][id]")) seen.set(part.id, part.outerHTML);
     const job = document.querySelector("[data-events]");
     if (job) return watch(job.dataset.events);
     if (document.getElementById("job")) return;
-    if (seen.size > 0) setInterval(() => { if (!document.hidden) refresh(); }, REFRESH_MS);
+    if (seen.size > 0) again();
     document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
   }
 

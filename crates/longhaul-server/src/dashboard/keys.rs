@@ -101,6 +101,7 @@ fn revoking(view: &View<Admin>, key: &Key) -> Markup {
     let ask = Ask {
         id: &id,
         button: "Revoke…",
+        about: &key.name,
         question: "Revoke this key?",
         effect: html! {
             p { "Whoever uses " strong { (key.name) } " is refused, here at once and on every replica within five seconds. Sessions that began with it end. This cannot be undone." }

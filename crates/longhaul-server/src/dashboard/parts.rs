@@ -112,6 +112,8 @@ pub(super) struct Ask<'a> {
     pub(super) id: &'a str,
     /// On the button.
     pub(super) button: &'a str,
+    /// What it is about, for those who do not see where it stands; may be empty.
+    pub(super) about: &'a str,
     /// What is asked.
     pub(super) question: &'a str,
     /// What will happen.
@@ -129,7 +131,9 @@ impl Ask<'_> {
     pub(super) fn show(&self, session: &Session, fields: &Markup) -> Markup {
         let title = format!("{}-title", self.id);
         html! {
-            button type="button" popovertarget=(self.id) { (self.button) }
+            button type="button" popovertarget=(self.id) {
+                (self.button) @if !self.about.is_empty() { span.unseen { " " (self.about) } }
+            }
             div.ask #(self.id) popover role="dialog" aria-labelledby=(title) {
                 h2 #(title) { (self.question) }
                 (self.effect)

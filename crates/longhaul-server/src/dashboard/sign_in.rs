@@ -100,7 +100,7 @@ fn why_not(refusal: Refusal) -> Result<String, Problem> {
 }
 
 /// Whether an address is one of our pages, and not somebody else's that only looks like it.
-fn is_ours(next: &str) -> bool {
+pub(super) fn is_ours(next: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
     (next == "/" || next.starts_with("/ui") || next.starts_with("/?")) && next.bytes().all(plain)
 }

@@ -53,7 +53,7 @@ pub(super) async fn show(view: View<Look>) -> Result<Response, Problem> {
                 }
                 div {
                     h2 { "Run time" }
-                    (chart(&rows, &starts, by, "Run time", |row| whole(row.run_seconds), |seconds| took(Duration::from_secs(seconds))))
+                    (chart(&rows, &starts, by, "Run time", |row| millis(run_time(row.run_seconds)), |millis| took(Duration::from_millis(millis))))
                 }
             }
             (table(&rows))
@@ -76,14 +76,12 @@ fn starts(from: Timestamp, to: Timestamp, step: Duration) -> Vec<Timestamp> {
     starts
 }
 
-/// Whole seconds, at least one where there is anything: it is a chart's column.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "seconds, and a picture"
-)]
-fn whole(seconds: f64) -> u64 {
-    seconds.max(0.0).ceil() as u64
+fn run_time(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn chart(
@@ -118,7 +116,7 @@ fn totals(total: &UsageTotal) -> Markup {
     html! {
         ul.tiles aria-label="In all" {
             li { strong { (count(total.jobs)) } "jobs" }
-            li { strong { (took(Duration::from_secs(whole(total.run_seconds)))) } "run time" }
+            li { strong { (took(run_time(total.run_seconds))) } "run time" }
             li { strong { (count(total.steps)) } "steps" }
             li { strong { (bytes(total.payload_bytes)) } "of payloads" }
             @if total.prompt_tokens + total.completion_tokens > 0 {
@@ -143,7 +141,7 @@ fn table(rows: &[UsageRow]) -> Markup {
                                 td { (row.kind) }
                                 td { @if let Some(key) = &row.key { code { (key) } } @else { span.soft { "none" } } }
                                 td { (count(row.jobs)) }
-                                td { (took(Duration::from_secs(whole(row.run_seconds)))) }
+                                td { (took(run_time(row.run_seconds))) }
                                 td { (count(row.steps)) }
                                 td { (bytes(row.payload_bytes)) }
                             }

@@ -98,6 +98,7 @@ fn deleting<N: Need>(view: &View<N>, endpoint: &Endpoint, action: &str) -> Marku
     let ask = Ask {
         id: &format!("delete-{}", endpoint.id),
         button: "Delete…",
+        about: &endpoint.url,
         question: "Delete this endpoint?",
         effect: html! {
             p { (cut(&endpoint.url, 120)) " is told of nothing any more, and what is still owed to it is given up. Its secret is gone. This cannot be undone." }

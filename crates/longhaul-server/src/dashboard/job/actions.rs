@@ -55,6 +55,7 @@ fn cancelling<'a>(action: &'a str, job: &Job) -> Ask<'a> {
     Ask {
         id: "ask-cancel",
         button: "Cancel…",
+        about: "",
         question: "Cancel this job?",
         effect: html! { p { (effect) } },
         confirm: "Cancel the job",
@@ -67,6 +68,7 @@ fn resuming<'a>(action: &'a str, job: &Job) -> Ask<'a> {
     Ask {
         id: "ask-resume",
         button: "Resume…",
+        about: "",
         question: "Resume this job?",
         effect: html! {
             p {
@@ -84,6 +86,7 @@ fn forking(action: &str) -> Ask<'_> {
     Ask {
         id: "ask-fork",
         button: "Fork…",
+        about: "",
         question: "Fork this job?",
         effect: html! {
             p {
@@ -101,6 +104,7 @@ fn purging(action: &str) -> Ask<'_> {
     Ask {
         id: "ask-purge",
         button: "Purge…",
+        about: "",
         question: "Purge this job?",
         effect: html! {
             p {
@@ -121,6 +125,7 @@ pub(super) fn fork_from(view: &View<Read>, job: &Job, place: usize, step: &str) 
     let ask = Ask {
         id: &id,
         button: "Fork from here…",
+        about: step,
         question: "Fork from this step?",
         effect: html! {
             p {
