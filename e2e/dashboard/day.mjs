@@ -4,9 +4,7 @@
 import { receive } from "./receiver.mjs";
 import { eventually, serve } from "./server.mjs";
 
-const sh = (text) => JSON.stringify(["sh", "-c", text]);
-
-const CONFIG = `
+const CONFIG = String.raw`
 replica = "eu-west-1a"
 [auth]
 require_keys = true
@@ -18,33 +16,46 @@ first_retry = "100ms"
 running_max = 10
 rate = "100/1m"
 [kinds.mail-send]
-command = ${sh("cat >/dev/null; echo '{\"accepted\": 1, \"messageId\": \"<20261116.7@mail.example>\"}'")}
+command = ["sh", "-c", '''cat >/dev/null; echo '{"accepted": 1, "messageId": "<20261116.7@mail.example>"}'
+''']
 queue = "mail"
 [kinds.invoice-pdf]
-command = ${sh(
-  "cat >/dev/null; echo 'reading order 4711' >&2; echo 'psql: could not connect to server: Connection refused' >&2; " +
-    "echo '\\tIs the server running on host \"db-2.internal\" and accepting connections on port 5432?' >&2; exit 75",
-)}
+command = ["sh", "-c", '''
+cat >/dev/null
+cat >&2 <<'END'
+reading order 4711
+psql: could not connect to server: Connection refused
+        Is the server running on host "db-2.internal" and accepting connections on port 5432?
+END
+exit 75''']
 max_attempts = 2
 retry_first = "50ms"
 queue = "billing"
 [kinds.transcode]
-command = ${sh("cat >/dev/null; echo '::phase encoding' >&2; echo '::progress 31/120 frame 7440 of 28800' >&2; exec sleep 600")}
+command = ["sh", "-c", '''
+cat >/dev/null; echo '::phase encoding' >&2; echo '::progress 31/120 frame 7440 of 28800' >&2; exec sleep 600''']
 queue = "video"
 concurrency = 3
 [kinds.nightly-report]
 steps = [
-  { name = "extract", command = ${sh("sleep 0.3; echo '{\"rows\": 48213, \"tables\": [\"orders\", \"customers\"]}'")} },
-  { name = "aggregate", command = ${sh("sleep 0.9; echo '{\"groups\": 312}'")} },
-  { name = "publish", command = ${sh("sleep 0.2; printf 'day,orders\\n2026-11-15,48213\\n' > $LONGHAUL_ARTIFACTS/orders.csv; echo '{\"url\": \"https://reports.example/2026-11-15\"}'")} },
+  { name = "extract", command = ["sh", "-c", '''sleep 0.3; echo '{"rows": 48213, "tables": ["orders", "customers"]}'
+'''] },
+  { name = "aggregate", command = ["sh", "-c", '''sleep 0.9; echo '{"groups": 312}'
+'''] },
+  { name = "publish", command = ["sh", "-c", '''
+sleep 0.2; printf 'day,orders\n2026-11-15,48213\n' > $LONGHAUL_ARTIFACTS/orders.csv
+echo '{"url": "https://reports.example/2026-11-15"}'
+'''] },
 ]
 queue = "reports"
 [kinds.scan]
-command = ${sh("cat >/dev/null; echo '{\"pages\": 12, \"language\": \"de\"}'")}
+command = ["sh", "-c", '''cat >/dev/null; echo '{"pages": 12, "language": "de"}'
+''']
 payload = true
 `;
 
-const DIAGRAM = "flowchart LR\n  Order[Order placed] --> Pay{Paid?}\n  Pay -->|yes| Ship[Ship it]\n  Pay -->|no| Remind[Remind]";
+const DIAGRAM =
+  "flowchart LR\n  Order[Order placed] --> Pay{Paid?}\n  Pay -->|yes| Ship[Ship it]\n  Pay -->|no| Remind[Remind]";
 const CUSTOMERS = ["acme", "globex", "initech", "umbrella"];
 
 /** Its server, and the ids that pages are opened with. */
@@ -61,7 +72,11 @@ export async function ordinaryDay() {
 
 async function accounts(day) {
   const { server } = day;
-  for (const [id, name] of [["acme", "Acme Ltd"], ["globex", "Globex GmbH"], ["initech", "Initech"]]) {
+  for (const [id, name] of [
+    ["acme", "Acme Ltd"],
+    ["globex", "Globex GmbH"],
+    ["initech", "Initech"],
+  ]) {
     await server.call("POST", "/v1/tenants", { id, name });
   }
   await server.call("PATCH", "/v1/tenants/initech", { subscription: "past_due" });
@@ -94,17 +109,30 @@ async function jobs(day) {
     await server.submit("mail-send", { to: `someone@${customer}.example`, order: 4700 + n }, { labels });
   }
   for (let n = 0; n < 7; n += 1) {
-    await server.submit("mail-send", { campaign: "winter sale", part: n }, { queue: "newsletter", labels: { campaign: "winter" } });
+    await server.submit(
+      "mail-send",
+      { campaign: "winter sale", part: n },
+      { queue: "newsletter", labels: { campaign: "winter" } },
+    );
   }
   for (let n = 0; n < 4; n += 1) {
-    day.failed = await server.submit("invoice-pdf", { order: 4711 + n, currency: "EUR" }, {
-      labels: { customer: CUSTOMERS[n], region: "eu" },
-      idempotencyKey: `invoice-${4711 + n}`,
-    });
+    day.failed = await server.submit(
+      "invoice-pdf",
+      { order: 4711 + n, currency: "EUR" },
+      {
+        labels: { customer: CUSTOMERS[n], region: "eu" },
+        idempotencyKey: `invoice-${4711 + n}`,
+      },
+    );
   }
   day.running = await server.submit("transcode", { file: "lecture-1.mov", height: 1080 });
-  for (let n = 2; n <= 5; n += 1) day.pending = await server.submit("transcode", { file: `lecture-${n}.mov`, height: 1080 });
-  day.pipeline = await server.submit("nightly-report", { day: "2026-11-15", format: "csv", recipients: ["ops@example.com", "cfo@example.com"] });
+  for (let n = 2; n <= 5; n += 1)
+    day.pending = await server.submit("transcode", { file: `lecture-${n}.mov`, height: 1080 });
+  day.pipeline = await server.submit("nightly-report", {
+    day: "2026-11-15",
+    format: "csv",
+    recipients: ["ops@example.com", "cfo@example.com"],
+  });
   day.picture = await server.submit("render", { source: DIAGRAM, format: "mermaid", outputType: "svg" });
   await server.submit("demo", { steps: 4, sleep: "10ms" }, { labels: { try: "yes" } });
   await server.submit("demo", { result: 1 }, { delay: "2h", labels: { try: "later" } });

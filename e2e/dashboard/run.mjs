@@ -15,7 +15,9 @@ import { browserPath, close, open } from "./browser.mjs";
 const LIMIT_MS = 480_000;
 
 const folder = join(import.meta.dirname, "stories");
-const all = readdirSync(folder).map((file) => file.replace(/\.mjs$/, "")).sort();
+const all = readdirSync(folder)
+  .map((file) => file.replace(/\.mjs$/, ""))
+  .sort();
 
 if (browserPath() === undefined) {
   console.log("dashboard: skipped, there is no chromium");

@@ -34,7 +34,9 @@ export async function confirm(page, button, question, yes) {
 
 /** Leaves something on the page that a reload would take away. */
 export async function mark(page) {
-  await page.evaluate(() => { window.isStillHere = true; });
+  await page.evaluate(() => {
+    window.isStillHere = true;
+  });
 }
 
 /** The page was never loaded anew since it was marked. */

@@ -9,7 +9,9 @@ import { createInterface } from "node:readline";
 
 // Whatever becomes of the stories, no server outlives them.
 const children = new Set();
-process.on("exit", () => { for (const child of children) child.kill("SIGKILL"); });
+process.on("exit", () => {
+  for (const child of children) child.kill("SIGKILL");
+});
 
 const STOP_MS = 10_000;
 const WAIT_MS = 30_000;
@@ -70,10 +72,13 @@ class Server {
 
   /** A job as soon as it has one of these statuses. */
   async until(id, ...statuses) {
-    return eventually(async () => {
-      const job = await this.call("GET", `/v1/jobs/${id}`);
-      return statuses.includes(job.status) ? job : undefined;
-    }, `${id} is not ${statuses.join(" or ")}`);
+    return eventually(
+      async () => {
+        const job = await this.call("GET", `/v1/jobs/${id}`);
+        return statuses.includes(job.status) ? job : undefined;
+      },
+      `${id} is not ${statuses.join(" or ")}`,
+    );
   }
 
   /** Submits a job and waits for its end. */

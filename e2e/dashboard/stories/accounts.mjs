@@ -7,8 +7,12 @@ import { eventually, serve } from "../server.mjs";
 
 describe("signing in, keys and tenants", () => {
   let server;
-  before(async () => { server = await serve("[auth]\nrequire_keys = true\n"); });
-  after(async () => { await server?.stop(); });
+  before(async () => {
+    server = await serve("[auth]\nrequire_keys = true\n");
+  });
+  after(async () => {
+    await server?.stop();
+  });
 
   const newKey = (body) => server.call("POST", "/v1/keys", body);
 
@@ -55,8 +59,11 @@ describe("signing in, keys and tenants", () => {
       await visitor.signIn(key);
       const menu = page.getByRole("navigation", { name: "Pages" });
       await seen(menu.getByRole("link", { name: "Jobs" }));
-      for (const name of ["Submit", "Keys", "Tenants", "Audit"]) await absent(menu.getByRole("link", { name, exact: true }));
-      const change = page.getByRole("button", { name: /Cancel|Resume|Fork|Purge|Pause|Resend|Make|Delete|Switch/ });
+      for (const name of ["Submit", "Keys", "Tenants", "Audit"])
+        await absent(menu.getByRole("link", { name, exact: true }));
+      const change = page.getByRole("button", {
+        name: /Cancel|Resume|Fork|Purge|Pause|Resend|Make|Delete|Switch/,
+      });
       for (const path of ["/", "/ui/jobs", `/ui/jobs/${failed}`, `/ui/jobs/${running}`, "/ui/webhooks"]) {
         await page.goto(path);
         await seen(page.locator("h1"));
@@ -64,7 +71,13 @@ describe("signing in, keys and tenants", () => {
       }
       await page.goto(`/ui/jobs/${running}`);
       const token = await page.locator("input[name=token]").first().inputValue();
-      for (const path of [`/ui/jobs/${running}/cancel`, `/ui/jobs/${failed}/resume`, `/ui/jobs/${failed}/purge`, "/ui/queues/slow/pause", "/ui/keys"]) {
+      for (const path of [
+        `/ui/jobs/${running}/cancel`,
+        `/ui/jobs/${failed}/resume`,
+        `/ui/jobs/${failed}/purge`,
+        "/ui/queues/slow/pause",
+        "/ui/keys",
+      ]) {
         visitor.expectRefusal(403);
         assert.equal(await post(page, path, token), 403, path);
       }

@@ -14,7 +14,8 @@ import { workshop } from "../workshop.mjs";
 const canary = (place) => `${place}"><img src=x onerror=alert(1)><script>alert(1)</script>`;
 const LINK = "javascript:alert(1)";
 const FILE = 'file"><img src=x onerror=alert(1)>.svg';
-const PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="alert(1)"><script>alert(1)</script></svg>';
+const PICTURE =
+  '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="alert(1)"><script>alert(1)</script></svg>';
 
 const kinds = (folder) => `
 [kinds.bird]
@@ -58,7 +59,9 @@ describe("what callers write", () => {
     });
     for (const text of texts) assert.ok(shown.includes(text), `${text} is not shown at ${page.url()}`);
     const out = await page.evaluate(() => {
-      const found = document.querySelectorAll('img[src="x"], script:not([src="/ui/app.js"]), [onerror], [onload], a[href^="javascript:" i]');
+      const found = document.querySelectorAll(
+        'img[src="x"], script:not([src="/ui/app.js"]), [onerror], [onload], a[href^="javascript:" i]',
+      );
       return [...found].map((element) => element.outerHTML);
     });
     assert.deepEqual(out, [], page.url());
@@ -116,7 +119,10 @@ describe("what callers write", () => {
       await harmless(page, canary("key"), canary("output"));
       await page.getByRole("button", { name: "Fork from here…" }).first().click();
       await harmless(page);
-      await page.getByRole("dialog", { name: "Fork from this step?" }).getByRole("button", { name: "Fork the job" }).click();
+      await page
+        .getByRole("dialog", { name: "Fork from this step?" })
+        .getByRole("button", { name: "Fork the job" })
+        .click();
       await seen(page.getByText("This is the new job."));
       await harmless(page);
     });
@@ -126,7 +132,10 @@ describe("what callers write", () => {
     const { server } = shop;
     await server.call("POST", "/v1/tenants", { id: "bird", name: canary("tenant name") });
     await server.call("POST", "/v1/keys", { name: canary("key name"), tenant: "bird", scopes: ["read"] });
-    const { id } = await server.call("POST", "/v1/endpoints", { url: `${receiver.url}/url"><img/src=x/onerror=alert(1)>`, description: canary("description") });
+    const { id } = await server.call("POST", "/v1/endpoints", {
+      url: `${receiver.url}/url"><img/src=x/onerror=alert(1)>`,
+      description: canary("description"),
+    });
     const { url } = await server.call("GET", `/v1/endpoints/${id}`);
     const job = await server.run("demo", {});
     const { deliveryId } = await eventually(async () => {
@@ -155,7 +164,20 @@ describe("what callers write", () => {
     const id = await shop.server.run("demo", {});
     const asked = {
       "/": ["tenant", "did", "count", "nobody"],
-      "/ui/jobs": ["status", "kind", "queue", "label", "since", "tenant", "q", "cursor", "limit", "did", "count", "nobody"],
+      "/ui/jobs": [
+        "status",
+        "kind",
+        "queue",
+        "label",
+        "since",
+        "tenant",
+        "q",
+        "cursor",
+        "limit",
+        "did",
+        "count",
+        "nobody",
+      ],
       [`/ui/jobs/${id}`]: ["tenant", "did", "count", "nobody"],
       "/ui/submit/demo": ["as", "did", "tenant"],
       "/ui/webhooks": ["status", "cursor", "did"],
@@ -192,7 +214,8 @@ describe("what callers write", () => {
       await page.goto("/ui/submit/gated");
       await page.getByLabel("Input").fill(canary("written"));
       await page.getByText("Queue, key, labels and more").click();
-      for (const name of ["Queue", "Idempotency key", "Priority", "Delay", "Labels"]) await page.getByLabel(name).fill(canary(name));
+      for (const name of ["Queue", "Idempotency key", "Priority", "Delay", "Labels"])
+        await page.getByLabel(name).fill(canary(name));
       await page.getByRole("button", { name: "Submit the job" }).click();
       await seen(page.getByRole("alert"));
       await harmless(page, ...["written", "Queue", "Idempotency key", "Priority", "Delay", "Labels"].map(canary));

@@ -7,8 +7,12 @@ import { workshop } from "../workshop.mjs";
 
 describe("jobs", () => {
   let shop;
-  before(async () => { shop = await workshop(); });
-  after(async () => { await shop?.stop(); });
+  before(async () => {
+    shop = await workshop();
+  });
+  after(async () => {
+    await shop?.stop();
+  });
 
   const rows = (page) => page.locator("tbody tr[data-row]");
   const standing = (page, word) => page.locator("#head .standing").getByText(word, { exact: true });
@@ -24,7 +28,11 @@ describe("jobs", () => {
       await page.getByLabel("Idempotency key").fill("order-4711");
       await page.getByRole("button", { name: "Submit the job" }).click();
       await seen(page.getByText("The job is submitted."), standing(page, "running"), page.getByText("half of it"));
-      await seen(page.locator("#head").getByText("waiting"), page.getByText("customer=acme"), page.getByText("order-4711"));
+      await seen(
+        page.locator("#head").getByText("waiting"),
+        page.getByText("customer=acme"),
+        page.getByText("order-4711"),
+      );
       await mark(page);
       shop.place("gate");
       await seen(standing(page, "completed"), page.locator("#result").getByText("true"));
@@ -63,7 +71,10 @@ describe("jobs", () => {
       assert.deepEqual([query.get("status"), query.get("kind"), query.get("label")], ["failed", "printer", "floor=2"]);
       await seen(rows(page).getByText("the printer is on fire"));
       await page.getByRole("link", { name: failed }).click();
-      await seen(standing(page, "failed"), page.getByRole("note", { name: "Error" }).getByText("the printer is on fire"));
+      await seen(
+        standing(page, "failed"),
+        page.getByRole("note", { name: "Error" }).getByText("the printer is on fire"),
+      );
       await mark(page);
       shop.place("mended");
       await confirm(page, page.getByRole("button", { name: "Resume…" }), "Resume this job?", "Resume the job");
@@ -97,7 +108,12 @@ describe("jobs", () => {
     await visiting(server, {}, async (page) => {
       await page.goto(`/ui/jobs/${id}`);
       const second = page.getByRole("row").filter({ hasText: "second" });
-      await confirm(page, second.getByRole("button", { name: "Fork from here…" }), "Fork from this step?", "Fork the job");
+      await confirm(
+        page,
+        second.getByRole("button", { name: "Fork from here…" }),
+        "Fork from this step?",
+        "Fork the job",
+      );
       await seen(page.getByText("This is the new job."), standing(page, "completed"));
       assert.notEqual(new URL(page.url()).pathname, `/ui/jobs/${id}`);
       const step = (name) => page.locator("#timeline tr.step").filter({ hasText: name });
@@ -126,7 +142,12 @@ describe("jobs", () => {
       await confirm(page, bar.getByRole("button", { name: "Cancel…" }), "Cancel jobs?", "Cancel jobs: the selected");
       await seen(page.getByText("Cancelled or asked to stop: 2 jobs."));
       await counted(rows(page), 3);
-      await confirm(page, bar.getByRole("button", { name: "Cancel…" }), "Cancel jobs?", "Cancel jobs: all that match the filter");
+      await confirm(
+        page,
+        bar.getByRole("button", { name: "Cancel…" }),
+        "Cancel jobs?",
+        "Cancel jobs: all that match the filter",
+      );
       await seen(page.getByText("Cancelled or asked to stop: 3 jobs."), page.getByText("No job matches."));
     });
     for (const id of ids) await server.until(id, "cancelled");

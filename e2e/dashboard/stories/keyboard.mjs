@@ -12,7 +12,9 @@ describe("the keyboard", () => {
     shop = await workshop();
     for (let n = 0; n < 3; n += 1) ids.unshift(await shop.server.run("demo", { result: n }));
   });
-  after(async () => { await shop?.stop(); });
+  after(async () => {
+    await shop?.stop();
+  });
 
   const focused = (page) => page.evaluate(() => document.activeElement.textContent);
 
@@ -55,7 +57,11 @@ describe("the keyboard", () => {
       await seen(list.getByText("next or previous row"));
       await page.keyboard.press("Escape");
       await gone(list);
-      for (const [keys, path] of [["gj", "/ui/jobs"], ["gs", "/ui/submit"], ["go", "/"]]) {
+      for (const [keys, path] of [
+        ["gj", "/ui/jobs"],
+        ["gs", "/ui/submit"],
+        ["go", "/"],
+      ]) {
         for (const key of keys) await page.keyboard.press(key);
         await page.waitForURL((url) => url.pathname === path);
       }

@@ -19,13 +19,20 @@ const RULES = {
 };
 const pictures = join(process.env.ARTIFACTS ?? join(import.meta.dirname, "../../../target/artifacts"), "dashboard");
 
+// A dialog covers one screen, and the reference of the API is as long as fifty that say the same.
+const SCREENS = new Set(["api", "job-fork", "jobs-purge", "keyboard"]);
+const picture = (page, name, how) =>
+  page.screenshot({ path: join(pictures, `${name}-${how}.png`), fullPage: !SCREENS.has(name) });
+
 describe("everybody reads every page", () => {
   let day;
   before(async () => {
     mkdirSync(pictures, { recursive: true });
     day = await ordinaryDay();
   });
-  after(async () => { await day?.stop(); });
+  after(async () => {
+    await day?.stop();
+  });
 
   /** Opens every page as somebody who may see all of them, and before that the one that lets them in. */
   async function everyPage(options, look) {
@@ -40,9 +47,6 @@ describe("everybody reads every page", () => {
       }
     });
   }
-
-  // The reference of the API is as long as fifty screens, which say the same.
-const picture = (page, name, how) => page.screenshot({ path: join(pictures, `${name}-${how}.png`), fullPage: name !== "api" });
 
   for (const colorScheme of ["light", "dark"]) {
     test(`axe finds nothing on any page in ${colorScheme}, and a picture of each is kept`, async () => {
@@ -81,7 +85,10 @@ const picture = (page, name, how) => page.screenshot({ path: join(pictures, `${n
     const wide = [];
     await everyPage({ viewport: NARROW, hasTouch: true, isMobile: true }, async (page, name) => {
       await picture(page, name, "narrow");
-      const [width, room] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+      const [width, room] = await page.evaluate(() => [
+        document.documentElement.scrollWidth,
+        document.documentElement.clientWidth,
+      ]);
       if (width > NARROW.width || width > room) wide.push(`${name}: ${width}`);
     });
     assert.deepEqual(wide, []);
@@ -107,7 +114,12 @@ const picture = (page, name, how) => page.screenshot({ path: join(pictures, `${n
 
   test("times are those of the viewer's zone, with the exact instant on hover", async () => {
     const { createdAt } = await day.server.call("GET", `/v1/jobs/${day.failed}`);
-    const there = new Intl.DateTimeFormat("en-GB", { timeZone: "Asia/Tokyo", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+    const there = new Intl.DateTimeFormat("en-GB", {
+      timeZone: "Asia/Tokyo",
+      hour: "2-digit",
+      minute: "2-digit",
+      second: "2-digit",
+    });
     await visiting(day.server, { timezoneId: "Asia/Tokyo", locale: "en-GB" }, async (page, visitor) => {
       await visitor.signIn(day.server.adminKey, `/ui/jobs/${day.failed}`);
       const accepted = page.locator("#facts time").first();
@@ -122,6 +134,9 @@ const picture = (page, name, how) => page.screenshot({ path: join(pictures, `${n
 /** What axe-core has against a page. The page's policy lets no other script in, so it comes past it. */
 async function violations(page, runOnly) {
   await page.evaluate(readFileSync(axePath, "utf8"));
-  const { violations } = await page.evaluate((runOnly) => window.axe.run(document, { runOnly, resultTypes: ["violations"] }), runOnly);
+  const { violations } = await page.evaluate(
+    (runOnly) => window.axe.run(document, { runOnly, resultTypes: ["violations"] }),
+    runOnly,
+  );
   return violations.flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id} at ${target.join(" ")}`));
 }

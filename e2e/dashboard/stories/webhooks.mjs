@@ -21,7 +21,7 @@ describe("webhooks", () => {
     await receiver?.stop();
   });
 
-  test("an endpoint whose receiver fails: its secret once, each delivery with why, and one that arrives after all", async () => {
+  test("a receiver fails: each delivery says why, and one arrives after all", async () => {
     answers["/down"] = [503];
     answers["/shaky"] = [503, 204];
     const { server } = shop;
@@ -41,16 +41,30 @@ describe("webhooks", () => {
       const job = await server.run("demo", {});
       const told = page.locator("#deliveries tbody tr").filter({ hasText: job });
       await seen(told.getByText(/503|left alone/), told.getByText(/completed|arrived/));
-      await told.filter({ hasText: /completed|arrived/ }).getByRole("link").first().click();
-      await seen(page.getByRole("cell", { name: "503", exact: true }), page.getByRole("cell", { name: "204", exact: true }));
-      await seen(page.getByText("said by the receiver"), page.locator("#delivery .standing").getByText(/completed|arrived/));
+      await told
+        .filter({ hasText: /completed|arrived/ })
+        .getByRole("link")
+        .first()
+        .click();
+      await seen(
+        page.getByRole("cell", { name: "503", exact: true }),
+        page.getByRole("cell", { name: "204", exact: true }),
+      );
+      await seen(
+        page.getByText("said by the receiver"),
+        page.locator("#delivery .standing").getByText(/completed|arrived/),
+      );
     });
   });
 
   test("a delivery that was given up is found, and arrives when it is sent again", async () => {
     // 410: the receiver wants nothing more, so that it is not tried again.
     answers["/once"] = [410, 204];
-    const job = await shop.server.run("demo", {}, { webhook: { url: `${receiver.url}/once`, events: ["job.completed"] } });
+    const job = await shop.server.run(
+      "demo",
+      {},
+      { webhook: { url: `${receiver.url}/once`, events: ["job.completed"] } },
+    );
     await visiting(shop.server, {}, async (page) => {
       await page.goto("/");
       await seen(page.getByText("given up"));
@@ -92,7 +106,10 @@ describe("webhooks", () => {
     await visiting(shop.server, {}, async (page, visitor) => {
       await page.goto("/ui/webhooks");
       visitor.expectRefusal(422);
-      await page.getByRole("form", { name: "Make an endpoint" }).getByLabel("URL").fill("http://169.254.169.254/latest");
+      await page
+        .getByRole("form", { name: "Make an endpoint" })
+        .getByLabel("URL")
+        .fill("http://169.254.169.254/latest");
       await page.getByRole("button", { name: "Make the endpoint" }).click();
       await seen(page.getByText("422"));
     });
