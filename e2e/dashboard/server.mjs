@@ -25,7 +25,8 @@ export async function serve(config = "") {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("LONGHAUL_")));
   const words = ["--json", "serve", "--listen", "127.0.0.1:0", "--data", join(folder, "data"), "--config", file];
   const child = spawn(process.env.LONGHAUL_BINARY, words, {
-    env: { ...env, LONGHAUL_LOG_LEVEL: "error" },
+    // Nobody waits for what still runs at the end of a story.
+    env: { ...env, LONGHAUL_LOG_LEVEL: "error", LONGHAUL_WORKER_STOP_GRACE: "200ms" },
     stdio: ["ignore", "pipe", "inherit"],
   });
   children.add(child);
