@@ -18,6 +18,7 @@ pub fn demo() -> Kind {
     Kind::new("demo", run)
         .payload(false)
         .description("does what its input says: steps, sleep, fail, result")
+        .input_schema(include_str!("demo/input.schema.json"))
 }
 
 async fn run(ctx: Ctx, Given { raw, wish }: Given) -> Result<Json, JobError> {

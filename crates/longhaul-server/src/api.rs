@@ -4,10 +4,10 @@
 //! beside them; `openapi` makes one document of it, so that what is published is what is served.
 
 pub(crate) mod accounts;
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod billing;
 pub(crate) mod body;
-mod caller;
+pub(crate) mod caller;
 mod caller_urls;
 pub(crate) mod chat;
 mod cors;
@@ -16,21 +16,19 @@ mod doors;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod health;
-mod html;
 pub(crate) mod jobs;
-mod kinds;
+pub(crate) mod kinds;
 pub mod metrics;
 mod openapi;
-mod overload;
-mod overview;
-mod params;
+pub(crate) mod overload;
+pub(crate) mod params;
 mod proxy;
-mod queues;
+pub(crate) mod queues;
 #[cfg(feature = "render")]
 mod render;
-mod replicas;
-mod usage;
-mod webhooks;
+pub(crate) mod replicas;
+pub(crate) mod usage;
+pub(crate) mod webhooks;
 
 use std::time::Duration;
 
@@ -44,6 +42,7 @@ use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::auth::{self, Auth};
+use crate::dashboard;
 use crate::problem;
 use crate::secret::Secret;
 pub(crate) use answer::shown_job;
@@ -161,7 +160,7 @@ pub fn router(state: AppState) -> Router {
     let (open, _) = open().split_for_parts();
     let admit = middleware::from_fn_with_state(state.auth.clone(), auth::admit);
     let (overload, cors) = (state.overload.clone(), cors::layer(&state.origins));
-    let router = guarded.route("/", get(overview::overview)).route_layer(admit);
+    let router = guarded.route_layer(admit).merge(dashboard::router(&state));
     #[cfg(feature = "render")]
     let router = router.merge(render::router(&state));
     let router = router
@@ -170,7 +169,6 @@ pub fn router(state: AppState) -> Router {
         .merge(open)
         .merge(openapi::router(&document))
         .merge(docs::router(&document))
-        .route("/style.css", get(html::style))
         .layer(middleware::from_fn_with_state(overload, overload::shed))
         .merge(proxy::router(&state))
         .layer(middleware::from_fn(metrics::measure))

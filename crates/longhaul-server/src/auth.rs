@@ -9,6 +9,7 @@ pub(crate) mod fuzzing;
 mod known;
 pub(crate) mod oidc;
 mod rate;
+mod session;
 mod token;
 mod upkeep;
 
@@ -35,6 +36,7 @@ pub(crate) use oidc::parse_url;
 pub use oidc::{Issuer, OidcSettings, TokenError, examine_issuer};
 use oidc::{Unjudged, is_token};
 use rate::{Left, Rates, TooFast};
+pub(crate) use session::{SESSION_COOKIE, SESSION_LASTS};
 use token::{Fresh, Presented};
 
 /// What digests of keys are made for.

@@ -3,7 +3,7 @@
 //!
 //! What holds of a reader stands beside it, in the `fuzzing` of its own module: here is only the list.
 
-use crate::{api, auth, config, listen};
+use crate::{api, auth, config, dashboard, listen};
 
 /// A name, what holds of any bytes (it panics if that is not so), and texts to begin with.
 pub type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
@@ -29,6 +29,8 @@ const OWN: &[Target] = &[
     api::jobs::fuzzing::MULTIPART,
     api::jobs::fuzzing::PAYLOAD_PART,
     api::jobs::fuzzing::PREFER,
+    dashboard::fuzzing::VIEWER,
+    dashboard::fuzzing::NEXT,
     listen::fuzzing::FORWARDED,
     listen::fuzzing::FORWARDED_FOR,
     listen::fuzzing::HEADS,

@@ -4,6 +4,7 @@ pub mod api;
 pub mod auth;
 pub mod bench;
 pub mod config;
+mod dashboard;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod listen;

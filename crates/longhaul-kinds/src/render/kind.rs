@@ -64,6 +64,7 @@ impl RenderKind {
             .queue(queue())
             .timeout(timeout)
             .description("draws a diagram: mermaid or d2, to svg or png")
+            .input_schema(include_str!("input.schema.json"))
     }
 }
 

@@ -1,11 +1,11 @@
 //! Tenants, their keys, and who did what: for whoever runs the server.
 
-mod audit;
+pub(crate) mod audit;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod keys;
+pub(crate) mod keys;
 mod paging;
-mod tenants;
+pub(crate) mod tenants;
 
 use longhaul::TenantId;
 use utoipa_axum::router::OpenApiRouter;

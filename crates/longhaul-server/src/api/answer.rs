@@ -13,18 +13,18 @@ use longhaul_client::wire::{self, Instant, RawJson};
 use crate::problem::Problem;
 
 /// The job as callers see it.
-pub(super) fn job(engine: &Engine, record: &Record) -> Result<wire::Job, Problem> {
+pub(crate) fn job(engine: &Engine, record: &Record) -> Result<wire::Job, Problem> {
     let result = record.result.as_ref().map(raw).transpose()?;
     Ok(wire::Job { result, ..without_result(engine, &record.job) })
 }
 
 /// The job as callers see it in a list.
-pub(super) fn summary(engine: &Engine, job: &Job) -> wire::JobSummary {
+pub(crate) fn summary(engine: &Engine, job: &Job) -> wire::JobSummary {
     without_result(engine, job).into()
 }
 
 /// The job as callers see it where it has no result: because it has not ended, or in a list.
-pub(super) fn without_result(engine: &Engine, job: &Job) -> wire::Job {
+pub(crate) fn without_result(engine: &Engine, job: &Job) -> wire::Job {
     let retry_after = (!job.status.is_terminal()).then(|| engine.retry_after(job));
     shown_job(job, retry_after)
 }
@@ -71,13 +71,13 @@ fn artifact(job_url: &str, artifact: &job::Artifact) -> wire::Artifact {
 }
 
 /// Bytes in hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
 /// A text as one segment of a path: all but RFC 3986's unreserved characters as their bytes.
-pub(super) fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let mut path = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -91,7 +91,7 @@ pub(super) fn encoded(text: &str) -> String {
 
 /// The answer to whoever set a job going or changed it: 202 while there is something to wait for,
 /// 200 once there is not, however the job ended.
-pub(super) fn accepted(job: &wire::Job) -> Response {
+pub(crate) fn accepted(job: &wire::Job) -> Response {
     let ended = job.status.is_terminal();
     let status = if ended { StatusCode::OK } else { StatusCode::ACCEPTED };
     let mut response = (status, stated(job)).into_response();
@@ -102,7 +102,7 @@ pub(super) fn accepted(job: &wire::Job) -> Response {
 }
 
 /// The job as a body, with its `ETag`, and its `Retry-After` until it has ended.
-pub(super) fn stated(job: &wire::Job) -> Response {
+pub(crate) fn stated(job: &wire::Job) -> Response {
     let mut response = Json(job).into_response();
     response.headers_mut().insert(ETAG, etag(job.version));
     if let Some(seconds) = job.retry_after {
@@ -112,32 +112,32 @@ pub(super) fn stated(job: &wire::Job) -> Response {
 }
 
 /// A JSON text as it was stored, byte for byte.
-pub(super) fn verbatim(json: &job::Json) -> Response {
+pub(crate) fn verbatim(json: &job::Json) -> Response {
     let json_type = HeaderValue::from_static("application/json");
     ([(CONTENT_TYPE, json_type)], json.as_str().to_owned()).into_response()
 }
 
 /// A job's version as an entity tag.
-pub(super) fn etag(version: u64) -> HeaderValue {
+pub(crate) fn etag(version: u64) -> HeaderValue {
     // Digits in quotes: always a valid header.
     HeaderValue::from_str(&format!("\"{version}\"")).unwrap_or(HeaderValue::from_static("\"0\""))
 }
 
 /// A stored JSON text on its way out.
-pub(super) fn raw(json: &job::Json) -> Result<RawJson, Problem> {
+pub(crate) fn raw(json: &job::Json) -> Result<RawJson, Problem> {
     RawJson::from_text(json.as_str()).map_err(Problem::internal)
 }
 
-pub(super) fn instant(at: Timestamp) -> Instant {
+pub(crate) fn instant(at: Timestamp) -> Instant {
     Instant(at.to_string())
 }
 
-pub(super) fn error(error: JobError) -> wire::JobError {
+pub(crate) fn error(error: JobError) -> wire::JobError {
     let JobError { code, message, retryable, attempt, .. } = error;
     wire::JobError { code, message, retryable, attempt }
 }
 
-pub(super) fn status(status: Status) -> wire::Status {
+pub(crate) fn status(status: Status) -> wire::Status {
     match status {
         Status::Pending => wire::Status::Pending,
         Status::Running => wire::Status::Running,
@@ -148,7 +148,7 @@ pub(super) fn status(status: Status) -> wire::Status {
     }
 }
 
-pub(super) fn asked_status(status: wire::Status) -> Status {
+pub(crate) fn asked_status(status: wire::Status) -> Status {
     match status {
         wire::Status::Pending => Status::Pending,
         wire::Status::Running => Status::Running,
@@ -165,7 +165,7 @@ fn progress(progress: job::Progress) -> wire::Progress {
 }
 
 /// Whole seconds, rounded up, at least one.
-pub(super) fn whole(duration: Duration) -> u32 {
+pub(crate) fn whole(duration: Duration) -> u32 {
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     u32::try_from(seconds).unwrap_or(u32::MAX).max(1)
 }

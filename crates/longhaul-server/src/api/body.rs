@@ -21,7 +21,7 @@ use crate::problem::{Code, Problem};
 /// What a submission may have besides its input.
 const BESIDES_INPUT_BYTES: usize = 64 * 1024;
 /// What the body of any other request may have.
-pub(super) const SMALL_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const SMALL_BYTES_MAX: usize = 64 * 1024;
 
 /// How deep a body may nest: half of what serde reads, which leaves room for what we and the programs
 /// of jobs put around an input.
@@ -30,12 +30,12 @@ const LEVELS_MAX: usize = 64;
 const BATCH_LEVELS: usize = 2;
 
 /// How large the body of one submission may be.
-pub(super) fn submission_bytes_max(limits: &Limits) -> usize {
+pub(crate) fn submission_bytes_max(limits: &Limits) -> usize {
     limits.input_bytes_max.saturating_add(BESIDES_INPUT_BYTES)
 }
 
 /// Reads a JSON text of at most `bytes_max`.
-pub(super) async fn json_text(
+pub(crate) async fn json_text(
     headers: &HeaderMap,
     body: Body,
     bytes_max: usize,
@@ -44,7 +44,7 @@ pub(super) async fn json_text(
 }
 
 /// As [`json_text`], for many jobs: each may nest as deep as it may alone.
-pub(super) async fn batch_text(
+pub(crate) async fn batch_text(
     headers: &HeaderMap,
     body: Body,
     bytes_max: usize,
@@ -68,7 +68,7 @@ async fn json_text_within(
 }
 
 /// As [`json_text`], where the body may be left out altogether, or be null.
-pub(super) async fn optional_json_text(
+pub(crate) async fn optional_json_text(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Option<String>, Problem> {
@@ -80,7 +80,7 @@ pub(super) async fn optional_json_text(
     Ok(Some(text).filter(|text| text.trim_ascii() != "null"))
 }
 
-pub(super) fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let Some(Ok(given)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else {
         return false;
     };
@@ -91,7 +91,11 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
 
 /// Refuses what it can by the head alone: to read is to tell a peer that waits for `100 Continue`
 /// to go on.
-async fn read(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
+pub(crate) async fn read(
+    headers: &HeaderMap,
+    body: Body,
+    bytes_max: usize,
+) -> Result<Bytes, Problem> {
     if !is_plain(headers) {
         let detail = "send the body as it is, without a Content-Encoding";
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
@@ -107,7 +111,7 @@ async fn read(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Bytes
 }
 
 /// All of a body that has no more than so many bytes, or the body as it was.
-pub(super) async fn small(body: Body, bytes_max: usize) -> Result<Result<Bytes, Body>, Problem> {
+pub(crate) async fn small(body: Body, bytes_max: usize) -> Result<Result<Bytes, Body>, Problem> {
     let mut stream = body.into_data_stream();
     let mut begun = Vec::new();
     while let Some(piece) = aside(stream.next()).await {
@@ -129,12 +133,12 @@ fn too_large(bytes_max: usize) -> Problem {
     Problem::new(Code::PayloadTooLarge, detail)
 }
 
-pub(super) fn is_plain(headers: &HeaderMap) -> bool {
+pub(crate) fn is_plain(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(CONTENT_ENCODING).iter();
     codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
+pub(crate) fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
@@ -146,14 +150,14 @@ fn text(bytes: Bytes) -> Result<String, Problem> {
 }
 
 /// Reads a JSON object. What is not JSON is 400; what is JSON and does not fit is 422.
-pub(super) fn object<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+pub(crate) fn object<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     refuse_other_than_object(text)?;
     refuse_doubled_keys(text)?;
     fields(text)
 }
 
 /// Refuses what nests deeper than a body may.
-pub(super) fn refuse_deep(text: &str) -> Result<(), Problem> {
+pub(crate) fn refuse_deep(text: &str) -> Result<(), Problem> {
     refuse_deeper(text, LEVELS_MAX)
 }
 
@@ -166,7 +170,7 @@ fn refuse_deeper(text: &str, levels_max: usize) -> Result<(), Problem> {
 }
 
 /// Refuses an object, at any depth, that has a key twice: which one counts is anybody's guess.
-pub(super) fn refuse_doubled_keys(text: &str) -> Result<(), Problem> {
+pub(crate) fn refuse_doubled_keys(text: &str) -> Result<(), Problem> {
     match unique::doubled_key(text) {
         Some(key) => {
             let detail = format!("an object in the body has the key {key:?} twice");
@@ -177,7 +181,7 @@ pub(super) fn refuse_doubled_keys(text: &str) -> Result<(), Problem> {
 }
 
 /// As [`object`], for one whose parts are looked at one by one later.
-pub(super) fn outer_object<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+pub(crate) fn outer_object<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     refuse_other_than_object(text)?;
     fields(text)
 }

@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use longhaul::Engine;
 use longhaul::job::Limits;
 use longhaul::store::accounts::{AuditEntry, Scope, TenantLimits};
+use longhaul::{Engine, TenantId};
 
 use super::AppState;
 use crate::auth::{Auth, Deed, Principal, shown};
@@ -16,7 +16,7 @@ use crate::request_id::RequestId;
 use crate::secret::Secret;
 
 /// What a handler asks of whoever calls it.
-pub(super) trait Need: Send {
+pub(crate) trait Need: Send {
     /// The scope that the caller's key or token must have.
     const SCOPE: Scope;
     /// Whether the caller's subscription must be active.
@@ -27,7 +27,7 @@ macro_rules! needs {
     ($($(#[$doc:meta])* $need:ident: $scope:ident, $paid:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Debug)]
-        pub(super) struct $need;
+        pub(crate) struct $need;
 
         impl Need for $need {
             const SCOPE: Scope = Scope::$scope;
@@ -52,11 +52,11 @@ needs! {
 /// Whoever sent the request. The one place that decides on the tenant: handlers have no other way
 /// to the engine, so none of them can forget to ask, and each says what it asks for.
 #[derive(Debug)]
-pub(super) struct Caller<N = Read> {
+pub(crate) struct Caller<N = Read> {
     /// The engine, bound to the caller's tenant.
-    pub(super) engine: Engine,
+    pub(crate) engine: Engine,
     /// Who it is.
-    pub(super) principal: Principal,
+    pub(crate) principal: Principal,
     auth: Auth,
     request_id: String,
     need: PhantomData<fn() -> N>,
@@ -64,13 +64,13 @@ pub(super) struct Caller<N = Read> {
 
 impl<N> Caller<N> {
     /// For the audit log: who does it, and in which request.
-    pub(super) fn deed(&self) -> Deed {
+    pub(crate) fn deed(&self) -> Deed {
         Deed { actor: self.principal.actor.clone(), request_id: self.request_id.clone() }
     }
 
     /// Writes down what the caller is about to do to something of its tenant. Before it is done, so that
     /// nothing is ever done without a trace.
-    pub(super) async fn note(
+    pub(crate) async fn note(
         &self,
         action: &str,
         target: &str,
@@ -80,20 +80,39 @@ impl<N> Caller<N> {
         Ok(self.auth.accounts().audit(&[entry]).await?)
     }
 
+    /// Whether it also has what another handler needs.
+    pub(crate) fn may<M: Need>(&self) -> bool {
+        may::<M>(&self.auth, &self.principal).is_ok()
+    }
+
+    /// The same caller, acting on what is another tenant's. Only whoever runs the server may: it could
+    /// as well make itself a key of that tenant.
+    pub(crate) async fn in_place_of(mut self, tenant: TenantId) -> Result<Self, Problem> {
+        may::<Admin>(&self.auth, &self.principal)?;
+        let Some(account) = self.auth.tenant(&tenant).await? else {
+            let detail = format!("there is no tenant {:?}", tenant.as_str());
+            return Err(Problem::new(Code::TenantNotFound, detail));
+        };
+        self.engine = self.engine.for_tenant(tenant.clone());
+        self.principal.account = Some(account);
+        self.principal.tenant = tenant;
+        Ok(self)
+    }
+
     /// What is written down with what the caller does to something of its tenant.
-    pub(super) fn entry(&self, action: &str, target: &str, detail: String) -> AuditEntry {
+    pub(crate) fn entry(&self, action: &str, target: &str, detail: String) -> AuditEntry {
         self.auth.entry(&self.deed(), &self.principal.tenant, action, target, detail)
     }
 }
 
 impl<N: Need> Caller<N> {
     /// For whoever answers late; `headers` are the request's own.
-    pub(super) fn standing(&self, headers: &HeaderMap) -> Standing<N> {
+    pub(crate) fn standing(&self, headers: &HeaderMap) -> Standing<N> {
         self.standing_by(shown(headers))
     }
 
     /// The same for what was shown in another way.
-    pub(super) fn standing_by(&self, shown: Option<Secret>) -> Standing<N> {
+    pub(crate) fn standing_by(&self, shown: Option<Secret>) -> Standing<N> {
         Standing { auth: self.auth.clone(), shown, need: PhantomData }
     }
 }
@@ -101,7 +120,7 @@ impl<N: Need> Caller<N> {
 /// What a caller was let in by. A key can be revoked, a token end and a subscription lapse while an
 /// answer is held back or goes on, and whoever may ask no more may be told no more either.
 #[derive(Debug)]
-pub(super) struct Standing<N = Read> {
+pub(crate) struct Standing<N = Read> {
     auth: Auth,
     shown: Option<Secret>,
     need: PhantomData<fn() -> N>,
@@ -109,7 +128,7 @@ pub(super) struct Standing<N = Read> {
 
 impl<N: Need> Standing<N> {
     /// The refusal that the caller would meet if it came now; none as long as it may go on.
-    pub(super) async fn lost(&self) -> Option<Problem> {
+    pub(crate) async fn lost(&self) -> Option<Problem> {
         match self.auth.again(self.shown.as_ref()).await? {
             Ok(principal) => may::<N>(&self.auth, &principal).err(),
             Err(problem) => Some(problem),

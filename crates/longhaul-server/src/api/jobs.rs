@@ -1,20 +1,20 @@
 //! Jobs over HTTP.
 
-mod artifacts;
+pub(crate) mod artifacts;
 mod batch;
-mod bulk;
-mod control;
-mod events;
+pub(crate) mod bulk;
+pub(crate) mod control;
+pub(crate) mod events;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod get;
-pub(super) mod idempotency;
-mod list;
-mod multipart;
-pub(super) mod prefer;
-pub(super) mod submit;
-mod trail;
-pub(super) mod upload;
+pub(crate) mod idempotency;
+pub(crate) mod list;
+pub(crate) mod multipart;
+pub(crate) mod prefer;
+pub(crate) mod submit;
+pub(crate) mod trail;
+pub(crate) mod upload;
 
 pub(super) use artifacts::get_artifact;
 #[cfg(feature = "render")]

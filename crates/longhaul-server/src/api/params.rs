@@ -12,7 +12,7 @@ use crate::problem::{Code, Problem};
 
 /// The job's id in the path. What is not an id answers exactly as an unknown one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct JobPath(pub(super) JobId);
+pub(crate) struct JobPath(pub(crate) JobId);
 
 impl<S: Send + Sync> FromRequestParts<S> for JobPath {
     type Rejection = Problem;
@@ -25,7 +25,7 @@ impl<S: Send + Sync> FromRequestParts<S> for JobPath {
 
 /// An id in the path, whatever it is. What is not even text is the id of nothing.
 #[derive(Debug, Clone)]
-pub(super) struct IdPath(pub(super) String);
+pub(crate) struct IdPath(pub(crate) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for IdPath {
     type Rejection = Infallible;
@@ -38,7 +38,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IdPath {
 
 /// The name of a queue in the path.
 #[derive(Debug, Clone)]
-pub(super) struct NamePath(pub(super) Name);
+pub(crate) struct NamePath(pub(crate) Name);
 
 impl<S: Send + Sync> FromRequestParts<S> for NamePath {
     type Rejection = Problem;
@@ -51,7 +51,7 @@ impl<S: Send + Sync> FromRequestParts<S> for NamePath {
 
 /// The query as pairs, in order. Each handler says which names it knows.
 #[derive(Debug, Default)]
-pub(super) struct Pairs(pub(super) Vec<(String, String)>);
+pub(crate) struct Pairs(pub(crate) Vec<(String, String)>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Pairs {
     type Rejection = Problem;
@@ -68,7 +68,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Pairs {
 
 /// The bytes that are meant. Reading pairs puts a replacement for what is not UTF-8, and so would
 /// look for what nobody asked for.
-pub(super) fn percent_decoded(query: &str) -> Vec<u8> {
+pub(crate) fn percent_decoded(query: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(query.len());
     let mut rest = query.as_bytes();
     while let [first, behind @ ..] = rest {
@@ -88,7 +88,7 @@ pub(super) fn percent_decoded(query: &str) -> Vec<u8> {
 
 impl Pairs {
     /// The only parameter that there may be, at most once.
-    pub(super) fn only(self, known: &str) -> Result<Option<String>, Problem> {
+    pub(crate) fn only(self, known: &str) -> Result<Option<String>, Problem> {
         let mut found = None;
         for (name, value) in self.0 {
             if name != known {
@@ -103,7 +103,7 @@ impl Pairs {
 }
 
 /// Takes a parameter that may be given once.
-pub(super) fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), Problem> {
+pub(crate) fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), Problem> {
     match place.replace(value) {
         Some(_) => Err(twice(name)),
         None => Ok(()),
@@ -111,23 +111,23 @@ pub(super) fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(),
 }
 
 /// A malformed parameter.
-pub(super) fn bad(reason: impl std::fmt::Display) -> Problem {
+pub(crate) fn bad(reason: impl std::fmt::Display) -> Problem {
     Problem::new(Code::BadRequest, reason.to_string())
 }
 
 /// A parameter that may be given once was given twice.
-pub(super) fn twice(name: &str) -> Problem {
+pub(crate) fn twice(name: &str) -> Problem {
     bad(format_args!("the parameter {name:?} is given twice"))
 }
 
 /// A parameter that the operation does not have. Ignoring a misspelt filter would answer with
 /// what nobody asked for.
-pub(super) fn unknown(name: &str, known: &[&str]) -> Problem {
+pub(crate) fn unknown(name: &str, known: &[&str]) -> Problem {
     bad(format_args!("there is no parameter {name:?}{}", hint(name, known)))
 }
 
 /// Names the nearest known word if one is near, and all of them.
-pub(super) fn hint(word: &str, known: &[&str]) -> String {
+pub(crate) fn hint(word: &str, known: &[&str]) -> String {
     const NEAR: f64 = 0.85;
     let nearest = known
         .iter()
@@ -142,14 +142,14 @@ pub(super) fn hint(word: &str, known: &[&str]) -> String {
 }
 
 /// An instant.
-pub(super) fn instant(name: &str, text: &str) -> Result<Timestamp, Problem> {
+pub(crate) fn instant(name: &str, text: &str) -> Result<Timestamp, Problem> {
     // A plus that is not encoded arrives as a space.
     Timestamp::parse(&text.replace(' ', "+"))
         .ok_or_else(|| bad(format_args!("{name} {text:?} is not an RFC 3339 instant")))
 }
 
 /// Whole seconds to hold a request.
-pub(super) fn seconds(name: &str, text: &str) -> Result<std::time::Duration, Problem> {
+pub(crate) fn seconds(name: &str, text: &str) -> Result<std::time::Duration, Problem> {
     // What a JSON integer can hold: the document calls it int64.
     let seconds = whole(text).filter(|seconds| i64::try_from(*seconds).is_ok());
     seconds
@@ -158,7 +158,7 @@ pub(super) fn seconds(name: &str, text: &str) -> Result<std::time::Duration, Pro
 }
 
 /// A whole number in digits alone. Rust would take a sign as well, which no format of ours has.
-pub(super) fn whole(text: &str) -> Option<u64> {
+pub(crate) fn whole(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
 }

@@ -5,6 +5,7 @@
 
 mod answer;
 mod ask;
+mod browser;
 
 use std::sync::Arc;
 
@@ -77,6 +78,7 @@ pub(super) fn router(state: &AppState) -> Router<AppState> {
     }
     router
         .route_layer(middleware::from_fn_with_state(state.auth.clone(), auth::admit_proxied))
+        .route_layer(middleware::from_fn(browser::keep_apart))
         .layer(middleware::from_fn_with_state(state.overload.clone(), overload::shed_submission))
 }
 

@@ -43,9 +43,14 @@ async fn pause_queue(
     caller: Caller<Stop>,
     NamePath(name): NamePath,
 ) -> Result<Json<Queue>, Problem> {
-    caller.note("queue.pause", name.as_str(), String::new()).await?;
-    caller.engine.pause_queue(&name).await?;
+    pause(&caller, &name).await?;
     queue(&caller.engine, name).await
+}
+
+/// Holds a queue's jobs back in the caller's name.
+pub(crate) async fn pause(caller: &Caller<Stop>, name: &Name) -> Result<(), Problem> {
+    caller.note("queue.pause", name.as_str(), String::new()).await?;
+    Ok(caller.engine.pause_queue(name).await?)
 }
 
 /// Let a paused queue's jobs go on.
@@ -58,9 +63,14 @@ async fn resume_queue(
     caller: Caller<Stop>,
     NamePath(name): NamePath,
 ) -> Result<Json<Queue>, Problem> {
-    caller.note("queue.resume", name.as_str(), String::new()).await?;
-    caller.engine.resume_queue(&name).await?;
+    resume(&caller, &name).await?;
     queue(&caller.engine, name).await
+}
+
+/// Lets a queue's jobs go on in the caller's name.
+pub(crate) async fn resume(caller: &Caller<Stop>, name: &Name) -> Result<(), Problem> {
+    caller.note("queue.resume", name.as_str(), String::new()).await?;
+    Ok(caller.engine.resume_queue(name).await?)
 }
 
 /// A queue that is not listed has no jobs and is not paused.
@@ -71,7 +81,7 @@ async fn queue(engine: &Engine, name: Name) -> Result<Json<Queue>, Problem> {
     Ok(Json(shown(engine, &found.unwrap_or_else(empty))))
 }
 
-fn shown(engine: &Engine, queue: &QueueState) -> Queue {
+pub(crate) fn shown(engine: &Engine, queue: &QueueState) -> Queue {
     let limit = engine.flow_limits().queue(&queue.name);
     Queue {
         name: queue.name.to_string(),

@@ -28,7 +28,7 @@ async fn list_replicas(caller: Caller<Look>) -> Result<Json<ReplicaList>, Proble
     Ok(Json(ReplicaList { replicas: replicas.into_iter().map(shown).collect() }))
 }
 
-fn shown(known: ReplicaState) -> Replica {
+pub(crate) fn shown(known: ReplicaState) -> Replica {
     let ReplicaState { beat, started_at, seen_at, alive } = known;
     let Beat { replica, role, version, host, pid, kinds, running, concurrency, .. } = beat;
     Replica {

@@ -8,8 +8,8 @@ use axum::Json;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use longhaul::Timestamp;
 use longhaul::job::{self, Name, hour_of};
+use longhaul::{Engine, Timestamp};
 use longhaul_client::wire::{Usage, UsageBy, UsageRow, UsageTotal};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -52,20 +52,30 @@ async fn get_usage(
     query: Pairs,
 ) -> Result<Response, Problem> {
     let Asked { from, to, by, csv } = asked(query, &headers, caller.engine.now())?;
-    let found = caller.engine.usage(from, to).await?;
+    let (rows, total) = summed(&caller.engine, from, to, by).await?;
+    let vary = (VARY, HeaderValue::from_static("accept"));
+    if csv {
+        return Ok(([vary, (CONTENT_TYPE, CSV)], csv::table(&rows)).into_response());
+    }
+    let (from, to) = (answer::instant(hour_of(from)), answer::instant(to));
+    Ok(([vary], Json(Usage { from, to, by, rows, total })).into_response())
+}
+
+/// What was used by each kind and key in each hour, day or month, and in all.
+pub(crate) async fn summed(
+    engine: &Engine,
+    from: Timestamp,
+    to: Timestamp,
+    by: UsageBy,
+) -> Result<(Vec<UsageRow>, UsageTotal), Problem> {
+    let found = engine.usage(from, to).await?;
     let mut sums: BTreeMap<(Timestamp, Name, Option<String>), job::Usage> = BTreeMap::new();
     let mut total = job::Usage::default();
     for row in found {
         *sums.entry((start(by, row.hour), row.kind, row.key)).or_default() += row.usage;
         total += row.usage;
     }
-    let rows: Vec<UsageRow> = sums.into_iter().map(shown).collect();
-    let vary = (VARY, HeaderValue::from_static("accept"));
-    if csv {
-        return Ok(([vary, (CONTENT_TYPE, CSV)], csv::table(&rows)).into_response());
-    }
-    let (from, to) = (answer::instant(hour_of(from)), answer::instant(to));
-    Ok(([vary], Json(Usage { from, to, by, rows, total: in_all(total) })).into_response())
+    Ok((sums.into_iter().map(shown).collect(), in_all(total)))
 }
 
 #[derive(Debug)]
@@ -116,7 +126,7 @@ fn prefers_csv(headers: &HeaderMap) -> bool {
 }
 
 /// When the hour, day or month began that an instant is in.
-fn start(by: UsageBy, at: Timestamp) -> Timestamp {
+pub(crate) fn start(by: UsageBy, at: Timestamp) -> Timestamp {
     let text = at.to_string();
     let cut = |chars: usize, rest: &str| {
         let start = text.get(..chars).map(|begin| format!("{begin}{rest}"));

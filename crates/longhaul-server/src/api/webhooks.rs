@@ -1,7 +1,7 @@
 //! Webhooks over HTTP: endpoints, what is owed to them, and jobs' own webhooks.
 
-mod deliveries;
-mod endpoints;
+pub(crate) mod deliveries;
+pub(crate) mod endpoints;
 
 use std::fmt;
 use std::sync::Arc;

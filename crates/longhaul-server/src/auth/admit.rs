@@ -46,7 +46,7 @@ pub async fn admit_proxied(State(auth): State<Auth>, mut request: Request, next:
     enter(&auth, principal, request, next).await
 }
 
-async fn enter(
+pub(super) async fn enter(
     auth: &Auth,
     principal: Result<Principal, Refusal>,
     mut request: Request,

@@ -6,6 +6,7 @@
 mod api;
 mod chat;
 mod cli;
+mod dashboard;
 mod e2e;
 mod fuzzing;
 mod listen;

@@ -2,6 +2,7 @@
 
 mod answers;
 mod bodies;
+mod browsers;
 mod callers;
 mod failing;
 mod house;

@@ -55,6 +55,11 @@ impl Server {
         Self::having(&[Kind::new("copy", copy), plain], |_| {}).await
     }
 
+    /// A server with these kinds besides.
+    pub(crate) async fn with_kinds(kinds: &[Kind]) -> Self {
+        Self::having(kinds, |_| {}).await
+    }
+
     async fn having(kinds: &[Kind], change: impl FnOnce(&mut AppState)) -> Self {
         Self::build(kinds, AuthSettings::default(), change).await
     }

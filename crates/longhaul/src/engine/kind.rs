@@ -46,6 +46,7 @@ pub struct Kind {
     takes_payload: bool,
     essence: Option<Essence>,
     description: String,
+    input_schema: Option<String>,
 }
 
 impl Kind {
@@ -91,6 +92,7 @@ impl Kind {
             takes_payload: true,
             essence: None,
             description: String::new(),
+            input_schema: None,
         }
     }
 
@@ -166,6 +168,14 @@ impl Kind {
         self
     }
 
+    /// What an input may look like, as the text of a JSON Schema: for people who fill in a form. Inputs are
+    /// not held to it.
+    #[must_use]
+    pub fn input_schema(mut self, schema: impl Into<String>) -> Self {
+        self.input_schema = Some(schema.into());
+        self
+    }
+
     /// Its name; a name that cannot be used is found out when the engine starts.
     pub fn name(&self) -> &str {
         match &self.name {
@@ -215,6 +225,11 @@ impl Kind {
     /// One line for people.
     pub fn about(&self) -> &str {
         &self.description
+    }
+
+    /// What an input may look like, if it says.
+    pub fn schema(&self) -> Option<&str> {
+        self.input_schema.as_deref()
     }
 
     /// Whether this process runs it.

@@ -25,11 +25,16 @@ use crate::problem::Problem;
     ),
     responses((status = 200, description = "One page of entries.", body = AuditList), AdminProblems),
 )]
-pub(super) async fn list_audit(
+pub(crate) async fn list_audit(
     State(state): State<AppState>,
     _: Caller<Admin>,
     query: Pairs,
 ) -> Result<Json<AuditList>, Problem> {
+    Ok(Json(list(&state, query).await?))
+}
+
+/// One page of the log, for whoever runs the server.
+pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<AuditList, Problem> {
     let mut asked = Asked::of(query, &["tenant", "target"])?;
     let filter = AuditFilter {
         tenant: asked.take("tenant").map(|text| tenant_id(&text)).transpose()?,
@@ -48,5 +53,5 @@ pub(super) async fn list_audit(
         detail: entry.detail,
         request_id: entry.request_id,
     });
-    Ok(Json(AuditList { entries: entries.collect(), next_cursor: page.next }))
+    Ok(AuditList { entries: entries.collect(), next_cursor: page.next })
 }

@@ -29,16 +29,25 @@ const OVERLAP_MAX: Duration = Duration::from_hours(24 * 366);
     request_body = KeyRequest,
     responses((status = 201, description = "The key.", body = NewKey), NewKeyProblems),
 )]
-pub(super) async fn create_key(
+pub(crate) async fn create_key(
     State(state): State<AppState>,
     caller: Caller<Admin>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<NewKey>), Problem> {
     let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    let wish = wish(body::object(&text)?, state.auth.now())?;
+    Ok((StatusCode::CREATED, Json(create(&state, &caller, body::object(&text)?).await?)))
+}
+
+/// Makes a key in the caller's name.
+pub(crate) async fn create(
+    state: &AppState,
+    caller: &Caller<Admin>,
+    request: KeyRequest,
+) -> Result<NewKey, Problem> {
+    let wish = wish(request, state.auth.now())?;
     match state.auth.create_key(&wish, &caller.deed()).await? {
-        Some(made) => Ok((StatusCode::CREATED, Json(fresh(made)))),
+        Some(made) => Ok(fresh(made)),
         None => Err(no_tenant(&wish.tenant)),
     }
 }
@@ -49,17 +58,22 @@ pub(super) async fn create_key(
     params(PageParams, ("tenant" = Option<String>, Query, description = "Only this tenant's.")),
     responses((status = 200, description = "One page of keys.", body = KeyList), AdminProblems),
 )]
-pub(super) async fn list_keys(
+pub(crate) async fn list_keys(
     State(state): State<AppState>,
     _: Caller<Admin>,
     query: Pairs,
 ) -> Result<Json<KeyList>, Problem> {
+    Ok(Json(list(&state, query).await?))
+}
+
+/// One page of keys, for whoever runs the server.
+pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<KeyList, Problem> {
     let mut asked = Asked::of(query, &["tenant"])?;
     let tenant = asked.take("tenant").map(|text| tenant_id(&text)).transpose()?;
     let (cursor, limit) = (asked.cursor.as_deref(), asked.limit);
     let mut keys = state.auth.accounts().keys(tenant.as_ref(), cursor, limit + 1).await?;
     let next_cursor = paging::next(&mut keys, limit, |key| key.id.clone());
-    Ok(Json(KeyList { keys: keys.into_iter().map(shown).collect(), next_cursor }))
+    Ok(KeyList { keys: keys.into_iter().map(shown).collect(), next_cursor })
 }
 
 /// End a key. Every replica refuses it within five seconds.
@@ -68,13 +82,22 @@ pub(super) async fn list_keys(
     params(("id" = String, Path, description = "The key's id.")),
     responses((status = 204, description = "It has ended."), KeyProblems),
 )]
-pub(super) async fn revoke_key(
+pub(crate) async fn revoke_key(
     State(state): State<AppState>,
     caller: Caller<Admin>,
     IdPath(id): IdPath,
 ) -> Result<StatusCode, Problem> {
-    let revoked = state.auth.revoke_key(&id, &caller.deed()).await?;
-    revoked.map(|_| StatusCode::NO_CONTENT).ok_or_else(no_key)
+    revoke(&state, &caller, &id).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+/// Ends a key in the caller's name.
+pub(crate) async fn revoke(
+    state: &AppState,
+    caller: &Caller<Admin>,
+    id: &str,
+) -> Result<(), Problem> {
+    let revoked = state.auth.revoke_key(id, &caller.deed()).await?;
+    revoked.map(|_| ()).ok_or_else(no_key)
 }
 
 /// Make a key in the place of another, which stays good for a while.
@@ -84,7 +107,7 @@ pub(super) async fn revoke_key(
     request_body = Option<RotateRequest>,
     responses((status = 201, description = "The new key.", body = NewKey), NewKeyProblems),
 )]
-pub(super) async fn rotate_key(
+pub(crate) async fn rotate_key(
     State(state): State<AppState>,
     caller: Caller<Admin>,
     IdPath(id): IdPath,

@@ -24,21 +24,29 @@ use crate::problem::{Code, Problem};
     request_body = TenantRequest,
     responses((status = 201, description = "The tenant.", body = wire::Tenant), NewTenantProblems),
 )]
-pub(super) async fn create_tenant(
+pub(crate) async fn create_tenant(
     State(state): State<AppState>,
     caller: Caller<Admin>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<wire::Tenant>), Problem> {
     let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    let TenantRequest { id, name } = body::object(&text)?;
+    Ok((StatusCode::CREATED, Json(create(&state, &caller, body::object(&text)?).await?)))
+}
+
+/// Makes a tenant in the caller's name.
+pub(crate) async fn create(
+    state: &AppState,
+    caller: &Caller<Admin>,
+    TenantRequest { id, name }: TenantRequest,
+) -> Result<wire::Tenant, Problem> {
     let name = label("the name", name.unwrap_or_else(|| id.clone()))?;
     let tenant = Tenant::new(tenant_id(&id)?, name, state.auth.now());
     let audit = state.auth.entry(&caller.deed(), &tenant.id, "tenant.create", &id, String::new());
     let made = state.auth.accounts().create_tenant(&tenant, &audit).await?;
     state.auth.forget_tenant(&tenant.id);
     match made {
-        Some(made) => Ok((StatusCode::CREATED, Json(shown(made)))),
+        Some(made) => Ok(shown(made)),
         None => Err(Problem::new(Code::TenantExists, format!("there is a tenant {id:?} already"))),
     }
 }
@@ -49,16 +57,21 @@ pub(super) async fn create_tenant(
     params(PageParams),
     responses((status = 200, description = "One page of tenants.", body = TenantList), AdminProblems),
 )]
-pub(super) async fn list_tenants(
+pub(crate) async fn list_tenants(
     State(state): State<AppState>,
     _: Caller<Admin>,
     query: Pairs,
 ) -> Result<Json<TenantList>, Problem> {
+    Ok(Json(list(&state, query).await?))
+}
+
+/// One page of tenants, for whoever runs the server.
+pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<TenantList, Problem> {
     let asked = Asked::of(query, &[])?;
     let after = asked.cursor.as_deref().map(tenant_id).transpose()?;
     let mut tenants = state.auth.accounts().tenants(after.as_ref(), asked.limit + 1).await?;
     let next_cursor = paging::next(&mut tenants, asked.limit, |tenant| tenant.id.to_string());
-    Ok(Json(TenantList { tenants: tenants.into_iter().map(shown).collect(), next_cursor }))
+    Ok(TenantList { tenants: tenants.into_iter().map(shown).collect(), next_cursor })
 }
 
 /// Read a tenant.
@@ -67,7 +80,7 @@ pub(super) async fn list_tenants(
     params(("id" = String, Path, description = "The tenant.")),
     responses((status = 200, description = "The tenant.", body = wire::Tenant), TenantProblems),
 )]
-pub(super) async fn get_tenant(
+pub(crate) async fn get_tenant(
     State(state): State<AppState>,
     _: Caller<Admin>,
     IdPath(id): IdPath,
@@ -84,7 +97,7 @@ pub(super) async fn get_tenant(
     request_body = TenantPatch,
     responses((status = 200, description = "The tenant.", body = wire::Tenant), NewTenantProblems),
 )]
-pub(super) async fn change_tenant(
+pub(crate) async fn change_tenant(
     State(state): State<AppState>,
     caller: Caller<Admin>,
     IdPath(id): IdPath,
@@ -93,15 +106,24 @@ pub(super) async fn change_tenant(
 ) -> Result<Json<wire::Tenant>, Problem> {
     let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
     let id = known(&id)?;
-    let patch: TenantPatch = body::object(&text)?;
+    Ok(Json(change(&state, &caller, &id, body::object(&text)?).await?))
+}
+
+/// Changes a tenant in the caller's name.
+pub(crate) async fn change(
+    state: &AppState,
+    caller: &Caller<Admin>,
+    id: &TenantId,
+    patch: TenantPatch,
+) -> Result<wire::Tenant, Problem> {
     let change = asked(patch.clone())?;
     let detail = serde_json::to_string(&patch).map_err(Problem::internal)?;
-    let audit = state.auth.entry(&caller.deed(), &id, "tenant.change", id.as_str(), detail);
-    let changed = state.auth.accounts().change_tenant(&id, &change, &audit).await?;
-    state.auth.forget_tenant(&id);
-    let Some(tenant) = changed else { return Err(no_tenant(&id)) };
-    state.engine.limit_tenant(&id, tenant.limits.running_max);
-    Ok(Json(shown(tenant)))
+    let audit = state.auth.entry(&caller.deed(), id, "tenant.change", id.as_str(), detail);
+    let changed = state.auth.accounts().change_tenant(id, &change, &audit).await?;
+    state.auth.forget_tenant(id);
+    let Some(tenant) = changed else { return Err(no_tenant(id)) };
+    state.engine.limit_tenant(id, tenant.limits.running_max);
+    Ok(shown(tenant))
 }
 
 /// What cannot be a tenant's id is none.

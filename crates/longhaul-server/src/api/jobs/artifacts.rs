@@ -60,7 +60,7 @@ pub(in crate::api) async fn get_artifact(
 }
 
 /// What these headers ask for of an artifact.
-pub(in crate::api) async fn serve_artifact(
+pub(crate) async fn serve_artifact(
     engine: &Engine,
     id: JobId,
     name: &str,
@@ -186,19 +186,24 @@ pub(super) async fn get_receipt(
     caller: Caller,
     JobPath(id): JobPath,
 ) -> Result<Json<Receipt>, Problem> {
+    Ok(Json(receipt(&caller, id).await?))
+}
+
+/// What was stored for a job, as callers see it.
+pub(crate) async fn receipt(caller: &Caller, id: JobId) -> Result<Receipt, Problem> {
     let receipt = caller.engine.receipt(id).await?;
     let unreadable = |blob: &Blob| match blob.role {
         BlobRole::Folder => blob.deleted_at.is_some(),
         BlobRole::Payload | BlobRole::Artifact => blob.key.is_none(),
     };
-    Ok(Json(Receipt {
+    Ok(Receipt {
         job_id: receipt.job.to_string(),
         job_gone: receipt.gone,
         at: answer::instant(receipt.at),
         unreadable: receipt.blobs.iter().all(unreadable),
         deleted: receipt.blobs.iter().all(|blob| blob.deleted_at.is_some()),
         stored: receipt.blobs.into_iter().map(stored).collect(),
-    }))
+    })
 }
 
 fn stored(blob: Blob) -> Stored {

@@ -63,6 +63,16 @@ async fn for_all<N>(
 ) -> Result<Json<BulkResult>, Problem> {
     let text = body::json_text(headers, body, body::SMALL_BYTES_MAX).await?;
     let BulkRequest { filter } = body::object(&text)?;
+    let count = for_filter(caller, filter, command).await?;
+    Ok(Json(BulkResult { count }))
+}
+
+/// Does it in the caller's name to all jobs that match, and says how many it was.
+pub(crate) async fn for_filter<N>(
+    caller: &Caller<N>,
+    filter: JobFilter,
+    command: Bulk,
+) -> Result<u64, Problem> {
     let action = match command {
         Bulk::Cancel => "jobs.cancel",
         Bulk::Resume => "jobs.resume",
@@ -70,8 +80,7 @@ async fn for_all<N>(
     };
     let detail = serde_json::to_string(&filter).map_err(Problem::internal)?;
     caller.note(action, "", detail).await?;
-    let count = caller.engine.for_all(&asked(filter)?, command).await?;
-    Ok(Json(BulkResult { count }))
+    Ok(caller.engine.for_all(&asked(filter)?, command).await?)
 }
 
 fn asked(filter: JobFilter) -> Result<Filter, Problem> {

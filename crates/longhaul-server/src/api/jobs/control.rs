@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use longhaul::{Job, JobId};
 use longhaul_client::wire::ForkRequest;
 
 use crate::api::caller::{Caller, Stop, Submit};
@@ -23,13 +24,18 @@ use crate::problem::Problem;
     params(PathOfJob),
     responses(Accepted, ChangeProblems)
 )]
-pub(super) async fn cancel_job(
+pub(crate) async fn cancel_job(
     caller: Caller<Stop>,
     JobPath(id): JobPath,
 ) -> Result<Response, Problem> {
-    caller.note("job.cancel", &id.to_string(), String::new()).await?;
-    let job = caller.engine.cancel(id).await?;
+    let job = cancel(&caller, id).await?;
     Ok(answer::accepted(&answer::without_result(&caller.engine, &job)))
+}
+
+/// Cancels a job in the caller's name.
+pub(crate) async fn cancel(caller: &Caller<Stop>, id: JobId) -> Result<Job, Problem> {
+    caller.note("job.cancel", &id.to_string(), String::new()).await?;
+    Ok(caller.engine.cancel(id).await?)
 }
 
 /// Put a failed or cancelled job back in line.
@@ -43,13 +49,18 @@ pub(super) async fn cancel_job(
     params(PathOfJob),
     responses(Accepted, ChangeProblems)
 )]
-pub(super) async fn resume_job(
+pub(crate) async fn resume_job(
     caller: Caller<Submit>,
     JobPath(id): JobPath,
 ) -> Result<Response, Problem> {
-    caller.note("job.resume", &id.to_string(), String::new()).await?;
-    let job = caller.engine.resume(id).await?;
+    let job = resume(&caller, id).await?;
     Ok(answer::accepted(&answer::without_result(&caller.engine, &job)))
+}
+
+/// Puts a job back in line in the caller's name.
+pub(crate) async fn resume(caller: &Caller<Submit>, id: JobId) -> Result<Job, Problem> {
+    caller.note("job.resume", &id.to_string(), String::new()).await?;
+    Ok(caller.engine.resume(id).await?)
 }
 
 /// Make a new job from an old one.
@@ -61,7 +72,7 @@ pub(super) async fn resume_job(
     request_body = Option<ForkRequest>,
     responses(Accepted, ForkProblems),
 )]
-pub(super) async fn fork_job(
+pub(crate) async fn fork_job(
     caller: Caller<Submit>,
     JobPath(id): JobPath,
     headers: HeaderMap,
@@ -71,10 +82,19 @@ pub(super) async fn fork_job(
         Some(text) => body::object(&text)?,
         None => ForkRequest::default(),
     };
-    let from = from_step.as_ref().map(|step| format!("from {step:?}")).unwrap_or_default();
-    caller.note("job.fork", &id.to_string(), from).await?;
-    let job = caller.engine.fork(id, from_step.as_deref()).await?;
+    let job = fork(&caller, id, from_step.as_deref()).await?;
     Ok(answer::accepted(&answer::without_result(&caller.engine, &job)))
+}
+
+/// Makes a new job from an old one in the caller's name.
+pub(crate) async fn fork(
+    caller: &Caller<Submit>,
+    id: JobId,
+    from_step: Option<&str>,
+) -> Result<Job, Problem> {
+    let from = from_step.map(|step| format!("from {step:?}")).unwrap_or_default();
+    caller.note("job.fork", &id.to_string(), from).await?;
+    Ok(caller.engine.fork(id, from_step).await?)
 }
 
 /// Delete a finished job with all that belongs to it.
@@ -85,11 +105,16 @@ pub(super) async fn fork_job(
     params(PathOfJob),
     responses((status = 204, description = "It is deleted."), ChangeProblems),
 )]
-pub(super) async fn purge_job(
+pub(crate) async fn purge_job(
     caller: Caller<Stop>,
     JobPath(id): JobPath,
 ) -> Result<StatusCode, Problem> {
-    caller.note("job.purge", &id.to_string(), String::new()).await?;
-    caller.engine.purge(id).await?;
+    purge(&caller, id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Deletes a job in the caller's name.
+pub(crate) async fn purge(caller: &Caller<Stop>, id: JobId) -> Result<(), Problem> {
+    caller.note("job.purge", &id.to_string(), String::new()).await?;
+    Ok(caller.engine.purge(id).await?)
 }

@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use longhaul::job::Record;
-use longhaul::{Engine, Timestamp, Watcher};
+use longhaul::{Engine, JobId, Timestamp, Watcher};
 
 use crate::api::caller::{Caller, Standing};
 use crate::api::openapi::{EventStream, JobAskedProblems, PathOfJob};
@@ -52,7 +52,19 @@ pub(super) async fn watch_job(
     JobPath(id): JobPath,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let last_seen = last_seen(&headers)?;
+    let standing = caller.standing(&headers);
+    watch(state, caller, id, &headers, standing).await
+}
+
+/// A job's events, for as long as whoever has this standing may be told of them.
+pub(crate) async fn watch(
+    state: AppState,
+    caller: Caller,
+    id: JobId,
+    headers: &HeaderMap,
+    standing: Standing,
+) -> Result<Response, Problem> {
+    let last_seen = last_seen(headers)?;
     let now = caller.engine.job(id).await?.job;
     if now.status.is_terminal() && last_seen.is_some_and(|seen| seen >= now.version) {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -61,7 +73,7 @@ pub(super) async fn watch_job(
     let since = last_seen.filter(|seen| *seen <= now.version);
     let watcher = caller.engine.watch(id, since);
     let retry = format!("retry: {}\n\n", state.settings.reconnect.as_millis());
-    let (standing, now) = (caller.standing(&headers), state.clock.now());
+    let now = state.clock.now();
     let (judged_at, said_at) = (now, now);
     let (engine, first) = (caller.engine, Some(retry));
     let events = Events { engine, state, watcher, standing, first, judged_at, said_at };

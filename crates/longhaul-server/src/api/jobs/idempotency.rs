@@ -25,7 +25,7 @@ pub(in crate::api) fn key(headers: &HeaderMap, required: bool) -> Result<Option<
 }
 
 /// Holds a key, from wherever it came, to the rules.
-pub(super) fn checked(key: Option<String>, required: bool) -> Result<Option<String>, Problem> {
+pub(crate) fn checked(key: Option<String>, required: bool) -> Result<Option<String>, Problem> {
     let Some(key) = key else {
         if required {
             let detail = "this server takes submissions only with an idempotency key";

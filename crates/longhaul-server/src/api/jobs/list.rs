@@ -27,7 +27,7 @@ const KNOWN: [&str; 7] =
     params(ListParams),
     responses((status = 200, description = "One page of jobs.", body = JobList), ListProblems),
 )]
-pub(super) async fn list_jobs(
+pub(crate) async fn list_jobs(
     State(state): State<AppState>,
     caller: Caller,
     query: Pairs,
@@ -39,12 +39,12 @@ pub(super) async fn list_jobs(
 }
 
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) filter: Filter,
-    pub(super) page: PageRequest,
+pub(crate) struct Asked {
+    pub(crate) filter: Filter,
+    pub(crate) page: PageRequest,
 }
 
-pub(super) fn asked(query: Pairs, limit_max: usize) -> Result<Asked, Problem> {
+pub(crate) fn asked(query: Pairs, limit_max: usize) -> Result<Asked, Problem> {
     let mut filter = Filter::default();
     let mut limit = None;
     let mut before = None;
@@ -93,11 +93,11 @@ fn page_limit(text: &str, limit_max: usize) -> Result<usize, Problem> {
 }
 
 /// A letter that names the form, so that another one can follow, and the last job of the page.
-pub(super) fn cursor(last: JobId) -> String {
+pub(crate) fn cursor(last: JobId) -> String {
     format!("a{last}")
 }
 
-pub(super) fn read_cursor(text: &str) -> Result<JobId, Problem> {
+pub(crate) fn read_cursor(text: &str) -> Result<JobId, Problem> {
     let last = text.strip_prefix('a').and_then(|id| id.parse().ok());
     last.ok_or_else(|| bad("the cursor is not one that this server gave out"))
 }

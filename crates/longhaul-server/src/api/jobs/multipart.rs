@@ -18,10 +18,10 @@ const JOB: &str = "job";
 const PAYLOAD: [&str; 2] = ["payload", "file"];
 
 /// A body that comes in parts.
-pub(super) struct Parts(Multipart<'static>);
+pub(crate) struct Parts(Multipart<'static>);
 
 /// The payload's part.
-pub(super) struct PayloadPart {
+pub(crate) struct PayloadPart {
     pub(super) announced: Announced,
     pub(super) name: Option<String>,
     field: Field<'static>,
@@ -37,7 +37,7 @@ pub(super) fn is_multipart(headers: &HeaderMap) -> bool {
 }
 
 impl Parts {
-    pub(super) fn of(headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
+    pub(crate) fn of(headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
         let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let boundary = multer::parse_boundary(given.unwrap_or_default())
             .map_err(|_| Problem::new(Code::BadRequest, "multipart/form-data needs a boundary"))?;
@@ -51,18 +51,35 @@ impl Parts {
             let detail = "the first part must be `job`, with the submission as JSON";
             return Err(Problem::new(Code::BadRequest, detail));
         };
-        let mut text = Vec::new();
-        while let Some(piece) = aside(field.chunk()).await.map_err(|error| broken(&error))? {
-            if text.len() + piece.len() > bytes_max {
-                let detail = format!("the part `job` has more than {bytes_max} bytes");
-                return Err(Problem::new(Code::PayloadTooLarge, detail));
-            }
-            text.extend_from_slice(&piece);
-        }
-        let text = String::from_utf8(text)
-            .map_err(|_| Problem::new(Code::InvalidJson, "the part `job` is not UTF-8"))?;
+        let text = text(&mut field, JOB, bytes_max).await?;
         body::refuse_deep(&text)?;
         body::object(&text)
+    }
+
+    /// Reads the fields of a page's form, of at most so many bytes together, up to the file that may
+    /// come behind them.
+    pub(crate) async fn form(
+        mut self,
+        bytes_max: usize,
+    ) -> Result<(Vec<(String, String)>, Option<PayloadPart>), Problem> {
+        let (mut fields, mut left) = (Vec::new(), bytes_max);
+        while let Some(mut field) =
+            aside(self.0.next_field()).await.map_err(|error| broken(&error))?
+        {
+            let name = field.name().unwrap_or_default().to_owned();
+            if let Some(file) = field.file_name().map(str::to_owned) {
+                // What a browser sends where no file was chosen.
+                let chosen = !file.is_empty();
+                let content_type = field.content_type().map(ToString::to_string);
+                let announced = Announced { bytes: None, digest: None, waits: false, content_type };
+                let part = PayloadPart { announced, name: Some(file), field, rest: self.0 };
+                return Ok((fields, chosen.then_some(part)));
+            }
+            let value = text(&mut field, &name, left).await?;
+            left = left.saturating_sub(name.len() + value.len());
+            fields.push((name, value));
+        }
+        Ok((fields, None))
     }
 
     /// The second part, if there is one.
@@ -93,6 +110,20 @@ impl PayloadPart {
         let pieces = field.map(|piece| piece.map_err(|error| broken(&error)));
         pieces.chain(stream::once(end(rest)).filter_map(async |ended| ended.err().map(Err)))
     }
+}
+
+/// All of a part that is a text.
+async fn text(field: &mut Field<'static>, name: &str, bytes_max: usize) -> Result<String, Problem> {
+    let mut text = Vec::new();
+    while let Some(piece) = aside(field.chunk()).await.map_err(|error| broken(&error))? {
+        if text.len() + piece.len() > bytes_max {
+            let detail = format!("the part `{name}` has more than {bytes_max} bytes");
+            return Err(Problem::new(Code::PayloadTooLarge, detail));
+        }
+        text.extend_from_slice(&piece);
+    }
+    let not_text = |_| Problem::new(Code::InvalidJson, format!("the part `{name}` is not UTF-8"));
+    String::from_utf8(text).map_err(not_text)
 }
 
 async fn end(mut rest: Multipart<'static>) -> Result<(), Problem> {

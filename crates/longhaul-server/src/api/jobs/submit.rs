@@ -14,7 +14,7 @@ use longhaul::{Engine, JobHandle, Staged, Submission, SubmitError, Timestamp};
 use longhaul_client::wire::{RetentionRequest, SubmitRequest};
 
 use super::idempotency;
-use super::multipart::{Parts, is_multipart};
+use super::multipart::{Parts, PayloadPart, is_multipart};
 use super::prefer::{PREFERENCE_APPLIED, Preference, preference};
 use super::upload::{self, Announced, InProgress, too_large};
 use crate::api::caller::{Caller, Submit};
@@ -96,7 +96,21 @@ async fn submit_parts(
     let mut parts = Parts::of(headers, body)?;
     let mut request = parts.job(body::submission_bytes_max(engine.limits())).await?;
     let webhook = webhook(state, engine, &mut request).await?;
-    let Some(part) = parts.payload(&whole).await? else {
+    let part = parts.payload(&whole).await?;
+    submit_whole(state, caller, request, webhook, key, part).await
+}
+
+/// The job of a request and the payload that came with it, if one did.
+pub(crate) async fn submit_whole(
+    state: &AppState,
+    caller: &Caller<Submit>,
+    request: SubmitRequest,
+    webhook: Option<Webhook>,
+    key: Option<String>,
+    part: Option<PayloadPart>,
+) -> Result<JobHandle, Problem> {
+    let engine = &caller.engine;
+    let Some(part) = part else {
         return Ok(submission(engine, request, webhook, key)?.await?);
     };
     let input = Json::from_value(&request.input).map_err(SubmitError::from)?;
@@ -225,7 +239,7 @@ impl Incoming {
 }
 
 /// Judges the URLs of a submission, and takes who is to be told out of it.
-pub(super) async fn webhook(
+pub(crate) async fn webhook(
     state: &AppState,
     engine: &Engine,
     request: &mut SubmitRequest,

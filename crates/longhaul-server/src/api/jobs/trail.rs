@@ -16,7 +16,7 @@ use crate::problem::Problem;
     params(PathOfJob),
     responses((status = 200, description = "The finished steps.", body = StepList), JobProblems),
 )]
-pub(super) async fn list_job_steps(
+pub(crate) async fn list_job_steps(
     caller: Caller,
     JobPath(id): JobPath,
 ) -> Result<Json<StepList>, Problem> {
@@ -42,7 +42,7 @@ fn step(step: job::Step) -> Result<Step, Problem> {
     params(PathOfJob),
     responses((status = 200, description = "The attempts.", body = AttemptList), JobProblems),
 )]
-pub(super) async fn list_job_attempts(
+pub(crate) async fn list_job_attempts(
     caller: Caller,
     JobPath(id): JobPath,
 ) -> Result<Json<AttemptList>, Problem> {

@@ -37,7 +37,7 @@ use crate::webhooks::Try;
     ),
     responses((status = 200, description = "One page of deliveries.", body = DeliveryList), ListProblems),
 )]
-pub(super) async fn list_deliveries(
+pub(crate) async fn list_deliveries(
     caller: Caller,
     query: Pairs,
 ) -> Result<Json<DeliveryList>, Problem> {
@@ -64,7 +64,7 @@ pub(super) async fn list_deliveries(
         JobListProblems,
     ),
 )]
-pub(super) async fn list_job_deliveries(
+pub(crate) async fn list_job_deliveries(
     caller: Caller,
     JobPath(id): JobPath,
     query: Pairs,
@@ -89,10 +89,19 @@ async fn page(
         .as_deref()
         .map(|cursor| cursor.parse().map_err(|()| bad("the cursor is not one that a page gave")));
     let request = PageRequest { limit: asked.limit, before: before.transpose()? };
-    let found = outbox.jobs(filter, &request).await?;
+    Ok(Json(list(outbox, filter, &request).await?))
+}
+
+/// One page of deliveries, as callers see them.
+pub(crate) async fn list(
+    outbox: &Engine,
+    filter: &Filter,
+    page: &PageRequest,
+) -> Result<DeliveryList, Problem> {
+    let found = outbox.jobs(filter, page).await?;
     let deliveries = found.jobs.iter().map(|job| shown(job, Vec::new())).collect();
     let next_cursor = found.next.map(|id| id.to_string());
-    Ok(Json(DeliveryList { deliveries, next_cursor }))
+    Ok(DeliveryList { deliveries, next_cursor })
 }
 
 /// Read a delivery, with what the receiver said.
@@ -101,7 +110,7 @@ async fn page(
     params(("id" = String, Path, description = "The delivery's id.")),
     responses((status = 200, description = "The delivery.", body = wire::Delivery), DeliveryProblems),
 )]
-pub(super) async fn get_delivery(
+pub(crate) async fn get_delivery(
     caller: Caller,
     IdPath(id): IdPath,
 ) -> Result<Json<wire::Delivery>, Problem> {
@@ -120,14 +129,20 @@ pub(super) async fn get_delivery(
         DeliveryProblems,
     ),
 )]
-pub(super) async fn resend_delivery(
+pub(crate) async fn resend_delivery(
     caller: Caller<Submit>,
     IdPath(id): IdPath,
 ) -> Result<(StatusCode, Json<wire::Delivery>), Problem> {
-    let (outbox, id) = (caller.engine.outbox(), delivery_id(&id)?);
+    let under_way = resend(&caller, delivery_id(&id)?).await?;
+    Ok((StatusCode::ACCEPTED, Json(whole(&caller.engine.outbox(), under_way).await?)))
+}
+
+/// Sends a delivery again in the caller's name, and says which one is under way now.
+pub(crate) async fn resend(caller: &Caller<Submit>, id: JobId) -> Result<JobId, Problem> {
+    let outbox = caller.engine.outbox();
     let known = outbox.job(id).await.map_err(no_delivery)?.job;
     caller.note("delivery.resend", &id.to_string(), String::new()).await?;
-    let under_way = match known.status {
+    Ok(match known.status {
         // It is on its way.
         Status::Pending | Status::Running | Status::Waiting => id,
         Status::Failed | Status::Cancelled => outbox.resume(id).await?.id,
@@ -136,8 +151,7 @@ pub(super) async fn resend_delivery(
             let delivery: Delivery = input.to().map_err(Problem::internal)?;
             caller.engine.deliver(&delivery).await?
         }
-    };
-    Ok((StatusCode::ACCEPTED, Json(whole(&outbox, under_way).await?)))
+    })
 }
 
 /// Send all dead letters again that match.
@@ -146,7 +160,7 @@ pub(super) async fn resend_delivery(
     request_body = ResendRequest,
     responses((status = 200, description = "How many.", body = BulkResult), BulkProblems),
 )]
-pub(super) async fn resend_deliveries(
+pub(crate) async fn resend_deliveries(
     caller: Caller<Submit>,
     headers: HeaderMap,
     body: Body,
@@ -174,7 +188,7 @@ pub(super) async fn resend_deliveries(
     Ok(Json(BulkResult { count }))
 }
 
-fn labels(
+pub(crate) fn labels(
     endpoint: Option<String>,
     event: Option<String>,
 ) -> Result<BTreeMap<String, String>, Problem> {
@@ -185,7 +199,7 @@ fn labels(
 }
 
 /// A delivery with its attempts.
-pub(super) async fn whole(outbox: &Engine, id: JobId) -> Result<wire::Delivery, Problem> {
+pub(crate) async fn whole(outbox: &Engine, id: JobId) -> Result<wire::Delivery, Problem> {
     // In this order: whoever sees what an attempt found out must not see the delivery as it stood before.
     let steps = outbox.steps(id).await.map_err(no_delivery)?;
     let record = outbox.job(id).await.map_err(no_delivery)?;
@@ -195,7 +209,7 @@ pub(super) async fn whole(outbox: &Engine, id: JobId) -> Result<wire::Delivery, 
 }
 
 /// What is not an id is the id of nothing.
-fn delivery_id(text: &str) -> Result<JobId, Problem> {
+pub(crate) fn delivery_id(text: &str) -> Result<JobId, Problem> {
     text.parse().map_err(|()| no_delivery(StoreError::NotFound))
 }
 

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use longhaul::JobId;
 use longhaul::job::{Delivery, EventType, Receiver};
 use longhaul::store::endpoints::{Endpoint, EndpointChange};
 use longhaul_client::wire::{
@@ -39,14 +40,23 @@ const ENDPOINTS_MAX: usize = 100;
     request_body = EndpointRequest,
     responses((status = 201, description = "The endpoint.", body = NewEndpoint), NewEndpointProblems),
 )]
-pub(super) async fn create_endpoint(
+pub(crate) async fn create_endpoint(
     State(state): State<AppState>,
     caller: Caller<Submit>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<NewEndpoint>), Problem> {
     let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    let EndpointRequest { url, description, events, payload } = body::object(&text)?;
+    Ok((StatusCode::CREATED, Json(create(&state, &caller, body::object(&text)?).await?)))
+}
+
+/// Makes an endpoint in the caller's name.
+pub(crate) async fn create(
+    state: &AppState,
+    caller: &Caller<Submit>,
+    request: EndpointRequest,
+) -> Result<NewEndpoint, Problem> {
+    let EndpointRequest { url, description, events, payload } = request;
     let (hooks, tenant) = (&state.hooks, &caller.principal.tenant);
     hooks.check(&url).await?;
     let known = hooks.endpoints.endpoints(tenant, None, ENDPOINTS_MAX).await?;
@@ -71,9 +81,8 @@ pub(super) async fn create_endpoint(
     };
     let audit = caller.entry("endpoint.create", &endpoint.id, endpoint.url.clone());
     hooks.endpoints.create_endpoint(&endpoint, &audit).await?;
-    settle(&state).await;
-    let made = NewEndpoint { secret: secret.expose().to_string(), kept: shown(endpoint) };
-    Ok((StatusCode::CREATED, Json(made)))
+    settle(state).await;
+    Ok(NewEndpoint { secret: secret.expose().to_string(), kept: shown(endpoint) })
 }
 
 /// Waits until every replica tells endpoints as they are now.
@@ -87,17 +96,26 @@ async fn settle(state: &AppState) {
     params(PageParams),
     responses((status = 200, description = "One page of endpoints.", body = EndpointList), ListProblems),
 )]
-pub(super) async fn list_endpoints(
+pub(crate) async fn list_endpoints(
     State(state): State<AppState>,
     caller: Caller<Look>,
     query: Pairs,
 ) -> Result<Json<EndpointList>, Problem> {
+    Ok(Json(list(&state, &caller, query).await?))
+}
+
+/// One page of the tenant's endpoints.
+pub(crate) async fn list<N>(
+    state: &AppState,
+    caller: &Caller<N>,
+    query: Pairs,
+) -> Result<EndpointList, Problem> {
     let asked = Asked::of(query, &[])?;
     let (cursor, limit) = (asked.cursor.as_deref(), asked.limit);
     let tenant = &caller.principal.tenant;
     let mut endpoints = state.hooks.endpoints.endpoints(tenant, cursor, limit + 1).await?;
     let next_cursor = next(&mut endpoints, limit, |endpoint| endpoint.id.clone());
-    Ok(Json(EndpointList { endpoints: endpoints.into_iter().map(shown).collect(), next_cursor }))
+    Ok(EndpointList { endpoints: endpoints.into_iter().map(shown).collect(), next_cursor })
 }
 
 /// Read an endpoint.
@@ -106,7 +124,7 @@ pub(super) async fn list_endpoints(
     params(("id" = String, Path, description = "The endpoint's id.")),
     responses((status = 200, description = "The endpoint.", body = wire::Endpoint), EndpointProblems),
 )]
-pub(super) async fn get_endpoint(
+pub(crate) async fn get_endpoint(
     State(state): State<AppState>,
     caller: Caller<Look>,
     IdPath(id): IdPath,
@@ -125,7 +143,7 @@ pub(super) async fn get_endpoint(
         NewEndpointProblems,
     ),
 )]
-pub(super) async fn change_endpoint(
+pub(crate) async fn change_endpoint(
     State(state): State<AppState>,
     caller: Caller<Submit>,
     IdPath(id): IdPath,
@@ -133,7 +151,16 @@ pub(super) async fn change_endpoint(
     body: Body,
 ) -> Result<Json<wire::Endpoint>, Problem> {
     let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    let patch: EndpointPatch = body::object(&text)?;
+    Ok(Json(change(&state, &caller, &id, body::object(&text)?).await?))
+}
+
+/// Changes an endpoint in the caller's name.
+pub(crate) async fn change(
+    state: &AppState,
+    caller: &Caller<Submit>,
+    id: &str,
+    patch: EndpointPatch,
+) -> Result<wire::Endpoint, Problem> {
     if let Some(url) = &patch.url {
         state.hooks.check(url).await?;
     }
@@ -146,8 +173,7 @@ pub(super) async fn change_endpoint(
         enabled: patch.enabled.map(|enabled| (enabled, None)),
         secret: None,
     };
-    let endpoint = changed(&state, &caller, &id, change, "endpoint.change").await?;
-    Ok(Json(shown(endpoint)))
+    Ok(shown(changed(state, caller, id, change, "endpoint.change").await?))
 }
 
 async fn changed(
@@ -171,18 +197,27 @@ async fn changed(
     params(("id" = String, Path, description = "The endpoint's id.")),
     responses((status = 204, description = "It is deleted."), EndpointProblems),
 )]
-pub(super) async fn delete_endpoint(
+pub(crate) async fn delete_endpoint(
     State(state): State<AppState>,
     caller: Caller<Stop>,
     IdPath(id): IdPath,
 ) -> Result<StatusCode, Problem> {
-    let audit = caller.entry("endpoint.delete", &id, String::new());
+    delete(&state, &caller, &id).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+/// Deletes an endpoint in the caller's name.
+pub(crate) async fn delete(
+    state: &AppState,
+    caller: &Caller<Stop>,
+    id: &str,
+) -> Result<(), Problem> {
+    let audit = caller.entry("endpoint.delete", id, String::new());
     let tenant = &caller.principal.tenant;
-    if !state.hooks.endpoints.delete_endpoint(tenant, &id, &audit).await? {
+    if !state.hooks.endpoints.delete_endpoint(tenant, id, &audit).await? {
         return Err(no_endpoint());
     }
-    settle(&state).await;
-    Ok(StatusCode::NO_CONTENT)
+    settle(state).await;
+    Ok(())
 }
 
 /// Give an endpoint a new secret. For a while deliveries are signed with the former one too.
@@ -196,7 +231,7 @@ pub(super) async fn delete_endpoint(
         NewEndpointProblems,
     ),
 )]
-pub(super) async fn rotate_endpoint_secret(
+pub(crate) async fn rotate_endpoint_secret(
     State(state): State<AppState>,
     caller: Caller<Submit>,
     IdPath(id): IdPath,
@@ -228,12 +263,23 @@ pub(super) async fn rotate_endpoint_secret(
         EndpointProblems,
     ),
 )]
-pub(super) async fn try_endpoint(
+pub(crate) async fn try_endpoint(
     State(state): State<AppState>,
     caller: Caller<Submit>,
     IdPath(id): IdPath,
 ) -> Result<(StatusCode, Json<wire::Delivery>), Problem> {
-    let found = state.hooks.endpoints.endpoint(&caller.principal.tenant, &id).await?;
+    let delivered = send_test(&state, &caller, &id).await?;
+    let shown = deliveries::whole(&caller.engine.outbox(), delivered).await?;
+    Ok((StatusCode::ACCEPTED, Json(shown)))
+}
+
+/// Sends an endpoint a test in the caller's name.
+pub(crate) async fn send_test(
+    state: &AppState,
+    caller: &Caller<Submit>,
+    id: &str,
+) -> Result<JobId, Problem> {
+    let found = state.hooks.endpoints.endpoint(&caller.principal.tenant, id).await?;
     let endpoint = found.ok_or_else(no_endpoint)?;
     caller.note("endpoint.test", &endpoint.id, String::new()).await?;
     let delivery = Delivery {
@@ -245,9 +291,7 @@ pub(super) async fn try_endpoint(
         result: None,
         before: None,
     };
-    let delivered = caller.engine.deliver(&delivery).await?;
-    let shown = deliveries::whole(&caller.engine.outbox(), delivered).await?;
-    Ok((StatusCode::ACCEPTED, Json(shown)))
+    Ok(caller.engine.deliver(&delivery).await?)
 }
 
 /// The secret of jobs' own webhooks that were submitted without one.
@@ -258,7 +302,7 @@ pub(super) async fn try_endpoint(
     get, path = "/v1/webhooks/secret", operation_id = "getWebhookSecret", tag = "webhooks",
     responses((status = 200, description = "The secret.", body = WebhookSecret), ReadProblems),
 )]
-pub(super) async fn get_webhook_secret(
+pub(crate) async fn get_webhook_secret(
     State(state): State<AppState>,
     caller: Caller<Submit>,
 ) -> Json<WebhookSecret> {

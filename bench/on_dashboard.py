@@ -1,0 +1,103 @@
+"""How long the dashboard's pages take a server whose store holds a million jobs."""
+
+import argparse
+import http.client
+import json
+import statistics
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import goals
+from machine import check_binary, machine, warn_of
+from program import Failed, one_report, print_json, say
+from report import report
+from serving import Server, environment, running
+
+HISTORY = 1_000_000
+# Of each page, one after the other.
+REQUESTS = 20
+# What is looked for: the oldest of all, so that whoever looks at every job to find them looks at a million.
+FAILED = 200
+LABEL = {"customer": "acme"}
+PROMISED_MS = 200.0
+PAGES = {
+    "overview": "/",
+    "jobs": "/ui/jobs",
+    "jobs by status": "/ui/jobs?status=failed",
+    "jobs by kind": "/ui/jobs?kind=demo",
+    "jobs by queue": "/ui/jobs?queue=rare",
+    "jobs by label": "/ui/jobs?label=customer%3Dacme",
+    "jobs by text": "/ui/jobs?q=no+toner",
+    "jobs of an hour": "/ui/jobs?since=1h",
+}
+
+
+def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
+    check_binary(args.binary)
+    facts = machine(args, folder)
+    warn_of(facts)
+    data = folder / "dashboard"
+    data.mkdir()
+    history = 1_000 if args.quick else HISTORY
+    with running(args.binary, data) as server:
+        fail_some(server)
+    fill(args, data, history)
+    measured: goals.Measured = {}
+    with running(args.binary, data) as server:
+        for number in range(1, args.passes + 1):
+            say(f"dashboard, pass {number} of {args.passes}")
+            for name, path in PAGES.items():
+                measured.setdefault(name, []).append(shown(args, name, server, path))
+            measured.setdefault("promised", []).append(PROMISED_MS)
+    return report(args, measured, goals.DASHBOARD, {"history": f"{history:,}"}, facts)
+
+
+def fill(args: argparse.Namespace, data: Path, history: int) -> None:
+    """Finished jobs, by an engine in its own process: minutes less than over HTTP."""
+    say(f"making {history:,} finished jobs")
+    command = [
+        str(args.binary), "bench", "bulk", "--json", "--keep", "--jobs", "1000", "--history", str(history),
+        "--database", f"sqlite:{data / 'longhaul.db'}",
+    ]  # fmt: skip
+    one_report(command, environment())
+
+
+def fail_some(server: Server) -> None:
+    """Jobs of another kind and queue than the history, with a label, which failed."""
+    job = {"kind": "demo", "input": {"fail": "no toner left"}, "maxAttempts": 1, "queue": "rare", "labels": LABEL}
+    asked(server, "POST", "/v1/jobs/batch", {"jobs": [job] * FAILED})
+    deadline = time.monotonic() + 60
+    while len(json.loads(asked(server, "GET", f"/v1/jobs?queue=rare&status=failed&limit={FAILED}"))["jobs"]) < FAILED:
+        if time.monotonic() > deadline:
+            raise Failed(f"{FAILED} jobs that fail have not failed after a minute")
+        time.sleep(0.1)
+
+
+def shown(args: argparse.Namespace, name: str, server: Server, path: str) -> float:
+    """The median of how long the whole page takes."""
+    took = []
+    for _ in range(2 if args.quick else REQUESTS):
+        begun = time.perf_counter()
+        asked(server, "GET", path)
+        took.append((time.perf_counter() - begun) * 1_000)
+    value = statistics.median(took)
+    say(f"  {name:<24} {goals.quantity(value, 'ms'):>12}")
+    if args.json:
+        print_json({"type": "result", "name": name, "value": value, "unit": "ms", "worst": max(took)})
+    return value
+
+
+def asked(server: Server, method: str, path: str, body: dict | None = None) -> bytes:
+    parts = urlsplit(server.url)
+    line = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=120)
+    try:
+        text = None if body is None else json.dumps(body)
+        line.request(method, path, text, {"content-type": "application/json"} if text else {})
+        answer = line.getresponse()
+        content = answer.read()
+    finally:
+        line.close()
+    if answer.status >= 400:
+        raise Failed(f"{method} {path}: {answer.status} {content[:200]!r}")
+    return content

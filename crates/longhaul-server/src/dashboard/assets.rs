@@ -1,0 +1,48 @@
+//! The style sheet and the script: compiled in, and the same until the next release.
+
+use axum::Router;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use sha2::{Digest as _, Sha256};
+
+use crate::api::AppState;
+use crate::api::answer::hex;
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("app.js");
+const ICON: &str = include_str!("icon.svg");
+
+pub(super) fn router() -> Router<AppState> {
+    Router::new()
+        .route("/ui/style.css", asset("text/css; charset=utf-8", STYLE))
+        .route("/ui/app.js", asset("text/javascript; charset=utf-8", SCRIPT))
+        .route("/ui/icon.svg", asset("image/svg+xml", ICON))
+}
+
+fn asset(content_type: &'static str, text: &'static str) -> axum::routing::MethodRouter<AppState> {
+    let etag = format!("\"{}\"", hex(&Sha256::digest(text.as_bytes())));
+    get(async move |headers: HeaderMap| answer(&headers, content_type, text, &etag))
+}
+
+/// Browsers keep it and ask each time whether it is still the one: after an upgrade no page meets the
+/// script of the version before.
+fn answer(
+    headers: &HeaderMap,
+    content_type: &'static str,
+    text: &'static str,
+    etag: &str,
+) -> Response {
+    let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let known = known.flat_map(|tags| tags.split(',')).any(|tag| tag.trim() == etag);
+    let mut response =
+        if known { StatusCode::NOT_MODIFIED.into_response() } else { text.into_response() };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    if let Ok(etag) = HeaderValue::from_str(etag) {
+        headers.insert(ETAG, etag);
+    }
+    response
+}

@@ -1,0 +1,86 @@
+//! What a form sends. Nobody reads one without checking that it is ours.
+
+use axum::extract::{FromRequest, Request};
+use longhaul_client::parse_duration;
+use url::form_urlencoded;
+
+use super::session::Session;
+use crate::api::{AppState, body};
+use crate::problem::{Code, Problem};
+
+/// The field that every form has.
+pub(super) const TOKEN: &str = "token";
+
+/// A form's fields, in their order, without the token.
+#[derive(Debug, Default)]
+pub(super) struct Form(Vec<(String, String)>);
+
+impl FromRequest<AppState> for Form {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let Some(session) = parts.extensions.get::<Session>() else {
+            return Err(Problem::internal("the route does not ask who looks"));
+        };
+        let bytes = body::read(&parts.headers, body, body::SMALL_BYTES_MAX).await?;
+        let fields: Vec<(String, String)> = form_urlencoded::parse(&bytes).into_owned().collect();
+        let form = Self(fields);
+        check(state, session, form.text(TOKEN).as_deref())?;
+        Ok(form)
+    }
+}
+
+/// Refuses a form that no page of this session showed.
+pub(super) fn check(
+    state: &AppState,
+    session: &Session,
+    token: Option<&str>,
+) -> Result<(), Problem> {
+    if token.is_some_and(|token| session.knows(&state.auth, token)) {
+        return Ok(());
+    }
+    let detail = "the form is not from this session; go back, load the page anew and try again";
+    Err(Problem::new(Code::Forbidden, detail))
+}
+
+impl Form {
+    pub(super) fn new(fields: Vec<(String, String)>) -> Self {
+        Self(fields)
+    }
+
+    /// What was written into a field; nothing if it was left empty.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let mut values = self.all(name);
+        values.find(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    /// What was sent in a field, every space of it.
+    pub(super) fn verbatim(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All values of fields of this name.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.trim())
+    }
+
+    /// A number, if one was written.
+    pub(super) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
+        let wrong =
+            |text: &str| invalid(format!("{name}: {text:?} is not a number that it can be"));
+        self.text(name).map(|text| text.parse().map_err(|_| wrong(&text))).transpose()
+    }
+
+    /// A duration, if one was written.
+    pub(super) fn duration(&self, name: &str) -> Result<Option<std::time::Duration>, Problem> {
+        let text = self.text(name);
+        text.map(|text| parse_duration(&text).map_err(|error| invalid(format!("{name}: {error}"))))
+            .transpose()
+    }
+}
+
+/// A value that cannot be taken.
+pub(super) fn invalid(detail: String) -> Problem {
+    Problem::new(Code::Validation, detail)
+}

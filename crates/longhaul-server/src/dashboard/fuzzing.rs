@@ -1,0 +1,48 @@
+//! What holds of pages, whatever is written in them.
+
+use url::Url;
+
+use super::sign_in::is_ours;
+use super::viewer::tree;
+use crate::fuzzing::{Target, text};
+
+pub(crate) const VIEWER: Target = (
+    "viewer",
+    viewer,
+    &[
+        br#"{"a":[1,2.50,null,true,"<b>x</b>"],"<i>":{}}"#,
+        br#""</pre><script>alert(1)</script>""#,
+        b"[[[[[[[[]]]]]]]]",
+        b"{\"a\":",
+        b"12345678901234567890e999",
+    ],
+);
+
+/// Whatever the text is, the tree of it has our own elements and no others.
+fn viewer(bytes: &[u8]) {
+    const OURS: [&str; 11] =
+        ["div", "pre", "p", "details", "summary", "dl", "dt", "dd", "ol", "li", "span"];
+    let Some(text) = text(bytes) else { return };
+    let html = tree(text).into_string();
+    for (at, _) in html.match_indices('<') {
+        let rest = html.get(at + 1..).unwrap_or_default();
+        let rest = rest.strip_prefix('/').unwrap_or(rest);
+        let end = rest.find([' ', '>']).unwrap_or(rest.len());
+        let name = rest.get(..end).unwrap_or_default();
+        assert!(OURS.contains(&name), "<{name} in {html}");
+    }
+}
+
+pub(crate) const NEXT: Target = (
+    "next-page",
+    next,
+    &[b"/ui/jobs?status=failed", b"//evil.example/ui", b"/\\evil.example", b"/ui/../..//x", b"/?a"],
+);
+
+/// Whoever signs in stays on this server.
+fn next(bytes: &[u8]) {
+    let Some(address) = text(bytes).filter(|address| is_ours(address)) else { return };
+    let Ok(here) = Url::parse("https://jobs.example:8443/ui/sign-in") else { return };
+    let there = here.join(address);
+    assert!(there.is_ok_and(|there| there.origin() == here.origin()), "{address:?}");
+}

@@ -1,0 +1,100 @@
+//! What a browser does: it keeps a cookie, says where a request comes from, and sends forms as they are.
+
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Ask, Server};
+
+pub(super) struct Browser<'a> {
+    pub(super) server: &'a Server,
+    pub(super) cookie: Option<String>,
+}
+
+impl<'a> Browser<'a> {
+    pub(super) fn of(server: &'a Server) -> Self {
+        Self { server, cookie: None }
+    }
+
+    /// One that has signed in.
+    pub(super) async fn signed_in(server: &'a Server, key: &str) -> Self {
+        let mut browser = Self::of(server);
+        let answer = browser.send("/ui/sign-in", "/ui/sign-in", &[("key", key)]).await;
+        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{answer:?}");
+        let set = answer.header("set-cookie").unwrap();
+        browser.cookie = Some(set.split(';').next().unwrap().to_owned());
+        browser
+    }
+
+    /// One that has signed in with a fresh key of these scopes.
+    pub(super) async fn with_scopes(server: &'a Server, admin: &str, scopes: &[&str]) -> Self {
+        let key = key(server, admin, "default", scopes).await;
+        Self::signed_in(server, &key).await
+    }
+
+    pub(super) fn ask(&self, method: Method, path: &str) -> Ask {
+        let ask = self.server.ask(method, path).header("accept", "text/html,*/*;q=0.8");
+        let ask = ask.header("host", "127.0.0.1:8080").header("sec-fetch-site", "same-origin");
+        match &self.cookie {
+            Some(cookie) => ask.header("cookie", &format!("other=1; {cookie}")),
+            None => ask,
+        }
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Answer {
+        self.ask(Method::GET, path).send().await
+    }
+
+    /// A page that must be there.
+    pub(super) async fn page(&self, path: &str) -> String {
+        let answer = self.get(path).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text());
+        answer.text().to_owned()
+    }
+
+    /// Sends a form to `path` with the token that the page `of` has.
+    pub(super) async fn send(&self, of: &str, path: &str, fields: &[(&str, &str)]) -> Answer {
+        let token = self.token(of).await;
+        let fields: Vec<(&str, &str)> =
+            [("token", token.as_str())].into_iter().chain(fields.iter().copied()).collect();
+        self.post(path, &fields).await
+    }
+
+    pub(super) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        let body =
+            url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let ask = self.ask(Method::POST, path);
+        ask.header("content-type", "application/x-www-form-urlencoded").bare(body).send().await
+    }
+
+    /// The token of a page's forms.
+    pub(super) async fn token(&self, page: &str) -> String {
+        let page = self.page(page).await;
+        let (_, rest) = page.split_once("name=\"token\" value=\"").unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    }
+
+    /// Follows a redirect to the page that it leads to.
+    pub(super) async fn follow(&self, answer: &Answer) -> String {
+        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text());
+        self.page(answer.header("location").unwrap()).await
+    }
+}
+
+/// A fresh key.
+pub(super) async fn key(server: &Server, admin: &str, tenant: &str, scopes: &[&str]) -> String {
+    let wish = json!({"tenant": tenant, "name": "of a test", "scopes": scopes});
+    let made = server.post("/v1/keys").key(admin).json(wish).send().await.json();
+    made["key"].as_str().unwrap().to_owned()
+}
+
+/// A job of somebody's, as soon as it has ended.
+pub(super) async fn run(server: &Server, key: &str, kind: &str, input: Value) -> String {
+    let body = json!({"kind": kind, "input": input});
+    let ended = server.post("/v1/jobs?mode=sync").key(key).json(body).send().await.json();
+    assert!(ended["completedAt"].is_string(), "{ended}");
+    ended["jobId"].as_str().unwrap().to_owned()
+}
+
+pub(super) fn id_of(job: &Value) -> String {
+    job["jobId"].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,130 @@
+use axum::http::{Method, StatusCode};
+use serde_json::json;
+
+use super::browser::{Browser, id_of, run};
+use crate::support::{Ask, Server};
+
+/// Every address that changes something.
+fn changes(id: &str) -> Vec<String> {
+    let of_job = ["cancel", "resume", "fork", "purge"].map(|what| format!("/ui/jobs/{id}/{what}"));
+    let bulk = ["cancel", "resume", "purge"].map(|what| format!("/ui/jobs/bulk/{what}"));
+    let others = [
+        "/ui/submit/echo",
+        "/ui/queues/default/pause",
+        "/ui/queues/default/resume",
+        "/ui/webhooks",
+        "/ui/webhooks/ep_1/test",
+        "/ui/webhooks/ep_1/on",
+        "/ui/webhooks/ep_1/off",
+        "/ui/webhooks/ep_1/delete",
+        "/ui/deliveries/01ARZ3NDEKTSV4RRFFQ69G5FAV/resend",
+        "/ui/keys",
+        "/ui/keys/abc/revoke",
+        "/ui/tenants",
+        "/ui/tenants/acme/subscription",
+        "/ui/sign-out",
+        "/ui/sign-in",
+    ];
+    let resend = format!("/ui/jobs/{id}/deliveries/01ARZ3NDEKTSV4RRFFQ69G5FAV/resend");
+    let others = others.map(str::to_owned);
+    of_job.into_iter().chain(bulk).chain(others).chain([resend]).collect()
+}
+
+fn form(ask: Ask, path: &str, token: &str) -> Ask {
+    // Submitting is sent in parts, because it may bring a file.
+    if path.starts_with("/ui/submit") {
+        let body = format!(
+            "--x\r\ncontent-disposition: form-data; name=\"token\"\r\n\r\n{token}\r\n--x--\r\n"
+        );
+        return ask.header("content-type", "multipart/form-data; boundary=x").bare(body);
+    }
+    let ask = ask.header("content-type", "application/x-www-form-urlencoded");
+    ask.bare(format!("token={token}&job=x&which=selected"))
+}
+
+#[tokio::test]
+async fn form_of_another_session_is_refused_wherever_something_changes() {
+    let (server, admin) = Server::with_keys().await;
+    let id = run(&server, &admin, "echo", json!(1)).await;
+    let one = Browser::signed_in(&server, &admin).await;
+    let other = Browser::signed_in(&server, &admin).await;
+    let theirs = other.token("/").await;
+    assert_ne!(theirs, one.token("/").await);
+    for path in changes(&id) {
+        for token in ["", "x", theirs.as_str()] {
+            let answer = form(one.ask(Method::POST, &path), &path, token).send().await;
+            assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path} {token}: {}", answer.text());
+            assert!(answer.text().contains("not from this session"), "{path}: {}", answer.text());
+        }
+    }
+    let entries = server.get("/v1/audit").key(&admin).send().await.json();
+    assert_eq!(entries["entries"].as_array().unwrap().len(), 1, "only the first key: {entries}");
+}
+
+#[tokio::test]
+async fn other_sites_are_refused_whatever_they_know() {
+    let server = Server::start().await;
+    let job = server.run("echo", json!(1)).await;
+    let token = Browser::of(&server).token("/ui/jobs").await;
+    let id = id_of(&job);
+    let bare = |path: &str| {
+        server.post(path).header("accept", "text/html").header("host", "jobs.example:8080")
+    };
+    for path in changes(&id) {
+        for site in ["cross-site", "same-site", "none"] {
+            let ask = bare(&path).header("sec-fetch-site", site);
+            let answer = form(ask, &path, &token).send().await;
+            assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path} {site}");
+        }
+        for origin in ["https://evil.example", "null", "https://jobs.example", "jobs.example:8080"]
+        {
+            let ask = bare(&path).header("origin", origin);
+            let answer = form(ask, &path, &token).send().await;
+            assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path} {origin}");
+        }
+        let answer = form(bare(&path), &path, &token).send().await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path} without either");
+    }
+    // An older browser says nothing but the origin.
+    let path = format!("/ui/jobs/{id}/fork");
+    let ask = bare(&path).header("origin", "http://jobs.example:8080");
+    assert_eq!(form(ask, &path, &token).send().await.status, StatusCode::SEE_OTHER);
+}
+
+#[tokio::test]
+async fn key_that_only_reads_is_offered_nothing_and_refused_everything() {
+    let (server, admin) = Server::with_keys().await;
+    let id = run(&server, &admin, "fails", json!(1)).await;
+    let reader = Browser::with_scopes(&server, &admin, &["read"]).await;
+    for path in ["/", "/ui/jobs", &format!("/ui/jobs/{id}"), "/ui/webhooks", "/ui/usage"] {
+        let page = reader.page(path).await;
+        for offer in [
+            "Cancel…",
+            "Resume…",
+            "Purge…",
+            "Fork…",
+            "Pause",
+            "Make the",
+            ">Submit<",
+            ">Keys<",
+            ">Audit<",
+            "type=\"checkbox\" name=\"job\"",
+        ] {
+            assert!(!page.contains(offer), "{offer} on {path}");
+        }
+    }
+    let token = reader.token("/").await;
+    for path in changes(&id).iter().filter(|path| !path.starts_with("/ui/sign")) {
+        let answer = form(reader.ask(Method::POST, path), path, &token).send().await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
+        assert!(
+            answer.text().contains("this needs a key or a token with the scope")
+                || answer.text().contains("This needs a key"),
+            "{path}: {}",
+            answer.text()
+        );
+    }
+    for path in ["/ui/submit", "/ui/submit/echo", "/ui/keys", "/ui/tenants", "/ui/audit"] {
+        assert_eq!(reader.get(path).await.status, StatusCode::FORBIDDEN, "{path}");
+    }
+}

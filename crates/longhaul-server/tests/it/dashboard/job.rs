@@ -1,0 +1,182 @@
+use axum::http::{Method, StatusCode};
+use serde_json::json;
+
+use super::browser::{Browser, id_of, run};
+use crate::support::Server;
+
+#[tokio::test]
+async fn failed_job_says_why_and_is_resumed() {
+    let server = Server::start().await;
+    let id = id_of(&server.run("fails", json!({"a": "what went in"})).await);
+    let browser = Browser::of(&server);
+    let path = format!("/ui/jobs/{id}");
+    let page = browser.page(&path).await;
+    for said in [
+        "the disk is made of cheese",
+        "cheese</code> in attempt 1",
+        "what went in",
+        "Attempt 1",
+        "Resume…",
+        "Purge…",
+    ] {
+        assert!(page.contains(said), "{said} in {page}");
+    }
+    assert!(!page.contains("Cancel…") && !page.contains("data-events"), "it has ended");
+    let sent = browser.send(&path, &format!("{path}/resume"), &[]).await;
+    assert_eq!(sent.header("location"), Some(format!("{path}?did=resume").as_str()));
+    assert!(browser.follow(&sent).await.contains("The job is back in line"));
+}
+
+#[tokio::test]
+async fn job_is_forked_from_the_step_that_was_picked() {
+    let server = Server::start().await;
+    let id = id_of(&server.run("steps", json!(null)).await);
+    let browser = Browser::of(&server);
+    let path = format!("/ui/jobs/{id}");
+    let page = browser.page(&path).await;
+    assert!(page.contains("name=\"from-step\" value=\"two\""), "{page}");
+    let sent = browser.send(&path, &format!("{path}/fork"), &[("from-step", "two")]).await;
+    let fork = browser.follow(&sent).await;
+    assert!(fork.contains("This is the new job.") && fork.contains("Forked from"), "{fork}");
+    assert!(fork.contains("kept from the job that it was forked from"), "{fork}");
+    let entry = server.get("/v1/audit").send().await.json()["entries"][0].clone();
+    assert_eq!((&entry["action"], &entry["detail"]), (&json!("job.fork"), &json!("from \"two\"")));
+    let unknown = browser.send(&path, &format!("{path}/fork"), &[("from-step", "three")]).await;
+    assert_eq!(unknown.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(unknown.text().contains("step-unknown"));
+}
+
+#[tokio::test]
+async fn running_job_is_cancelled_and_then_purged() {
+    let server = Server::start().await;
+    let job = server.submit("gated", json!(1)).await;
+    server.until_running(&job).await;
+    let browser = Browser::of(&server);
+    let path = format!("/ui/jobs/{}", id_of(&job));
+    let page = browser.page(&path).await;
+    assert!(page.contains(&format!("data-events=\"{path}/events\"")) && page.contains("Cancel…"));
+    assert!(!page.contains("Resume…") && !page.contains("Purge…"));
+    let early = browser.send(&path, &format!("{path}/purge"), &[]).await;
+    assert_eq!(early.status, StatusCode::CONFLICT);
+    assert!(early.text().contains(&format!("<a href=\"{path}\">Back</a>")), "{}", early.text());
+    let sent = browser.send(&path, &format!("{path}/cancel"), &[]).await;
+    assert!(browser.follow(&sent).await.contains("The job is cancelled, or was asked to stop."));
+    server.until(&job, |job| job["status"] == "cancelled").await;
+    let sent = browser.send(&path, &format!("{path}/purge"), &[]).await;
+    assert!(browser.follow(&sent).await.contains("The job is deleted."));
+    let gone = browser.get(&path).await;
+    assert_eq!(gone.status, StatusCode::GONE);
+    assert!(gone.text().contains("no longer kept") && gone.text().contains("Receipt"));
+}
+
+#[tokio::test]
+async fn events_of_a_page_are_the_apis_own_and_end_with_the_session() {
+    let (server, admin) = Server::with_keys_that_end().await;
+    let made = json!({"name": "n", "scopes": ["read"]});
+    let made = server.post("/v1/keys").key(&admin).json(made).send().await.json();
+    let submit = server.post("/v1/jobs").key(&admin).json(json!({"kind": "gated", "input": 1}));
+    let id = id_of(&submit.send().await.json());
+    let browser = Browser::signed_in(&server, made["key"].as_str().unwrap()).await;
+    let mut events = browser.ask(Method::GET, &format!("/ui/jobs/{id}/events")).open().await;
+    assert_eq!(events.headers["content-type"], "text/event-stream");
+    let (_, job) = events.event().await.unwrap();
+    assert_eq!(job["jobId"], json!(id));
+    let key = made["id"].as_str().unwrap();
+    server.delete(&format!("/v1/keys/{key}")).key(&admin).send().await;
+    let ended = tokio::spawn(async move { while events.event().await.is_some() {} });
+    while !ended.is_finished() {
+        server.state.clock.advance(std::time::Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_can_be_downloaded_is_never_a_page() {
+    let server = Server::for_payloads().await;
+    let sent = server.post("/v1/kinds/copy/jobs?mode=sync").header("content-type", "text/html");
+    let job = sent.bare("<script>1</script>").send().await.json();
+    let browser = Browser::of(&server);
+    let path = format!("/ui/jobs/{}", id_of(&job));
+    let page = browser.page(&path).await;
+    assert!(page.contains(&format!("{path}/artifacts/the%20copy.bin")), "{page}");
+    assert!(page.contains("Its payload is destroyed"), "and so it is not offered to run again");
+    assert!(!page.contains("Fork…") && !page.contains("Resume…"));
+    for part in ["input", "result", "artifacts/the%20copy.bin"] {
+        let answer = browser.get(&format!("{path}/{part}")).await;
+        assert_eq!(answer.status, StatusCode::OK, "{part}");
+        assert!(answer.header("content-disposition").unwrap().starts_with("attachment"), "{part}");
+        assert_eq!(answer.header("content-security-policy"), Some("default-src 'none'; sandbox"));
+    }
+}
+
+#[tokio::test]
+async fn images_are_shown_and_other_artifacts_named() {
+    let server = Server::for_payloads().await;
+    let sent = server.post("/v1/kinds/copy/jobs?mode=sync").header("content-type", "image/png");
+    let job = sent.bare("not really").send().await.json();
+    let page = Browser::of(&server).page(&format!("/ui/jobs/{}", id_of(&job))).await;
+    assert!(page.contains("<img src=\"/ui/jobs/"), "{page}");
+    assert!(
+        page.contains("Preview of the copy.bin")
+            && page.contains("All that was stored") | page.contains("Some of what was stored")
+    );
+}
+
+#[tokio::test]
+async fn pages_have_a_strict_policy_and_nothing_inline() {
+    let (server, admin) = Server::with_keys().await;
+    let id = run(&server, &admin, "fails", json!(1)).await;
+    let browser = Browser::signed_in(&server, &admin).await;
+    let job = format!("/ui/jobs/{id}");
+    for path in [
+        "/",
+        "/ui/jobs",
+        &job,
+        "/ui/submit",
+        "/ui/submit/echo",
+        "/ui/webhooks",
+        "/ui/keys",
+        "/ui/tenants",
+        "/ui/usage",
+        "/ui/audit",
+        "/ui/sign-in",
+        "/docs",
+    ] {
+        let answer = browser.get(path).await;
+        let policy = answer.header("content-security-policy").unwrap();
+        for part in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "connect-src 'self'",
+            "form-action 'self'",
+            "frame-ancestors 'none'",
+            "base-uri 'none'",
+        ] {
+            assert!(policy.contains(part), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{path}");
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
+        assert_eq!(answer.header("x-frame-options"), Some("DENY"), "{path}");
+        for inline in ["<style", "style=", " onclick", "javascript:", "://"] {
+            assert!(!answer.text().contains(inline) || inline == "://", "{inline} in {path}");
+        }
+        assert_eq!(answer.text().matches("<script").count(), 1, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn assets_are_asked_for_once() {
+    let server = Server::start().await;
+    for (path, kind) in [
+        ("/ui/style.css", "text/css"),
+        ("/ui/app.js", "text/javascript"),
+        ("/ui/icon.svg", "image/svg+xml"),
+    ] {
+        let answer = server.get(path).send().await;
+        assert!(answer.header("content-type").unwrap().starts_with(kind), "{path}");
+        let etag = answer.header("etag").unwrap().to_owned();
+        let again = server.get(path).header("if-none-match", &etag).send().await;
+        assert_eq!((again.status, again.body.len()), (StatusCode::NOT_MODIFIED, 0), "{path}");
+    }
+}

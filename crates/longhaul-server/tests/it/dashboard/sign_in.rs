@@ -1,0 +1,180 @@
+use axum::http::{Method, StatusCode};
+use serde_json::json;
+
+use super::browser::{Browser, key};
+use crate::support::Server;
+
+#[tokio::test]
+async fn whoever_needs_a_key_is_sent_to_sign_in_and_on_to_the_page() {
+    let (server, admin) = Server::with_keys().await;
+    let stranger = Browser::of(&server);
+    let sent = stranger.get("/ui/jobs?status=failed").await;
+    assert_eq!(sent.status, StatusCode::SEE_OTHER);
+    assert_eq!(sent.header("location"), Some("/ui/sign-in?next=%2Fui%2Fjobs%3Fstatus%3Dfailed"));
+    let fields = [("key", admin.as_str()), ("next", "/ui/jobs?status=failed")];
+    let sent = stranger.send("/ui/sign-in", "/ui/sign-in", &fields).await;
+    assert_eq!(sent.header("location"), Some("/ui/jobs?status=failed"));
+}
+
+#[tokio::test]
+async fn address_that_follows_is_one_of_ours() {
+    let (server, admin) = Server::with_keys().await;
+    let stranger = Browser::of(&server);
+    for next in ["https://evil.example/", "//evil.example", "/\\evil.example", "/v1/jobs"] {
+        let fields = [("key", admin.as_str()), ("next", next)];
+        let sent = stranger.send("/ui/sign-in", "/ui/sign-in", &fields).await;
+        assert_eq!(sent.header("location"), Some("/"), "{next}");
+    }
+}
+
+#[tokio::test]
+async fn cookie_is_for_this_host_over_tls_and_no_script_reads_it() {
+    let (server, admin) = Server::with_keys().await;
+    let stranger = Browser::of(&server);
+    let sent = stranger.send("/ui/sign-in", "/ui/sign-in", &[("key", &admin)]).await;
+    let cookie = sent.header("set-cookie").unwrap();
+    let parts: Vec<&str> = cookie.split("; ").collect();
+    assert!(parts[0].starts_with("__Host-longhaul="), "{cookie}");
+    assert_eq!(parts[1..], ["Path=/", "Secure", "HttpOnly", "SameSite=Strict", "Max-Age=43200"]);
+    assert!(!cookie.contains(&admin), "the key is sealed");
+}
+
+#[tokio::test]
+async fn wrong_key_is_told_and_never_shown() {
+    let (server, _) = Server::with_keys().await;
+    let stranger = Browser::of(&server);
+    let wrong = "lh_0123456789abcdef_wrong_00000000";
+    let sent = stranger.send("/ui/sign-in", "/ui/sign-in", &[("key", wrong)]).await;
+    assert_eq!(sent.status, StatusCode::UNAUTHORIZED);
+    assert!(sent.text().contains("This key is not known here"), "{}", sent.text());
+    assert!(sent.header("set-cookie").is_none() && !sent.text().contains(wrong));
+}
+
+#[tokio::test]
+async fn session_ends_with_its_key_at_once() {
+    let (server, admin) = Server::with_keys().await;
+    let made = json!({"name": "n", "scopes": ["read"]});
+    let made = server.post("/v1/keys").key(&admin).json(made).send().await.json();
+    let browser = Browser::signed_in(&server, made["key"].as_str().unwrap()).await;
+    browser.page("/ui/jobs").await;
+    let id = made["id"].as_str().unwrap();
+    server.delete(&format!("/v1/keys/{id}")).key(&admin).send().await;
+    let refused = browser.get("/ui/jobs").await;
+    assert_eq!(refused.status, StatusCode::SEE_OTHER);
+    let location = refused.header("location").unwrap();
+    assert!(location.contains("did=ended"), "{location}");
+    assert!(refused.header("set-cookie").unwrap().contains("Max-Age=0"));
+    assert!(browser.page(location).await.contains("Your session has ended"));
+}
+
+#[tokio::test]
+async fn session_ends_after_twelve_hours() {
+    let (server, admin) = Server::with_keys_that_end().await;
+    let browser = Browser::signed_in(&server, &admin).await;
+    server.state.clock.advance(std::time::Duration::from_secs(12 * 3_600 - 1));
+    browser.page("/ui/jobs").await;
+    server.state.clock.advance(std::time::Duration::from_secs(1));
+    assert_eq!(browser.get("/ui/jobs").await.status, StatusCode::SEE_OTHER);
+}
+
+#[tokio::test]
+async fn session_counts_for_pages_alone() {
+    let (server, admin) = Server::with_keys().await;
+    let browser = Browser::signed_in(&server, &admin).await;
+    browser.page("/").await;
+    for api in ["/v1/jobs", "/metrics"] {
+        let answer = browser.get(api).await;
+        assert_eq!(answer.problem(), (401, "unauthorized".to_owned()), "{api}");
+    }
+    // And a key in a header is not for pages.
+    let answer = server.get("/ui/jobs").key(&admin).header("accept", "text/html").send().await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER);
+}
+
+#[tokio::test]
+async fn forged_cookie_is_no_session() {
+    let (server, admin) = Server::with_keys().await;
+    let mut browser = Browser::signed_in(&server, &admin).await;
+    let mut text = browser.cookie.take().unwrap();
+    let last = if text.pop() == Some('A') { 'B' } else { 'A' };
+    text.push(last);
+    for cookie in [text, "__Host-longhaul=".to_owned(), format!("__Host-longhaul={admin}")] {
+        browser.cookie = Some(cookie);
+        assert_eq!(browser.get("/ui/jobs").await.status, StatusCode::SEE_OTHER);
+    }
+}
+
+#[tokio::test]
+async fn signing_out_takes_the_cookie_away() {
+    let (server, admin) = Server::with_keys().await;
+    let browser = Browser::signed_in(&server, &admin).await;
+    let out = browser.send("/", "/ui/sign-out", &[]).await;
+    assert_eq!(out.header("location"), Some("/ui/sign-in?did=signed-out"));
+    let cookie = out.header("set-cookie").unwrap();
+    assert!(cookie.starts_with("__Host-longhaul=;") && cookie.contains("Max-Age=0"), "{cookie}");
+}
+
+#[tokio::test]
+async fn nobody_signs_in_where_nobody_needs_a_key() {
+    let server = Server::start().await;
+    let page = Browser::of(&server).page("/").await;
+    assert!(page.contains("local in default") && !page.contains("Sign out"), "{page}");
+}
+
+#[tokio::test]
+async fn attempts_to_sign_in_are_limited() {
+    let (server, _) = Server::with_keys_that_end().await;
+    let stranger = Browser::of(&server);
+    let token = stranger.token("/ui/sign-in").await;
+    let fields = [("token", token.as_str()), ("key", "lh_wrong")];
+    for _ in 0..5 {
+        assert_eq!(stranger.post("/ui/sign-in", &fields).await.status, StatusCode::UNAUTHORIZED);
+    }
+    let refused = stranger.post("/ui/sign-in", &fields).await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+}
+
+#[tokio::test]
+async fn link_on_another_site_leads_to_the_page_of_whoever_is_signed_in() {
+    let (server, _) = Server::with_keys().await;
+    let asked = server.get("/ui/jobs?kind=demo").header("accept", "text/html");
+    let answer = asked.header("sec-fetch-site", "cross-site").send().await;
+    assert_eq!(answer.status, StatusCode::OK);
+    // Such a link brings no strict cookie: the page asks for itself once more, from here.
+    let again = "<meta http-equiv=\"refresh\" content=\"0; url=/ui/jobs?kind=demo\">";
+    assert!(answer.text().contains(again), "{}", answer.text());
+    let stranger = Browser::of(&server);
+    assert_eq!(stranger.get("/ui/jobs?kind=demo").await.status, StatusCode::SEE_OTHER);
+}
+
+#[tokio::test]
+async fn programs_get_problems_and_browsers_pages() {
+    let (server, admin) = Server::with_keys().await;
+    assert_eq!(server.get("/").send().await.problem(), (401, "unauthorized".to_owned()));
+    let browser = Browser::signed_in(&server, &admin).await;
+    let gone = browser.get("/ui/jobs/01ARZ3NDEKTSV4RRFFQ69G5FAV").await;
+    assert_eq!(gone.status, StatusCode::NOT_FOUND);
+    assert_eq!(gone.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(gone.text().contains("job-not-found") && gone.text().contains("Back"));
+    let nowhere = browser.get("/ui/nowhere").await;
+    assert_eq!(nowhere.status, StatusCode::NOT_FOUND);
+    assert!(nowhere.text().contains("There is no page at this address"));
+}
+
+#[tokio::test]
+async fn tenant_that_does_not_pay_may_look_and_stop_but_not_read() {
+    let (server, admin) = Server::with_keys().await;
+    let tenant = json!({"id": "acme", "name": "Acme"});
+    server.post("/v1/tenants").key(&admin).json(tenant).send().await;
+    let key = key(&server, &admin, "acme", &["submit", "read"]).await;
+    let browser = Browser::signed_in(&server, &key).await;
+    browser.page("/ui/jobs").await;
+    let change = server.ask(Method::PATCH, "/v1/tenants/acme").key(&admin);
+    change.json(json!({"subscription": "suspended"})).send().await;
+    let refused = browser.get("/ui/jobs").await;
+    assert_eq!(refused.status, StatusCode::PAYMENT_REQUIRED);
+    assert!(refused.text().contains("subscription-inactive"));
+    let overview = browser.page("/").await;
+    assert!(!overview.contains("Failing kinds") && !overview.contains(">Submit<"), "{overview}");
+}

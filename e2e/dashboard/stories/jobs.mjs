@@ -1,0 +1,222 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+
+import { visiting } from "../browser.mjs";
+import { absent, assertMarked, confirm, counted, gone, mark, seen } from "../seeing.mjs";
+import { workshop } from "../workshop.mjs";
+
+describe("jobs", () => {
+  let shop;
+  before(async () => {
+    shop = await workshop();
+  });
+  after(async () => {
+    await shop?.stop();
+  });
+
+  const rows = (page) => page.locator("tbody tr[data-row]");
+  const standing = (page, word) => page.locator("#head .standing").getByText(word, { exact: true });
+
+  test("a job that the form submits is watched to its end without a reload", async () => {
+    shop.take("gate");
+    await visiting(shop.server, {}, async (page) => {
+      await page.goto("/ui/submit");
+      await page.getByRole("link", { name: "gated" }).click();
+      await page.getByLabel("Input").fill('{"order": 4711}');
+      await page.getByText("Queue, key, labels and more").click();
+      await page.getByLabel("Labels").fill("customer=acme\nregion=eu");
+      await page.getByLabel("Idempotency key").fill("order-4711");
+      await page.getByRole("button", { name: "Submit the job" }).click();
+      await seen(page.getByText("The job is submitted."), standing(page, "running"), page.getByText("half of it"));
+      await seen(
+        page.locator("#head").getByText("waiting"),
+        page.getByText("customer=acme"),
+        page.getByText("order-4711"),
+      );
+      await mark(page);
+      shop.place("gate");
+      await seen(standing(page, "completed"), page.locator("#result").getByText("true"));
+      await gone(page.getByRole("button", { name: "Cancel…" }));
+      await assertMarked(page);
+      // What was just done is said once.
+      assert.equal(new URL(page.url()).search, "");
+    });
+  });
+
+  test("an input that a kind does not take is said beside what was written", async () => {
+    await visiting(shop.server, {}, async (page, visitor) => {
+      await page.goto("/ui/submit/gated");
+      await page.getByLabel("Input").fill('{"order": ');
+      visitor.expectRefusal(400);
+      await page.getByRole("button", { name: "Submit the job" }).click();
+      await seen(page.getByRole("alert"));
+      assert.equal(await page.getByLabel("Input").inputValue(), '{"order": ');
+    });
+  });
+
+  test("a failed job is found by filters, says why, and goes on when it is resumed", async () => {
+    const { server } = shop;
+    shop.take("mended");
+    const failed = await server.run("printer", { pages: 3 }, { labels: { floor: "2" } });
+    await server.run("pipeline", {});
+    await server.run("demo", { fail: "something else" }, { maxAttempts: 1 });
+    await visiting(server, {}, async (page) => {
+      await page.goto("/ui/jobs");
+      await page.getByRole("checkbox", { name: "failed" }).check();
+      await page.getByLabel("Kind").selectOption("printer");
+      await page.getByLabel("Label").fill("floor=2");
+      await page.getByRole("button", { name: "Filter", exact: true }).click();
+      await counted(rows(page), 1);
+      const query = new URL(page.url()).searchParams;
+      assert.deepEqual([query.get("status"), query.get("kind"), query.get("label")], ["failed", "printer", "floor=2"]);
+      await seen(rows(page).getByText("the printer is on fire"));
+      await page.getByRole("link", { name: failed }).click();
+      await seen(
+        standing(page, "failed"),
+        page.getByRole("note", { name: "Error" }).getByText("the printer is on fire"),
+      );
+      await mark(page);
+      shop.place("mended");
+      await confirm(page, page.getByRole("button", { name: "Resume…" }), "Resume this job?", "Resume the job");
+      await seen(page.getByText("The job is back in line"), standing(page, "completed"));
+      await seen(page.locator("#result").getByText("3", { exact: true }));
+    });
+  });
+
+  test("a job is found by a part of its error, by its key and by its id", async () => {
+    const { server } = shop;
+    const id = await server.run("demo", { fail: "no toner left" }, { maxAttempts: 1, idempotencyKey: "print-77" });
+    await visiting(server, {}, async (page) => {
+      await page.goto("/ui/jobs");
+      for (const text of ["toner", "print-77", id]) {
+        await page.getByLabel("Text").fill(text);
+        await page.getByLabel("Text").press("Enter");
+        await page.waitForURL((url) => url.searchParams.get("q") === text);
+        await counted(rows(page), 1);
+        await seen(page.getByRole("link", { name: id }));
+      }
+      await page.getByLabel("Text").fill("nobody says this");
+      await page.getByLabel("Text").press("Enter");
+      await page.getByRole("link", { name: "Show all jobs" }).click();
+      await seen(page.getByRole("link", { name: id }));
+    });
+  });
+
+  test("a fork from step two keeps step one and runs the others again", async () => {
+    const { server } = shop;
+    const id = await server.run("pipeline", { day: "monday" });
+    await visiting(server, {}, async (page) => {
+      await page.goto(`/ui/jobs/${id}`);
+      const second = page.getByRole("row").filter({ hasText: "second" });
+      await confirm(
+        page,
+        second.getByRole("button", { name: "Fork from here…" }),
+        "Fork from this step?",
+        "Fork the job",
+      );
+      await seen(page.getByText("This is the new job."), standing(page, "completed"));
+      assert.notEqual(new URL(page.url()).pathname, `/ui/jobs/${id}`);
+      const step = (name) => page.locator("#timeline tr.step").filter({ hasText: name });
+      await seen(step("third"));
+      await seen(step("first").getByText("kept from the job that it was forked from"));
+      await seen(step("second").locator("svg"), step("third").locator("svg"));
+      await page.getByRole("link", { name: id }).click();
+      await absent(page.getByText("kept from the job that it was forked from"));
+    });
+  });
+
+  test("many jobs are cancelled at once: those selected, then all that match", async () => {
+    const { server } = shop;
+    await server.call("POST", "/v1/queues/bulk/pause");
+    const ids = [];
+    for (let n = 0; n < 5; n += 1) ids.push(await server.submit("demo", {}, { queue: "bulk", labels: { n: `${n}` } }));
+    await visiting(server, {}, async (page) => {
+      await page.goto("/ui/jobs?queue=bulk&status=pending");
+      await counted(rows(page), 5);
+      const bar = page.getByRole("group", { name: "Change selected jobs" });
+      await bar.getByRole("button", { name: "Cancel…" }).click();
+      assert.ok(await page.getByRole("button", { name: "Cancel jobs: the selected" }).isDisabled());
+      await page.getByRole("button", { name: "Leave them" }).first().click();
+      for (const id of ids.slice(0, 2)) await page.getByRole("checkbox", { name: `Select ${id}` }).check();
+      await seen(page.getByText("2 jobs selected"));
+      await confirm(page, bar.getByRole("button", { name: "Cancel…" }), "Cancel jobs?", "Cancel jobs: the selected");
+      await seen(page.getByText("Cancelled or asked to stop: 2 jobs."));
+      await counted(rows(page), 3);
+      await confirm(
+        page,
+        bar.getByRole("button", { name: "Cancel…" }),
+        "Cancel jobs?",
+        "Cancel jobs: all that match the filter",
+      );
+      await seen(page.getByText("Cancelled or asked to stop: 3 jobs."), page.getByText("No job matches."));
+    });
+    for (const id of ids) await server.until(id, "cancelled");
+    await server.call("POST", "/v1/queues/bulk/resume");
+  });
+
+  test("no key that is pressed by mistake changes jobs without asking", async () => {
+    const { server } = shop;
+    await server.call("POST", "/v1/queues/mistake/pause");
+    const id = await server.submit("demo", {}, { queue: "mistake" });
+    await visiting(server, {}, async (page) => {
+      await page.goto("/ui/jobs?queue=mistake");
+      const box = page.getByRole("checkbox", { name: `Select ${id}` });
+      await box.check();
+      await box.press("Enter");
+      // Whatever it did, it did before this page came.
+      await page.goto(`/ui/jobs/${id}`);
+      await seen(standing(page, "pending"));
+    });
+    await server.call("POST", `/v1/jobs/${id}/cancel`);
+  });
+
+  test("a running job is cancelled from its page, and a finished one purged", async () => {
+    const { server } = shop;
+    const id = await server.submit("demo", { sleep: "10m" });
+    await server.until(id, "running");
+    await visiting(server, {}, async (page, visitor) => {
+      await page.goto(`/ui/jobs/${id}`);
+      await confirm(page, page.getByRole("button", { name: "Cancel…" }), "Cancel this job?", "Cancel the job");
+      await seen(standing(page, "cancelled"));
+      await confirm(page, page.getByRole("button", { name: "Purge…" }), "Purge this job?", "Purge the job");
+      await seen(page.getByText("The job is deleted."));
+      await absent(page.getByRole("link", { name: id }));
+      visitor.expectRefusal(410);
+      await page.goto(`/ui/jobs/${id}`);
+      await seen(page.getByText("This job is no longer kept"));
+    });
+  });
+
+  test("a queue is paused and goes on", async () => {
+    const { server } = shop;
+    shop.take("gate");
+    const first = await server.submit("gated", {}, { queue: "press" });
+    await server.until(first, "running");
+    await visiting(server, {}, async (page) => {
+      await page.goto("/");
+      await page.getByRole("button", { name: "Pause press" }).click();
+      await seen(page.getByText("The queue is paused."));
+      const held = await server.submit("demo", {}, { queue: "press" });
+      await seen(page.getByText("holds 1 job"));
+      shop.place("gate");
+      await server.until(first, "completed");
+      await page.getByRole("button", { name: "Resume press" }).click();
+      await seen(page.getByText("The queue's jobs go on."));
+      await server.until(held, "completed");
+    });
+  });
+
+  test("the list is fresh without a reload, and keeps what is selected", async () => {
+    const { server } = shop;
+    const first = await server.run("demo", {}, { labels: { fresh: "yes" } });
+    await visiting(server, {}, async (page) => {
+      await page.goto("/ui/jobs?label=fresh%3Dyes");
+      await page.getByRole("checkbox", { name: `Select ${first}` }).check();
+      await mark(page);
+      const second = await server.run("demo", {}, { labels: { fresh: "yes" } });
+      await seen(page.getByRole("link", { name: second }));
+      assert.ok(await page.getByRole("checkbox", { name: `Select ${first}` }).isChecked());
+      await assertMarked(page);
+    });
+  });
+});

@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+
+import { visiting } from "../browser.mjs";
+import { gone, seen } from "../seeing.mjs";
+import { workshop } from "../workshop.mjs";
+
+describe("the keyboard", () => {
+  let shop;
+  const ids = [];
+  before(async () => {
+    shop = await workshop();
+    for (let n = 0; n < 3; n += 1) ids.unshift(await shop.server.run("demo", { result: n }));
+  });
+  after(async () => {
+    await shop?.stop();
+  });
+
+  const focused = (page) => page.evaluate(() => document.activeElement.textContent);
+
+  test("j and k go through the list, x selects and Enter opens", async () => {
+    await visiting(shop.server, {}, async (page) => {
+      await page.goto("/ui/jobs");
+      await page.keyboard.press("j");
+      assert.equal(await focused(page), ids[0]);
+      await page.keyboard.press("j");
+      await page.keyboard.press("j");
+      // There is no fourth.
+      await page.keyboard.press("j");
+      assert.equal(await focused(page), ids[2]);
+      await page.keyboard.press("k");
+      assert.equal(await focused(page), ids[1]);
+      await page.keyboard.press("x");
+      assert.ok(await page.getByRole("checkbox", { name: `Select ${ids[1]}` }).isChecked());
+      await page.keyboard.press("Enter");
+      await page.waitForURL(`**/ui/jobs/${ids[1]}`);
+    });
+  });
+
+  test("a slash searches, and Escape leaves the field to the keys again", async () => {
+    await visiting(shop.server, {}, async (page) => {
+      await page.goto("/ui/jobs");
+      await page.keyboard.press("/");
+      await page.keyboard.type("jk/?");
+      assert.equal(await page.getByLabel("Text").inputValue(), "jk/?");
+      await page.keyboard.press("Escape");
+      await page.keyboard.press("j");
+      assert.equal(await focused(page), ids[0]);
+    });
+  });
+
+  test("a question mark lists the keys, and Escape closes the list", async () => {
+    await visiting(shop.server, {}, async (page) => {
+      await page.goto("/");
+      await page.keyboard.press("?");
+      const list = page.getByRole("dialog", { name: "Keyboard" });
+      await seen(list.getByText("next or previous row"));
+      await page.keyboard.press("Escape");
+      await gone(list);
+      for (const [keys, path] of [
+        ["gj", "/ui/jobs"],
+        ["gs", "/ui/submit"],
+        ["go", "/"],
+      ]) {
+        for (const key of keys) await page.keyboard.press(key);
+        await page.waitForURL((url) => url.pathname === path);
+      }
+    });
+  });
+
+  test("a question is asked, and Escape answers no, without a mouse", async () => {
+    const id = await shop.server.submit("demo", {}, { delay: "1h" });
+    await visiting(shop.server, {}, async (page) => {
+      await page.goto(`/ui/jobs/${id}`);
+      await page.getByRole("button", { name: "Cancel…" }).press("Enter");
+      const dialog = page.getByRole("dialog", { name: "Cancel this job?" });
+      await seen(dialog);
+      await page.keyboard.press("Escape");
+      await gone(dialog);
+      await page.getByRole("button", { name: "Cancel…" }).press("Enter");
+      await page.keyboard.press("Tab");
+      await page.keyboard.press("Enter");
+      await seen(page.locator("#head .standing").getByText("cancelled"));
+    });
+  });
+
+  test("the first Tab leads past the menu", async () => {
+    await visiting(shop.server, {}, async (page) => {
+      await page.goto("/ui/jobs");
+      await page.keyboard.press("Tab");
+      assert.equal(await focused(page), "Skip to the content");
+      await page.keyboard.press("Enter");
+      assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+    });
+  });
+});

@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+
+import { visiting } from "../browser.mjs";
+import { absent, confirm, counted, seen } from "../seeing.mjs";
+import { eventually } from "../server.mjs";
+import { receive } from "../receiver.mjs";
+import { workshop } from "../workshop.mjs";
+
+describe("webhooks", () => {
+  let shop;
+  let receiver;
+  // What the receiver answers, by path.
+  const answers = {};
+  before(async () => {
+    shop = await workshop();
+    receiver = await receive(({ url }) => (answers[url]?.length > 1 ? answers[url].shift() : answers[url]?.[0]) ?? 204);
+  });
+  after(async () => {
+    await shop?.stop();
+    await receiver?.stop();
+  });
+
+  test("a receiver fails: each delivery says why, and one arrives after all", async () => {
+    answers["/down"] = [503];
+    answers["/shaky"] = [503, 204];
+    const { server } = shop;
+    await server.call("POST", "/v1/endpoints", { url: `${receiver.url}/down`, events: ["job.completed"] });
+    await visiting(server, {}, async (page) => {
+      await page.goto("/ui/webhooks");
+      const form = page.getByRole("form", { name: "Make an endpoint" });
+      await form.getByLabel("URL").fill(`${receiver.url}/shaky`);
+      await form.getByLabel("Description").fill("orders service");
+      await form.getByLabel("Events").fill("job.completed");
+      await form.getByRole("button", { name: "Make the endpoint" }).click();
+      await seen(page.getByText("it is not shown again"));
+      const secret = await page.locator("#fresh-key").textContent();
+      await page.goto("/ui/webhooks");
+      assert.ok(!(await page.content()).includes(secret));
+      await seen(page.getByText("orders service"));
+      const job = await server.run("demo", {});
+      const told = page.locator("#deliveries tbody tr").filter({ hasText: job });
+      await seen(told.getByText(/503|left alone/), told.getByText(/completed|arrived/));
+      await told
+        .filter({ hasText: /completed|arrived/ })
+        .getByRole("link")
+        .first()
+        .click();
+      await seen(
+        page.getByRole("cell", { name: "503", exact: true }),
+        page.getByRole("cell", { name: "204", exact: true }),
+      );
+      await seen(
+        page.getByText("said by the receiver"),
+        page.locator("#delivery .standing").getByText(/completed|arrived/),
+      );
+    });
+  });
+
+  test("a delivery that was given up is found, and arrives when it is sent again", async () => {
+    // 410: the receiver wants nothing more, so that it is not tried again.
+    answers["/once"] = [410, 204];
+    const job = await shop.server.run(
+      "demo",
+      {},
+      { webhook: { url: `${receiver.url}/once`, events: ["job.completed"] } },
+    );
+    await visiting(shop.server, {}, async (page) => {
+      await page.goto("/");
+      await seen(page.getByText("given up"));
+      await page.getByRole("link", { name: "Read why, and resend them" }).click();
+      const row = page.locator("#deliveries tbody tr").filter({ hasText: job }).filter({ hasText: "/once" });
+      await seen(row.getByText("410"));
+      const before = receiver.taken.filter((path) => path === "/once").length;
+      await row.getByRole("button", { name: "Resend" }).click();
+      await seen(page.getByText("The delivery is under way again."));
+      await seen(page.locator("#delivery .standing").getByText(/completed|arrived/));
+      assert.equal(receiver.taken.filter((path) => path === "/once").length, before + 1);
+      await page.goto(`/ui/jobs/${job}`);
+      const again = page.locator("#deliveries tbody tr").filter({ hasText: "/once" });
+      await counted(again, 1);
+      await seen(again.getByText(/completed|arrived/));
+    });
+  });
+
+  test("an endpoint gets a test, is switched off and on, and deleted", async () => {
+    const { server } = shop;
+    await server.call("POST", "/v1/endpoints", { url: `${receiver.url}/tried`, events: ["job.failed"] });
+    await visiting(server, {}, async (page) => {
+      await page.goto("/ui/webhooks");
+      const row = page.getByRole("row").filter({ hasText: "/tried" }).first();
+      await row.getByRole("button", { name: "Send a test" }).click();
+      await seen(page.getByText("A test is under way"));
+      await eventually(async () => receiver.taken.find((path) => path === "/tried"), "no test arrived");
+      await row.getByRole("button", { name: "Switch off" }).click();
+      await seen(page.getByText("The endpoint is told of nothing"), row.getByText("off", { exact: true }));
+      await row.getByRole("button", { name: "Switch on" }).click();
+      await seen(page.getByText("The endpoint is told of events again."));
+      await confirm(page, row.getByRole("button", { name: "Delete…" }), "Delete this endpoint?", "Delete the endpoint");
+      await seen(page.getByText("The endpoint is deleted."));
+      await absent(page.getByRole("button", { name: "Send a test" }).and(row.getByRole("button")));
+    });
+  });
+
+  test("an address that no webhook may have is refused with why", async () => {
+    await visiting(shop.server, {}, async (page, visitor) => {
+      await page.goto("/ui/webhooks");
+      visitor.expectRefusal(422);
+      await page
+        .getByRole("form", { name: "Make an endpoint" })
+        .getByLabel("URL")
+        .fill("http://169.254.169.254/latest");
+      await page.getByRole("button", { name: "Make the endpoint" }).click();
+      await seen(page.getByText("422"));
+    });
+  });
+});
