@@ -123,10 +123,11 @@ fn header(shell: &Shell<'_>) -> Markup {
                 nav aria-label="Pages" {
                     @for (place, name, path) in Place::ALL {
                         @if is_offered(place, viewer) {
+                            @let url = address(place, path, viewer);
                             @if place == shell.place {
-                                a href=(path) aria-current="page" { (name) }
+                                a href=(url) aria-current="page" { (name) }
                             } @else {
-                                a href=(path) { (name) }
+                                a href=(url) { (name) }
                             }
                         }
                     }
@@ -136,11 +137,20 @@ fn header(shell: &Shell<'_>) -> Markup {
             }
         }
         @if let Some(tenant) = shell.viewer.as_ref().and_then(|v| v.other_tenant.as_deref()) {
-            p.other {
+            aside.other aria-label="Tenant" {
                 "You look at the tenant " strong { (tenant) } ". "
                 a href="/ui/jobs" { "Back to your own" }
             }
         }
+    }
+}
+
+/// Whoever looks at another tenant goes on looking at it, but for submitting: that is in one's own name.
+fn address(place: Place, path: &str, viewer: &Viewer) -> String {
+    match viewer.other_tenant.as_deref().filter(|_| place != Place::Submit) {
+        // Letters, digits and signs that an address may have.
+        Some(tenant) => format!("{path}?tenant={tenant}"),
+        None => path.to_owned(),
     }
 }
 
