@@ -23,7 +23,7 @@ fn write(document: &Value) -> Markup {
         main {
             h1 { "Longhaul: the API" }
             p { a href="/openapi.json" { "openapi.json" } " · " a href="/" { "Overview" } }
-            div.scroll tabindex="0" role="group" aria-label="Table of operations" {
+            div.scroll tabindex="0" role="group" aria-label="Operations" {
                 table {
                     thead { tr { th { "Operation" } th { "What it does" } th { "Answers" } } }
                     tbody {

@@ -51,7 +51,7 @@ pub(super) async fn show(
                         thead {
                             tr {
                                 th { "When" } th { "Who" } th { "Did" } th { "To" } th { "Tenant" }
-                                th { "Detail" } th { "Request" }
+                                th { "Detail" }
                             }
                         }
                         tbody { @for entry in &found.entries { (row(entry)) } }
@@ -75,13 +75,12 @@ pub(super) async fn show(
 fn row(entry: &AuditEntry) -> Markup {
     html! {
         tr {
-            td { (told(entry.at.as_str())) }
+            td title=(format!("request {}", entry.request_id)) { (told(entry.at.as_str())) }
             td { (cut(&entry.actor, 80)) }
             td { (entry.action) }
             td { code { (cut(&entry.target, 80)) } }
             td { (entry.tenant) }
             td { (cut(&entry.detail, 200)) }
-            td { code { (cut(&entry.request_id, 40)) } }
         }
     }
 }

@@ -51,15 +51,22 @@ impl Column {
     }
 }
 
-/// Columns that stand on each other's parts. `said` tells it to those who do not see it.
-pub(super) fn columns(columns: &[Column], said: &str, unit: impl Fn(u64) -> String) -> Markup {
+/// Columns that stand on each other's parts. `said` tells it to those who do not see it; `ends` are the
+/// times of the first and the last.
+pub(super) fn columns(
+    columns: &[Column],
+    said: &str,
+    ends: (&str, &str),
+    unit: impl Fn(u64) -> String,
+) -> Markup {
     let most = columns.iter().map(Column::sum).max().unwrap_or(0).max(1);
-    let each = WIDTH / u64::try_from(columns.len()).unwrap_or(1).max(1);
+    let each = 20;
+    let width = each * u64::try_from(columns.len()).unwrap_or(1).max(1);
     html! {
         figure.chart {
-            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img"
+            svg viewBox=(format!("0 0 {width} {HEIGHT}")) preserveAspectRatio="none" role="img"
                 aria-label=(said) {
-                line.axis x1="0" y1=(HEIGHT) x2=(WIDTH) y2=(HEIGHT) {}
+                line.axis x1="0" y1=(HEIGHT) x2=(width) y2=(HEIGHT) {}
                 @for (place, column) in (0_u64..).zip(columns) {
                     g {
                         title { (column.title) }
@@ -68,7 +75,9 @@ pub(super) fn columns(columns: &[Column], said: &str, unit: impl Fn(u64) -> Stri
                     }
                 }
             }
-            figcaption { span.soft { "most: " (unit(most)) } }
+            figcaption {
+                span { (ends.0) } span { "most: " (unit(most)) } span { (ends.1) }
+            }
         }
     }
 }

@@ -45,6 +45,8 @@ struct Whole {
     record: Record,
     steps: Vec<Step>,
     input: Option<longhaul::job::Json>,
+    /// Why it does not run though it is due.
+    held_back: Option<String>,
 }
 
 async fn show(view: View<Read>, JobPath(id): JobPath) -> Result<Response, Problem> {
@@ -63,14 +65,15 @@ async fn show(view: View<Read>, JobPath(id): JobPath) -> Result<Response, Proble
     };
     let deliveries = sections::deliveries(&view, id).await?;
     let receipt = sections::receipt(&view, id).await?;
-    let whole = Whole { record, steps, input };
+    let held_back = held_back(&view, &record).await?;
+    let whole = Whole { record, steps, input, held_back };
     let content = write(&view, &whole, &deliveries, &receipt);
     let title = format!("{} {}", whole.record.job.kind, id);
     Ok(view.page(&title, Place::Jobs, &content))
 }
 
 fn write(view: &View<Read>, whole: &Whole, deliveries: &Markup, receipt: &Markup) -> Markup {
-    let Whole { record, steps, input } = whole;
+    let Whole { record, steps, input, held_back } = whole;
     let (job, now) = (&record.job, view.caller.engine.now());
     let of = |part: &str| view.link(&format!("/ui/jobs/{}/{part}", job.id), &[]);
     let watched = (!job.status.is_terminal()).then(|| of("events"));
@@ -81,14 +84,21 @@ fn write(view: &View<Read>, whole: &Whole, deliveries: &Markup, receipt: &Markup
                 p.standing {
                     (status(job.status))
                     @if let Some(phase) = &job.phase { span.phase { (cut(phase, 100)) } }
-                    span { "attempt " (job.attempt) " of " (job.max_attempts) }
-                    @if job.started_at.is_some() { span { "took " (lasted(job, now)) } }
+                    @if job.attempt == 0 {
+                        span { "not begun, up to " (job.max_attempts) " attempts" }
+                    } @else {
+                        span { "attempt " (job.attempt) " of " (job.max_attempts) }
+                    }
+                    @if job.started_at.is_some() {
+                        span { @if job.status.is_terminal() { "took " } @else { "for " } (lasted(job, now)) }
+                    }
                 }
                 @if let (Some(progress), Status::Running) = (&job.progress, job.status) {
                     p { (parts::progress(progress)) }
                 }
                 (actions::buttons(view, record))
                 (sections::why(job, now))
+                @if let Some(reason) = held_back { p { (reason) } }
             }
             section #timeline data-live aria-labelledby="timeline-title" {
                 h2 #timeline-title { "Timeline" }
@@ -125,6 +135,26 @@ fn write(view: &View<Read>, whole: &Whole, deliveries: &Markup, receipt: &Markup
             }
         }
     }
+}
+
+/// What its queue has to do with a job that waits.
+async fn held_back(view: &View<Read>, record: &Record) -> Result<Option<String>, Problem> {
+    let (job, engine) = (&record.job, &view.caller.engine);
+    if job.status != Status::Pending || job.run_at > engine.now() {
+        return Ok(None);
+    }
+    let queues = engine.queues().await?;
+    let Some(queue) = queues.iter().find(|queue| queue.name == job.queue) else { return Ok(None) };
+    let most = engine.flow_limits().queue(&job.queue).running_max;
+    Ok(match most {
+        _ if queue.paused => Some(format!("It waits because its queue {} is paused.", job.queue)),
+        Some(most) if queue.running >= u64::from(most) => {
+            Some(format!("It waits because {most} of {most} jobs of its queue {} run.", job.queue))
+        }
+        Some(_) | None => {
+            Some(format!("{} are pending in its queue {}.", queue.pending, job.queue))
+        }
+    })
 }
 
 fn no_result(status: Status) -> &'static str {

@@ -63,8 +63,9 @@ fn table(view: &View<Read>, wish: &Wish, found: &Found, now: Timestamp) -> Marku
     let may_change = view.may::<Stop>();
     html! {
         form #bulk method="post" {
-            // Enter presses a form's first button, which must not be one that changes jobs.
-            button type="submit" disabled hidden {}
+            // Enter in a field presses the first button that there is, also one of a question that is
+            // not shown. This one does nothing.
+            button formmethod="dialog" hidden tabindex="-1" {}
             (parts::token(&view.session))
             input type="hidden" name="filter" value=(wish.query());
             @if may_change { (bulk::bar(view, wish)) }

@@ -44,8 +44,11 @@ async fn page(
     let mut query = view.query.clone();
     // The tenant that is looked at, which every page takes, is also what the list is narrowed to.
     query.extend(view.other().map(|tenant| ("tenant".to_owned(), tenant.to_string())));
-    let found = keys::list(state, Pairs(query)).await?;
+    let mut found = keys::list(state, Pairs(query)).await?;
     let now = view.caller.engine.now();
+    // Those that are good first, and of each the newest.
+    found.keys.sort_by(|one, other| other.created_at.as_str().cmp(one.created_at.as_str()));
+    found.keys.sort_by_key(|key| has_ended(key, now));
     let content = html! {
         h1 { "Keys" }
         @if let Some(made) = made { (fresh(made)) }
@@ -82,8 +85,7 @@ async fn page(
 }
 
 fn row(view: &View<Admin>, key: &Key, now: Timestamp) -> Markup {
-    let has_passed = |at: &Instant| Timestamp::parse(at.as_str()).is_some_and(|at| at <= now);
-    let has_ended = key.revoked_at.is_some() || key.expires_at.as_ref().is_some_and(has_passed);
+    let has_ended = has_ended(key, now);
     html! {
         tr.ended[has_ended] {
             td { code { (key.id) } }
@@ -99,6 +101,11 @@ fn row(view: &View<Admin>, key: &Key, now: Timestamp) -> Markup {
             td { @if !has_ended { (revoking(view, key)) } }
         }
     }
+}
+
+fn has_ended(key: &Key, now: Timestamp) -> bool {
+    let has_passed = |at: &Instant| Timestamp::parse(at.as_str()).is_some_and(|at| at <= now);
+    key.revoked_at.is_some() || key.expires_at.as_ref().is_some_and(has_passed)
 }
 
 fn scope_word(scope: Scope) -> &'static str {

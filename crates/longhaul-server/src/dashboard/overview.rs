@@ -89,6 +89,7 @@ fn statuses(view: &View<Look>, seen: &Seen) -> Markup {
     ];
     let hour = seen.hour.as_ref();
     let link = |word: &str| view.link("/ui/jobs", &[("status", word)]);
+    let lately = |word: &str| view.link("/ui/jobs", &[("status", word), ("since", "1h")]);
     html! {
         section aria-labelledby="statuses-title" {
             h2 #statuses-title { "Jobs by status" }
@@ -96,7 +97,7 @@ fn statuses(view: &View<Look>, seen: &Seen) -> Markup {
                 @for (word, number) in now { (tile(&link(word.as_str()), word, number, "now")) }
                 @if let Some(hour) = hour {
                     @for (word, number) in hour.counts() {
-                        (tile(&link(word.as_str()), word, number, "in the last hour"))
+                        (tile(&lately(word.as_str()), word, number, "in the last hour"))
                     }
                 }
             }

@@ -101,7 +101,8 @@ fn page(asked: &Asked, problem: &Problem) -> Response {
     let body = html! {
         section.refusal aria-labelledby="what" {
             h1 #what { (title) }
-            p { (sentence(problem.detail())) }
+            @let said = sentence(problem.detail());
+            @if said != format!("{title}.") { p { (said) } }
             p.soft {
                 (problem.status().as_u16()) " " code { (problem.code().as_str()) }
                 @if let Some(id) = &asked.id { " · request " code { (id) } }

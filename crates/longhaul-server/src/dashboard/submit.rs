@@ -153,7 +153,6 @@ fn page(
             } @else if kind.schema().is_some() {
                 p { a href=(view.link(&path, &[])) { "Fill in a form instead" } }
             }
-            (more(kind, form, wrong.is_some()))
             @if kind.takes_payload() {
                 p {
                     label for="payload" { "Payload" }
@@ -163,6 +162,7 @@ fn page(
                     }
                 }
             }
+            (more(kind, form, wrong.is_some()))
             p.choices {
                 button.primary { "Submit the job" }
                 progress data-progress hidden max="100" value="0" aria-label="Upload" {}

@@ -116,7 +116,8 @@ fn chart(
         Column { title, parts: vec![("completed", value)] }
     };
     let those: Vec<Column> = starts.iter().map(column).collect();
-    columns(&those, &format!("{what} by {by}, {} in all", unit(all)), unit)
+    let said = format!("{what} by {by}, {} in all", unit(all));
+    columns(&those, &said, ("", "now"), unit)
 }
 
 fn totals(total: &UsageTotal) -> Markup {

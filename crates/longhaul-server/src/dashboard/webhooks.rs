@@ -40,7 +40,11 @@ async fn page<N: Need>(
     made: Option<&NewEndpoint>,
 ) -> Result<Response, Problem> {
     let found = endpoints::list(state, &view.caller, Pairs::default()).await?;
-    let sent = if view.may::<Read>() { Some(deliveries::list(view).await?) } else { None };
+    let sent = if view.may::<Read>() {
+        Some(deliveries::list(view, &found.endpoints).await?)
+    } else {
+        None
+    };
     let content = html! {
         h1 { "Webhooks" }
         @if let Some(made) = made { (fresh(made)) }
@@ -85,22 +89,27 @@ fn row<N: Need>(view: &View<N>, endpoint: &Endpoint) -> Markup {
                 (cut(&endpoint.url, 120))
                 @if !endpoint.description.is_empty() { p.soft { (endpoint.description) } }
             }
-            td { @for event in &endpoint.events { span.label { (event) } } }
+            td {
+                @if endpoint.events.is_empty() { "everything" }
+                @for event in &endpoint.events { span.label { (event) } }
+            }
             td {
                 @if endpoint.enabled { "on" } @else { span.badge { "off" } }
                 @if let Some(reason) = &endpoint.disabled_reason { p.soft { (cut(reason, 200)) } }
             }
             td { (told(endpoint.created_at.as_str())) }
-            td.choices {
-                @if view.may::<Submit>() {
-                    form method="post" action=(at("test")) {
-                        (token(&view.session)) button { "Send a test" }
+            td {
+                div.choices {
+                    @if view.may::<Submit>() {
+                        form method="post" action=(at("test")) {
+                            (token(&view.session)) button { "Send a test" }
+                        }
+                        form method="post" action=(at(switch)) {
+                            (token(&view.session)) button { (said) }
+                        }
                     }
-                    form method="post" action=(at(switch)) {
-                        (token(&view.session)) button { (said) }
-                    }
+                    @if view.may::<Stop>() { (deleting(view, endpoint, &at("delete"))) }
                 }
-                @if view.may::<Stop>() { (deleting(view, endpoint, &at("delete"))) }
             }
         }
     }

@@ -87,12 +87,12 @@ pub(super) fn facts(view: &View<Read>, job: &Job) -> Markup {
             dd {
                 @if job.labels.is_empty() { span.soft { "none" } }
                 @for (name, value) in &job.labels {
-                    @let label = format!("{name}={value}");
-                    a.label href=(view.link("/ui/jobs", &[("label", &label)])) { (label) }
+                    @let filter = format!("label.{name}");
+                    a.label href=(view.link("/ui/jobs", &[(&filter, value)])) { (name) "=" (value) }
                 }
             }
             dt { "Accepted" } dd { (time(job.created_at)) }
-            dt { "Due" } dd { (time(job.run_at)) }
+            @if job.status == Status::Pending { dt { "Due" } dd { (time(job.run_at)) } }
             dt { "Began" } dd { (maybe(job.started_at)) }
             dt { "Ended" } dd { (maybe(job.completed_at)) }
             dt { "Kept until" }
@@ -207,7 +207,7 @@ pub(super) fn history(record: &Record) -> Markup {
     html! {
         @if left_out > 0 { p.soft { "The first " (left_out) " events are not shown." } }
         details #history-events {
-            summary { (record.history.len()) " events" }
+            summary { (record.history.len()) " event" @if record.history.len() != 1 { "s" } }
             div.scroll tabindex="0" role="group" aria-label="Events of this job" {
                 table {
                     thead {

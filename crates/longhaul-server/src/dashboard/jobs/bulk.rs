@@ -98,7 +98,8 @@ pub(in crate::dashboard) async fn bulk(
     };
     let count = match form.text("which").as_deref() {
         Some("all") => hand.change_all(wish(&state, &view, &form)?.to_wire()).await?,
-        Some(_) | None => hand.change_each(selected(&form)?).await?,
+        Some("selected") => hand.change_each(selected(&form)?).await?,
+        Some(_) | None => return Err(invalid("say which jobs: selected or all".to_owned())),
     };
     let query = filter(&form);
     let count = count.to_string();

@@ -17,6 +17,8 @@ const JOBS_MAX: usize = 5_000;
 const MINUTES: usize = 60;
 /// Minutes in one column of the chart of latencies.
 const COARSE: usize = 5;
+/// Where the charts begin and end.
+const ENDS: (&str, &str) = ("an hour ago", "now");
 const HOUR: Duration = Duration::from_hours(1);
 const ENDED: [Status; 3] = [Status::Completed, Status::Failed, Status::Cancelled];
 
@@ -90,7 +92,7 @@ impl Hour {
             section.charts aria-label="The last hour" {
                 div {
                     h2 { "Ended per minute" }
-                    (columns(&self.by_minute(), &ended, |most| format!("{most} a minute")))
+                    (columns(&self.by_minute(), &ended, ENDS, |most| format!("{most} a minute")))
                     p.legend {
                         (key("completed", "completed")) (key("failed", "failed"))
                         (key("cancelled", "cancelled"))
@@ -98,7 +100,7 @@ impl Hour {
                 }
                 div {
                     h2 { "Time from acceptance to end" }
-                    (columns(&self.latencies(), &latencies, |most| took(Duration::from_millis(most))))
+                    (columns(&self.latencies(), &latencies, ENDS, |most| took(Duration::from_millis(most))))
                     p.legend {
                         (key("half", &format!("half up to {}", took(half))))
                         (key("most", &format!("95 of 100 up to {}", took(most))))

@@ -43,7 +43,7 @@ impl Inputs {
         let example = || schema.as_ref().and_then(|schema| schema["examples"].get(0)).cloned();
         let Some(properties) = properties.filter(|_| !as_json) else {
             let example = example().and_then(|value| serde_json::to_string_pretty(&value).ok());
-            return Self::Whole { example: example.unwrap_or_else(|| "null".to_owned()) };
+            return Self::Whole { example: example.unwrap_or_else(|| "{}".to_owned()) };
         };
         let required = schema.as_ref().and_then(|schema| schema["required"].as_array());
         let is_required = |name: &str| {
@@ -183,7 +183,7 @@ impl Field {
 fn choice(key: &str, help: &str, value: &str, words: &[&str], required: bool) -> Markup {
     html! {
         select id=(key) name=(key) aria-describedby=(help) required[required] {
-            option value="" { "not given" }
+            option value="" { @if required { "choose…" } @else { "not given" } }
             @for word in words { option value=(word) selected[*word == value] { (word) } }
         }
     }

@@ -1,15 +1,16 @@
 //! Deliveries: all of them, and one with what its receiver said.
 
+use axum::extract::State;
 use axum::response::Response;
 use longhaul::store::{Filter, PageRequest};
 use longhaul::{JobId, Status};
-use longhaul_client::wire::{self, Delivery, DeliveryAttempt};
+use longhaul_client::wire::{self, Delivery, DeliveryAttempt, Endpoint};
 use maud::{Markup, html};
 
-use crate::api::answer;
 use crate::api::caller::{Need, Read, Submit};
-use crate::api::params::{IdPath, bad};
-use crate::api::webhooks::deliveries;
+use crate::api::params::{IdPath, Pairs, bad};
+use crate::api::webhooks::{deliveries, endpoints};
+use crate::api::{AppState, answer};
 use crate::dashboard::form::Form;
 use crate::dashboard::layout::Place;
 use crate::dashboard::parts::{cut, status, token, told};
@@ -19,7 +20,10 @@ use crate::problem::Problem;
 const PAGE: usize = 50;
 
 /// One page of deliveries, with the links to others.
-pub(super) async fn list<N: Need>(view: &View<N>) -> Result<Markup, Problem> {
+pub(super) async fn list<N: Need>(
+    view: &View<N>,
+    endpoints: &[Endpoint],
+) -> Result<Markup, Problem> {
     let asked = view.asked("status").map(|word| word.parse::<wire::Status>().map_err(bad));
     let asked = asked.transpose()?;
     let before = view.asked("cursor").map(|text| {
@@ -42,7 +46,7 @@ pub(super) async fn list<N: Need>(view: &View<N>) -> Result<Markup, Problem> {
         @if found.deliveries.is_empty() {
             p.soft { "There are none." }
         } @else {
-            (table(view, &found.deliveries))
+            (table(view, &found.deliveries, endpoints))
         }
         @if let Some(next) = &found.next_cursor {
             nav.pages aria-label="Pages of deliveries" {
@@ -66,7 +70,7 @@ fn tab<N: Need>(view: &View<N>, word: &str, said: &str, shown: &str) -> Markup {
     }
 }
 
-fn table<N: Need>(view: &View<N>, deliveries: &[Delivery]) -> Markup {
+fn table<N: Need>(view: &View<N>, deliveries: &[Delivery], endpoints: &[Endpoint]) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label="Table of deliveries" {
             table.rows {
@@ -76,25 +80,25 @@ fn table<N: Need>(view: &View<N>, deliveries: &[Delivery]) -> Markup {
                         th { "Attempt" } th { "When" } th { span.unseen { "What can be done" } }
                     }
                 }
-                tbody { @for delivery in deliveries { (row(view, delivery)) } }
+                tbody { @for delivery in deliveries { (row(view, delivery, endpoints)) } }
             }
         }
     }
 }
 
-fn row<N: Need>(view: &View<N>, delivery: &Delivery) -> Markup {
+fn row<N: Need>(view: &View<N>, delivery: &Delivery, endpoints: &[Endpoint]) -> Markup {
     let url = view.link(&format!("/ui/deliveries/{}", delivery.delivery_id), &[]);
     html! {
         tr data-row=(url) {
-            td { a.id href=(url) { (delivery.delivery_id) } }
+            td { a.id href=(url) title=(delivery.delivery_id) { (last(&delivery.delivery_id)) } }
             td { (delivery.event) }
             td {
                 @if let Some(job) = &delivery.job_id {
-                    a.id href=(view.link(&format!("/ui/jobs/{job}"), &[])) { (job) }
+                    a.id href=(view.link(&format!("/ui/jobs/{job}"), &[])) title=(job) { (last(job)) }
                 }
                 @else { span.soft { "–" } }
             }
-            td { (receiver(delivery)) }
+            td.said title=[delivery.endpoint_id.as_deref()] { (receiver(delivery, endpoints)) }
             td {
                 (status(answer::asked_status(delivery.status)))
                 @if let Some(error) = &delivery.error { p.error-text { (cut(error, 200)) } }
@@ -106,8 +110,18 @@ fn row<N: Need>(view: &View<N>, delivery: &Delivery) -> Markup {
     }
 }
 
-fn receiver(delivery: &Delivery) -> String {
-    cut(delivery.url.as_deref().or(delivery.endpoint_id.as_deref()).unwrap_or("–"), 80)
+/// Where it goes: the URL, also of an endpoint that is still there.
+fn receiver(delivery: &Delivery, endpoints: &[Endpoint]) -> String {
+    let id = delivery.endpoint_id.as_deref();
+    let known = endpoints.iter().find(|endpoint| Some(endpoint.id.as_str()) == id);
+    let url = delivery.url.as_deref().or(known.map(|endpoint| endpoint.url.as_str()));
+    cut(url.or(id).unwrap_or("–"), 80)
+}
+
+/// The end of an id, which tells it from its neighbours; its beginning is a time.
+fn last(id: &str) -> String {
+    let rest = id.char_indices().rev().nth(7).and_then(|(at, _)| id.get(at..));
+    rest.map_or_else(|| id.to_owned(), |rest| format!("…{rest}"))
 }
 
 fn resending<N: Need>(view: &View<N>, delivery: &Delivery) -> Markup {
@@ -120,8 +134,13 @@ fn resending<N: Need>(view: &View<N>, delivery: &Delivery) -> Markup {
     }
 }
 
-pub(super) async fn show(view: View<Read>, IdPath(id): IdPath) -> Result<Response, Problem> {
+pub(super) async fn show(
+    State(state): State<AppState>,
+    view: View<Read>,
+    IdPath(id): IdPath,
+) -> Result<Response, Problem> {
     let id = deliveries::delivery_id(&id)?;
+    let known = endpoints::list(&state, &view.caller, Pairs::default()).await?;
     let delivery = deliveries::whole(&view.caller.engine.outbox(), id).await?;
     let stands = answer::asked_status(delivery.status);
     let content = html! {
@@ -136,7 +155,7 @@ pub(super) async fn show(view: View<Read>, IdPath(id): IdPath) -> Result<Respons
                 div.why role="note" aria-label="Error" { pre.error-text { (error) } }
             }
             dl.facts {
-                dt { "To" } dd { (receiver(&delivery)) }
+                dt { "To" } dd { (receiver(&delivery, &known.endpoints)) }
                 dt { "Message" } dd { code { (delivery.message_id) } }
                 @if let Some(job) = &delivery.job_id {
                     dt { "Job" }

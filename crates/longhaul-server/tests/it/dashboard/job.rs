@@ -47,6 +47,17 @@ async fn job_is_forked_from_the_step_that_was_picked() {
 }
 
 #[tokio::test]
+async fn job_that_waits_says_what_for() {
+    let server = Server::start().await;
+    server.post("/v1/queues/mail/pause").send().await;
+    let job = json!({"kind": "echo", "input": 1, "queue": "mail"});
+    let id = id_of(&server.post("/v1/jobs").json(job).send().await.json());
+    let page = Browser::of(&server).page(&format!("/ui/jobs/{id}")).await;
+    assert!(page.contains("It waits because its queue mail is paused."), "{page}");
+    assert!(page.contains("not begun, up to 3 attempts"), "{page}");
+}
+
+#[tokio::test]
 async fn running_job_is_cancelled_and_then_purged() {
     let server = Server::start().await;
     let job = server.submit("gated", json!(1)).await;
