@@ -48,10 +48,17 @@ fn row(method: &str, path: &str, operation: &Value) -> Markup {
                 strong { (text(operation, "summary")) }
                 p { (text(operation, "description")) }
                 @for parameter in parameters {
-                    p { code { (text(parameter, "name")) } " " span.soft { (text(parameter, "in")) } " " (text(parameter, "description")) }
+                    p {
+                        code { (text(parameter, "name")) } " " span.soft { (text(parameter, "in")) }
+                        " " (text(parameter, "description"))
+                    }
                 }
             }
-            td { @for (status, response) in responses { p { strong { (status) } " " (text(response, "description")) } } }
+            td {
+                @for (status, response) in responses {
+                    p { strong { (status) } " " (text(response, "description")) }
+                }
+            }
         }
     }
 }

@@ -25,24 +25,47 @@ pub(super) async fn show(
     let content = html! {
         h1 { "Audit" }
         form.filters method="get" action="/ui/audit" role="search" aria-label="Filter entries" {
-            label { "Tenant" input name="tenant" size="12" placeholder="any" value=(view.other().map(ToString::to_string).unwrap_or_default()); }
-            label.grow { "Job, key, tenant or queue" input #search name="target" type="search" value=(view.asked("target").unwrap_or_default()); }
+            label {
+                "Tenant"
+                input name="tenant" size="12" placeholder="any"
+                    value=(view.other().map(ToString::to_string).unwrap_or_default());
+            }
+            label.grow {
+                "Job, key, tenant or queue"
+                input #search name="target" type="search"
+                    value=(view.asked("target").unwrap_or_default());
+            }
             span.choices { button.primary { "Filter" } a href="/ui/audit" { "Clear" } }
         }
         section aria-label="Entries" {
             @if found.entries.is_empty() {
-                div.empty { p { "Nothing was done yet. Whatever somebody does to jobs, queues, keys, tenants and endpoints is noted here, before it is done." } }
+                div.empty {
+                    p {
+                        "Nothing was done yet. Whatever somebody does to jobs, queues, keys, tenants and \
+                         endpoints is noted here, before it is done."
+                    }
+                }
             } @else {
                 div.scroll tabindex="0" role="group" aria-label="Audit log" {
                     table {
-                        thead { tr { th { "When" } th { "Who" } th { "Did" } th { "To" } th { "Tenant" } th { "Detail" } th { "Request" } } }
+                        thead {
+                            tr {
+                                th { "When" } th { "Who" } th { "Did" } th { "To" } th { "Tenant" }
+                                th { "Detail" } th { "Request" }
+                            }
+                        }
                         tbody { @for entry in &found.entries { (row(entry)) } }
                     }
                 }
             }
             @if let Some(next) = &found.next_cursor {
                 @let target = view.asked("target").unwrap_or_default();
-                nav.pages aria-label="Pages of entries" { a rel="next" href=(view.link("/ui/audit", &[("target", target), ("cursor", next)])) { "Older" } }
+                nav.pages aria-label="Pages of entries" {
+                    a rel="next"
+                        href=(view.link("/ui/audit", &[("target", target), ("cursor", next)])) {
+                        "Older"
+                    }
+                }
             }
         }
     };

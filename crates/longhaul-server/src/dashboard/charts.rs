@@ -30,7 +30,8 @@ impl Span {
         let (begin, end) = (self.place(from).min(WIDTH - 6), self.place(to));
         let width = end.saturating_sub(begin).max(6);
         html! {
-            svg.gantt viewBox=(format!("0 0 {WIDTH} 12")) preserveAspectRatio="none" aria-hidden="true" {
+            svg.gantt viewBox=(format!("0 0 {WIDTH} 12")) preserveAspectRatio="none"
+                aria-hidden="true" {
                 rect.track x="0" y="5" width=(WIDTH) height="2" {}
                 rect.(class) x=(begin) y="0" width=(width) height="12" rx="2" {}
             }
@@ -56,7 +57,8 @@ pub(super) fn columns(columns: &[Column], said: &str, unit: impl Fn(u64) -> Stri
     let each = WIDTH / u64::try_from(columns.len()).unwrap_or(1).max(1);
     html! {
         figure.chart {
-            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img" aria-label=(said) {
+            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img"
+                aria-label=(said) {
                 line.axis x1="0" y1=(HEIGHT) x2=(WIDTH) y2=(HEIGHT) {}
                 @for (place, column) in (0_u64..).zip(columns) {
                     g {
@@ -81,7 +83,11 @@ fn stack(column: &Column, x: u64, width: u64, most: u64) -> Markup {
         below += height;
         rects.push((*class, y, height));
     }
-    html! { @for (class, y, height) in rects { rect.(class) x=(x) y=(y) width=(width) height=(height) {} } }
+    html! {
+        @for (class, y, height) in rects {
+            rect.(class) x=(x) y=(y) width=(width) height=(height) {}
+        }
+    }
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ fn write(view: &View<Read>, whole: &Whole, deliveries: &Markup, receipt: &Markup
                     span { "attempt " (job.attempt) " of " (job.max_attempts) }
                     @if job.started_at.is_some() { span { "took " (lasted(job, now)) } }
                 }
-                @if let Some(progress) = job.progress.as_ref().filter(|_| job.status == Status::Running) {
+                @if let (Some(progress), Status::Running) = (&job.progress, job.status) {
                     p { (parts::progress(progress)) }
                 }
                 (actions::buttons(view, record))

@@ -39,7 +39,11 @@ pub(super) async fn list(
         (wish.form(&view, &kinds))
         section #list data-live aria-label="Matching jobs" {
             @if let Some(note) = &found.note { p.soft { (note) } }
-            @if found.jobs.is_empty() { (nothing(&wish)) } @else { (table(&view, &wish, &found, now)) }
+            @if found.jobs.is_empty() {
+                (nothing(&wish))
+            } @else {
+                (table(&view, &wish, &found, now))
+            }
         }
     };
     Ok(view.page("Jobs", Place::Jobs, &content))
@@ -67,9 +71,16 @@ fn table(view: &View<Read>, wish: &Wish, found: &Found, now: Timestamp) -> Marku
                     thead {
                         tr {
                             @if may_change {
-                                th.tick { input #all type="checkbox" data-all="job" aria-label="Select all jobs on this page"; }
+                                th.tick {
+                                    input #all type="checkbox" data-all="job"
+                                        aria-label="Select all jobs on this page";
+                                }
                             }
-                            th { "Job" } th { "Kind" } th.wide { "Queue" } th { "Status" } th.wide { "Attempt" }
+                            th { "Job" }
+                            th { "Kind" }
+                            th.wide { "Queue" }
+                            th { "Status" }
+                            th.wide { "Attempt" }
                             th { "Accepted" } th.wide { "Took" } th { "What happens" }
                         }
                     }
@@ -87,12 +98,17 @@ fn row(view: &View<Read>, job: &Job, may_change: bool, now: Timestamp) -> Markup
     html! {
         tr data-row=(url) {
             @if may_change {
-                td.tick { input type="checkbox" name="job" value=(id) aria-label=(format!("Select {id}")); }
+                td.tick {
+                    input type="checkbox" name="job" value=(id) aria-label=(format!("Select {id}"));
+                }
             }
             td { a.id href=(url) { (id) } (labels(job)) }
             td { (job.kind.as_str()) }
             td.wide { (job.queue.as_str()) }
-            td { (status(job.status)) @if let Some(phase) = &job.phase { span.phase { (cut(phase, 40)) } } }
+            td {
+                (status(job.status))
+                @if let Some(phase) = &job.phase { span.phase { (cut(phase, 40)) } }
+            }
             td.wide { (job.attempt) " of " (job.max_attempts) }
             td { (time(job.created_at)) }
             td.wide { (lasted(job, now)) }

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 
 use super::form::Form;
 use super::layout::Place;
-use super::parts::{Ask, token, told};
+use super::parts::{Ask, token, told, told_or};
 use super::view::View;
 use crate::api::AppState;
 use crate::api::accounts::keys;
@@ -53,17 +53,28 @@ async fn page(
         section aria-labelledby="keys-title" {
             h2 #keys-title { "All keys" }
             @if found.keys.is_empty() {
-                p.soft { "There is no key. As long as " code { "auth.require_keys" } " is off, nobody needs one." }
+                p.soft {
+                    "There is no key. As long as " code { "auth.require_keys" }
+                    " is off, nobody needs one."
+                }
             } @else {
                 div.scroll tabindex="0" role="group" aria-label="Keys" {
                     table {
-                        thead { tr { th { "Key" } th { "Name" } th { "Tenant" } th { "Scopes" } th { "Made" } th { "Last used" } th { "Ends" } th { span.unseen { "What can be done" } } } }
+                        thead {
+                            tr {
+                                th { "Key" } th { "Name" } th { "Tenant" } th { "Scopes" }
+                                th { "Made" } th { "Last used" } th { "Ends" }
+                                th { span.unseen { "What can be done" } }
+                            }
+                        }
                         tbody { @for key in &found.keys { (row(view, key, now)) } }
                     }
                 }
             }
             @if let Some(next) = &found.next_cursor {
-                nav.pages aria-label="Pages of keys" { a rel="next" href=(view.link("/ui/keys", &[("cursor", next)])) { "More" } }
+                nav.pages aria-label="Pages of keys" {
+                    a rel="next" href=(view.link("/ui/keys", &[("cursor", next)])) { "More" }
+                }
             }
         }
     };
@@ -73,7 +84,6 @@ async fn page(
 fn row(view: &View<Admin>, key: &Key, now: Timestamp) -> Markup {
     let has_passed = |at: &Instant| Timestamp::parse(at.as_str()).is_some_and(|at| at <= now);
     let has_ended = key.revoked_at.is_some() || key.expires_at.as_ref().is_some_and(has_passed);
-    let maybe = |at: &Option<Instant>| html! { @if let Some(at) = at { (told(at.as_str())) } @else { span.soft { "never" } } };
     html! {
         tr.ended[has_ended] {
             td { code { (key.id) } }
@@ -81,10 +91,10 @@ fn row(view: &View<Admin>, key: &Key, now: Timestamp) -> Markup {
             td { (key.tenant) }
             td { @for scope in &key.scopes { span.label { (scope_word(*scope)) } } }
             td { (told(key.created_at.as_str())) }
-            td { (maybe(&key.last_used_at)) }
+            td { (told_or(key.last_used_at.as_ref(), "never")) }
             td {
                 @if let Some(at) = &key.revoked_at { "revoked " (told(at.as_str())) }
-                @else { (maybe(&key.expires_at)) }
+                @else { (told_or(key.expires_at.as_ref(), "never")) }
             }
             td { @if !has_ended { (revoking(view, key)) } }
         }
@@ -104,7 +114,11 @@ fn revoking(view: &View<Admin>, key: &Key) -> Markup {
         about: &key.name,
         question: "Revoke this key?",
         effect: html! {
-            p { "Whoever uses " strong { (key.name) } " is refused, here at once and on every replica within five seconds. Sessions that began with it end. This cannot be undone." }
+            p {
+                "Whoever uses " strong { (key.name) }
+                " is refused, here at once and on every replica within five seconds. Sessions \
+                 that began with it end. This cannot be undone."
+            }
         },
         confirm: "Revoke the key",
         action: &action,
@@ -133,12 +147,16 @@ fn wanted(view: &View<Admin>) -> Markup {
             h2 #wanted-title { "Make a key" }
             form.inline method="post" action="/ui/keys" {
                 (token(&view.session))
-                label { "Name" input name="name" required maxlength="200" placeholder="who uses it"; }
+                label {
+                    "Name" input name="name" required maxlength="200" placeholder="who uses it";
+                }
                 label { "Tenant" input name="tenant" placeholder="default" size="12"; }
                 fieldset {
                     legend { "Scopes" }
                     @for (_, word, meaning) in SCOPES {
-                        label.chip title=(meaning) { input type="checkbox" name="scope" value=(word); (word) }
+                        label.chip title=(meaning) {
+                            input type="checkbox" name="scope" value=(word); (word)
+                        }
                     }
                 }
                 label { "Ends after" input name="lasts" placeholder="never, or 90d" size="12"; }

@@ -136,7 +136,10 @@ fn header(shell: &Shell<'_>) -> Markup {
             }
         }
         @if let Some(tenant) = shell.viewer.as_ref().and_then(|v| v.other_tenant.as_deref()) {
-            p.other { "You look at the tenant " strong { (tenant) } ". " a href="/ui/jobs" { "Back to your own" } }
+            p.other {
+                "You look at the tenant " strong { (tenant) } ". "
+                a href="/ui/jobs" { "Back to your own" }
+            }
         }
     }
 }

@@ -95,7 +95,9 @@ fn statuses(view: &View<Look>, seen: &Seen) -> Markup {
             ul.tiles {
                 @for (word, number) in now { (tile(&link(word.as_str()), word, number, "now")) }
                 @if let Some(hour) = hour {
-                    @for (word, number) in hour.counts() { (tile(&link(word.as_str()), word, number, "in the last hour")) }
+                    @for (word, number) in hour.counts() {
+                        (tile(&link(word.as_str()), word, number, "in the last hour"))
+                    }
                 }
             }
             @if let Some(note) = hour.and_then(Hour::note) { p.soft { (note) } }
@@ -119,8 +121,18 @@ fn queue_table(view: &View<Look>, seen: &Seen) -> Markup {
             } @else {
                 div.scroll tabindex="0" role="group" aria-label="Queues" {
                     table {
-                        thead { tr { th { "Queue" } th { "Pending" } th { "Oldest waits" } th { "Running" } th { "Limits" } th { span.unseen { "What can be done" } } } }
-                        tbody { @for queue in &seen.queues { (queue_row(view, queue, seen.now, may_pause)) } }
+                        thead {
+                            tr {
+                                th { "Queue" } th { "Pending" } th { "Oldest waits" }
+                                th { "Running" } th { "Limits" }
+                                th { span.unseen { "What can be done" } }
+                            }
+                        }
+                        tbody {
+                            @for queue in &seen.queues {
+                                (queue_row(view, queue, seen.now, may_pause))
+                            }
+                        }
                     }
                 }
             }
@@ -146,8 +158,9 @@ fn queue_row(view: &View<Look>, queue: &Queue, now: Timestamp, may_pause: bool) 
                 @if may_pause {
                     form method="post" action=(action) {
                         (token(&view.session))
-                        button aria-label=(format!("{} {}", if queue.paused { "Resume" } else { "Pause" }, queue.name)) {
+                        button {
                             @if queue.paused { "Resume" } @else { "Pause" }
+                            span.unseen { " " (queue.name) }
                         }
                     }
                 }
@@ -162,11 +175,19 @@ fn replica_table(seen: &Seen) -> Markup {
             h2 #replicas-title { "Replicas" }
             div.scroll tabindex="0" role="group" aria-label="Replicas" {
                 table {
-                    thead { tr { th { "Replica" } th { "Role" } th { "Version" } th { "Running" } th { "Host" } th { "Last heard of" } } }
+                    thead {
+                        tr {
+                            th { "Replica" } th { "Role" } th { "Version" } th { "Running" }
+                            th { "Host" } th { "Last heard of" }
+                        }
+                    }
                     tbody {
                         @for replica in &seen.replicas {
                             tr {
-                                td { (replica.name) @if !replica.alive { " " span.badge { "silent" } } }
+                                td {
+                                    (replica.name)
+                                    @if !replica.alive { " " span.badge { "silent" } }
+                                }
                                 td { (replica.role) }
                                 td { (replica.version) }
                                 td { (replica.running) " of " (replica.concurrency) }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use longhaul::job::Progress;
 use longhaul::{Status, Timestamp};
+use longhaul_client::wire::Instant;
 use maud::{Markup, html};
 
 use super::form::TOKEN;
@@ -27,6 +28,13 @@ pub(super) fn told(at: &str) -> Markup {
         time(at)
     } else {
         html! { (at) }
+    }
+}
+
+/// The same for one that may not be there.
+pub(super) fn told_or(at: Option<&Instant>, otherwise: &str) -> Markup {
+    html! {
+        @if let Some(at) = at { (told(at.as_str())) } @else { span.soft { (otherwise) } }
     }
 }
 
@@ -142,7 +150,9 @@ impl Ask<'_> {
                     (fields)
                     p.choices {
                         button.danger[self.is_final].primary[!self.is_final] { (self.confirm) }
-                        button type="button" popovertarget=(self.id) popovertargetaction="hide" { "Leave it" }
+                        button type="button" popovertarget=(self.id) popovertargetaction="hide" {
+                            "Leave it"
+                        }
                     }
                 }
             }

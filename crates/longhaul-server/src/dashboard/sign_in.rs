@@ -168,6 +168,23 @@ pub(super) fn whoever(principal: &Principal) -> String {
 mod tests {
     use super::*;
 
+    fn asked(scheme: Scheme, host: &str) -> Request {
+        let client = Client { address: "192.0.2.7".parse().unwrap(), scheme };
+        let request = Request::get("/ui/sign-in").header("host", host).extension(client);
+        request.body(axum::body::Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn cookies_are_kept_over_tls_and_from_this_machine() {
+        for host in ["localhost:8080", "127.0.0.1:8080", "127.0.0.1", "[::1]:8080"] {
+            assert!(can_keep_cookies(&asked(Scheme::Http, host)), "{host}");
+        }
+        for host in ["jobs.example", "10.0.0.7:8080", "localhost.evil.example", "", "a b"] {
+            assert!(!can_keep_cookies(&asked(Scheme::Http, host)), "{host}");
+            assert!(can_keep_cookies(&asked(Scheme::Https, host)), "{host}");
+        }
+    }
+
     #[test]
     fn only_pages_of_ours_follow() {
         for ours in ["/", "/?tenant=a", "/ui/jobs?status=failed&kind=a"] {

@@ -39,7 +39,9 @@ async fn choose(view: View<Submit>) -> Result<Response, Problem> {
             ul.kinds {
                 @for kind in &kinds {
                     li {
-                        a href=(view.link(&format!("/ui/submit/{}", kind.name()), &[])) { (kind.name()) }
+                        a href=(view.link(&format!("/ui/submit/{}", kind.name()), &[])) {
+                            (kind.name())
+                        }
                         span.soft { (kind.about()) }
                     }
                 }
@@ -138,11 +140,16 @@ fn page(
         @if let Some(problem) = wrong {
             p.wrong role="alert" { "The job was not submitted: " (problem.detail()) "." }
         }
-        form.stacked method="post" action=(view.link(&path, &[])) enctype="multipart/form-data" data-upload {
+        form.stacked method="post" action=(view.link(&path, &[])) enctype="multipart/form-data"
+            data-upload {
             input type="hidden" name=(form::TOKEN) value=(view.session.token);
             (inputs.write(form))
             @if inputs.has_fields() {
-                p { a href=(view.link(&path, &[("as", "json")])) { "Write the input as JSON instead" } }
+                p {
+                    a href=(view.link(&path, &[("as", "json")])) {
+                        "Write the input as JSON instead"
+                    }
+                }
             } @else if kind.schema().is_some() {
                 p { a href=(view.link(&path, &[])) { "Fill in a form instead" } }
             }
@@ -151,10 +158,15 @@ fn page(
                 p {
                     label for="payload" { "Payload" }
                     input #payload type="file" name="payload" aria-describedby="payload-help";
-                    span #payload-help.help { "A file that the job gets; it is unreadable from the end of the job on." }
+                    span #payload-help.help {
+                        "A file that the job gets; it is unreadable from the end of the job on."
+                    }
                 }
             }
-            p.choices { button.primary { "Submit the job" } progress data-progress hidden max="100" value="0" aria-label="Upload" {} }
+            p.choices {
+                button.primary { "Submit the job" }
+                progress data-progress hidden max="100" value="0" aria-label="Upload" {}
+            }
         }
     };
     view.page("Submit", Place::Submit, &content)
@@ -162,7 +174,7 @@ fn page(
 
 fn more(kind: &Kind, form: &Form, open: bool) -> Markup {
     let value = |name: &str| form.text(name).unwrap_or_default();
-    let field = |id: &str, name: &str, hint: String| {
+    let field = |id: &str, name: &str, hint: &str| {
         html! {
             p {
                 label for=(id) { (name) }
@@ -171,19 +183,21 @@ fn more(kind: &Kind, form: &Form, open: bool) -> Markup {
             }
         }
     };
-    let attempts = kind.retry_policy().max_attempts;
+    let (attempts, timeout) = (kind.retry_policy().max_attempts, took(kind.attempt_timeout()));
     html! {
         details #more open[open] {
             summary { "Queue, key, labels and more" }
-            (field("queue", "Queue", format!("{} if left empty.", kind.default_queue())))
-            (field("idempotency-key", "Idempotency key", "Under a key that is known, no new job is made.".to_owned()))
-            (field("priority", "Priority", "A whole number, 0 if left empty. Higher goes first.".to_owned()))
-            (field("delay", "Delay", "Such as 30s, 5m or 2h. At once if left empty.".to_owned()))
-            (field("max-attempts", "Attempts", format!("{attempts} if left empty.")))
-            (field("timeout", "Timeout of an attempt", format!("{} if left empty.", took(kind.attempt_timeout()))))
+            (field("queue", "Queue", &format!("{} if left empty.", kind.default_queue())))
+            (field("idempotency-key", "Idempotency key", "Under one that is known, no job is made."))
+            (field("priority", "Priority", "A whole number, 0 if left empty. Higher goes first."))
+            (field("delay", "Delay", "Such as 30s, 5m or 2h. At once if left empty."))
+            (field("max-attempts", "Attempts", &format!("{attempts} if left empty.")))
+            (field("timeout", "Timeout of an attempt", &format!("{timeout} if left empty.")))
             p {
                 label for="labels" { "Labels" }
-                textarea #labels name="labels" rows="2" aria-describedby="labels-help" { (value("labels")) }
+                textarea #labels name="labels" rows="2" aria-describedby="labels-help" {
+                    (value("labels"))
+                }
                 span #labels-help.help { "One a line, as name=value." }
             }
         }

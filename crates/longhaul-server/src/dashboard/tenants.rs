@@ -38,7 +38,11 @@ async fn show(State(state): State<AppState>, view: View<Admin>) -> Result<Respon
             h2 #wanted-title { "Make a tenant" }
             form.inline method="post" action="/ui/tenants" {
                 (token(&view.session))
-                label { "Id" input name="id" required pattern="[0-9A-Za-z][0-9A-Za-z._\\-]{0,63}" placeholder="acme" size="16"; }
+                label {
+                    "Id"
+                    input name="id" required pattern="[0-9A-Za-z][0-9A-Za-z._\\-]{0,63}"
+                        placeholder="acme" size="16";
+                }
                 label { "Name" input name="name" maxlength="200" placeholder="as its id"; }
                 button.primary { "Make the tenant" }
             }
@@ -46,17 +50,28 @@ async fn show(State(state): State<AppState>, view: View<Admin>) -> Result<Respon
         section aria-labelledby="tenants-title" {
             h2 #tenants-title { "All tenants" }
             @if found.tenants.is_empty() {
-                (empty("There is only the tenant default, which needs no account. Make one for each customer:", "longhaul tenants create acme --name 'Acme Ltd'"))
+                (empty(
+                    "There is only the tenant default, which needs no account. Make one for each \
+                     customer:",
+                    "longhaul tenants create acme --name 'Acme Ltd'",
+                ))
             } @else {
                 div.scroll tabindex="0" role="group" aria-label="Tenants" {
                     table {
-                        thead { tr { th { "Tenant" } th { "Name" } th { "Subscription" } th { "Limits" } th { "Made" } th { span.unseen { "What can be done" } } } }
+                        thead {
+                            tr {
+                                th { "Tenant" } th { "Name" } th { "Subscription" } th { "Limits" }
+                                th { "Made" } th { span.unseen { "What can be done" } }
+                            }
+                        }
                         tbody { @for tenant in &found.tenants { (row(&view, tenant)) } }
                     }
                 }
             }
             @if let Some(next) = &found.next_cursor {
-                nav.pages aria-label="Pages of tenants" { a rel="next" href=(view.link("/ui/tenants", &[("cursor", next)])) { "More" } }
+                nav.pages aria-label="Pages of tenants" {
+                    a rel="next" href=(view.link("/ui/tenants", &[("cursor", next)])) { "More" }
+                }
             }
         }
     };
@@ -74,12 +89,16 @@ fn row(view: &View<Admin>, tenant: &Tenant) -> Markup {
                     (token(&view.session))
                     select name="subscription" aria-label=(format!("Subscription of {}", tenant.id)) {
                         @for (subscription, word, said) in SUBSCRIPTIONS {
-                            option value=(word) selected[subscription == tenant.subscription] { (said) }
+                            option value=(word) selected[subscription == tenant.subscription] {
+                                (said)
+                            }
                         }
                     }
                     button { "Change" }
                 }
-                @if let Some(since) = &tenant.inactive_since { span.soft { "since " (told(since.as_str())) } }
+                @if let Some(since) = &tenant.inactive_since {
+                    span.soft { "since " (told(since.as_str())) }
+                }
             }
             td { (limits(&tenant.limits)) }
             td { (told(tenant.created_at.as_str())) }

@@ -38,12 +38,19 @@ pub(super) async fn show(view: View<Look>) -> Result<Response, Problem> {
         h1 { "Usage" }
         nav.tabs aria-label="Span" {
             @for (other, said, ..) in SPANS {
-                @if other == name { a href=(view.link("/ui/usage", &[("span", other)])) aria-current="page" { (said) } }
+                @if other == name {
+                    a href=(view.link("/ui/usage", &[("span", other)])) aria-current="page" {
+                        (said)
+                    }
+                }
                 @else { a href=(view.link("/ui/usage", &[("span", other)])) { (said) } }
             }
         }
         @if total.jobs == 0 {
-            (empty("No job has ended in this time. Each is counted once, when it ends; the same is told by:", "longhaul usage"))
+            (empty(
+                "No job has ended in this time. Each is counted once, when it ends; the same is told by:",
+                "longhaul usage",
+            ))
         } @else {
             (totals(&total))
             section.charts aria-label=(format!("The {said}")) {
@@ -53,7 +60,7 @@ pub(super) async fn show(view: View<Look>) -> Result<Response, Problem> {
                 }
                 div {
                     h2 { "Run time" }
-                    (chart(&rows, &starts, by, "Run time", |row| millis(run_time(row.run_seconds)), |millis| took(Duration::from_millis(millis))))
+                    (chart(&rows, &starts, by, "Run time", ran_ms, |ms| took(Duration::from_millis(ms))))
                 }
             }
             (table(&rows))
@@ -80,8 +87,8 @@ fn run_time(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+fn ran_ms(row: &UsageRow) -> u64 {
+    u64::try_from(run_time(row.run_seconds).as_millis()).unwrap_or(u64::MAX)
 }
 
 fn chart(
@@ -133,13 +140,24 @@ fn table(rows: &[UsageRow]) -> Markup {
             h2 #rows-title { "By kind and key" }
             div.scroll tabindex="0" role="group" aria-label="Usage by kind and key" {
                 table {
-                    thead { tr { th { "From" } th { "Kind" } th { "Key" } th { "Jobs" } th { "Run time" } th { "Steps" } th { "Payloads" } } }
+                    thead {
+                        tr {
+                            th { "From" } th { "Kind" } th { "Key" } th { "Jobs" } th { "Run time" }
+                            th { "Steps" } th { "Payloads" }
+                        }
+                    }
                     tbody {
                         @for row in rows.iter().rev().take(500) {
                             tr {
                                 td { (told(row.start.as_str())) }
                                 td { (row.kind) }
-                                td { @if let Some(key) = &row.key { code { (key) } } @else { span.soft { "none" } } }
+                                td {
+                                    @if let Some(key) = &row.key {
+                                        code { (key) }
+                                    } @else {
+                                        span.soft { "none" }
+                                    }
+                                }
                                 td { (count(row.jobs)) }
                                 td { (took(run_time(row.run_seconds))) }
                                 td { (count(row.steps)) }

@@ -47,11 +47,19 @@ async fn page<N: Need>(
         section aria-labelledby="endpoints-title" {
             h2 #endpoints-title { "Endpoints" }
             @if found.endpoints.is_empty() {
-                (empty("Nobody is told of what happens to your jobs. An endpoint is told of all of them:", "longhaul endpoints create https://example.com/hooks"))
+                (empty(
+                    "Nobody is told of what happens to your jobs. An endpoint is told of all of them:",
+                    "longhaul endpoints create https://example.com/hooks",
+                ))
             } @else {
                 div.scroll tabindex="0" role="group" aria-label="Endpoints" {
                     table {
-                        thead { tr { th { "URL" } th { "Told of" } th { "Stands" } th { "Made" } th { span.unseen { "What can be done" } } } }
+                        thead {
+                            tr {
+                                th { "URL" } th { "Told of" } th { "Stands" } th { "Made" }
+                                th { span.unseen { "What can be done" } }
+                            }
+                        }
                         tbody { @for endpoint in &found.endpoints { (row(view, endpoint)) } }
                     }
                 }
@@ -85,8 +93,12 @@ fn row<N: Need>(view: &View<N>, endpoint: &Endpoint) -> Markup {
             td { (told(endpoint.created_at.as_str())) }
             td.choices {
                 @if view.may::<Submit>() {
-                    form method="post" action=(at("test")) { (token(&view.session)) button { "Send a test" } }
-                    form method="post" action=(at(switch)) { (token(&view.session)) button { (said) } }
+                    form method="post" action=(at("test")) {
+                        (token(&view.session)) button { "Send a test" }
+                    }
+                    form method="post" action=(at(switch)) {
+                        (token(&view.session)) button { (said) }
+                    }
                 }
                 @if view.may::<Stop>() { (deleting(view, endpoint, &at("delete"))) }
             }
@@ -101,7 +113,11 @@ fn deleting<N: Need>(view: &View<N>, endpoint: &Endpoint, action: &str) -> Marku
         about: &endpoint.url,
         question: "Delete this endpoint?",
         effect: html! {
-            p { (cut(&endpoint.url, 120)) " is told of nothing any more, and what is still owed to it is given up. Its secret is gone. This cannot be undone." }
+            p {
+                (cut(&endpoint.url, 120))
+                " is told of nothing any more, and what is still owed to it is given up. Its secret \
+                 is gone. This cannot be undone."
+            }
         },
         confirm: "Delete the endpoint",
         action,
@@ -115,7 +131,10 @@ fn fresh(made: &NewEndpoint) -> Markup {
     html! {
         section.fresh role="status" aria-labelledby="fresh-title" {
             h2 #fresh-title { "The secret of the new endpoint" }
-            p { (cut(&made.kept.url, 120)) " checks signatures with it. Copy it now: it is not shown again." }
+            p {
+                (cut(&made.kept.url, 120))
+                " checks signatures with it. Copy it now: it is not shown again."
+            }
             p.tools {
                 code #fresh-key { (made.secret) }
                 button type="button" data-copy-of="fresh-key" { "Copy" }
@@ -126,11 +145,17 @@ fn fresh(made: &NewEndpoint) -> Markup {
 
 fn wanted<N: Need>(view: &View<N>) -> Markup {
     html! {
-        form.inline method="post" action=(view.link("/ui/webhooks", &[])) aria-label="Make an endpoint" {
+        form.inline method="post" action=(view.link("/ui/webhooks", &[]))
+            aria-label="Make an endpoint" {
             (token(&view.session))
-            label.grow { "URL" input name="url" type="url" required placeholder="https://example.com/hooks"; }
+            label.grow {
+                "URL" input name="url" type="url" required placeholder="https://example.com/hooks";
+            }
             label { "Description" input name="description" maxlength="200"; }
-            label { "Events" input name="events" placeholder="all, or job.failed job.completed" size="28"; }
+            label {
+                "Events"
+                input name="events" placeholder="all, or job.failed job.completed" size="28";
+            }
             button.primary { "Make the endpoint" }
         }
     }

@@ -47,7 +47,9 @@ pub(super) fn show(view: &View<Read>, record: &Record, steps: &[Step], now: Time
     let may_fork = view.may::<Submit>() && !record.job.has_payload;
     html! {
         @if left_out > 0 { p.soft { "The first " (left_out) " attempts are not shown." } }
-        @if steps.len() > STEPS_MAX { p.soft { "The first " (STEPS_MAX) " of " (steps.len()) " steps are shown." } }
+        @if steps.len() > STEPS_MAX {
+            p.soft { "The first " (STEPS_MAX) " of " (steps.len()) " steps are shown." }
+        }
         div.scroll tabindex="0" role="group" aria-label="Attempts and steps" {
             table.timeline {
                 thead {
@@ -63,7 +65,11 @@ pub(super) fn show(view: &View<Read>, record: &Record, steps: &[Step], now: Time
                             Row::Step(place, step) => {
                                 tr.step {
                                     (step_cells(record, step, &span))
-                                    td { @if may_fork { (fork_from(view, &record.job, *place, &step.name)) } }
+                                    td {
+                                        @if may_fork {
+                                            (fork_from(view, &record.job, *place, &step.name))
+                                        }
+                                    }
                                 }
                             }
                         }

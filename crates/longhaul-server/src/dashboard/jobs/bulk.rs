@@ -72,7 +72,9 @@ fn ask(view: &View<Read>, wish: &Wish, choice: &Choice) -> Markup {
                 button.primary[*name != "purge"].danger[*name == "purge"]
                     formaction=(action) name="which" value="selected" { (confirm) ": the selected" }
                 @if wish.text.is_none() {
-                    button formaction=(action) name="which" value="all" { (confirm) ": all that match the filter" }
+                    button formaction=(action) name="which" value="all" {
+                        (confirm) ": all that match the filter"
+                    }
                 }
                 button type="button" popovertarget=(id) popovertargetaction="hide" { "Leave them" }
             }

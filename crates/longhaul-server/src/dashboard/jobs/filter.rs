@@ -139,19 +139,25 @@ impl Wish {
                         option value="" { "any" }
                         @if !is_known { option value=(kind) selected { (kind) } }
                         @for known in kinds {
-                            option value=(known.name()) selected[known.name() == kind] { (known.name()) }
+                            option value=(known.name()) selected[known.name() == kind] {
+                                (known.name())
+                            }
                         }
                     }
                 }
                 label { "Queue" input name="queue" value=(queue) placeholder="any" size="10"; }
                 @for label in &labels {
-                    label { "Label" input name="label" value=(label) placeholder="name=value" size="14"; }
+                    label {
+                        "Label" input name="label" value=(label) placeholder="name=value" size="14";
+                    }
                 }
                 label { "Accepted"
                     select name="since" {
                         option value="" { "any time" }
                         @for (word, name, _) in SPANS {
-                            option value=(word) selected[self.since.as_deref() == Some(word)] { (name) }
+                            option value=(word) selected[self.since.as_deref() == Some(word)] {
+                                (name)
+                            }
                         }
                     }
                 }
@@ -162,7 +168,8 @@ impl Wish {
                     }
                 }
                 label.grow { "Text"
-                    input #search type="search" name="q" value=(self.text.as_deref().unwrap_or_default())
+                    input #search type="search" name="q"
+                        value=(self.text.as_deref().unwrap_or_default())
                         placeholder="id, key, or part of an error";
                 }
                 span.choices {

@@ -55,7 +55,10 @@ fn find(view: &View<Look>, seen: &Seen) -> Vec<Markup> {
         let late = oldest.map(|at| seen.now.since(at)).filter(|late| *late >= LATE);
         if let Some(late) = late {
             found.push(html! {
-                strong { "The oldest job in " a href=(url) { (queue.name) } " has waited for " (took(late)) }
+                strong {
+                    "The oldest job in " a href=(url) { (queue.name) } " has waited for "
+                    (took(late))
+                }
                 "; " (count(queue.pending)) " are pending there."
             });
         }
@@ -71,7 +74,9 @@ fn find(view: &View<Look>, seen: &Seen) -> Vec<Markup> {
         let more = if seen.dead_letters >= COUNTED_MAX { "or more " } else { "" };
         found.push(html! {
             strong { (seen.dead_letters) " " (more) "webhook deliveries were given up." } " "
-            a href=(view.link("/ui/webhooks", &[("status", "failed")])) { "Read why, and resend them" }
+            a href=(view.link("/ui/webhooks", &[("status", "failed")])) {
+                "Read why, and resend them"
+            }
         });
     }
     found

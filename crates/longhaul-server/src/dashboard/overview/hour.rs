@@ -91,7 +91,10 @@ impl Hour {
                 div {
                     h2 { "Ended per minute" }
                     (columns(&self.by_minute(), &ended, |most| format!("{most} a minute")))
-                    p.legend { (key("completed", "completed")) (key("failed", "failed")) (key("cancelled", "cancelled")) }
+                    p.legend {
+                        (key("completed", "completed")) (key("failed", "failed"))
+                        (key("cancelled", "cancelled"))
+                    }
                 }
                 div {
                     h2 { "Time from acceptance to end" }
@@ -171,15 +174,32 @@ impl Hour {
                 h2 #failing-title { "Failing kinds" }
                 div.scroll tabindex="0" role="group" aria-label="Failing kinds" {
                     table {
-                        thead { tr { th { "Kind" } th { "Failed" } th { "Last one" } th { "Why" } } }
+                        thead {
+                            tr { th { "Kind" } th { "Failed" } th { "Last one" } th { "Why" } }
+                        }
                         tbody {
                             @for (kind, failed, ended) in kinds {
                                 tr {
-                                    td { a href=(view.link("/ui/jobs", &[("status", "failed"), ("kind", kind)])) { (kind) } }
+                                    td {
+                                        a
+                                            href=(view.link("/ui/jobs", &[("status", "failed"), ("kind", kind)])) {
+                                            (kind)
+                                        }
+                                    }
                                     td { (count(failed)) " of " (count(ended)) }
                                     @if let Some(end) = last(kind) {
-                                        td { a.id href=(view.link(&format!("/ui/jobs/{}", end.id), &[])) { (end.id) } " " (time(end.at)) }
-                                        td.said { span.error-text { (cut(end.error.as_deref().unwrap_or_default(), 240)) } }
+                                        td {
+                                            a.id
+                                                href=(view.link(&format!("/ui/jobs/{}", end.id), &[])) {
+                                                (end.id)
+                                            }
+                                            " " (time(end.at))
+                                        }
+                                        td.said {
+                                            span.error-text {
+                                                (cut(end.error.as_deref().unwrap_or_default(), 240))
+                                            }
+                                        }
                                     }
                                 }
                             }
@@ -210,7 +230,12 @@ impl End {
 }
 
 fn key(class: &str, said: &str) -> Markup {
-    html! { span { svg.key viewBox="0 0 10 10" aria-hidden="true" { rect.(class) width="10" height="10" {} } (said) } }
+    html! {
+        span {
+            svg.key viewBox="0 0 10 10" aria-hidden="true" { rect.(class) width="10" height="10" {} }
+            (said)
+        }
+    }
 }
 
 /// The least that so many of a hundred do not exceed; zero if there are none.

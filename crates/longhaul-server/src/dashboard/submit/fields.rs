@@ -71,7 +71,10 @@ impl Inputs {
                     input type="hidden" name="as" value="json";
                     p {
                         label for=(WHOLE) { "Input" }
-                        textarea #(WHOLE) name=(WHOLE) rows="10" spellcheck="false" aria-describedby="input-help" { (written) }
+                        textarea #(WHOLE) name=(WHOLE) rows="10" spellcheck="false"
+                            aria-describedby="input-help" {
+                            (written)
+                        }
                         span #input-help.help { "Any JSON." }
                     }
                 }
@@ -127,16 +130,36 @@ impl Field {
             p {
                 label for=(key) { (self.name) @if self.required { span.soft { " (required)" } } }
                 @match &self.shape {
-                    Shape::Line => { input id=(key) name=(key) value=(value) required[self.required] aria-describedby=(help); }
-                    Shape::Whole => { input id=(key) name=(key) value=(value) type="number" step="1" required[self.required] aria-describedby=(help); }
-                    Shape::Number => { input id=(key) name=(key) value=(value) type="number" step="any" required[self.required] aria-describedby=(help); }
-                    Shape::Text => { textarea id=(key) name=(key) rows="8" required[self.required] aria-describedby=(help) { (value) } }
-                    Shape::Json => { textarea id=(key) name=(key) rows="4" spellcheck="false" required[self.required] aria-describedby=(help) { (value) } }
-                    Shape::Truth => { (choice(&key, &help, value, &["true".to_owned(), "false".to_owned()], self.required)) }
-                    Shape::OneOf(words) => { (choice(&key, &help, value, words, self.required)) }
+                    Shape::Line => { (self.line(&key, &help, value, "text", None)) }
+                    Shape::Whole => { (self.line(&key, &help, value, "number", Some("1"))) }
+                    Shape::Number => { (self.line(&key, &help, value, "number", Some("any"))) }
+                    Shape::Text => { (self.area(&key, &help, value, 8)) }
+                    Shape::Json => { (self.area(&key, &help, value, 4)) }
+                    Shape::Truth => { (choice(&key, &help, value, &["true", "false"], self.required)) }
+                    Shape::OneOf(words) => {
+                        @let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                        (choice(&key, &help, value, &words, self.required))
+                    }
                 }
-                span.help id=(help) { (self.help) @if matches!(self.shape, Shape::Json) { " As JSON." } }
+                span.help id=(help) {
+                    (self.help)
+                    @if matches!(self.shape, Shape::Json) { " As JSON." }
+                }
             }
+        }
+    }
+
+    fn line(&self, key: &str, help: &str, value: &str, kind: &str, step: Option<&str>) -> Markup {
+        html! {
+            input id=(key) name=(key) value=(value) type=(kind) step=[step]
+                required[self.required] aria-describedby=(help);
+        }
+    }
+
+    fn area(&self, key: &str, help: &str, value: &str, rows: u32) -> Markup {
+        html! {
+            textarea id=(key) name=(key) rows=(rows) spellcheck="false" required[self.required]
+                aria-describedby=(help) { (value) }
         }
     }
 
@@ -157,11 +180,11 @@ impl Field {
     }
 }
 
-fn choice(key: &str, help: &str, value: &str, words: &[String], required: bool) -> Markup {
+fn choice(key: &str, help: &str, value: &str, words: &[&str], required: bool) -> Markup {
     html! {
         select id=(key) name=(key) aria-describedby=(help) required[required] {
             option value="" { "not given" }
-            @for word in words { option value=(word) selected[word == value] { (word) } }
+            @for word in words { option value=(word) selected[*word == value] { (word) } }
         }
     }
 }

@@ -39,10 +39,16 @@ pub(super) async fn list<N: Need>(view: &View<N>) -> Result<Markup, Problem> {
             (tab(view, "completed", "arrived", word))
             (tab(view, "failed", "given up", word))
         }
-        @if found.deliveries.is_empty() { p.soft { "There are none." } } @else { (table(view, &found.deliveries)) }
+        @if found.deliveries.is_empty() {
+            p.soft { "There are none." }
+        } @else {
+            (table(view, &found.deliveries))
+        }
         @if let Some(next) = &found.next_cursor {
             nav.pages aria-label="Pages of deliveries" {
-                a rel="next" href=(view.link("/ui/webhooks", &[("status", word), ("cursor", next)])) { "Older" }
+                a rel="next" href=(view.link("/ui/webhooks", &[("status", word), ("cursor", next)])) {
+                    "Older"
+                }
             }
         }
     })
@@ -52,7 +58,11 @@ fn tab<N: Need>(view: &View<N>, word: &str, said: &str, shown: &str) -> Markup {
     let query: &[(&str, &str)] = if word.is_empty() { &[] } else { &[("status", word)] };
     let url = view.link("/ui/webhooks", query);
     html! {
-        @if word == shown { a href=(url) aria-current="page" { (said) } } @else { a href=(url) { (said) } }
+        @if word == shown {
+            a href=(url) aria-current="page" { (said) }
+        } @else {
+            a href=(url) { (said) }
+        }
     }
 }
 
@@ -60,7 +70,12 @@ fn table<N: Need>(view: &View<N>, deliveries: &[Delivery]) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label="Table of deliveries" {
             table.rows {
-                thead { tr { th { "Delivery" } th { "Event" } th { "Job" } th { "To" } th { "Status" } th { "Attempt" } th { "When" } th { span.unseen { "What can be done" } } } }
+                thead {
+                    tr {
+                        th { "Delivery" } th { "Event" } th { "Job" } th { "To" } th { "Status" }
+                        th { "Attempt" } th { "When" } th { span.unseen { "What can be done" } }
+                    }
+                }
                 tbody { @for delivery in deliveries { (row(view, delivery)) } }
             }
         }
@@ -74,11 +89,16 @@ fn row<N: Need>(view: &View<N>, delivery: &Delivery) -> Markup {
             td { a.id href=(url) { (delivery.delivery_id) } }
             td { (delivery.event) }
             td {
-                @if let Some(job) = &delivery.job_id { a.id href=(view.link(&format!("/ui/jobs/{job}"), &[])) { (job) } }
+                @if let Some(job) = &delivery.job_id {
+                    a.id href=(view.link(&format!("/ui/jobs/{job}"), &[])) { (job) }
+                }
                 @else { span.soft { "–" } }
             }
             td { (receiver(delivery)) }
-            td { (status(answer::asked_status(delivery.status))) @if let Some(error) = &delivery.error { p.error-text { (cut(error, 200)) } } }
+            td {
+                (status(answer::asked_status(delivery.status)))
+                @if let Some(error) = &delivery.error { p.error-text { (cut(error, 200)) } }
+            }
             td { (delivery.attempt) " of " (delivery.max_attempts) }
             td { (told(delivery.timestamp.as_str())) }
             td { (resending(view, delivery)) }
@@ -94,7 +114,9 @@ fn resending<N: Need>(view: &View<N>, delivery: &Delivery) -> Markup {
     let may = view.may::<Submit>() && delivery.status.is_terminal();
     let action = view.link(&format!("/ui/deliveries/{}/resend", delivery.delivery_id), &[]);
     html! {
-        @if may { form method="post" action=(action) { (token(&view.session)) button { "Resend" } } }
+        @if may {
+            form method="post" action=(action) { (token(&view.session)) button { "Resend" } }
+        }
     }
 }
 
@@ -105,19 +127,30 @@ pub(super) async fn show(view: View<Read>, IdPath(id): IdPath) -> Result<Respons
     let content = html! {
         section #delivery data-live aria-label="The delivery" {
             h1 { span.soft { (delivery.event) } " " code { (delivery.delivery_id) } }
-            p.standing { (status(stands)) span { "attempt " (delivery.attempt) " of " (delivery.max_attempts) } (resending(&view, &delivery)) }
+            p.standing {
+                (status(stands))
+                span { "attempt " (delivery.attempt) " of " (delivery.max_attempts) }
+                (resending(&view, &delivery))
+            }
             @if let Some(error) = delivery.error.as_ref().filter(|_| stands != Status::Completed) {
                 div.why role="note" aria-label="Error" { pre.error-text { (error) } }
             }
             dl.facts {
                 dt { "To" } dd { (receiver(&delivery)) }
                 dt { "Message" } dd { code { (delivery.message_id) } }
-                @if let Some(job) = &delivery.job_id { dt { "Job" } dd { a href=(view.link(&format!("/ui/jobs/{job}"), &[])) { code { (job) } } } }
+                @if let Some(job) = &delivery.job_id {
+                    dt { "Job" }
+                    dd { a href=(view.link(&format!("/ui/jobs/{job}"), &[])) { code { (job) } } }
+                }
                 dt { "Happened" } dd { (told(delivery.timestamp.as_str())) }
                 dt { "Due" } dd { (told(delivery.run_at.as_str())) }
             }
             h2 { "What the receiver said" }
-            @if delivery.attempts.is_empty() { p.soft { "Nothing yet." } } @else { (attempts(&delivery.attempts)) }
+            @if delivery.attempts.is_empty() {
+                p.soft { "Nothing yet." }
+            } @else {
+                (attempts(&delivery.attempts))
+            }
         }
     };
     Ok(view.page("Delivery", Place::Webhooks, &content))
@@ -132,11 +165,21 @@ fn attempts(attempts: &[DeliveryAttempt]) -> Markup {
                     @for attempt in attempts {
                         tr {
                             td { (told(attempt.at.as_str())) }
-                            td { @if let Some(status) = attempt.status { (status) } @else { span.soft { "none" } } }
+                            td {
+                                @if let Some(status) = attempt.status {
+                                    (status)
+                                } @else {
+                                    span.soft { "none" }
+                                }
+                            }
                             td { (attempt.latency_ms) " ms" }
                             td {
-                                @if let Some(error) = &attempt.error { p.error-text { (cut(error, 400)) } }
-                                @if let Some(answer) = &attempt.answer { pre { (cut(answer, 1_000)) } }
+                                @if let Some(error) = &attempt.error {
+                                    p.error-text { (cut(error, 400)) }
+                                }
+                                @if let Some(answer) = &attempt.answer {
+                                    pre { (cut(answer, 1_000)) }
+                                }
                             }
                         }
                     }
