@@ -74,10 +74,14 @@ pub fn queue() -> Name {
 }
 
 async fn run(pool: Arc<Pool>, ctx: Ctx, request: Request) -> Result<Rendered, JobError> {
-    ctx.phase("rendering").await?;
+    // Most pictures are drawn before their phase is written.
+    let drawing = async { tokio::join!(ctx.phase("rendering"), pool.picture(&request)) };
     let picture = tokio::select! {
         biased;
-        picture = pool.picture(&request) => picture.map_err(Trouble::into_job_error)?,
+        (told, picture) = drawing => {
+            told?;
+            picture.map_err(Trouble::into_job_error)?
+        }
         () = ctx.cancelled() => {
             return Err(JobError::fatal("the job was asked to stop").with_code("cancelled"));
         }

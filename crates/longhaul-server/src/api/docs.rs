@@ -23,12 +23,14 @@ fn write(document: &Value) -> Markup {
         main {
             h1 { "Longhaul: the API" }
             p { a href="/openapi.json" { "openapi.json" } " · " a href="/" { "Overview" } }
-            table {
-                thead { tr { th { "Operation" } th { "What it does" } th { "Answers" } } }
-                tbody {
-                    @for (path, operations) in paths {
-                        @for (method, operation) in operations.as_object().into_iter().flatten() {
-                            (row(method, path, operation))
+            div.scroll tabindex="0" role="group" aria-label="Table of operations" {
+                table {
+                    thead { tr { th { "Operation" } th { "What it does" } th { "Answers" } } }
+                    tbody {
+                        @for (path, operations) in paths {
+                            @for (method, operation) in operations.as_object().into_iter().flatten() {
+                                (row(method, path, operation))
+                            }
                         }
                     }
                 }

@@ -65,6 +65,8 @@ pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> Result<Exit, CliEr
         args.draw(format, output_type, source, ui)?;
         return Ok(Exit::Done);
     }
+    // One for the whole of it: what comes while a picture is drawn must not be lost.
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     let mut drawn = None;
     loop {
         // A file that is just being replaced is not there for a moment.
@@ -76,8 +78,9 @@ pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> Result<Exit, CliEr
             drawn = Some(source);
         }
         tokio::select! {
+            biased;
+            _ = &mut interrupted => return Ok(Exit::Done),
             () = tokio::time::sleep(LOOK_EVERY) => {}
-            _ = tokio::signal::ctrl_c() => return Ok(Exit::Done),
         }
     }
 }

@@ -101,7 +101,7 @@
     asking = true;
     try {
       const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-      if (answer.redirected && new URL(answer.url).pathname !== location.pathname) return location.reload();
+      if (answer.redirected && new URL(answer.url).pathname !== location.pathname) return location.assign(answer.url);
       if (!answer.ok) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const part of parts) {

@@ -63,6 +63,8 @@ fn table(view: &View<Read>, wish: &Wish, found: &Found, now: Timestamp) -> Marku
     let may_change = view.may::<Stop>();
     html! {
         form #bulk method="post" {
+            // Enter presses a form's first button, which must not be one that changes jobs.
+            button type="submit" disabled hidden {}
             (parts::token(&view.session))
             input type="hidden" name="filter" value=(wish.query());
             @if may_change { (bulk::bar(view, wish)) }

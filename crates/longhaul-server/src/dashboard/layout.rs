@@ -116,31 +116,39 @@ pub(crate) fn bare(title: &str, head: &Markup, body: &Markup) -> Response {
 }
 
 fn header(shell: &Shell<'_>) -> Markup {
+    let other = shell.viewer.as_ref().and_then(|viewer| viewer.other_tenant.as_deref());
     html! {
-        header.top {
-            a.brand href="/" { img src="/ui/icon.svg" alt="" width="22" height="22"; "Longhaul" }
-            @if let Some(viewer) = &shell.viewer {
-                nav aria-label="Pages" {
-                    @for (place, name, path) in Place::ALL {
-                        @if is_offered(place, viewer) {
-                            @if place == shell.place {
-                                a href=(path) aria-current="page" { (name) }
-                            } @else {
-                                a href=(path) { (name) }
+        header {
+            div.top {
+                a.brand href="/" { img src="/ui/icon.svg" alt="" width="22" height="22"; "Longhaul" }
+                @if let Some(viewer) = &shell.viewer {
+                    nav aria-label="Pages" {
+                        @for (place, name, path) in Place::ALL {
+                            @if is_offered(place, viewer) {
+                                a href=(of_tenant(path, other))
+                                    aria-current=[(place == shell.place).then_some("page")] { (name) }
                             }
                         }
+                        a href="/docs" { "API" }
                     }
-                    a href="/docs" { "API" }
+                    (whoever(shell, viewer))
                 }
-                (whoever(shell, viewer))
+            }
+            @if let Some(tenant) = other {
+                p.other {
+                    "You look at the tenant " strong { (tenant) } ". "
+                    a href="/ui/jobs" { "Back to your own" }
+                }
             }
         }
-        @if let Some(tenant) = shell.viewer.as_ref().and_then(|v| v.other_tenant.as_deref()) {
-            p.other {
-                "You look at the tenant " strong { (tenant) } ". "
-                a href="/ui/jobs" { "Back to your own" }
-            }
-        }
+    }
+}
+
+/// Whoever looks at another tenant goes on to, from page to page.
+fn of_tenant(path: &str, other: Option<&str>) -> String {
+    match other {
+        Some(tenant) => format!("{path}?tenant={tenant}"),
+        None => path.to_owned(),
     }
 }
 

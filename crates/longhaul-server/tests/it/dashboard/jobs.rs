@@ -54,7 +54,7 @@ async fn text_finds_an_id_a_key_and_a_part_of_an_error() {
         ("order-7", &keyed),
         ("made+of+CHEESE", &failed),
         ("cheese", &failed),
-        ("rder-", &keyed),
+        ("der-", &keyed),
     ] {
         let page = browser.page(&format!("/ui/jobs?q={text}")).await;
         for id in [&failed, &keyed] {

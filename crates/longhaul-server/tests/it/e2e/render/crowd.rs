@@ -2,8 +2,10 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::Notify;
 
 use super::door::{ask, flow, get, pause, resume};
 use crate::e2e::home::Home;
@@ -52,19 +54,28 @@ async fn thousand_requests_at_once_lose_nothing() {
     const DIAGRAMS: usize = 100;
     let home = Arc::new(Home::with("[queues.render]\npending_max = 40\n"));
     let _server = home.start().await;
+    // Whoever is refused comes back when somebody else has a picture, since then there is room again, or when it was
+    // told to.
+    let ended = Arc::new(Notify::new());
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| {
-            let home = Arc::clone(&home);
+            let (home, ended) = (Arc::clone(&home), Arc::clone(&ended));
             tokio::spawn(async move {
                 let label = format!("diagram{}", caller % DIAGRAMS);
                 let mut refused = 0;
                 loop {
+                    let mut room = std::pin::pin!(ended.notified());
+                    room.as_mut().enable();
                     let answer = ask(&home, "POST /render?mode=sync", &flow(&label)).await;
                     match answer.status {
-                        200 => break (label, answer.json(), refused),
+                        200 => {
+                            ended.notify_waiters();
+                            break (label, answer.json(), refused);
+                        }
                         429 => refused += 1,
                         _ => panic!("{answer:?}"),
                     }
+                    drop(tokio::time::timeout(Duration::from_secs(1), room).await);
                 }
             })
         })
