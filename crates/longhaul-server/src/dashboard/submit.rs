@@ -153,6 +153,8 @@ fn page(
             } @else if kind.schema().is_some() {
                 p { a href=(view.link(&path, &[])) { "Fill in a form instead" } }
             }
+            (more(kind, form, wrong.is_some()))
+            // Last of all fields: it is stored as it comes, and what is behind it comes too late.
             @if kind.takes_payload() {
                 p {
                     label for="payload" { "Payload" }
@@ -162,7 +164,6 @@ fn page(
                     }
                 }
             }
-            (more(kind, form, wrong.is_some()))
             p.choices {
                 button.primary { "Submit the job" }
                 progress data-progress hidden max="100" value="0" aria-label="Upload" {}

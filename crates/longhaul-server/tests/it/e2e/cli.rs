@@ -102,14 +102,14 @@ async fn every_command_speaks_json_when_asked() {
 
 #[tokio::test]
 async fn people_read_what_became_of_their_jobs() {
-    let home = Home::new();
+    let home = Home::with("[render]\nworkers = 2\n");
     let _server = home.start().await;
     let see = async |args: &[&str]| shown(&home, &run(&home, args).await);
 
     insta::assert_snapshot!(see(&["kinds"]).await, @"
     KIND  QUEUE  ATTEMPTS  TIMEOUT  AT ONCE
     demo  default  3  [duration]  4
-    render  default  3  [duration]  4
+    render  render  3  [duration]  2
     ");
     let args = [
         "submit",
