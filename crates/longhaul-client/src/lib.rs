@@ -32,6 +32,8 @@
 //! - `http` (default): [`Client`]. Without it, only [`wire`] and the durations are there.
 //! - `openapi`: derives the `OpenAPI` schemas of the wire types, for the server.
 
+#![warn(missing_docs)]
+
 mod duration;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
