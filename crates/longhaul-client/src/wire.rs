@@ -6,13 +6,13 @@
 
 mod account;
 mod bulk;
+mod history;
 mod job;
 mod json;
 mod problem;
 mod receipt;
 mod status;
 mod submit;
-mod trail;
 mod usage;
 mod webhook;
 mod work;
@@ -22,6 +22,7 @@ pub use account::{
     Subscription, Tenant, TenantLimits, TenantList, TenantPatch, TenantRequest,
 };
 pub use bulk::{BulkRequest, BulkResult, JobFilter};
+pub use history::{Attempt, AttemptList, ForkRequest, Step, StepList};
 pub use job::{Artifact, Job, JobError, JobList, JobSummary, Progress};
 pub use json::{Instant, RawJson};
 pub use problem::Problem;
@@ -30,7 +31,6 @@ pub use status::{Status, UnknownStatus};
 pub use submit::{
     BatchAnswer, BatchJob, BatchRequest, BatchResponse, RetentionRequest, SubmitRequest,
 };
-pub use trail::{Attempt, AttemptList, ForkRequest, Step, StepList};
 pub use usage::{UnknownUsageBy, Usage, UsageBy, UsageRow, UsageTotal};
 pub use webhook::{
     Delivery, DeliveryAttempt, DeliveryFilter, DeliveryList, Endpoint, EndpointList, EndpointPatch,

@@ -1,6 +1,6 @@
 //! The load generator: the same scenarios on an engine in this process or against a server.
 
-mod crowd;
+mod backlog;
 mod engine;
 mod measure;
 mod server;
@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use engine::Place;
-use measure::Watch;
+pub use engine::BenchStore;
+use measure::Stopwatch;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -34,7 +34,7 @@ pub enum Scenario {
 
 /// How much of it.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct BenchPlan {
     /// What is measured.
     pub scenario: Scenario,
     /// How many jobs.
@@ -55,9 +55,9 @@ pub struct Plan {
 
 /// Where the load goes.
 #[derive(Debug, Clone)]
-pub enum Target {
+pub enum BenchSubject {
     /// An engine in this process.
-    Engine(Place),
+    Engine(BenchStore),
     /// A server.
     Server {
         /// Its address.
@@ -70,7 +70,7 @@ pub enum Target {
 /// What came out, one JSON line.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct BenchReport {
     /// What was measured.
     pub scenario: String,
     /// How many jobs.
@@ -89,17 +89,17 @@ pub struct Report {
 }
 
 /// Runs the plan.
-pub async fn run(plan: &Plan, target: Target) -> anyhow::Result<Report> {
+pub async fn run(plan: &BenchPlan, target: BenchSubject) -> anyhow::Result<BenchReport> {
     anyhow::ensure!(plan.jobs > 0, "--jobs must be at least 1");
     anyhow::ensure!(plan.concurrency > 0, "--concurrency must be at least 1");
     match target {
-        Target::Engine(place) => engine::run(plan, &place).await,
-        Target::Server { url, api_key } => server::run(plan, &url, api_key).await,
+        BenchSubject::Engine(store) => engine::run(plan, &store).await,
+        BenchSubject::Server { url, api_key } => server::run(plan, &url, api_key).await,
     }
 }
 
-impl Report {
-    fn new(plan: &Plan, took: Duration, watch: &Watch) -> Self {
+impl BenchReport {
+    fn new(plan: &BenchPlan, took: Duration, watch: &Stopwatch) -> Self {
         let seconds = took.as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 jobs")]
         let jobs_per_s = plan.jobs as f64 / seconds;
@@ -119,7 +119,7 @@ impl Report {
     }
 }
 
-impl std::fmt::Display for Report {
+impl std::fmt::Display for BenchReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,

@@ -1,52 +1,12 @@
 //! The command line: one file a command, and what they share: how to show things and how to fail.
 
-mod artifacts;
-mod audit;
-mod bench;
-mod card;
-mod completions;
-mod control;
-mod copy;
-mod deliveries;
-mod doctor;
-mod endpoints;
+mod commands;
 mod error;
-mod follow;
-mod fork;
-mod get;
-mod input;
-mod keys;
-mod kinds;
-mod line;
-mod list;
-mod listen;
-mod live;
-mod migrate;
-mod openapi;
-mod payload;
-mod pretty;
-mod queues;
-mod receipt;
-#[cfg(feature = "render")]
-mod render;
-mod replicas;
-mod result;
-mod rotate_key;
-mod save;
-mod serve;
-mod style;
-mod submit;
-mod table;
-mod tenants;
+mod output;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
-mod time;
-mod transfer;
-mod ui;
-mod usage;
-mod watch;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -54,8 +14,16 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use longhaul_client::Client;
 
+use self::commands::accounts::{audit, keys, tenants, usage};
+use self::commands::jobs::{artifacts, control, fork, get, list, receipt, result, submit, watch};
+use self::commands::operations::{bench, copy, doctor, migrate, rotate_key, serve};
+#[cfg(feature = "render")]
+use self::commands::render;
+use self::commands::webhooks::{deliveries, endpoints, listen};
+use self::commands::{completions, kinds, openapi, queues, replicas};
+
 pub(crate) use error::{CliError, Exit};
-pub(crate) use ui::Ui;
+pub(crate) use output::ui::Ui;
 
 /// Where a client looks for a server that nobody named.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:8080";

@@ -1,9 +1,9 @@
 //! A whole server from a configuration: engine, kinds, API and listener, from start to stop.
 
 mod kinds;
-mod name;
-mod vault;
-mod work;
+mod payload_store;
+mod replica_name;
+mod work_dir;
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,8 +32,8 @@ use crate::egress;
 use crate::listen::{self, Front, Tls, TlsError, raise_open_files};
 use crate::secret::Secret;
 use crate::webhooks::{Courier, Secrets};
-pub use vault::examine_keys;
-use work::WorkRoot;
+pub use payload_store::check_keys;
+use work_dir::WorkDir;
 
 /// How often recorded metrics are put away, whether or not somebody reads them.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
@@ -47,21 +47,21 @@ const DIAGRAMS_PENDING_MAX: u64 = 1_000;
 pub struct Server {
     state: AppState,
     /// None for a worker.
-    api: Option<Socket>,
+    api: Option<BoundSocket>,
     /// For health and metrics alone.
-    metrics: Option<Socket>,
+    metrics: Option<BoundSocket>,
     front: Front,
-    work: WorkRoot,
+    work: WorkDir,
     first_key: Option<MadeKey>,
 }
 
 #[derive(Debug)]
-struct Socket {
+struct BoundSocket {
     listener: TcpListener,
     address: SocketAddr,
 }
 
-impl Socket {
+impl BoundSocket {
     async fn open(address: Option<SocketAddr>) -> Result<Option<Self>, StartError> {
         let Some(address) = address else { return Ok(None) };
         let taken = |source| StartError::Listen { address, source };
@@ -143,11 +143,11 @@ pub enum StartError {
 
 /// How a server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum StopReason {
     /// It was asked to.
     Stopped,
     /// Its store is broken: start it again, or restore a backup.
-    Broken,
+    StoreFailed,
 }
 
 impl Server {
@@ -156,8 +156,8 @@ impl Server {
     /// The ports come first: whoever starts a second server by mistake finds out before it touches
     /// the data of the first.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
-        let api = Socket::open(Some(config.listen).filter(|_| config.role.answers())).await?;
-        let metrics = Socket::open(config.metrics_listen).await?;
+        let api = BoundSocket::open(Some(config.listen).filter(|_| config.role.answers())).await?;
+        let metrics = BoundSocket::open(config.metrics_listen).await?;
         let tls = match config.tls.as_ref().filter(|_| api.is_some()) {
             Some(files) => Some(Arc::new(Tls::load(files.clone(), Clock::system())?)),
             None => None,
@@ -167,7 +167,7 @@ impl Server {
         let recorder = Metrics::installed();
         let clock = Clock::system();
         let (store, accounts, endpoints) = store(&config.database, &clock).await?;
-        let vault = vault::open(config).await?;
+        let vault = payload_store::open(config).await?;
         let (keyring, issuer) = (Arc::clone(&vault.1), issuer(config, &clock)?);
         let hooks = Hooks {
             endpoints,
@@ -182,11 +182,11 @@ impl Server {
         } else {
             None
         };
-        let work = WorkRoot::take(&config.work)
+        let work = WorkDir::acquire(&config.work)
             .map_err(|source| StartError::Data { path: config.work.clone(), source })?;
         let chat = kinds::chat(config, &clock)?;
         let start = async || {
-            let given = Given {
+            let given = EngineParts {
                 work: &work,
                 vault: &vault,
                 chat: chat.as_ref(),
@@ -195,16 +195,16 @@ impl Server {
             };
             engine(config, given, store.clone(), clock.clone()).await
         };
-        let engine = name::once_free(start).await?;
+        let engine = replica_name::start_when_free(start).await?;
         let state = AppState {
             engine,
-            caller_urls: kinds::with_caller_urls(config),
+            caller_urls: kinds::kinds_with_caller_urls(config),
             proxies: ProxyRoutes::new(config.proxies.clone(), Arc::clone(&vault.1)),
             auth,
             hooks,
             chat,
             #[cfg(feature = "render")]
-            render: kinds::render_door(config, &vault.1),
+            render: kinds::render_gateway(config, &vault.1),
             stripe_secret: config.stripe_secret.clone(),
             settings: settings(config),
             overload: Overload::new(config.limits.requests_in_flight_max, clock.clone()),
@@ -243,7 +243,7 @@ impl Server {
     ///
     /// Held requests and event streams end at once, jobs and other answers have the configured
     /// grace, both at the same time.
-    pub async fn run(self, stop: CancellationToken) -> Ended {
+    pub async fn run(self, stop: CancellationToken) -> StopReason {
         let Self { state, api, metrics, front, work, first_key: _ } = self;
         let (engine, stopping) = (state.engine.clone(), state.stop.clone());
         let mut serving = JoinSet::new();
@@ -255,18 +255,18 @@ impl Server {
         let ways =
             [(api, router(state.clone()), front), (metrics, probes(state.clone()), in_clear)];
         for (socket, router, front) in ways {
-            if let Some(Socket { listener, .. }) = socket {
+            if let Some(BoundSocket { listener, .. }) = socket {
                 serving.spawn(listen::serve(listener, router, front, stopping.clone()));
             }
         }
         let upkeep = tokio::spawn(keep_up(state.metrics, stopping.clone()));
         let auth = tokio::spawn(state.auth.keep_up(engine.clone(), stopping.clone()));
         let ended = tokio::select! {
-            () = stop.cancelled() => Ended::Stopped,
-            () = engine.broken() => Ended::Broken,
+            () = stop.cancelled() => StopReason::Stopped,
+            () = engine.broken() => StopReason::StoreFailed,
         };
         stopping.cancel();
-        if ended == Ended::Stopped {
+        if ended == StopReason::Stopped {
             tracing::info!(jobs = engine.running(), "stopping");
             let served = async {
                 while let Some(served) = serving.join_next().await {
@@ -318,8 +318,8 @@ async fn store(database: &Database, clock: &Clock) -> Result<Stores, StartError>
 }
 
 /// What an engine is made from besides the configuration.
-struct Given<'a> {
-    work: &'a WorkRoot,
+struct EngineParts<'a> {
+    work: &'a WorkDir,
     vault: &'a (Blobs, Arc<Keyring>),
     chat: Option<&'a Chat>,
     courier: &'a Courier,
@@ -328,11 +328,11 @@ struct Given<'a> {
 
 async fn engine(
     config: &Config,
-    Given { work, vault: (blobs, keyring), chat, courier, client }: Given<'_>,
+    EngineParts { work, vault: (blobs, keyring), chat, courier, client }: EngineParts<'_>,
     store: Arc<dyn Store>,
     clock: Clock,
-) -> Result<Engine, name::Start<StartError>> {
-    let means = kinds::Means { work_root: work.path(), client, keyring, clock: &clock };
+) -> Result<Engine, replica_name::StartFailure<StartError>> {
+    let deps = kinds::KindDeps { work_root: work.path(), client, keyring, clock: &clock };
     let mut builder = Engine::builder()
         .clock(clock.clone())
         .replica(config.replica.as_str())
@@ -351,16 +351,16 @@ async fn engine(
         .courier(courier.kind(), config.webhooks.concurrency, courier.windows())
         .register(kinds::demo(config));
     if let Some(chat) = chat {
-        builder = builder.register(kinds::chatting(chat, config));
+        builder = builder.register(kinds::chat_kind(chat, config));
     }
     if let Some(render) = kinds::render(config) {
         let queue = render.default_queue();
         builder = builder.register(render).limit_pending(queue, DIAGRAMS_PENDING_MAX);
     }
     for (name, kind) in &config.kinds {
-        let kind = kinds::declared(name, kind, config, &means)
+        let kind = kinds::configured_kind(name, kind, config, &deps)
             .map_err(|source| StartError::Kind { kind: name.to_string(), source })
-            .map_err(name::Start::Other)?;
+            .map_err(replica_name::StartFailure::Other)?;
         builder = builder.register(kind);
     }
     for (name, limit) in &config.queues {

@@ -132,7 +132,7 @@ impl Client {
         if let Some(body) = &call.body {
             request = request.json(body);
         }
-        request.send().await.map_err(|error| self.unreachable(&error))
+        request.send().await.map_err(|error| self.connection_failed(&error))
     }
 
     pub(super) fn request(&self, method: Method, url: Url) -> reqwest::RequestBuilder {
@@ -145,7 +145,7 @@ impl Client {
 
     pub(super) async fn read(&self, response: Response) -> Result<Vec<u8>, ClientError> {
         let response = self.accepted(response).await?;
-        let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        let body = response.bytes().await.map_err(|error| self.connection_failed(&error))?;
         Ok(body.into())
     }
 
@@ -158,37 +158,39 @@ impl Client {
         if status.is_redirection() {
             let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
             let target = target.unwrap_or("an unnamed place").to_owned();
-            return Err(self.surprised(status, format!("it redirects to {target}")));
+            return Err(self.unexpected_status(status, format!("it redirects to {target}")));
         }
-        let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        let body = response.bytes().await.map_err(|error| self.connection_failed(&error))?;
         Err(match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => ClientError::Refused(Box::new(problem)),
-            Err(_) => self.surprised(status, format!("{status} without a problem document")),
+            Err(_) => {
+                self.unexpected_status(status, format!("{status} without a problem document"))
+            }
         })
     }
 
-    fn surprised(&self, status: StatusCode, reason: String) -> ClientError {
+    fn unexpected_status(&self, status: StatusCode, reason: String) -> ClientError {
         let server = self.server().to_owned();
         ClientError::Protocol { server, status: Some(status.as_u16()), reason }
     }
 
-    pub(super) fn unreachable(&self, error: &reqwest::Error) -> ClientError {
-        self.away(root_cause(error))
+    pub(super) fn connection_failed(&self, error: &reqwest::Error) -> ClientError {
+        self.unreachable(root_cause(error))
     }
 
     /// No answer came, or only a part of one.
-    pub(super) fn away(&self, reason: impl Into<String>) -> ClientError {
+    pub(super) fn unreachable(&self, reason: impl Into<String>) -> ClientError {
         ClientError::Unreachable { server: self.server().to_owned(), reason: reason.into() }
     }
 
     /// An answer came that makes no sense.
-    pub(super) fn confused(&self, reason: impl Into<String>) -> ClientError {
+    pub(super) fn bad_response(&self, reason: impl Into<String>) -> ClientError {
         let server = self.server().to_owned();
         ClientError::Protocol { server, status: None, reason: reason.into() }
     }
 
     pub(super) fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ClientError> {
-        serde_json::from_slice(body).map_err(|error| self.confused(error.to_string()))
+        serde_json::from_slice(body).map_err(|error| self.bad_response(error.to_string()))
     }
 }
 

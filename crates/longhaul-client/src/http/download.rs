@@ -74,8 +74,8 @@ impl Client {
         let request = self.request(Method::GET, url.clone()).headers(headers);
         match timeout(SILENCE_MAX, request.send()).await {
             Ok(Ok(response)) => self.accepted(response).await,
-            Ok(Err(error)) => Err(self.unreachable(&error)),
-            Err(_) => Err(self.away("no answer in time")),
+            Ok(Err(error)) => Err(self.connection_failed(&error)),
+            Err(_) => Err(self.unreachable("no answer in time")),
         }
     }
 }
@@ -149,9 +149,9 @@ impl Download {
         match timeout(SILENCE_MAX, response.chunk()).await {
             Ok(Ok(Some(piece))) => Ok(Some(piece)),
             Ok(Ok(None)) if self.about.size.is_none() => Ok(None),
-            Ok(Ok(None)) => Err(self.client.away("it closed the connection")),
-            Ok(Err(error)) => Err(self.client.unreachable(&error)),
-            Err(_) => Err(self.client.away("it sends nothing more")),
+            Ok(Ok(None)) => Err(self.client.unreachable("it closed the connection")),
+            Ok(Err(error)) => Err(self.client.connection_failed(&error)),
+            Err(_) => Err(self.client.unreachable("it sends nothing more")),
         }
     }
 
@@ -174,7 +174,7 @@ impl Download {
         match &self.about.sha256 {
             Some(said) if said.as_slice() != sha256.as_slice() => {
                 let what = format!("the bytes of {} are not those of its digest", self.url.path());
-                Err(self.client.confused(what))
+                Err(self.client.bad_response(what))
             }
             Some(_) | None => Ok(()),
         }
@@ -187,7 +187,7 @@ impl Client {
         let mut headers = HeaderMap::new();
         if let Some(etag) = about.etag.clone().filter(|_| from > 0) {
             let range = HeaderValue::from_str(&format!("bytes={from}-"));
-            headers.insert(RANGE, range.map_err(|error| self.confused(error.to_string()))?);
+            headers.insert(RANGE, range.map_err(|error| self.bad_response(error.to_string()))?);
             headers.insert(IF_RANGE, etag);
         }
         let response = self.bytes_from(url, headers).await?;
@@ -198,7 +198,7 @@ impl Client {
         if goes_on {
             return Ok(response);
         }
-        Err(self.confused(format!("{} changed while it was read", url.path())))
+        Err(self.bad_response(format!("{} changed while it was read", url.path())))
     }
 }
 

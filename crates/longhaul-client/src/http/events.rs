@@ -174,7 +174,7 @@ impl Events {
             request = request.header("last-event-id", version.to_string());
         }
         let response = match timeout(SILENCE_MAX, request.send()).await {
-            Ok(sent) => sent.map_err(|error| self.client.unreachable(&error))?,
+            Ok(sent) => sent.map_err(|error| self.client.connection_failed(&error))?,
             Err(_) => return Err(silent(&self.client)),
         };
         let response = self.client.accepted(response).await?;
@@ -184,7 +184,7 @@ impl Events {
         let content_type = response.headers().get(CONTENT_TYPE);
         if !content_type.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream")) {
             let reason = format!("{} is not an event stream", response.url().path());
-            return Err(self.client.confused(reason));
+            return Err(self.client.bad_response(reason));
         }
         Ok(Some(Connection { response, parser: Parser::default() }))
     }
@@ -194,17 +194,17 @@ impl Connection {
     async fn read(&mut self, client: &Client) -> Result<(), ClientError> {
         match timeout(SILENCE_MAX, self.response.chunk()).await {
             Ok(Ok(Some(chunk))) => {
-                self.parser.push(&chunk).map_err(|error| client.confused(error.to_string()))
+                self.parser.push(&chunk).map_err(|error| client.bad_response(error.to_string()))
             }
-            Ok(Ok(None)) => Err(client.away("it closed the connection")),
-            Ok(Err(error)) => Err(client.unreachable(&error)),
+            Ok(Ok(None)) => Err(client.unreachable("it closed the connection")),
+            Ok(Err(error)) => Err(client.connection_failed(&error)),
             Err(_) => Err(silent(client)),
         }
     }
 }
 
 fn silent(client: &Client) -> ClientError {
-    client.away(format!("no sign of life for {} s", SILENCE_MAX.as_secs()))
+    client.unreachable(format!("no sign of life for {} s", SILENCE_MAX.as_secs()))
 }
 
 #[cfg(test)]

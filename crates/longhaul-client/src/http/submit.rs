@@ -62,7 +62,7 @@ impl Client {
             self.json(Call::new(Method::POST, url, repeat).body(batch)?).await?;
         if answers.len() != batch.jobs.len() {
             let reason = format!("{} answers to {} jobs", answers.len(), batch.jobs.len());
-            return Err(self.confused(reason));
+            return Err(self.bad_response(reason));
         }
         Ok(answers)
     }

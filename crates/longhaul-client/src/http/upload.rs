@@ -72,11 +72,11 @@ impl Client {
         let response = tokio::select! {
             sent = request.send() => sent.map_err(|error| match payload.broken(&error) {
                 Some(broken) => broken,
-                None if error.is_connect() => self.unreachable(&error),
-                None => unanswered(self.unreachable(&error)),
+                None if error.is_connect() => self.connection_failed(&error),
+                None => unanswered(self.connection_failed(&error)),
             })?,
             () = stalled(turns, call.hold.saturating_add(ANSWER_TIMEOUT)) => {
-                return Err(unanswered(self.away("no answer in time")).into());
+                return Err(unanswered(self.unreachable("no answer in time")).into());
             }
         };
         let retry_after = retry_after(response.headers());
@@ -100,7 +100,7 @@ impl Client {
     async fn read_in_time(&self, response: Response) -> Result<Vec<u8>, ClientError> {
         match timeout(ANSWER_TIMEOUT, self.read(response)).await {
             Ok(read) => read,
-            Err(_) => Err(self.away("no answer in time")),
+            Err(_) => Err(self.unreachable("no answer in time")),
         }
     }
 }

@@ -13,8 +13,8 @@ use longhaul::{Clock, Ctx, Engine, JobError, Kind};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::measure::{Turns, Watch, callers};
-use super::{Plan, Report, Scenario};
+use super::measure::{Stopwatch, Turns, callers};
+use super::{BenchPlan, BenchReport, Scenario};
 use crate::config::PostgresUrl;
 
 /// Jobs per batch where batches are meant.
@@ -24,7 +24,7 @@ pub(super) const LATENCY_EVERY: Duration = Duration::from_millis(20);
 
 /// Where the engine keeps its jobs.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum BenchStore {
     /// A SQLite file.
     Sqlite(PathBuf),
     /// Memory.
@@ -36,24 +36,26 @@ pub enum Place {
 /// What every job of the load generator carries: when it was submitted, by this process's own
 /// clock, and filler.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Load {
+pub(super) struct LoadInput {
     pub(super) submitted_ns: u64,
     filler: String,
 }
 
-pub(super) struct Bench<'a> {
-    pub(super) plan: &'a Plan,
+pub(super) struct EngineBench<'a> {
+    pub(super) plan: &'a BenchPlan,
     pub(super) store: Arc<dyn Store>,
     pub(super) began: Instant,
 }
 
-pub(super) async fn run(plan: &Plan, place: &Place) -> anyhow::Result<Report> {
-    let store: Arc<dyn Store> = match place {
-        Place::Sqlite(path) => Arc::new(SqliteStore::open(path, Clock::system())?),
-        Place::Memory => Arc::new(SqliteStore::memory(Clock::system())?),
-        Place::Postgres(url) => Arc::new(PostgresStore::open(url.expose(), Clock::system()).await?),
+pub(super) async fn run(plan: &BenchPlan, store: &BenchStore) -> anyhow::Result<BenchReport> {
+    let store: Arc<dyn Store> = match store {
+        BenchStore::Sqlite(path) => Arc::new(SqliteStore::open(path, Clock::system())?),
+        BenchStore::Memory => Arc::new(SqliteStore::memory(Clock::system())?),
+        BenchStore::Postgres(url) => {
+            Arc::new(PostgresStore::open(url.expose(), Clock::system()).await?)
+        }
     };
-    let bench = Bench { plan, store, began: Instant::now() };
+    let bench = EngineBench { plan, store, began: Instant::now() };
     if plan.history > 0 {
         bench.drain(plan.history, "history").await?;
     }
@@ -62,7 +64,7 @@ pub(super) async fn run(plan: &Plan, place: &Place) -> anyhow::Result<Report> {
         Scenario::Bulk => bench.bulk().await,
         Scenario::Drain => {
             let (took, watch) = bench.drain(plan.jobs, "drain").await?;
-            Ok(Report::new(plan, took, &watch))
+            Ok(BenchReport::new(plan, took, &watch))
         }
         Scenario::Latency => bench.latency().await,
         Scenario::Steps => bench.steps().await,
@@ -71,10 +73,10 @@ pub(super) async fn run(plan: &Plan, place: &Place) -> anyhow::Result<Report> {
     }
 }
 
-impl Bench<'_> {
-    async fn submit(&self) -> anyhow::Result<Report> {
+impl EngineBench<'_> {
+    async fn submit(&self) -> anyhow::Result<BenchReport> {
         let engine = self.submitter().await?;
-        let watch = Watch::new(self.plan, "submit", self.plan.jobs);
+        let watch = Stopwatch::new(self.plan, "submit", self.plan.jobs);
         let (began, filler) = (self.began, self.filler());
         let timer = Instant::now();
         let turns = Turns::new(self.plan.jobs, self.plan.rate);
@@ -84,31 +86,35 @@ impl Bench<'_> {
         })
         .await?;
         watch.done();
-        Ok(Report::new(self.plan, timer.elapsed(), &watch))
+        Ok(BenchReport::new(self.plan, timer.elapsed(), &watch))
     }
 
-    async fn bulk(&self) -> anyhow::Result<Report> {
+    async fn bulk(&self) -> anyhow::Result<BenchReport> {
         let engine = self.submitter().await?;
-        let watch = Watch::new(self.plan, "bulk", self.plan.jobs);
+        let watch = Stopwatch::new(self.plan, "bulk", self.plan.jobs);
         let timer = Instant::now();
         self.submit_all(&engine, self.plan.jobs, Some(&watch)).await?;
         watch.done();
-        Ok(Report::new(self.plan, timer.elapsed(), &watch))
+        Ok(BenchReport::new(self.plan, timer.elapsed(), &watch))
     }
 
     /// Submits `jobs`, then runs them all. The time is from the first claim to the last one
     /// settled; the watch holds how long each waited from the first claim on.
-    async fn drain(&self, jobs: usize, label: &'static str) -> anyhow::Result<(Duration, Watch)> {
+    async fn drain(
+        &self,
+        jobs: usize,
+        label: &'static str,
+    ) -> anyhow::Result<(Duration, Stopwatch)> {
         let submitter = self.submitter().await?;
         self.submit_all(&submitter, jobs, None).await?;
         submitter.stop().await;
-        let watch = Watch::new(self.plan, label, jobs);
+        let watch = Stopwatch::new(self.plan, label, jobs);
         let timer = Instant::now();
         let (ran, mut all_ran) = mpsc::unbounded_channel();
         let engine = self
             .worker(Kind::new("noop", {
                 let watch = watch.clone();
-                move |_ctx: Ctx, _load: Load| {
+                move |_ctx: Ctx, _load: LoadInput| {
                     watch.took(timer.elapsed(), 1);
                     // Nobody listens any more only when the scenario has failed.
                     ran.send(()).ok();
@@ -126,18 +132,18 @@ impl Bench<'_> {
         Ok((took, watch))
     }
 
-    async fn latency(&self) -> anyhow::Result<Report> {
+    async fn latency(&self) -> anyhow::Result<BenchReport> {
         let (picked_up, mut pickups) = mpsc::unbounded_channel();
         let began = self.began;
         let engine = self
-            .worker(Kind::new("noop", move |_ctx: Ctx, load: Load| {
+            .worker(Kind::new("noop", move |_ctx: Ctx, load: LoadInput| {
                 picked_up
                     .send(began.elapsed().saturating_sub(Duration::from_nanos(load.submitted_ns)))
                     .ok();
                 async { Ok::<_, JobError>(()) }
             }))
             .await?;
-        let watch = Watch::new(self.plan, "latency", self.plan.jobs);
+        let watch = Stopwatch::new(self.plan, "latency", self.plan.jobs);
         let filler = self.filler();
         let mut timer = tokio::time::interval(LATENCY_EVERY);
         let start = Instant::now();
@@ -149,19 +155,19 @@ impl Bench<'_> {
         watch.done();
         let took = start.elapsed();
         engine.stop().await;
-        Ok(Report::new(self.plan, took, &watch))
+        Ok(BenchReport::new(self.plan, took, &watch))
     }
 
-    async fn steps(&self) -> anyhow::Result<Report> {
+    async fn steps(&self) -> anyhow::Result<BenchReport> {
         let engine = self
-            .worker(Kind::new("noop", |ctx: Ctx, _load: Load| async move {
+            .worker(Kind::new("noop", |ctx: Ctx, _load: LoadInput| async move {
                 for name in ["one", "two", "three"] {
                     ctx.step(name, || async { Ok::<_, JobError>(()) }).await?;
                 }
                 Ok::<_, JobError>(())
             }))
             .await?;
-        let watch = Watch::new(self.plan, "steps", self.plan.jobs);
+        let watch = Stopwatch::new(self.plan, "steps", self.plan.jobs);
         let (began, filler) = (self.began, self.filler());
         let timer = Instant::now();
         let turns = Turns::new(self.plan.jobs, self.plan.rate);
@@ -174,14 +180,14 @@ impl Bench<'_> {
         let took = timer.elapsed();
         watch.done();
         engine.stop().await;
-        Ok(Report::new(self.plan, took, &watch))
+        Ok(BenchReport::new(self.plan, took, &watch))
     }
 
     pub(super) async fn submit_all(
         &self,
         engine: &Engine,
         jobs: usize,
-        watch: Option<&Watch>,
+        watch: Option<&Stopwatch>,
     ) -> anyhow::Result<()> {
         let filler = self.filler();
         let mut left = jobs;
@@ -219,7 +225,7 @@ impl Bench<'_> {
     }
 }
 
-pub(super) fn load(began: Instant, filler: &str) -> Load {
+pub(super) fn load(began: Instant, filler: &str) -> LoadInput {
     let submitted_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    Load { submitted_ns, filler: filler.to_owned() }
+    LoadInput { submitted_ns, filler: filler.to_owned() }
 }

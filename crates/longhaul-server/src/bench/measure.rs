@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::Plan;
+use super::BenchPlan;
 
 /// Collects how long things took. Clones share what they collect.
 #[derive(Debug, Clone)]
-pub(super) struct Watch {
+pub(super) struct Stopwatch {
     took: Arc<Mutex<Vec<Duration>>>,
     bar: ProgressBar,
 }
 
-impl Watch {
+impl Stopwatch {
     /// A watch whose progress bar counts to `total` of what `label` names.
-    pub(super) fn new(plan: &Plan, label: &'static str, total: usize) -> Self {
+    pub(super) fn new(plan: &BenchPlan, label: &'static str, total: usize) -> Self {
         let bar =
             if plan.progress { ProgressBar::new(total as u64) } else { ProgressBar::hidden() };
         let template = "{msg:<10} [{bar:40}] {human_pos}/{human_len}  {per_sec}  {eta} left";
@@ -45,8 +45,8 @@ impl Watch {
         let mut took = self.took.lock().unwrap_or_else(PoisonError::into_inner).clone();
         took.sort_unstable();
         let at = |percent: usize| {
-            let place = (took.len() * percent).div_ceil(100).saturating_sub(1);
-            took.get(place).map_or(0.0, |duration| duration.as_secs_f64() * 1_000.0)
+            let store = (took.len() * percent).div_ceil(100).saturating_sub(1);
+            took.get(store).map_or(0.0, |duration| duration.as_secs_f64() * 1_000.0)
         };
         (at(50), at(99))
     }
@@ -85,7 +85,7 @@ impl Turns {
 pub(super) async fn callers<F, Fut>(
     concurrency: usize,
     turns: Turns,
-    watch: &Watch,
+    watch: &Stopwatch,
     call: F,
 ) -> anyhow::Result<()>
 where
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_values_that_were_measured() {
-        let plan = super::super::Plan {
+        let plan = super::super::BenchPlan {
             scenario: super::super::Scenario::Submit,
             jobs: 100,
             concurrency: 1,
@@ -125,7 +125,7 @@ mod tests {
             rate: None,
             progress: false,
         };
-        let watch = Watch::new(&plan, "x", 100);
+        let watch = Stopwatch::new(&plan, "x", 100);
         assert_eq!(watch.p50_p99_ms(), (0.0, 0.0));
         for ms in (1..=100).rev() {
             watch.took(Duration::from_millis(ms), 1);

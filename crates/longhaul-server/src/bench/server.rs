@@ -8,22 +8,26 @@ use longhaul_client::{Client, SubmitOptions};
 use serde_json::{Value, json};
 
 use super::engine::{BATCH, LATENCY_EVERY};
-use super::measure::{Turns, Watch, callers};
-use super::{Plan, Report, Scenario};
+use super::measure::{Stopwatch, Turns, callers};
+use super::{BenchPlan, BenchReport, Scenario};
 
 /// How long a call may be held until its job has ended.
 const WAIT: Duration = Duration::from_mins(1);
 /// The queue that the load goes through, so that it does not mix with anybody's own.
 const QUEUE: &str = "bench";
 
-struct Bench<'a> {
-    plan: &'a Plan,
+struct EngineBench<'a> {
+    plan: &'a BenchPlan,
     client: Client,
 }
 
-pub(super) async fn run(plan: &Plan, url: &str, api_key: Option<String>) -> anyhow::Result<Report> {
+pub(super) async fn run(
+    plan: &BenchPlan,
+    url: &str,
+    api_key: Option<String>,
+) -> anyhow::Result<BenchReport> {
     anyhow::ensure!(plan.history == 0, "--history works on an engine in this process only");
-    let bench = Bench { plan, client: Client::new(url, api_key)? };
+    let bench = EngineBench { plan, client: Client::new(url, api_key)? };
     match plan.scenario {
         Scenario::Submit => bench.each("submit", plan.rate, &json!({}), None).await,
         Scenario::Steps => bench.each("steps", plan.rate, &json!({"steps": 3}), Some(WAIT)).await,
@@ -39,7 +43,7 @@ pub(super) async fn run(plan: &Plan, url: &str, api_key: Option<String>) -> anyh
     }
 }
 
-impl Bench<'_> {
+impl EngineBench<'_> {
     /// One call per job, held until the job has ended if there is a `wait`.
     async fn each(
         &self,
@@ -47,9 +51,9 @@ impl Bench<'_> {
         rate: Option<f64>,
         input: &Value,
         wait: Option<Duration>,
-    ) -> anyhow::Result<Report> {
+    ) -> anyhow::Result<BenchReport> {
         let request = self.request(input)?;
-        let watch = Watch::new(self.plan, label, self.plan.jobs);
+        let watch = Stopwatch::new(self.plan, label, self.plan.jobs);
         let timer = Instant::now();
         let turns = Turns::new(self.plan.jobs, rate);
         let client = self.client.clone();
@@ -69,23 +73,23 @@ impl Bench<'_> {
         })
         .await?;
         watch.done();
-        Ok(Report::new(self.plan, timer.elapsed(), &watch))
+        Ok(BenchReport::new(self.plan, timer.elapsed(), &watch))
     }
 
-    async fn bulk(&self) -> anyhow::Result<Report> {
-        let watch = Watch::new(self.plan, "bulk", self.plan.jobs);
+    async fn bulk(&self) -> anyhow::Result<BenchReport> {
+        let watch = Stopwatch::new(self.plan, "bulk", self.plan.jobs);
         let timer = Instant::now();
         self.submit_all(&watch).await?;
         watch.done();
-        Ok(Report::new(self.plan, timer.elapsed(), &watch))
+        Ok(BenchReport::new(self.plan, timer.elapsed(), &watch))
     }
 
     /// Submits while the queue is paused, then waits until it is empty.
-    async fn drain(&self) -> anyhow::Result<Report> {
+    async fn drain(&self) -> anyhow::Result<BenchReport> {
         self.client.pause_queue(QUEUE).await?;
-        self.submit_all(&Watch::new(self.plan, "submit", self.plan.jobs)).await?;
+        self.submit_all(&Stopwatch::new(self.plan, "submit", self.plan.jobs)).await?;
         self.client.resume_queue(QUEUE).await?;
-        let watch = Watch::new(self.plan, "drain", self.plan.jobs);
+        let watch = Stopwatch::new(self.plan, "drain", self.plan.jobs);
         let timer = Instant::now();
         let mut left = u64::try_from(self.plan.jobs)?;
         while left > 0 {
@@ -99,10 +103,10 @@ impl Bench<'_> {
             left = now_left;
         }
         watch.done();
-        Ok(Report::new(self.plan, timer.elapsed(), &watch))
+        Ok(BenchReport::new(self.plan, timer.elapsed(), &watch))
     }
 
-    async fn submit_all(&self, watch: &Watch) -> anyhow::Result<()> {
+    async fn submit_all(&self, watch: &Stopwatch) -> anyhow::Result<()> {
         let request = self.request(&json!({}))?;
         let mut left = self.plan.jobs;
         while left > 0 {

@@ -120,6 +120,6 @@ pub(crate) async fn run_against(server: &str, args: &[&str]) -> Captured {
 }
 
 /// Runs a command where no server is.
-pub(crate) async fn run_against_nobody(args: &[&str]) -> Captured {
+pub(crate) async fn run_without_server(args: &[&str]) -> Captured {
     run_against("http://127.0.0.1:1", args).await
 }

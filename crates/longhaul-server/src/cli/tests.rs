@@ -17,7 +17,7 @@ use longhaul_client::wire::{
 };
 
 use super::testing::{
-    Captured, completed, failed, pending, run_against, run_against_nobody, running,
+    Captured, completed, failed, pending, run_against, run_without_server, running,
 };
 use super::{Cli, Exit};
 
@@ -133,7 +133,7 @@ fn wrong_usage_exits_with_2() {
 
 #[tokio::test]
 async fn nobody_there_exits_with_3_and_says_what_to_do() {
-    let Captured { exit, out, err } = run_against_nobody(&["kinds"]).await;
+    let Captured { exit, out, err } = run_without_server(&["kinds"]).await;
     assert_eq!((exit, out.as_str()), (Exit::Server, ""));
     insta::assert_snapshot!(err, @"
     error: cannot reach http://127.0.0.1:1: Connection refused
@@ -143,14 +143,14 @@ async fn nobody_there_exits_with_3_and_says_what_to_do() {
 
 #[tokio::test]
 async fn errors_are_json_when_asked_for() {
-    let Captured { exit, err, .. } = run_against_nobody(&["kinds", "--json"]).await;
+    let Captured { exit, err, .. } = run_without_server(&["kinds", "--json"]).await;
     assert_eq!(exit, Exit::Server);
     insta::assert_snapshot!(err, @r#"{"error":{"code":"unreachable","message":"cannot reach http://127.0.0.1:1: Connection refused","hint":"is `longhaul serve` running? --server or LONGHAUL_SERVER names another address","problem":null}}"#);
 }
 
 #[tokio::test]
 async fn broken_input_never_reaches_the_server() {
-    let Captured { exit, err, .. } = run_against_nobody(&["submit", "demo", "{steps: 3}"]).await;
+    let Captured { exit, err, .. } = run_without_server(&["submit", "demo", "{steps: 3}"]).await;
     assert_eq!(exit, Exit::Usage);
     insta::assert_snapshot!(err, @r#"
     error: the input is not valid JSON: key must be a string at line 1 column 2
@@ -325,7 +325,7 @@ async fn replicas_are_listed_for_people_and_for_programs() {
 
 #[tokio::test]
 async fn completions_name_every_command() {
-    let Captured { exit, out, .. } = run_against_nobody(&["completions", "bash"]).await;
+    let Captured { exit, out, .. } = run_without_server(&["completions", "bash"]).await;
     assert_eq!(exit, Exit::Done);
     for command in Cli::command().get_subcommands() {
         assert!(out.contains(command.get_name()), "{}", command.get_name());
@@ -335,7 +335,7 @@ async fn completions_name_every_command() {
 #[tokio::test]
 async fn benchmark_of_nothing_is_a_usage_error() {
     for flag in ["--jobs", "--concurrency"] {
-        let Captured { exit, err, .. } = run_against_nobody(&["bench", "submit", flag, "0"]).await;
+        let Captured { exit, err, .. } = run_without_server(&["bench", "submit", flag, "0"]).await;
         assert_eq!((exit, err.contains("above zero")), (super::Exit::Usage, true), "{err}");
     }
 }

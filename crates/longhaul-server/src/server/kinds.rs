@@ -47,7 +47,7 @@ pub(super) fn chat(config: &Config, clock: &Clock) -> Result<Option<Chat>, Targe
 }
 
 /// The kind of chats, to be run here if this process runs any.
-pub(super) fn chatting(chat: &Chat, config: &Config) -> Kind {
+pub(super) fn chat_kind(chat: &Chat, config: &Config) -> Kind {
     if config.role.runs_jobs() { chat.kind() } else { chat.elsewhere() }
 }
 
@@ -71,21 +71,21 @@ pub(super) fn render(config: &Config) -> Option<Kind> {
         std::env::current_exe()
     };
     let this = this.ok()?.into_os_string();
-    let kind = RenderKind::new([this, "render-worker".into()]).limits(drawing_limits(&render));
+    let kind = RenderKind::new([this, "render-worker".into()]).limits(render_limits(&render));
     Some(kind.build().concurrency(render.workers))
 }
 
 /// What `POST /render` goes by, if there are diagrams.
 #[cfg(feature = "render")]
-pub(super) fn render_door(config: &Config, keyring: &Arc<Keyring>) -> Option<RenderDoor> {
+pub(super) fn render_gateway(config: &Config, keyring: &Arc<Keyring>) -> Option<RenderDoor> {
     let render = config.render?;
-    let door = RenderDoor::new(Arc::clone(keyring), drawing_limits(&render), render.retention);
+    let door = RenderDoor::new(Arc::clone(keyring), render_limits(&render), render.retention);
     Some(door.public_links(render.public_links))
 }
 
 /// What a picture may cost.
 #[cfg(feature = "render")]
-fn drawing_limits(render: &config::RenderConfig) -> longhaul_kinds::render::Limits {
+fn render_limits(render: &config::RenderConfig) -> longhaul_kinds::render::Limits {
     longhaul_kinds::render::Limits {
         source_bytes_max: render.source_bytes_max,
         output_bytes_max: render.output_bytes_max,
@@ -101,7 +101,7 @@ pub(super) fn render(_: &Config) -> Option<Kind> {
 }
 
 /// Those whose jobs may name a URL.
-pub(super) fn with_caller_urls(config: &Config) -> CallerUrls {
+pub(super) fn kinds_with_caller_urls(config: &Config) -> CallerUrls {
     let named = config.kinds.iter().filter(|(_, kind)| match &kind.run {
         Run::Http(target) => target.caller_url,
         Run::Command(_) | Run::Steps(_) => false,
@@ -110,7 +110,7 @@ pub(super) fn with_caller_urls(config: &Config) -> CallerUrls {
 }
 
 /// What kinds are run with.
-pub(super) struct Means<'a> {
+pub(super) struct KindDeps<'a> {
     /// Where programs have their folders.
     pub(super) work_root: &'a Path,
     /// What goes where callers say.
@@ -120,20 +120,20 @@ pub(super) struct Means<'a> {
 }
 
 /// A kind that is declared, to be run here if this process runs any.
-pub(super) fn declared(
+pub(super) fn configured_kind(
     name: &Name,
     kind: &config::Kind,
     config: &Config,
-    means: &Means<'_>,
+    deps: &KindDeps<'_>,
 ) -> Result<Kind, CommandError> {
     let runs_here = config.role.runs_jobs();
     let built = match &kind.run {
-        Run::Http(target) if runs_here => http(name, kind, target, means),
+        Run::Http(target) if runs_here => http(name, kind, target, deps),
         Run::Http(_) => Kind::elsewhere(name.as_str()).essence(http::essence),
         Run::Command(argv) if runs_here => {
-            command(name, Program::Single { argv: argv.clone() }, config, means)?
+            command(name, Program::Single { argv: argv.clone() }, config, deps)?
         }
-        Run::Steps(steps) if runs_here => command(name, pipeline(steps), config, means)?,
+        Run::Steps(steps) if runs_here => command(name, pipeline(steps), config, deps)?,
         // Its programs need not be here.
         Run::Command(_) | Run::Steps(_) => Kind::elsewhere(name.as_str()),
     };
@@ -153,8 +153,8 @@ pub(super) fn declared(
 }
 
 /// A kind that an endpoint runs, which bounds its attempts itself.
-fn http(name: &Name, kind: &config::Kind, given: &HttpTarget, means: &Means<'_>) -> Kind {
-    let Means { client, keyring, clock, .. } = *means;
+fn http(name: &Name, kind: &config::Kind, given: &HttpTarget, deps: &KindDeps<'_>) -> Kind {
+    let KindDeps { client, keyring, clock, .. } = *deps;
     let mut built = match &given.target {
         Some(target) => HttpKind::new(name.as_str(), target.clone()),
         None => HttpKind::anywhere(name.as_str(), client.clone()),
@@ -186,10 +186,10 @@ fn command(
     name: &Name,
     program: Program,
     config: &Config,
-    means: &Means<'_>,
+    deps: &KindDeps<'_>,
 ) -> Result<Kind, CommandError> {
     let limits = &config.limits.job;
-    CommandKind::new(name.as_str(), program, means.work_root)
+    CommandKind::new(name.as_str(), program, deps.work_root)
         .stdout_bytes_max(limits.result_bytes_max.max(limits.step_bytes_max))
         .stop_grace(config.worker.cancel_grace)
         .build()

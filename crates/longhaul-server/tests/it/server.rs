@@ -7,7 +7,7 @@ use std::time::Duration;
 use longhaul_client::wire::{Status, SubmitRequest};
 use longhaul_client::{Client, SubmitOptions};
 use longhaul_server::config::{Config, Flags, Role, Sources};
-use longhaul_server::server::{Ended, Server, StartError};
+use longhaul_server::server::{Server, StartError, StopReason};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +40,7 @@ async fn with_server<T>(config: &Config, visit: impl AsyncFnOnce(Client) -> T) -
     let running = tokio::spawn(server.run(stop.clone()));
     let seen = visit(client).await;
     stop.cancel();
-    assert_eq!(running.await.unwrap(), Ended::Stopped);
+    assert_eq!(running.await.unwrap(), StopReason::Stopped);
     seen
 }
 
@@ -140,7 +140,7 @@ async fn worker_runs_what_an_api_accepted_and_answers_health_and_metrics_alone()
         assert_eq!(ask(call).await.status, status, "{call}");
     }
     stop.cancel();
-    assert_eq!(running.await.unwrap(), Ended::Stopped);
+    assert_eq!(running.await.unwrap(), StopReason::Stopped);
 
     let read = async |client: Client| client.job(&job.job_id, None).await.unwrap();
     assert_eq!(with_server(&api, read).await.status, Status::Completed);
@@ -156,7 +156,7 @@ async fn worker_listens_nowhere_unless_it_is_told_to() {
     assert_eq!((server.address(), server.metrics_address()), (None, None));
     let stop = CancellationToken::new();
     stop.cancel();
-    assert_eq!(server.run(stop).await, Ended::Stopped);
+    assert_eq!(server.run(stop).await, StopReason::Stopped);
 }
 
 #[tokio::test]

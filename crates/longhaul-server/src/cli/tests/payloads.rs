@@ -6,12 +6,12 @@ use axum::http::StatusCode;
 use clap::Parser as _;
 use longhaul_client::wire::{Artifact, Job, Receipt};
 use longhaul_server::config::{Config, Flags, Sources};
-use longhaul_server::server::{Ended, Server};
+use longhaul_server::server::{Server, StopReason};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::super::testing::{Captured, completed, run_against, run_against_nobody};
+use super::super::testing::{Captured, completed, run_against, run_without_server};
 use super::super::{Cli, Exit};
 use super::{Fake, GET, ID, SUBMIT, json, refusal};
 
@@ -38,7 +38,7 @@ struct Real {
     folder: tempfile::TempDir,
     address: String,
     stop: CancellationToken,
-    running: JoinHandle<Ended>,
+    running: JoinHandle<StopReason>,
 }
 
 impl Real {
@@ -78,7 +78,7 @@ impl Real {
 
     async fn end(self) {
         self.stop.cancel();
-        assert_eq!(self.running.await.unwrap(), Ended::Stopped);
+        assert_eq!(self.running.await.unwrap(), StopReason::Stopped);
     }
 }
 
@@ -203,7 +203,7 @@ async fn what_cannot_be_sent_is_told_before_the_server_is_asked() {
         (&["--payload", "/dev/null", "--payload-type", "cat"], "is not a media type"),
     ] {
         let args = [&["submit", "graph"], args].concat();
-        let Captured { exit, err, .. } = run_against_nobody(&args).await;
+        let Captured { exit, err, .. } = run_without_server(&args).await;
         assert_eq!((exit, err.contains(said)), (Exit::Usage, true), "{err}");
     }
     let alone = ["longhaul", "submit", "graph", "--payload-type", "x/cat"];
@@ -287,7 +287,7 @@ async fn a_fresh_key_is_named_and_never_shown() {
     let file = folder.path().join("server.key");
     let before = longhaul::blob::Keyring::open(&file).unwrap();
     let Captured { exit, out, err } =
-        run_against_nobody(&["rotate-key", "--data", text(folder.path())]).await;
+        run_without_server(&["rotate-key", "--data", text(folder.path())]).await;
     assert_eq!(exit, Exit::Done, "{err}");
     let now = longhaul::blob::Keyring::open(&file).unwrap();
     assert_ne!(now.current_id(), before.current_id());
@@ -302,7 +302,7 @@ async fn a_fresh_key_is_named_and_never_shown() {
     ");
 
     let Captured { exit, out, .. } =
-        run_against_nobody(&["rotate-key", "--file", text(&file), "--json"]).await;
+        run_without_server(&["rotate-key", "--file", text(&file), "--json"]).await;
     assert_eq!(exit, Exit::Done);
     let id = longhaul::blob::Keyring::open(&file).unwrap().current_id().to_owned();
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["id"], id);
@@ -313,7 +313,7 @@ async fn a_key_file_that_is_not_there_is_not_made() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("server.key");
     let Captured { exit, err, .. } =
-        run_against_nobody(&["rotate-key", "--file", text(&file)]).await;
+        run_without_server(&["rotate-key", "--file", text(&file)]).await;
     assert_eq!(exit, Exit::Usage);
     insta::assert_snapshot!(err.replace(text(folder.path()), "FOLDER"), @"
     error: there is no key file FOLDER/server.key

@@ -1,0 +1,177 @@
+//! `longhaul tenants`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use comfy_table::Cell;
+use longhaul_client::Client;
+use longhaul_client::wire::{
+    LimitsPatch, Subscription, Tenant, TenantList, TenantPatch, TenantRequest,
+};
+
+use crate::cli::output::color::{Style, printable};
+use crate::cli::output::table;
+use crate::cli::{CliError, Exit, Ui};
+
+#[derive(Debug, Args)]
+pub(crate) struct TenantsArgs {
+    #[command(subcommand)]
+    command: Option<TenantsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum TenantsCommand {
+    /// List tenants; the default
+    List,
+    /// Make a tenant
+    Create {
+        /// Its id: letters, digits, '.', '_' and '-'
+        id: String,
+        /// What people call it [default: its id]
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Change a tenant
+    Set(SetArgs),
+}
+
+#[derive(Debug, Args)]
+struct SetArgs {
+    /// The tenant
+    id: String,
+    /// What people call it
+    #[arg(long)]
+    name: Option<String>,
+    /// Whether it may use the service
+    #[arg(long, value_enum)]
+    subscription: Option<SubscriptionArg>,
+    /// What the payment provider calls it; "" for nothing
+    #[arg(long, value_name = "ID")]
+    billing_id: Option<String>,
+    /// Requests a second; "default" for what the configuration says
+    #[arg(long, value_name = "N", value_parser = limit::<u32>)]
+    requests_per_second: Option<Limit<u32>>,
+    /// Jobs that wait
+    #[arg(long, value_name = "N", value_parser = limit::<u64>)]
+    pending_max: Option<Limit<u64>>,
+    /// Jobs that run at once
+    #[arg(long, value_name = "N", value_parser = limit::<u32>)]
+    running_max: Option<Limit<u32>>,
+    /// Bytes of payloads and artifacts that are stored
+    #[arg(long, value_name = "BYTES", value_parser = limit::<u64>)]
+    stored_bytes_max: Option<Limit<u64>>,
+    /// Bytes of one job's input
+    #[arg(long, value_name = "BYTES", value_parser = limit::<u64>)]
+    input_bytes_max: Option<Limit<u64>>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum SubscriptionArg {
+    /// It may use everything
+    Active,
+    /// A payment is due
+    PastDue,
+    /// It may not use anything
+    Suspended,
+}
+
+/// A number, or what the configuration says.
+#[derive(Debug, Clone, Copy)]
+struct Limit<T>(Option<T>);
+
+fn limit<T: std::str::FromStr>(text: &str) -> Result<Limit<T>, String> {
+    if text == "default" {
+        return Ok(Limit(None));
+    }
+    let number = text.parse().map_err(|_| "a whole number, or \"default\"".to_owned())?;
+    Ok(Limit(Some(number)))
+}
+
+pub(crate) async fn run(
+    args: TenantsArgs,
+    client: &Client,
+    ui: &mut Ui<'_>,
+) -> Result<Exit, CliError> {
+    match args.command.unwrap_or(TenantsCommand::List) {
+        TenantsCommand::List => list(client, ui).await?,
+        TenantsCommand::Create { id, name } => {
+            show(client.create_tenant(&TenantRequest { id, name }).await?, ui)?;
+        }
+        TenantsCommand::Set(args) => {
+            let id = args.id.clone();
+            show(client.change_tenant(&id, &patch(args)).await?, ui)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn patch(args: SetArgs) -> TenantPatch {
+    let limits = LimitsPatch {
+        requests_per_second: args.requests_per_second.map(|limit| limit.0),
+        pending_max: args.pending_max.map(|limit| limit.0),
+        running_max: args.running_max.map(|limit| limit.0),
+        stored_bytes_max: args.stored_bytes_max.map(|limit| limit.0),
+        input_bytes_max: args.input_bytes_max.map(|limit| limit.0),
+    };
+    TenantPatch {
+        name: args.name,
+        subscription: args.subscription.map(|subscription| match subscription {
+            SubscriptionArg::Active => Subscription::Active,
+            SubscriptionArg::PastDue => Subscription::PastDue,
+            SubscriptionArg::Suspended => Subscription::Suspended,
+        }),
+        limits,
+        billing_id: args.billing_id.map(|id| Some(id).filter(|id| !id.is_empty())),
+    }
+}
+
+fn show(tenant: Tenant, ui: &mut Ui<'_>) -> Result<(), CliError> {
+    if ui.json {
+        return ui.value(&tenant);
+    }
+    ui.line(&rows(&[tenant], ui.out_style))
+}
+
+async fn list(client: &Client, ui: &mut Ui<'_>) -> Result<(), CliError> {
+    let mut tenants = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = client.tenants(cursor.as_deref()).await?;
+        tenants.extend(page.tenants);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    if ui.json {
+        return ui.value(&TenantList { tenants, next_cursor: None });
+    }
+    if tenants.is_empty() {
+        ui.note("there are no tenants: `longhaul tenants create ID` makes one");
+        return Ok(());
+    }
+    ui.line(&rows(&tenants, ui.out_style))
+}
+
+fn rows(tenants: &[Tenant], style: Style) -> String {
+    let rows = tenants.iter().map(|tenant| {
+        let subscription = match tenant.subscription {
+            Subscription::Active => "active",
+            Subscription::PastDue => "past due",
+            Subscription::Suspended => "suspended",
+        };
+        let number = |limit: Option<u64>| limit.map_or_else(|| "-".to_owned(), |n| n.to_string());
+        let limits = &tenant.limits;
+        vec![
+            Cell::new(printable(&tenant.id)),
+            Cell::new(printable(&tenant.name)),
+            Cell::new(subscription),
+            Cell::new(number(limits.requests_per_second.map(u64::from))),
+            Cell::new(number(limits.pending_max)),
+            Cell::new(number(limits.running_max.map(u64::from))),
+            Cell::new(number(limits.stored_bytes_max)),
+            Cell::new(number(limits.input_bytes_max)),
+        ]
+    });
+    let header =
+        ["TENANT", "NAME", "SUBSCRIPTION", "REQUESTS/S", "PENDING", "RUNNING", "STORED", "INPUT"];
+    table::layout(&header, rows, style)
+}

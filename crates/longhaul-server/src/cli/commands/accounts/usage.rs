@@ -1,0 +1,55 @@
+//! `longhaul usage`.
+
+use clap::Args;
+use longhaul::job::Timestamp;
+use longhaul_client::wire::{Instant, UsageBy};
+use longhaul_client::{Client, UsageRequest};
+
+use crate::cli::output::table;
+use crate::cli::{CliError, Exit, Ui};
+
+#[derive(Debug, Args)]
+pub(crate) struct UsageArgs {
+    /// From this day or instant on, in UTC [default: the first of this month]
+    #[arg(long, value_name = "DATE", value_parser = instant)]
+    from: Option<Instant>,
+    /// Until before this day or instant, in UTC [default: now]
+    #[arg(long, value_name = "DATE", value_parser = instant)]
+    to: Option<Instant>,
+    /// By what to sum up: hour, day or month
+    #[arg(long, default_value_t = UsageBy::Day)]
+    by: UsageBy,
+    /// Print comma-separated values, without the total
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+}
+
+/// `2026-11-01` is its beginning.
+fn instant(text: &str) -> Result<Instant, String> {
+    let at = Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}T00:00:00Z")));
+    at.map(|at| at.to_string().as_str().into())
+        .ok_or_else(|| "neither a date like 2026-11-01 nor an RFC 3339 instant".to_owned())
+}
+
+pub(crate) async fn run(
+    args: UsageArgs,
+    client: &Client,
+    ui: &mut Ui<'_>,
+) -> Result<Exit, CliError> {
+    let UsageArgs { from, to, by, csv } = args;
+    let request = UsageRequest { from, to, by: Some(by) };
+    if csv {
+        ui.bytes(&client.usage_csv(&request).await?)?;
+        ui.flush()?;
+        return Ok(Exit::Done);
+    }
+    let usage = client.usage(&request).await?;
+    if ui.json {
+        ui.value(&usage)?;
+    } else if usage.rows.is_empty() {
+        ui.note(&format!("no job ended between {} and {}", usage.from, usage.to));
+    } else {
+        ui.line(&table::usage(&usage, ui.out_style))?;
+    }
+    Ok(Exit::Done)
+}

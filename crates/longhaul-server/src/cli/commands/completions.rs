@@ -1,0 +1,20 @@
+//! `longhaul completions`.
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use crate::cli::{Cli, CliError, Exit, Ui};
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// For which shell
+    shell: Shell,
+}
+
+pub(crate) fn run(args: &CompletionsArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+    // Into memory first: the generator panics when a pipe closes under it.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "longhaul", &mut script);
+    ui.line(String::from_utf8_lossy(&script).trim_end())?;
+    Ok(Exit::Done)
+}

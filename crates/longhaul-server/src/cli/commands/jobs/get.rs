@@ -1,0 +1,52 @@
+//! `longhaul get`.
+
+use clap::Args;
+use longhaul_client::Client;
+use longhaul_client::wire::{Job, Step};
+use serde::Serialize;
+
+use crate::cli::output::job_details::job_details;
+use crate::cli::output::table;
+use crate::cli::{CliError, Exit, Ui};
+
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// The job's id
+    job: String,
+    /// Show its finished steps too
+    #[arg(long)]
+    steps: bool,
+}
+
+/// One document for programs: the job, and its steps if they were asked for.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    job: Job,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<Vec<Step>>,
+}
+
+pub(crate) async fn run(
+    args: &GetArgs,
+    client: &Client,
+    ui: &mut Ui<'_>,
+) -> Result<Exit, CliError> {
+    let job = client.job(&args.job, None).await?;
+    let steps = if args.steps { Some(client.steps(&args.job).await?) } else { None };
+    if ui.json {
+        ui.value(&Shown { job, steps })?;
+        return Ok(Exit::Done);
+    }
+    let mut text = job_details(&job, ui.now(), ui.out_style);
+    match steps.as_deref() {
+        None => {}
+        Some([]) => text.push_str("\n\nno step has finished yet"),
+        Some(steps) => {
+            text.push_str("\n\n");
+            text.push_str(&table::steps(steps, ui.out_style));
+        }
+    }
+    ui.line(&text)?;
+    Ok(Exit::Done)
+}

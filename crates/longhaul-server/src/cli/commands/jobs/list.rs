@@ -1,0 +1,62 @@
+//! `longhaul list`.
+
+use clap::Args;
+use longhaul_client::wire::{JobFilter, Status};
+use longhaul_client::{Client, ListRequest};
+
+use crate::cli::commands::jobs::submit::{Label, parse_label};
+use crate::cli::output::table;
+use crate::cli::{CliError, Exit, Ui};
+
+const LIMIT: u32 = 20;
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Only with one of these statuses: pending, running, waiting, completed, failed, cancelled
+    #[arg(long, value_delimiter = ',')]
+    status: Vec<Status>,
+    /// Only of this kind
+    #[arg(long)]
+    kind: Option<String>,
+    /// Only in this queue
+    #[arg(long)]
+    queue: Option<String>,
+    /// Only with this label; may be given more than once
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
+    labels: Vec<Label>,
+    /// At most so many
+    #[arg(long, default_value_t = LIMIT, value_name = "N")]
+    limit: u32,
+    /// Go on after the page that gave this cursor
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
+pub(crate) async fn run(
+    args: ListArgs,
+    client: &Client,
+    ui: &mut Ui<'_>,
+) -> Result<Exit, CliError> {
+    let filter = JobFilter {
+        status: args.status,
+        kind: args.kind,
+        queue: args.queue,
+        labels: args.labels.into_iter().collect(),
+        created_after: None,
+    };
+    let request = ListRequest { filter, limit: Some(args.limit), cursor: args.cursor };
+    let list = client.list(&request).await?;
+    if ui.json {
+        ui.value(&list)?;
+        return Ok(Exit::Done);
+    }
+    if list.jobs.is_empty() {
+        ui.note("no jobs match");
+        return Ok(Exit::Done);
+    }
+    ui.line(&table::jobs(&list.jobs, ui.now(), ui.out_style))?;
+    if let Some(cursor) = list.next_cursor {
+        ui.note(&ui.err_style.dim(&format!("there are more: --cursor {cursor}")));
+    }
+    Ok(Exit::Done)
+}

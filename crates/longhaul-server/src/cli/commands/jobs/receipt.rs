@@ -1,0 +1,135 @@
+//! `longhaul receipt`.
+
+use clap::Args;
+use longhaul_client::Client;
+use longhaul_client::wire::{Receipt, Stored, StoredRole};
+
+use crate::cli::output::color::{Paint, Style};
+use crate::cli::output::table;
+use crate::cli::{CliError, Exit, Ui};
+
+#[derive(Debug, Args)]
+pub(crate) struct ReceiptArgs {
+    /// The job's id; it may have been deleted
+    job: String,
+}
+
+pub(crate) async fn run(
+    args: &ReceiptArgs,
+    client: &Client,
+    ui: &mut Ui<'_>,
+) -> Result<Exit, CliError> {
+    let receipt = client.receipt(&args.job).await?;
+    if ui.json {
+        ui.value(&receipt)?;
+        return Ok(Exit::Done);
+    }
+    ui.line(&summary(&receipt, ui.out_style))?;
+    if !receipt.stored.is_empty() {
+        ui.line(&format!("\n{}", table::stored(&receipt.stored, ui.out_style)))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// First whether anything can be read, then whether anything is left.
+fn summary(receipt: &Receipt, style: Style) -> String {
+    let (paint, verdict) = verdict(receipt);
+    let job = if receipt.job_gone { "the job is deleted" } else { "the job is kept" };
+    let left = receipt.stored.iter().filter(|stored| stored.deleted_at.is_none()).count();
+    let bytes = match (receipt.stored.len(), left) {
+        (0, _) => String::new(),
+        (_, 0) => ", all that was stored is deleted".to_owned(),
+        (all, left) => format!(", {left} of {all} stored things are not deleted yet"),
+    };
+    let about = format!("{job}{bytes} (as of {})", receipt.at);
+    format!("{}\n{}", style.paint(paint, &verdict), style.dim(&about))
+}
+
+fn verdict(receipt: &Receipt) -> (Paint, String) {
+    let id = &receipt.job_id;
+    if receipt.stored.is_empty() {
+        let text = format!("No payload, artifact or folder was stored for job {id}.");
+        return (Paint::Green, text);
+    }
+    if receipt.unreadable {
+        let text = format!("Nothing that was stored for job {id} can be read any more.");
+        return (Paint::Green, text);
+    }
+    let all = receipt.stored.len();
+    let readable = receipt.stored.iter().filter(|stored| is_readable(stored)).count();
+    let text =
+        format!("{readable} of {all} things that were stored for job {id} can still be read.");
+    (Paint::Yellow, text)
+}
+
+/// Bytes are as good as gone with their key; a folder holds them in clear until it is deleted.
+fn is_readable(stored: &Stored) -> bool {
+    match stored.role {
+        StoredRole::Payload | StoredRole::Artifact => stored.key_destroyed_at.is_none(),
+        StoredRole::Folder => stored.deleted_at.is_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(role: StoredRole, gone: bool) -> Stored {
+        let at = || gone.then(|| "2026-11-15T08:00:04.200Z".into());
+        let is_folder = role == StoredRole::Folder;
+        Stored {
+            role,
+            name: if is_folder { "host-1:/tmp/job".to_owned() } else { "talk.mp4".to_owned() },
+            content_type: String::new(),
+            size: (!is_folder).then_some(1_572_864),
+            sha256: None,
+            stored_at: "2026-11-15T08:00:00.000Z".into(),
+            stored_by: "blue".to_owned(),
+            key_destroyed_at: at().filter(|_| !is_folder),
+            deleted_at: at(),
+            deleted_by: gone.then(|| "green".to_owned()),
+            failed_deletions: u32::from(is_folder) * 2,
+        }
+    }
+
+    fn shown(stored: Vec<Stored>) -> String {
+        let receipt = Receipt {
+            job_id: "01KA".to_owned(),
+            job_gone: stored.is_empty(),
+            at: "2026-11-15T08:00:09.000Z".into(),
+            unreadable: !stored.iter().any(is_readable),
+            deleted: stored.iter().all(|one| one.deleted_at.is_some()),
+            stored,
+        };
+        let table = table::stored(&receipt.stored, Style::PLAIN);
+        format!("{}\n\n{table}", summary(&receipt, Style::PLAIN))
+    }
+
+    #[test]
+    fn the_first_line_says_whether_anything_can_be_read() {
+        use StoredRole::{Artifact, Folder, Payload};
+        insta::assert_snapshot!(shown(vec![stored(Payload, true), stored(Folder, true)]), @"
+        Nothing that was stored for job 01KA can be read any more.
+        the job is kept, all that was stored is deleted (as of 2026-11-15T08:00:09.000Z)
+
+        WHAT     NAME             SIZE      STORED                    BY    KEY DESTROYED             DELETED                   BY
+        payload  talk.mp4         1.50 MiB  2026-11-15T08:00:00.000Z  blue  2026-11-15T08:00:04.200Z  2026-11-15T08:00:04.200Z  green
+        folder   host-1:/tmp/job            2026-11-15T08:00:00.000Z  blue  no key                    2026-11-15T08:00:04.200Z  green
+        ");
+        insta::assert_snapshot!(shown(vec![stored(Payload, true), stored(Artifact, false), stored(Folder, false)]), @"
+        2 of 3 things that were stored for job 01KA can still be read.
+        the job is kept, 2 of 3 stored things are not deleted yet (as of 2026-11-15T08:00:09.000Z)
+
+        WHAT      NAME             SIZE      STORED                    BY    KEY DESTROYED             DELETED                   BY
+        payload   talk.mp4         1.50 MiB  2026-11-15T08:00:00.000Z  blue  2026-11-15T08:00:04.200Z  2026-11-15T08:00:04.200Z  green
+        artifact  talk.mp4         1.50 MiB  2026-11-15T08:00:00.000Z  blue  not yet                   not yet
+        folder    host-1:/tmp/job            2026-11-15T08:00:00.000Z  blue  no key                    failed 2 times
+        ");
+        insta::assert_snapshot!(shown(vec![]), @"
+        No payload, artifact or folder was stored for job 01KA.
+        the job is deleted (as of 2026-11-15T08:00:09.000Z)
+
+        WHAT  NAME  SIZE  STORED  BY  KEY DESTROYED  DELETED  BY
+        ");
+    }
+}

@@ -1,0 +1,180 @@
+//! `longhaul submit`.
+
+use clap::Args;
+use longhaul::job::Timestamp;
+use longhaul_client::wire::{Instant, Job, RawJson, Status, SubmitRequest, WebhookRequest};
+use longhaul_client::{DurationText, SubmitOptions};
+use ulid::Ulid;
+
+use crate::cli::commands::jobs::follow::{FollowEnd, FollowView, follow, interrupted};
+use crate::cli::commands::jobs::input;
+use crate::cli::commands::jobs::payload;
+use crate::cli::commands::jobs::payload::PayloadArgs;
+use crate::cli::output::job_line;
+use crate::cli::{CliError, Exit, Global, Ui, is_dash};
+
+/// A label as it is given: `name=value`.
+pub(crate) type Label = (String, String);
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    /// Which kind of job; `longhaul kinds` lists them
+    kind: String,
+    /// What goes in: JSON, @FILE, or - for stdin [default: {}, or null with a payload]
+    #[arg(value_name = "INPUT_JSON | @FILE | -", allow_hyphen_values = true)]
+    input: Option<String>,
+    #[command(flatten)]
+    payload: PayloadArgs,
+    /// Accept the job once under this key, however often it is submitted
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// Wait for the job to end and print its result
+    #[arg(long)]
+    wait: bool,
+    /// A label to find it by; may be given more than once
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
+    labels: Vec<Label>,
+    /// The queue it waits in
+    #[arg(long)]
+    queue: Option<String>,
+    /// Higher goes first
+    #[arg(long, allow_negative_numbers = true)]
+    priority: Option<i32>,
+    /// Start it so much later, like 5m
+    #[arg(long, value_name = "DURATION", conflicts_with = "run_at")]
+    delay: Option<DurationText>,
+    /// Start it then, like 2026-11-15T08:00:00Z
+    #[arg(long, value_name = "INSTANT", value_parser = parse_instant)]
+    run_at: Option<Instant>,
+    /// How often to try
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// How long one attempt may take, like 30m
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<DurationText>,
+    /// Tell this URL of what happens to the job
+    #[arg(long, value_name = "URL")]
+    webhook: Option<String>,
+    /// Sign what is told with this secret [default: the tenant's, see longhaul endpoints secret]
+    #[arg(
+        long,
+        value_name = "whsec_…",
+        requires = "webhook",
+        env = "LONGHAUL_WEBHOOK_SECRET",
+        hide_env_values = true
+    )]
+    webhook_secret: Option<String>,
+}
+
+pub(crate) async fn run(
+    args: SubmitArgs,
+    global: &Global,
+    ui: &mut Ui<'_>,
+) -> Result<Exit, CliError> {
+    let client = global.client()?;
+    let input = read_input(&args)?;
+    // Always a key, so that a lost answer can be asked for again without running the job twice.
+    let key = args.key.clone().unwrap_or_else(random_key);
+    let wait = args.wait;
+    let options = SubmitOptions { idempotency_key: Some(key), wait: None };
+    let (request, payload) = request(args, input);
+    let job = match &payload.payload {
+        Some(path) => payload::submit(&client, &request, path, &payload, &options, ui).await?,
+        None => client.submit(&request, &options).await?,
+    };
+    if !wait {
+        return accepted(&job, global, ui);
+    }
+    let id = job.job_id.clone();
+    match follow(job, &client, &FollowView::of_waiting(ui), ui).await? {
+        FollowEnd::Job(job) => ended(&job, payload.payload.is_some(), global, ui),
+        FollowEnd::Interrupted => Ok(interrupted(&id, global, ui)),
+    }
+}
+
+fn read_input(args: &SubmitArgs) -> Result<RawJson, CliError> {
+    match (args.input.as_deref(), &args.payload.payload) {
+        // Its payload is what such a job is about.
+        (None, Some(_)) => Ok(RawJson::null()),
+        (Some("-"), Some(path)) if is_dash(path) => {
+            Err(CliError::usage("the input and the payload cannot both come from stdin"))
+        }
+        (input, _) => input::read(input),
+    }
+}
+
+fn request(args: SubmitArgs, input: RawJson) -> (SubmitRequest, PayloadArgs) {
+    let request = SubmitRequest {
+        kind: args.kind,
+        input,
+        queue: args.queue,
+        priority: args.priority,
+        run_at: args.run_at,
+        delay: args.delay,
+        max_attempts: args.max_attempts,
+        timeout: args.timeout,
+        labels: args.labels.into_iter().collect(),
+        retention: None,
+        webhook: args.webhook.map(|url| WebhookRequest {
+            url,
+            events: None,
+            secret: args.webhook_secret,
+            payload: None,
+        }),
+    };
+    (request, args.payload)
+}
+
+/// The id alone on stdout, so that `id=$(longhaul submit …)` works.
+fn accepted(job: &Job, global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+    if ui.json {
+        ui.value(job)?;
+        return Ok(Exit::Done);
+    }
+    ui.line(&job.job_id)?;
+    if ui.live() {
+        let watch = global.hint("watch", &job.job_id);
+        ui.note(&ui.err_style.dim(&format!("{} is {} · {watch}", job.kind, job.status)));
+    }
+    Ok(Exit::Done)
+}
+
+/// The last word on a job that was waited for, and its result.
+fn ended(job: &Job, had_payload: bool, global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+    if ui.json {
+        ui.value(job)?;
+        return Ok(Exit::of(job.status));
+    }
+    ui.note(&job_line::ending(job, ui.err_style));
+    match job.status {
+        Status::Completed => ui.document(&job.result.clone().unwrap_or_default())?,
+        Status::Failed | Status::Cancelled if had_payload => {
+            let receipt = global.hint("receipt", &job.job_id);
+            ui.note(&ui.err_style.dim(&format!("  its payload is destroyed: {receipt}")));
+        }
+        Status::Failed | Status::Cancelled => {
+            let resume = global.hint("resume", &job.job_id);
+            ui.note(&ui.err_style.dim(&format!("  go on from its last finished step: {resume}")));
+        }
+        Status::Pending | Status::Running | Status::Waiting => {}
+    }
+    Ok(Exit::of(job.status))
+}
+
+fn random_key() -> String {
+    Ulid::from_parts(0, rand::random()).to_string()
+}
+
+/// Reads `name=value`.
+pub(crate) fn parse_label(text: &str) -> Result<Label, String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("a label is NAME=VALUE".to_owned()),
+    }
+}
+
+fn parse_instant(text: &str) -> Result<Instant, String> {
+    let at = Timestamp::parse(text);
+    at.map(|at| at.to_string().into())
+        .ok_or_else(|| "an instant is RFC 3339, like 2026-11-15T08:00:00Z".to_owned())
+}

@@ -1,0 +1,112 @@
+//! `longhaul bench`: how fast the engine or a server is.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use clap::Args;
+use longhaul_server::bench::{self, BenchPlan, BenchStore, BenchSubject, Scenario};
+use longhaul_server::config::PostgresUrl;
+
+use crate::cli::{CliError, Exit, Global, Ui};
+
+/// Drives the server of `--server` if one is named, else an engine in this process.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// What to measure
+    #[arg(value_enum, required = true)]
+    scenarios: Vec<Scenario>,
+    /// The store of the engine: sqlite:PATH, postgres://… or memory; a SQLite file in a fresh folder if not given
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// How many jobs
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    jobs: usize,
+    /// How many callers at once, and how many jobs run at once
+    #[arg(long, value_name = "C", default_value_t = 256)]
+    concurrency: usize,
+    /// Bytes of each job's input
+    #[arg(long, value_name = "B", default_value_t = 100)]
+    input_bytes: usize,
+    /// Finished jobs to put into the store first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    history: usize,
+    /// Jobs that wait in line meanwhile, for the scenarios claim and fair
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pending: usize,
+    /// Submits per second; as fast as they go if not given
+    #[arg(long, value_name = "R")]
+    rate: Option<f64>,
+    /// Use the database as it is and leave it there, instead of a fresh one that is deleted
+    #[arg(long)]
+    keep: bool,
+}
+
+pub(crate) async fn run(
+    args: BenchArgs,
+    global: &Global,
+    ui: &mut Ui<'_>,
+) -> Result<Exit, CliError> {
+    if args.jobs == 0 || args.concurrency == 0 {
+        return Err(CliError::usage("--jobs and --concurrency take a number above zero"));
+    }
+    if args.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
+        return Err(CliError::usage("--rate takes a number above zero"));
+    }
+    if args.database.is_some() && global.server.is_some() {
+        return Err(CliError::usage("--database and --server exclude each other"));
+    }
+    for scenario in &args.scenarios {
+        let plan = BenchPlan {
+            scenario: *scenario,
+            jobs: args.jobs,
+            concurrency: args.concurrency,
+            input_bytes: args.input_bytes,
+            history: args.history,
+            pending: args.pending,
+            rate: args.rate,
+            progress: !ui.json && std::io::stderr().is_terminal(),
+        };
+        let report = if let Some(url) = &global.server {
+            let target = BenchSubject::Server { url: url.clone(), api_key: global.api_key.clone() };
+            bench::run(&plan, target).await?
+        } else {
+            let (store, _folder) = store(&args)?;
+            bench::run(&plan, BenchSubject::Engine(store)).await?
+        };
+        if ui.json {
+            ui.value(&report)?;
+        } else {
+            ui.line(&report.to_string())?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Where the engine keeps its jobs, and the folder that goes away afterwards.
+fn store(args: &BenchArgs) -> Result<(BenchStore, Option<tempfile::TempDir>), CliError> {
+    let Some(database) = &args.database else {
+        let folder = tempfile::tempdir().map_err(anyhow::Error::from)?;
+        return Ok((BenchStore::Sqlite(folder.path().join("bench.db")), Some(folder)));
+    };
+    if database == "memory" {
+        return Ok((BenchStore::Memory, None));
+    }
+    if database.starts_with("postgres://") || database.starts_with("postgresql://") {
+        return Ok((BenchStore::Postgres(PostgresUrl::new(database)), None));
+    }
+    let Some(path) = database.strip_prefix("sqlite:").map(PathBuf::from) else {
+        return Err(CliError::usage("--database: sqlite:PATH, postgres://… or memory"));
+    };
+    if args.keep {
+        return Ok((BenchStore::Sqlite(path), None));
+    }
+    if path.exists() {
+        let message = format!("{} is there already; --keep uses it as it is", path.display());
+        return Err(CliError::usage(message));
+    }
+    // On the file system that was named, since that is what is to be measured.
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let folder = tempfile::tempdir_in(parent.unwrap_or(std::path::Path::new(".")))
+        .map_err(anyhow::Error::from)?;
+    Ok((BenchStore::Sqlite(folder.path().join("bench.db")), Some(folder)))
+}

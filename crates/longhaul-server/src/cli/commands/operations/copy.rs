@@ -1,0 +1,106 @@
+//! `longhaul copy`: from one file to a database for several machines.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use longhaul::Clock;
+use longhaul::copy::{Copied, Progress, Stage, copy};
+use longhaul::store::postgres::PostgresStore;
+use longhaul::store::sqlite::SqliteStore;
+use serde_json::json;
+
+use crate::cli::{CliError, Exit, Ui};
+
+/// Stop the server first. An interrupted copy is continued by the same command.
+#[derive(Debug, Args)]
+pub(crate) struct CopyArgs {
+    /// Where the jobs are: sqlite:PATH
+    #[arg(long, value_name = "URL")]
+    from: String,
+    /// Where they go: postgres://…
+    #[arg(long, value_name = "URL")]
+    to: String,
+}
+
+pub(crate) async fn run(args: CopyArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+    let path = source(&args)?;
+    let from = SqliteStore::open(&path, Clock::system()).map_err(anyhow::Error::from)?;
+    let to = PostgresStore::open(&args.to, Clock::system()).await.map_err(anyhow::Error::from)?;
+    let bar = bar(ui);
+    let copied = copy(&from, &to, |progress| {
+        show(&bar, progress);
+        ControlFlow::Continue(())
+    })
+    .await;
+    bar.finish_and_clear();
+    tell(ui, &copied.map_err(anyhow::Error::from)?)?;
+    Ok(Exit::Done)
+}
+
+/// The file to read, if this is a direction that exists.
+fn source(args: &CopyArgs) -> Result<PathBuf, CliError> {
+    let path = args.from.strip_prefix("sqlite:").filter(|path| !path.is_empty());
+    let is_postgres = args.to.starts_with("postgres://") || args.to.starts_with("postgresql://");
+    let (Some(path), true) = (path, is_postgres) else {
+        return Err(CliError::usage(
+            "copies go --from sqlite:PATH --to postgres://…, no other way",
+        ));
+    };
+    // Opening it would make one.
+    if !Path::new(path).is_file() {
+        return Err(CliError::usage(format!("there is no database at {path}")));
+    }
+    Ok(path.into())
+}
+
+fn bar(ui: &Ui<'_>) -> ProgressBar {
+    if !ui.live() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    match ProgressStyle::with_template("{msg:>8} {wide_bar} {human_pos}/{human_len} {eta}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    bar.set_message(match progress.stage {
+        Stage::Copying => "copying",
+        Stage::Checking => "checking",
+    });
+    bar.set_length(progress.total);
+    bar.set_position(progress.done);
+}
+
+fn tell(ui: &mut Ui<'_>, copied: &Copied) -> Result<(), CliError> {
+    let Copied { jobs, known, tombstones, paused_queues, usage, tenants } = copied;
+    if ui.json {
+        let tenants: Vec<_> = tenants
+            .iter()
+            .map(|(tenant, checked)| {
+                json!({
+                    "tenant": tenant.as_str(), "jobs": checked.jobs, "steps": checked.steps,
+                    "sha256": checked.sha256,
+                })
+            })
+            .collect();
+        return ui.value(&json!({
+            "jobs": jobs, "known": known, "tombstones": tombstones,
+            "pausedQueues": paused_queues, "usage": usage, "tenants": tenants,
+        }));
+    }
+    ui.line(&format!(
+        "copied: {jobs} jobs ({known} more were there), {tombstones} ids of deleted jobs, \
+         {paused_queues} paused queues"
+    ))?;
+    for (tenant, checked) in tenants {
+        ui.line(&format!(
+            "the same on both sides: tenant {tenant}, {} jobs, {} steps, sha256 {}",
+            checked.jobs, checked.steps, checked.sha256
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! `longhaul doctor`: looks at everything that a start would need, changes nothing, and says what
+//! to do.
+
+mod checks;
+mod database;
+mod finding;
+mod issuer;
+mod keys;
+mod peer;
+mod programs;
+mod targets;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use longhaul_server::config::{Config, Flags, Setting, Sources};
+use serde_json::json;
+
+use self::finding::{Finding, Verdict};
+use self::peer::Peer;
+use crate::cli::output::color::{Paint, printable};
+use crate::cli::{CliError, Exit, Ui};
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The address that `serve` would be given
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The data folder that `serve` would be given
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
+    /// The database that `serve` would be given
+    #[arg(long, value_name = "URL")]
+    pub(crate) database: Option<String>,
+}
+
+pub(crate) async fn run(args: DoctorArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+    let flags = Flags {
+        listen: args.listen.map(|address| address.to_string()),
+        data: args.data.map(|path| path.to_string_lossy().into_owned()),
+        database: args.database,
+        ..Flags::default()
+    };
+    let sources = Sources::of_process(args.config, flags);
+    let (settings, findings) = match Config::load(&sources) {
+        Ok((config, settings)) => (settings, examine(&config).await),
+        Err(wrong) => (Vec::new(), wrong.0.iter().map(misconfigured).collect()),
+    };
+    show(ui, &settings, &findings)?;
+    let sick = findings.iter().any(|finding| finding.verdict == Verdict::Bad);
+    Ok(if sick { Exit::Broken } else { Exit::Done })
+}
+
+fn misconfigured(error: &longhaul_server::config::ConfigError) -> Finding {
+    Finding::bad("configuration", error.to_string(), "put it right; the rest was not looked at")
+}
+
+async fn examine(config: &Config) -> Vec<Finding> {
+    let peer = Peer::at(config.listen).await;
+    let mut findings = vec![
+        Finding::good("configuration", "every value is allowed"),
+        checks::data_folder(&config.data),
+        checks::free_space(&config.data),
+        database::version(),
+    ];
+    findings.extend(database::database(&config.database, peer).await);
+    findings.extend([
+        keys::keys(config).await,
+        port(config, peer),
+        checks::clock(&config.database),
+        checks::open_files(config.http.connections_max),
+    ]);
+    findings.extend(config.tls.as_ref().map(checks::certificate));
+    findings.extend(issuer::issuer(config).await);
+    findings.extend(programs::all(config));
+    findings.extend(targets::all(config).await);
+    findings
+}
+
+fn port(config: &Config, peer: Peer) -> Finding {
+    if config.role.answers() {
+        return checks::port(config.listen, peer);
+    }
+    Finding::good("address", "none: a worker listens nowhere")
+}
+
+fn show(ui: &mut Ui<'_>, settings: &[Setting], findings: &[Finding]) -> Result<(), CliError> {
+    if ui.json {
+        let settings: Vec<_> = settings
+            .iter()
+            .map(
+                |one| json!({"key": one.key, "value": one.value, "origin": one.origin.to_string()}),
+            )
+            .collect();
+        let ok = findings.iter().all(|finding| finding.verdict != Verdict::Bad);
+        return ui.value(&json!({"ok": ok, "checks": findings, "settings": settings}));
+    }
+    let style = ui.out_style;
+    let width = settings.iter().map(|one| one.key.len()).max().unwrap_or(0);
+    for Setting { key, value, origin } in settings {
+        let origin = style.dim(&format!("({origin})"));
+        ui.line(&format!("  {key:<width$}  {} {origin}", printable(value)))?;
+    }
+    for Finding { check, verdict, detail, advice } in findings {
+        let (sign, paint) = match verdict {
+            Verdict::Good => ("✓", Paint::Green),
+            Verdict::Doubtful => ("!", Paint::Yellow),
+            Verdict::Bad => ("✗", Paint::Red),
+        };
+        ui.line(&format!("{} {check}: {}", style.paint(paint, sign), printable(detail)))?;
+        if let Some(advice) = advice {
+            ui.line(&style.dim(&format!("    {advice}")))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul::Clock;
+
+    use super::*;
+
+    async fn doctor(json: bool, config: &str) -> (Exit, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("longhaul.toml");
+        std::fs::write(&file, config).unwrap();
+        let args = DoctorArgs {
+            config: Some(file),
+            listen: Some("127.0.0.1:0".parse().unwrap()),
+            data: Some(folder.path().join("data")),
+            database: Some("memory".to_owned()),
+        };
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut ui = Ui::captured(&mut out, &mut err, json, Clock::system());
+        let exit = run(args, &mut ui).await.unwrap();
+        let text = String::from_utf8(out).unwrap();
+        (exit, text.replace(&*folder.path().to_string_lossy(), "FOLDER"))
+    }
+
+    #[tokio::test]
+    async fn healthy_machine_is_told_so_with_every_value_and_its_origin() {
+        let (exit, text) = doctor(false, "sync_wait_max = \"5s\"\n").await;
+        assert_eq!(exit, Exit::Done, "{text}");
+        for line in [
+            "\"5s\" (FOLDER/longhaul.toml:1)",
+            "✓ configuration: every value is allowed",
+            "✓ data folder: FOLDER/data is not there yet and can be created",
+            "✓ database: in memory",
+            "✓ server key: nothing was sealed with another one",
+            "✓ address: 127.0.0.1:0 is free",
+        ] {
+            assert!(text.contains(line), "{line:?} is missing in\n{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn mistakes_are_told_with_their_place() {
+        let (exit, text) = doctor(false, "sync_wait_max = \"soon\"\nlisten_on = 1\n").await;
+        assert_eq!(exit, Exit::Broken);
+        assert!(text.contains("✗ configuration: FOLDER/longhaul.toml:1: "), "{text}");
+        assert!(text.contains("✗ configuration: FOLDER/longhaul.toml:2: "), "{text}");
+    }
+
+    #[tokio::test]
+    async fn programs_read_the_same_as_json() {
+        let (exit, text) = doctor(true, "[kinds.x]\ncommand = [\"no-such-program\"]\n").await;
+        assert_eq!(exit, Exit::Broken);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["ok"], false);
+        let last = report["checks"].as_array().unwrap().last().unwrap();
+        insta::assert_json_snapshot!(last, @r#"
+        {
+          "check": "program",
+          "verdict": "bad",
+          "detail": "no-such-program of the kind x is not in PATH",
+          "advice": "its jobs would fail: install it, or write its path"
+        }
+        "#);
+    }
+}

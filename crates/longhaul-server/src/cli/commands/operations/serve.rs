@@ -1,0 +1,159 @@
+//! `longhaul serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use longhaul_server::auth::MadeKey;
+use longhaul_server::config::{Config, Flags, Sources};
+use longhaul_server::logs;
+use longhaul_server::server::{Server, StopReason};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{CliError, Exit, Ui};
+
+/// Flags that go over the configuration file and the environment.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The address to listen on; port 0 picks a free one [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The folder for the database and payloads [default: ./longhaul-data]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
+    /// The configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    #[arg(
+        long,
+        value_name = "URL",
+        help = "sqlite:PATH, memory or postgres://… [default: SQLite in the data folder]"
+    )]
+    pub(crate) database: Option<String>,
+    #[arg(
+        long,
+        value_name = "URL",
+        help = "file:PATH, s3://…, az://… or gs://… [default: the data folder]"
+    )]
+    pub(crate) blobs: Option<String>,
+    /// What this process does [default: all]
+    #[arg(long, value_enum)]
+    pub(crate) role: Option<Role>,
+    /// This process's name among its peers
+    #[arg(long, value_name = "NAME")]
+    pub(crate) replica: Option<String>,
+}
+
+/// What a replica does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    /// Everything
+    All,
+    /// Answers requests and runs nothing
+    Api,
+    /// Runs jobs and listens on no address
+    Worker,
+}
+
+impl ServeArgs {
+    fn flags(&self) -> Flags {
+        let path = |path: &PathBuf| path.to_string_lossy().into_owned();
+        Flags {
+            listen: self.listen.map(|address| address.to_string()),
+            data: self.data.as_ref().map(path),
+            database: self.database.clone(),
+            blobs: self.blobs.clone(),
+            role: self.role.map(|role| role.as_str().to_owned()),
+            replica: self.replica.clone(),
+        }
+    }
+}
+
+impl Role {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Api => "api",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+    let sources = Sources::of_process(args.config.clone(), args.flags());
+    let (config, _) = Config::load(&sources).map_err(|wrong| CliError::Usage {
+        message: wrong.to_string(),
+        hint: Some("`longhaul doctor` shows every value and where it comes from".to_owned()),
+    })?;
+    logs::start(&config.log).map_err(anyhow::Error::from)?;
+    // Before anything else: a signal that comes now must find somebody.
+    let stop = stop_on_signal().map_err(anyhow::Error::from)?;
+    // A start may wait for the name of a process that was killed.
+    let Some(started) = stop.run_until_cancelled(Server::start(&config)).await else {
+        return Ok(Exit::Done);
+    };
+    let mut server = started.map_err(anyhow::Error::from)?;
+    let first_key = server.take_first_key();
+    tell(ui, &config, &server, first_key.as_ref());
+    match server.run(stop).await {
+        StopReason::Stopped => Ok(Exit::Done),
+        StopReason::StoreFailed => Err(anyhow::anyhow!(
+            "the store is broken: nothing more was acknowledged; `longhaul doctor` checks the database"
+        )
+        .into()),
+    }
+}
+
+/// The one line on stdout, and before it the first key, if one was made. That nobody reads it is no reason
+/// to stop.
+fn tell(ui: &mut Ui<'_>, config: &Config, server: &Server, first_key: Option<&MadeKey>) {
+    let version = env!("CARGO_PKG_VERSION");
+    let url = server.address().map(|address| format!("{}://{address}/", server.scheme()));
+    let metrics_url = server.metrics_address().map(|address| format!("http://{address}/metrics"));
+    let (data, replica) = (config.data.display(), &config.replica);
+    let told = if ui.json {
+        ui.value(&serde_json::json!({
+            "version": version, "url": url, "metricsUrl": metrics_url, "data": config.data,
+            "replica": config.replica, "role": config.role.as_str(),
+            "adminKey": first_key.map(|made| made.text.as_str()),
+        }))
+    } else {
+        if let Some(made) = first_key {
+            let key = made.text.as_str();
+            let told = ui.line(&format!("the first admin key, shown only now: {key}"));
+            if let Err(error) = told {
+                tracing::warn!(error = error.message(), "nobody saw the first admin key");
+            }
+        }
+        let what = url.map_or_else(|| "worker".to_owned(), |url| format!("dashboard {url}"));
+        let metrics = metrics_url.map(|url| format!(", metrics {url}")).unwrap_or_default();
+        ui.line(&format!(
+            "longhaul {version} is ready: {what}{metrics} (data {data}, replica {replica})"
+        ))
+    };
+    if let Err(error) = told {
+        tracing::debug!(error = error.message(), "nobody reads stdout");
+    }
+}
+
+/// Cancelled by the first SIGTERM or SIGINT; the second ends the process at once.
+fn stop_on_signal() -> std::io::Result<CancellationToken> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = CancellationToken::new();
+    let asked = stop.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if asked.is_cancelled() {
+                std::process::exit(Exit::Interrupted.code().into());
+            }
+            asked.cancel();
+        }
+    });
+    Ok(stop)
+}

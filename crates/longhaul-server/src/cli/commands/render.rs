@@ -1,0 +1,196 @@
+//! `longhaul render`: a diagram from a file to a file, with no server; and the worker that servers draw with.
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use longhaul_kinds::render::{self, Background, Limits, Options, OutputType, Request};
+use serde_json::json;
+
+use crate::cli::{CliError, Exit, Ui, is_dash};
+
+/// How often a watched file is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Renderers go down into a diagram by recursion, and a source of one's own may be deep.
+const STACK_BYTES: usize = 64 * 1024 * 1024;
+
+#[derive(Debug, Args)]
+pub(crate) struct RenderArgs {
+    /// The source: .mmd, .mermaid or .d2; - for stdin
+    file: PathBuf,
+    /// Where the picture goes: .svg or .png; SVG to stdout if not given
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The source's language, if the file's name does not say
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Dark on light, or light on dark
+    #[arg(long, value_enum, default_value_t = Theme::Light)]
+    theme: Theme,
+    /// What is behind the diagram: #rrggbb or transparent
+    #[arg(long, value_name = "COLOUR")]
+    background: Option<Background>,
+    /// Pixels for each unit of the diagram, for PNG
+    #[arg(long, value_name = "FACTOR", conflicts_with = "width")]
+    scale: Option<f64>,
+    /// How many pixels the picture is wide, for PNG
+    #[arg(long, value_name = "PIXELS")]
+    width: Option<u32>,
+    /// Draw again whenever the file changes, until Ctrl-C
+    #[arg(long, requires = "output")]
+    watch: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Mermaid,
+    D2,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Theme {
+    Light,
+    Dark,
+}
+
+pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
+    let format = args.format()?;
+    let output_type = args.output_type()?;
+    if args.watch && is_dash(&args.file) {
+        return Err(CliError::usage("--watch takes a file, and stdin is none"));
+    }
+    let source = read(&args.file)?;
+    if !args.watch {
+        args.draw(format, output_type, source, ui)?;
+        return Ok(Exit::Done);
+    }
+    // One for the whole of it: what comes while a picture is drawn must not be lost.
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut drawn = None;
+    loop {
+        // A file that is just being replaced is not there for a moment.
+        let source = read(&args.file).ok().filter(|source| drawn.as_ref() != Some(source));
+        if let Some(source) = source {
+            if let Err(error) = args.draw(format, output_type, source.clone(), ui) {
+                ui.report(&error);
+            }
+            drawn = Some(source);
+        }
+        tokio::select! {
+            biased;
+            _ = &mut interrupted => return Ok(Exit::Done),
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+impl RenderArgs {
+    fn format(&self) -> Result<render::Format, CliError> {
+        let ending = self.file.extension().and_then(|ending| ending.to_str());
+        match (self.format, ending) {
+            (Some(Format::Mermaid), _) | (None, Some("mmd" | "mermaid")) => {
+                Ok(render::Format::Mermaid)
+            }
+            (Some(Format::D2), _) | (None, Some("d2")) => Ok(render::Format::D2),
+            (None, _) => Err(CliError::Usage {
+                message: "the file's name does not say in which language it is".to_owned(),
+                hint: Some("--format mermaid or --format d2 says it".to_owned()),
+            }),
+        }
+    }
+
+    fn output_type(&self) -> Result<OutputType, CliError> {
+        let Some(output) = self.output.as_ref().filter(|output| !is_dash(output)) else {
+            return Ok(OutputType::Svg);
+        };
+        match output.extension().and_then(|ending| ending.to_str()) {
+            Some("svg") => Ok(OutputType::Svg),
+            Some("png") => Ok(OutputType::Png),
+            _ => Err(CliError::usage("the output's name ends in .svg or .png")),
+        }
+    }
+
+    fn draw(
+        &self,
+        format: render::Format,
+        output_type: OutputType,
+        source: String,
+        ui: &mut Ui<'_>,
+    ) -> Result<(), CliError> {
+        let theme = match self.theme {
+            Theme::Light => render::Theme::Light,
+            Theme::Dark => render::Theme::Dark,
+        };
+        let Self { background, scale, width, .. } = *self;
+        let options = Options { theme, background, scale, width };
+        let picture = picture(Request { source, format, output_type, options })?;
+        let Some(output) = self.output.as_ref().filter(|output| !is_dash(output)) else {
+            ui.bytes(&picture)?;
+            return ui.flush();
+        };
+        replace(output, &picture).map_err(|error| cannot("write", output, error))?;
+        if ui.json {
+            let (file, bytes) = (output, picture.len());
+            ui.value(
+                &json!({"file": file, "contentType": output_type.content_type(), "bytes": bytes}),
+            )
+        } else {
+            ui.note(&format!("{}  {} bytes", output.display(), picture.len()));
+            Ok(())
+        }
+    }
+}
+
+fn picture(request: Request) -> Result<Vec<u8>, CliError> {
+    let draw = move || render::picture(&request, &Limits::default());
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(draw);
+    let thread = thread.map_err(|error| CliError::Other(error.into()))?;
+    let drawn = thread.join().map_err(|_| CliError::Other(anyhow::anyhow!("drawing failed")))?;
+    drawn.map_err(|error| match error.code {
+        render::Code::BadInput => CliError::usage(error.to_string()),
+        render::Code::Syntax
+        | render::Code::Unsupported
+        | render::Code::TooLarge
+        | render::Code::TookTooLong
+        | render::Code::RendererFailed => CliError::Other(error.into()),
+    })
+}
+
+fn read(file: &Path) -> Result<String, CliError> {
+    if is_dash(file) {
+        let mut source = String::new();
+        let read = std::io::stdin().lock().read_to_string(&mut source);
+        return match read {
+            Ok(_) => Ok(source),
+            Err(error) => Err(cannot("read", file, error)),
+        };
+    }
+    std::fs::read_to_string(file).map_err(|error| cannot("read", file, error))
+}
+
+/// Whoever looks at the picture meanwhile sees the old one or the new one, never half of it.
+fn replace(output: &Path, picture: &[u8]) -> std::io::Result<()> {
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    file.write_all(picture)?;
+    file.persist(output).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn cannot(what: &str, file: &Path, error: std::io::Error) -> CliError {
+    let context = format!("cannot {what} {}", file.display());
+    CliError::Other(anyhow::Error::new(error).context(context))
+}
+
+/// `longhaul render-worker`: draws what the server asks for on stdin. Without a runtime: each of its threads
+/// would count against the memory that this process allows itself.
+pub(crate) fn worker() -> std::process::ExitCode {
+    let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    match render::serve(input, std::io::BufWriter::new(output)) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(_) => std::process::ExitCode::FAILURE,
+    }
+}

@@ -1,0 +1,176 @@
+//! `longhaul deliveries`.
+
+use clap::{Args, Subcommand};
+use comfy_table::Cell;
+use longhaul_client::Client;
+use longhaul_client::wire::{
+    Delivery, DeliveryFilter, DeliveryList, Instant, ResendRequest, Status,
+};
+
+use crate::cli::output::color::printable;
+use crate::cli::output::table;
+use crate::cli::output::time::relative;
+use crate::cli::{CliError, Exit, Ui};
+
+#[derive(Debug, Args)]
+pub(crate) struct DeliveriesArgs {
+    #[command(subcommand)]
+    command: Option<DeliveriesCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum DeliveriesCommand {
+    /// List deliveries, newest first; the default
+    List {
+        /// Only those that stand here; failed are the dead letters
+        #[arg(long)]
+        status: Option<Status>,
+        /// Only those to this endpoint
+        #[arg(long, conflicts_with = "job")]
+        endpoint: Option<String>,
+        /// Only those that tell of this job
+        #[arg(long, conflicts_with = "status")]
+        job: Option<String>,
+        /// Where the page before ended
+        #[arg(long)]
+        cursor: Option<String>,
+    },
+    /// Show a delivery, with what the receiver said
+    Get {
+        /// The delivery's id
+        id: String,
+    },
+    /// Send deliveries again
+    Resend(ResendArgs),
+}
+
+#[derive(Debug, Args)]
+struct ResendArgs {
+    /// The deliveries' ids
+    #[arg(required_unless_present = "all_dead", conflicts_with = "all_dead")]
+    ids: Vec<String>,
+    /// All dead letters, or those that the other options name
+    #[arg(long)]
+    all_dead: bool,
+    /// Of the dead letters only those to this endpoint
+    #[arg(long, requires = "all_dead")]
+    endpoint: Option<String>,
+    /// Of the dead letters only those that tell of this job
+    #[arg(long, requires = "all_dead")]
+    job: Option<String>,
+    /// Of the dead letters only those that tell this, such as job.failed
+    #[arg(long, requires = "all_dead")]
+    event: Option<String>,
+    /// Of the dead letters only those of what happened since then, like 2026-11-15T08:00:00Z
+    #[arg(long, value_name = "INSTANT", requires = "all_dead")]
+    since: Option<String>,
+}
+
+pub(crate) async fn run(
+    args: DeliveriesArgs,
+    client: &Client,
+    ui: &mut Ui<'_>,
+) -> Result<Exit, CliError> {
+    let all = DeliveriesCommand::List { status: None, endpoint: None, job: None, cursor: None };
+    match args.command.unwrap_or(all) {
+        DeliveriesCommand::List { status, endpoint, job, cursor } => {
+            let (endpoint, cursor) = (endpoint.as_deref(), cursor.as_deref());
+            let page = match job {
+                Some(job) => client.job_deliveries(&job, cursor).await?,
+                None => client.deliveries(status, endpoint, cursor).await?,
+            };
+            list(&page, ui)?;
+        }
+        DeliveriesCommand::Get { id } => show(&client.delivery(&id).await?, ui)?,
+        DeliveriesCommand::Resend(args) => resend(args, client, ui).await?,
+    }
+    Ok(Exit::Done)
+}
+
+async fn resend(args: ResendArgs, client: &Client, ui: &mut Ui<'_>) -> Result<(), CliError> {
+    for id in &args.ids {
+        show(&client.resend(id).await?, ui)?;
+    }
+    if args.all_dead {
+        let filter = DeliveryFilter {
+            endpoint_id: args.endpoint,
+            job_id: args.job,
+            event: args.event,
+            created_after: args.since.map(Instant),
+        };
+        let resent = client.resend_all(&ResendRequest { filter }).await?;
+        if ui.json {
+            return ui.value(&resent);
+        }
+        ui.line(&format!("{} under way again", resent.count))?;
+    }
+    Ok(())
+}
+
+fn list(page: &DeliveryList, ui: &mut Ui<'_>) -> Result<(), CliError> {
+    if ui.json {
+        return ui.value(page);
+    }
+    if page.deliveries.is_empty() {
+        ui.note("there are no deliveries");
+        return Ok(());
+    }
+    let now = ui.now();
+    let rows = page.deliveries.iter().map(|delivery| {
+        let to = delivery.endpoint_id.as_ref().or(delivery.url.as_ref());
+        vec![
+            Cell::new(&delivery.delivery_id),
+            Cell::new(printable(&delivery.event)),
+            Cell::new(delivery.job_id.as_deref().unwrap_or("")),
+            Cell::new(printable(to.map_or("", String::as_str))),
+            Cell::new(word(delivery)),
+            Cell::new(format!("{}/{}", delivery.attempt, delivery.max_attempts)),
+            Cell::new(relative(now, &delivery.timestamp)),
+            Cell::new(printable(delivery.error.as_deref().unwrap_or(""))),
+        ]
+    });
+    let header = ["DELIVERY", "EVENT", "JOB", "TO", "STATUS", "TRIES", "WHEN", "ERROR"];
+    ui.line(&table::layout(&header, rows, ui.out_style))?;
+    if let Some(cursor) = &page.next_cursor {
+        ui.note(&ui.err_style.dim(&format!("more: longhaul deliveries list --cursor {cursor}")));
+    }
+    Ok(())
+}
+
+/// Where it stands, in the words of deliveries.
+fn word(delivery: &Delivery) -> &'static str {
+    match delivery.status {
+        Status::Pending if delivery.error.is_some() => "failing",
+        Status::Pending | Status::Waiting => "owed",
+        Status::Running => "being sent",
+        Status::Completed => "arrived",
+        Status::Failed => "dead letter",
+        Status::Cancelled => "cancelled",
+    }
+}
+
+/// One delivery with what the receiver said.
+pub(super) fn show(delivery: &Delivery, ui: &mut Ui<'_>) -> Result<(), CliError> {
+    if ui.json {
+        return ui.value(delivery);
+    }
+    let to = delivery.endpoint_id.as_ref().or(delivery.url.as_ref());
+    let to = printable(to.map_or("", String::as_str)).into_owned();
+    let (id, event) = (&delivery.delivery_id, printable(&delivery.event));
+    ui.line(&format!("{id}  {event} to {to}: {}", word(delivery)))?;
+    ui.line(&format!("  message   {}", printable(&delivery.message_id)))?;
+    ui.line(&format!("  attempts  {} of {}", delivery.attempt, delivery.max_attempts))?;
+    if delivery.status == Status::Pending {
+        ui.line(&format!("  due       {}", delivery.run_at.as_str()))?;
+    }
+    for attempt in &delivery.attempts {
+        let status = attempt.status.map(|status| status.to_string());
+        let said = status.or_else(|| attempt.error.clone()).unwrap_or_default();
+        let said = printable(&said);
+        ui.line(&format!("  {}  {said}  {} ms", attempt.at.as_str(), attempt.latency_ms))?;
+        if let Some(answer) = &attempt.answer {
+            ui.line(&format!("    {}", printable(answer)))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! Where jobs run: a folder of this process's own inside of the folder for all of them.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use longhaul_kinds::command::clear_work_root;
+
+use super::create_private;
+
+/// Locked by the process whose folder it stands beside.
+const LOCK: &str = "lock";
+
+/// A folder that nobody else uses while this lives.
+#[derive(Debug)]
+pub(super) struct WorkDir {
+    path: PathBuf,
+    lock_path: PathBuf,
+    _lock: File,
+}
+
+impl WorkDir {
+    /// Makes a folder for this process, and clears those of processes that are no more: their
+    /// programs are killed first.
+    pub(super) fn acquire(work: &Path) -> io::Result<Self> {
+        create_private(work)?;
+        for entry in fs::read_dir(work)? {
+            let lock_path = entry?.path();
+            if lock_path.extension().is_some_and(|extension| extension == LOCK) {
+                clear_if_dead(&lock_path)?;
+            }
+        }
+        let path = work.join(format!("{}-{:08x}", std::process::id(), rand::random::<u32>()));
+        let lock_path = path.with_extension(LOCK);
+        let lock = File::create_new(&lock_path)?;
+        lock.lock()?;
+        Ok(Self { path, lock_path, _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for WorkDir {
+    /// Whatever is left of it is found by the next process.
+    fn drop(&mut self) {
+        if clear_work_root(&self.path).is_ok() {
+            fs::remove_file(&self.lock_path).ok();
+        }
+    }
+}
+
+fn clear_if_dead(lock_path: &Path) -> io::Result<()> {
+    let lock = match File::options().write(true).open(lock_path) {
+        Ok(lock) => lock,
+        // Its owner has just gone.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    match lock.try_lock() {
+        Ok(()) => {
+            clear_work_root(&lock_path.with_extension(""))?;
+            fs::remove_file(lock_path)
+        }
+        Err(TryLockError::WouldBlock) => Ok(()),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(data: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(data).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    #[test]
+    fn folders_of_the_dead_are_cleared_and_of_the_living_are_not() {
+        let data = tempfile::tempdir().unwrap();
+        let living = WorkDir::acquire(data.path()).unwrap();
+        fs::create_dir(living.path()).unwrap();
+        let dead = data.path().join("1-dead");
+        fs::create_dir(&dead).unwrap();
+        fs::write(dead.join("payload"), "x").unwrap();
+        fs::write(dead.with_extension(LOCK), "").unwrap();
+        let second = WorkDir::acquire(data.path()).unwrap();
+        assert!(living.path().exists() && !dead.exists());
+        drop((living, second));
+        assert_eq!(names(data.path()), Vec::<PathBuf>::new());
+    }
+}
