@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use longhaul::job::{DELIVERY_KIND, Name};
 use longhaul::store::endpoints::Endpoints;
-use longhaul::store::{QueueRooms, Store};
+use longhaul::store::{QueueCapacity, Store};
 use longhaul::{Clock, Kind};
 
 pub use deliver::{Arrived, Try};
@@ -103,7 +103,7 @@ impl Courier {
     }
 
     /// How many deliveries to each receiver may be under way at once.
-    pub fn windows(&self) -> impl Fn(&HashMap<Name, usize>) -> QueueRooms + Send + Sync + 'static {
+    pub fn windows(&self) -> impl Fn(&HashMap<Name, usize>) -> QueueCapacity + Send + Sync + 'static {
         let inner = Arc::clone(&self.0);
         move |under_way| inner.gates.windows(under_way, inner.clock.now())
     }

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use sha2::{Digest as _, Sha256};
 
 use crate::job::{JobId, Name, TenantId};
-use crate::store::parcel::{Parcel, hex};
+use crate::store::transfer::{ExportedJob, hex};
 use crate::store::postgres::{PostgresStore, fitting};
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::export::{Cursor, Page};
@@ -135,12 +135,12 @@ pub async fn copy(
 ) -> Result<Copied, CopyError> {
     let replicas = to.replicas().await.map_err(CopyError::Target)?;
     if let Some(alive) = replicas.into_iter().find(|replica| replica.alive) {
-        return Err(CopyError::TargetInUse { replica: alive.beat.replica });
+        return Err(CopyError::TargetInUse { replica: alive.heartbeat.replica });
     }
     let total = from.export_count().await.map_err(CopyError::Source)?;
     // First: a server that is started too early must not run what should wait.
     let paused_queues = pause_queues(from, to).await?;
-    let tombstones = bury(from, to).await?;
+    let tombstones = copy_tombstones(from, to).await?;
     let usage = copy_usage(from, to).await?;
     let tenants = BTreeMap::new();
     let mut copied = Copied { jobs: 0, known: 0, tombstones, paused_queues, usage, tenants };
@@ -195,11 +195,11 @@ impl<'a> Pages<'a> {
 async fn copy_page(to: &PostgresStore, page: &Page) -> Result<(u64, u64), CopyError> {
     let there = compare(to, &page.parcels).await?;
     there.refuse_differing()?;
-    let missing = |parcel: &&Parcel| there.missing.contains(&parcel.key());
-    let new: Vec<Parcel> = page.parcels.iter().filter(missing).cloned().collect();
+    let missing = |parcel: &&ExportedJob| there.missing.contains(&parcel.key());
+    let new: Vec<ExportedJob> = page.parcels.iter().filter(missing).cloned().collect();
     if !new.is_empty() {
         let taken = to.import_jobs(&new).await.map_err(CopyError::Target)?;
-        let keys = new.iter().map(Parcel::key).filter(|key| !taken.contains(key));
+        let keys = new.iter().map(ExportedJob::key).filter(|key| !taken.contains(key));
         let refused: Vec<_> = keys.collect();
         if !refused.is_empty() {
             let (count, jobs) = first_of(refused);
@@ -232,8 +232,8 @@ impl Comparison {
     }
 }
 
-async fn compare(to: &PostgresStore, parcels: &[Parcel]) -> Result<Comparison, CopyError> {
-    let keys: Vec<_> = parcels.iter().map(Parcel::key).collect();
+async fn compare(to: &PostgresStore, parcels: &[ExportedJob]) -> Result<Comparison, CopyError> {
+    let keys: Vec<_> = parcels.iter().map(ExportedJob::key).collect();
     let there = to.export_jobs(&keys).await.map_err(CopyError::Target)?;
     let mut found = Comparison::default();
     for (parcel, key) in parcels.iter().zip(keys) {
@@ -304,7 +304,7 @@ async fn copy_usage(from: &SqliteStore, to: &PostgresStore) -> Result<u64, CopyE
     }
 }
 
-async fn bury(from: &SqliteStore, to: &PostgresStore) -> Result<u64, CopyError> {
+async fn copy_tombstones(from: &SqliteStore, to: &PostgresStore) -> Result<u64, CopyError> {
     let (mut after, mut all) = (Cursor::default(), 0);
     loop {
         let gone = from.export_tombstones(after).await.map_err(CopyError::Source)?;

@@ -36,8 +36,8 @@ pub use watcher::Watcher;
 
 use crate::clock::Clock;
 use crate::job::{Delivery, IdSource, JobId, Limits, Name, Retention, TenantId, Timestamp};
-use crate::store::announce::new_delivery;
-use crate::store::{FlowLimit, FlowLimits, QueueRooms, Store, StoreError};
+use crate::store::outbox::new_delivery;
+use crate::store::{FlowLimit, FlowLimits, QueueCapacity, Store, StoreError};
 use crate::worker::Workers;
 
 /// A running engine, bound to one tenant. Clones are cheap and share everything.
@@ -87,7 +87,7 @@ pub(crate) struct Shared {
 }
 
 /// How many deliveries of each queue may be under way at once in this process, now, by how many are.
-pub(crate) type Windows = Arc<dyn Fn(&HashMap<Name, usize>) -> QueueRooms + Send + Sync>;
+pub(crate) type Windows = Arc<dyn Fn(&HashMap<Name, usize>) -> QueueCapacity + Send + Sync>;
 
 /// What delivers.
 pub(crate) struct Courier {

@@ -9,21 +9,21 @@
 //! [`crate::job::Tally::meter`], inside the store's transaction.
 
 pub mod accounts;
-pub(crate) mod announce;
+pub(crate) mod outbox;
 mod blobs;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod endpoints;
-mod entry;
+mod stored_job;
 mod error;
 #[cfg(feature = "conformance")]
 pub mod faulty;
-mod flow;
+mod limits;
 #[cfg(feature = "postgres")]
-pub(crate) mod parcel;
+pub(crate) mod transfer;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-mod replica;
+mod replicas;
 pub mod sqlite;
 mod types;
 
@@ -32,13 +32,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-pub use blobs::{Blob, BlobRef, BlobRole, Burial, NewBlob, WrappedKey};
+pub use blobs::{Blob, BlobRef, BlobRole, Deletion, NewBlob, WrappedKey};
 pub use error::StoreError;
-pub use flow::{FlowLimit, FlowLimits};
-pub use replica::{Beat, REPLICA_FORGOTTEN_AFTER, ReplicaState};
+pub use limits::{FlowLimit, FlowLimits};
+pub use replicas::{Heartbeat, REPLICA_FORGOTTEN_AFTER, ReplicaState};
 pub use types::{
-    Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, KindRoom, Lease, LeaseRef, NewJob, Page,
-    PageRequest, QueueRooms, QueueState, Renewal, Report, Settled, Settlement, Start, Submitted,
+    Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications, KindCapacity, Lease, LeaseRef, NewJob, Page,
+    PageRequest, QueueCapacity, QueueState, Renewal, Report, SettleResult, Settlement, Start, SubmitResult,
 };
 
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
@@ -51,7 +51,7 @@ pub trait Store: Send + Sync {
     /// Accepts jobs, each on its own: one that is refused does not touch the others. Under a known
     /// idempotency key the existing job is returned if the fingerprints are equal, and
     /// [`StoreError::KeyReused`] otherwise.
-    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>>;
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>>;
 
     /// A job with its result and history. [`StoreError::Gone`] if it was deleted and is still
     /// remembered.
@@ -117,7 +117,7 @@ pub trait Store: Send + Sync {
 
     /// How many of the tenant's jobs are pending, in all of its queues or in one, counted no further than
     /// `up_to`.
-    async fn pending(
+    async fn count_pending(
         &self,
         tenant: &TenantId,
         queue: Option<&Name>,
@@ -126,8 +126,8 @@ pub trait Store: Send + Sync {
 
     /// Where jobs stand: their version and status, in the order asked; none for a job that is not
     /// there. One query for all of them: this is what watching costs.
-    async fn glimpse(&self, jobs: &[(TenantId, JobId)])
-    -> Result<Vec<Option<Glimpse>>, StoreError>;
+    async fn versions(&self, jobs: &[(TenantId, JobId)])
+    -> Result<Vec<Option<JobVersion>>, StoreError>;
 
     /// What the tenant's finished jobs used, each counted once, in the transaction that ended it: by hour,
     /// kind and key, from the hour that `from` is in to the last one that began before `to`. Kept for
@@ -140,17 +140,17 @@ pub trait Store: Send + Sync {
     ) -> Result<Vec<UsageRow>, StoreError>;
 
     /// What other processes do to the same jobs; none if the store belongs to this process alone.
-    fn hints(&self) -> Option<Hints>;
+    fn change_notifications(&self) -> Option<ChangeNotifications>;
 
     /// Told once when this process has written deliveries since it was last told.
-    fn announced(&self) -> Arc<Notify>;
+    fn outbox_notify(&self) -> Arc<Notify>;
 
     // --- for workers ---
 
     /// Claims up to `want.limit` due jobs, rotating over tenants, each for `want.lease`. Charges
     /// each an attempt, unless its last one was given back, and raises its epoch. Takes no more than
     /// `want.limits` allow, and passes over what they hold back.
-    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError>;
+    async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError>;
 
     /// Extends leases to `duration` from now.
     async fn renew(
@@ -168,7 +168,7 @@ pub trait Store: Send + Sync {
     async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError>;
 
     /// Notes that a job's payload is about to be written in clear to this folder.
-    async fn keep_folder(
+    async fn record_work_dir(
         &self,
         lease: &LeaseRef,
         path: &str,
@@ -176,17 +176,17 @@ pub trait Store: Send + Sync {
     ) -> Result<(), StoreError>;
 
     /// Ends attempts. Saying it again, because the answer was lost, is fine.
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>>;
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>>;
 
     // --- for the house, over all tenants ---
 
     /// Ends the attempts of up to `limit` jobs whose leases ran out. Returns them as they stand
     /// now.
-    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError>;
+    async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError>;
 
     /// Deletes up to `limit` finished jobs whose retention has ended, and forgets ids that have
     /// been gone for long. Returns how many jobs were deleted.
-    async fn expire(&self, limit: usize) -> Result<usize, StoreError>;
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError>;
 
     /// Fails up to `limit` jobs whose payloads were stored `kept` ago and that nobody has claimed since.
     async fn expire_payloads(
@@ -196,14 +196,14 @@ pub trait Store: Send + Sync {
     ) -> Result<Vec<Job>, StoreError>;
 
     /// Up to `limit` blobs that nobody needs any more and whose deletion is due.
-    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError>;
+    async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError>;
 
     /// Folders of this host that are not known to be deleted.
-    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError>;
+    async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError>;
 
     /// Records attempts of `replica` to delete things. What could not be deleted is due again later,
     /// each time after a longer while.
-    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError>;
+    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError>;
 
     /// Folds up to `limit` notes of what jobs used into the sums by hour, where a store keeps such notes,
     /// and forgets usage that is kept no longer. Every replica may do so at once. Returns how many notes
@@ -212,20 +212,20 @@ pub trait Store: Send + Sync {
 
     /// Those of these blobs that belong to nobody: no job has stored them, and none that still goes on
     /// may be about to.
-    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError>;
+    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError>;
 
     // --- for replicas, over all tenants ---
 
     /// Says that a replica lives, and forgets those that have been silent for
     /// [`REPLICA_FORGOTTEN_AFTER`]. [`StoreError::NameTaken`] if another run of that name is alive;
     /// one that is silent is replaced.
-    async fn beat(&self, beat: &Beat) -> Result<(), StoreError>;
+    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError>;
 
     /// All replicas that were heard of lately, by name.
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError>;
 
     /// A replica that stops in good order is forgotten at once. One that is not known is fine.
-    async fn leave(&self, replica: &str) -> Result<(), StoreError>;
+    async fn deregister(&self, replica: &str) -> Result<(), StoreError>;
 
     /// The time that leases and retention go by.
     fn now(&self) -> Timestamp;

@@ -1,7 +1,7 @@
 //! The processes that share the store.
 
 use axum::Json;
-use longhaul::store::{Beat, ReplicaState};
+use longhaul::store::{Heartbeat, ReplicaState};
 use longhaul_client::wire::{Replica, ReplicaList};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -29,8 +29,8 @@ async fn list_replicas(caller: Caller<Look>) -> Result<Json<ReplicaList>, Proble
 }
 
 pub(crate) fn shown(known: ReplicaState) -> Replica {
-    let ReplicaState { beat, started_at, seen_at, alive } = known;
-    let Beat { replica, role, version, host, pid, kinds, running, concurrency, .. } = beat;
+    let ReplicaState { heartbeat, started_at, seen_at, alive } = known;
+    let Heartbeat { replica, role, version, host, pid, kinds, running, concurrency, .. } = heartbeat;
     Replica {
         name: replica,
         role,

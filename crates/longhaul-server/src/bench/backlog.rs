@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use longhaul::job::{Json, Name, Outcome, TenantId};
-use longhaul::store::{Claim, KindRoom, Settlement};
+use longhaul::store::{Claim, KindCapacity, Settlement};
 use longhaul::{Ctx, JobError, Kind};
 use tokio::sync::mpsc;
 
@@ -28,14 +28,14 @@ impl EngineBench<'_> {
         self.submit_all(&submitter, self.plan.pending + self.plan.jobs, None).await?;
         submitter.stop().await;
         let watch = Stopwatch::new(self.plan, "claim", self.plan.jobs);
-        let kind = KindRoom { kind: Name::new("noop")?, room: CLAIM_SIZE, code_version: None };
+        let kind = KindCapacity { kind: Name::new("noop")?, capacity: CLAIM_SIZE, code_version: None };
         let want = Claim {
             replica: "bench".to_owned(),
             limit: CLAIM_SIZE,
             lease: LEASE,
             kinds: vec![kind],
             limits: Arc::default(),
-            rooms: None,
+            queue_capacity: None,
         };
         let (mut left, timer) = (self.plan.jobs, Instant::now());
         while left > 0 {

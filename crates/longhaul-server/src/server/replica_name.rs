@@ -24,12 +24,12 @@ pub(super) async fn start_when_free<T, E: From<BuildError>>(
         };
         let dead = holder.as_ref().filter(|held| is_stale(held, &host, runs));
         match dead {
-            Some(dead) if waited <= dead.beat.silent_after => {
+            Some(dead) if waited <= dead.heartbeat.silent_after => {
                 if waited.is_zero() {
                     tracing::warn!(
                         replica,
-                        pid = dead.beat.pid,
-                        seconds = dead.beat.silent_after.as_secs(),
+                        pid = dead.heartbeat.pid,
+                        seconds = dead.heartbeat.silent_after.as_secs(),
                         "the replica's name is still that of a process that was killed; waiting \
                          until it counts as silent",
                     );
@@ -67,8 +67,8 @@ impl<E: From<BuildError>> From<BuildError> for StartFailure<E> {
 /// Whether whoever has the name ran on this host as a process that is no more. One with our own id
 /// was there before us: in a container that is the rule.
 fn is_stale(held: &ReplicaState, host: &str, runs: impl FnOnce(u32) -> bool) -> bool {
-    let pid = held.beat.pid;
-    held.beat.host == host && (pid == std::process::id() || !runs(pid))
+    let pid = held.heartbeat.pid;
+    held.heartbeat.host == host && (pid == std::process::id() || !runs(pid))
 }
 
 /// A process that we may not ask for is one that runs.
@@ -80,13 +80,13 @@ fn runs(pid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use longhaul::Timestamp;
-    use longhaul::store::Beat;
+    use longhaul::store::Heartbeat;
 
     use super::*;
     use crate::server::StartError;
 
     fn holder(host: &str, pid: u32) -> Box<ReplicaState> {
-        let beat = Beat {
+        let beat = Heartbeat {
             replica: "a".to_owned(),
             run: 1,
             role: "all".to_owned(),
@@ -99,7 +99,7 @@ mod tests {
             silent_after: Duration::from_secs(15),
         };
         let at = Timestamp::from_millis(0);
-        Box::new(ReplicaState { beat, started_at: at, seen_at: at, alive: true })
+        Box::new(ReplicaState { heartbeat: beat, started_at: at, seen_at: at, alive: true })
     }
 
     fn taken(holder: Box<ReplicaState>) -> StartFailure<StartError> {

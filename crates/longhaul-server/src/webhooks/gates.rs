@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longhaul::job::Name;
-use longhaul::store::QueueRooms;
+use longhaul::store::QueueCapacity;
 use longhaul::{Clock, Timestamp};
 use tokio::sync::Notify;
 
@@ -119,7 +119,7 @@ impl Gates {
 
     /// How many deliveries to each receiver may be under way at once, by how many are. Those that may hang
     /// get nothing more while they have half of all places.
-    pub(super) fn windows(&self, under_way: &HashMap<Name, usize>, now: Timestamp) -> QueueRooms {
+    pub(super) fn windows(&self, under_way: &HashMap<Name, usize>, now: Timestamp) -> QueueCapacity {
         let mut gates = self.lock();
         let is_suspect = |name: &Name| gates.get(name).is_none_or(Gate::is_suspect);
         let suspects = under_way.iter().filter(|(name, _)| is_suspect(name));
@@ -128,7 +128,7 @@ impl Gates {
             if crowded && gate.is_suspect() { 0 } else { gate.window(now) }
         };
         let known = gates.iter_mut().map(|(name, gate)| (name.clone(), window(gate))).collect();
-        QueueRooms { each: if crowded { 0 } else { UNHEARD }, known }
+        QueueCapacity { each: if crowded { 0 } else { UNHEARD }, known }
     }
 
     /// The same as [`enter`](Self::enter), once there is a place if that is soon: putting a delivery off costs

@@ -9,7 +9,7 @@ use crate::blob::{BlobError, BlobStream, KeyError};
 use crate::engine::vault::VaultError;
 use crate::failpoint::{self, Failpoint};
 use crate::job::JobError;
-use crate::store::{Blob, BlobRef, BlobRole, Burial};
+use crate::store::{Blob, BlobRef, BlobRole, Deletion};
 
 /// What the file is called that a payload is written to.
 const FILE: &str = "payload";
@@ -64,7 +64,7 @@ impl Payload {
     /// Writes it to a file in this folder, which is the attempt's own and is deleted, with all that is in
     /// it, when the attempt ends. The job's receipt says so.
     pub async fn file_in(&self, folder: &Path) -> Result<PathBuf, JobError> {
-        self.ctx.keep_folder(folder).await?;
+        self.ctx.record_work_dir(folder).await?;
         let mut bytes = self.read().await?;
         let path = folder.join(FILE);
         let mut options = tokio::fs::OpenOptions::new();
@@ -130,12 +130,12 @@ impl Ctx {
             JobError::retryable(format!("cannot make the working folder {path}: {error}"))
         })?;
         // Now that it is there: one on record that is not there would be taken for deleted.
-        self.keep_folder(&path).await?;
+        self.record_work_dir(&path).await?;
         Ok(path)
     }
 
     /// Puts a folder on record, so that it is known to be deleted when this attempt ends.
-    async fn keep_folder(&self, path: &Path) -> Result<(), JobError> {
+    async fn record_work_dir(&self, path: &Path) -> Result<(), JobError> {
         if !self.artifacts().folders.iter().any(|known| known == path) {
             self.artifacts().folders.push(path.to_owned());
         }
@@ -144,7 +144,7 @@ impl Ctx {
         }
         failpoint::reach(Failpoint::FolderMade).await;
         let (shared, on_host) = (self.shared(), on_this_host(path));
-        self.insist(|| shared.store.keep_folder(self.lease(), &on_host, &shared.replica)).await?;
+        self.insist(|| shared.store.record_work_dir(self.lease(), &on_host, &shared.replica)).await?;
         failpoint::reach(Failpoint::FolderRecorded).await;
         Ok(())
     }
@@ -152,15 +152,15 @@ impl Ctx {
     /// Deletes the attempt's folders, and says so.
     pub(crate) async fn clear_folders(&self) {
         let folders = std::mem::take(&mut self.artifacts().folders);
-        let mut burials = Vec::new();
+        let mut deletions = Vec::new();
         for path in folders {
             let (tenant, job) = (self.job().tenant.clone(), self.id());
             let blob = BlobRef { tenant, job, path: on_this_host(&path) };
             let removing = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(path));
             match removing.await.map_err(std::io::Error::from).and_then(|removed| removed) {
-                Ok(()) => burials.push(Burial { blob, failure: None }),
+                Ok(()) => deletions.push(Deletion { blob, failure: None }),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    burials.push(Burial { blob, failure: None });
+                    deletions.push(Deletion { blob, failure: None });
                 }
                 Err(error) => {
                     tracing::error!(%error, job.id = %self.id(), "cannot delete a job's folder");
@@ -169,8 +169,8 @@ impl Ctx {
         }
         failpoint::reach(Failpoint::FolderDeleted).await;
         if self.job().has_payload
-            && !burials.is_empty()
-            && let Err(error) = self.shared().store.bury(burials, &self.shared().replica).await
+            && !deletions.is_empty()
+            && let Err(error) = self.shared().store.record_deletions(deletions, &self.shared().replica).await
         {
             tracing::warn!(%error, job.id = %self.id(), "cannot record that a folder is gone");
         }

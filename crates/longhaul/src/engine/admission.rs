@@ -192,7 +192,7 @@ impl Admission {
             verdict = line.decide(max, shared.clock.now());
             if verdict == Verdict::CountFirst {
                 line.room().begin_count();
-                let counted = shared.store.pending(&id.0, id.1.as_ref(), max).await;
+                let counted = shared.store.count_pending(&id.0, id.1.as_ref(), max).await;
                 line.room().end_count(counted.map_err(NoPlace::Store)?, shared.clock.now());
                 verdict = line.decide(max, shared.clock.now());
             }

@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::ctx::Ctx;
 use crate::job::{DELIVERY_KIND, IdSource, JobError, Limits, Name, NameError, Retention, TenantId};
 use crate::store::sqlite::{OpenError, SqliteStore};
-use crate::store::{FlowLimit, FlowLimits, QueueRooms, ReplicaState, Store};
+use crate::store::{FlowLimit, FlowLimits, QueueCapacity, ReplicaState, Store};
 use crate::worker::{WorkerSettings, Workers, beats};
 
 /// Describes an engine. Everything has a default; without a store it keeps its jobs in memory.
@@ -97,7 +97,7 @@ pub enum BuildError {
     #[error(
         "another replica with the name {replica:?} is running{}; give each its own",
         holder.as_ref().map(|held| format!(
-            " (process {} on {})", held.beat.pid, held.beat.host
+            " (process {} on {})", held.heartbeat.pid, held.heartbeat.host
         )).unwrap_or_default()
     )]
     NameTaken {
@@ -194,7 +194,7 @@ impl EngineBuilder {
         mut self,
         kind: Kind,
         concurrency: usize,
-        windows: impl Fn(&HashMap<Name, usize>) -> QueueRooms + Send + Sync + 'static,
+        windows: impl Fn(&HashMap<Name, usize>) -> QueueCapacity + Send + Sync + 'static,
     ) -> Self {
         self.courier = Some((kind, concurrency, Arc::new(windows)));
         self
@@ -363,7 +363,7 @@ impl EngineBuilder {
             None => None,
         };
         let shared = Arc::new(Shared {
-            wake_courier: store.announced(),
+            wake_courier: store.outbox_notify(),
             courier,
             store,
             clock: self.clock,

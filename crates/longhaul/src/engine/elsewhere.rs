@@ -34,7 +34,7 @@ impl Known {
 
     fn learn(&mut self, replicas: Vec<ReplicaState>, now: Timestamp) {
         self.asked_at = Some(now);
-        for kind in replicas.into_iter().flat_map(|known| known.beat.kinds) {
+        for kind in replicas.into_iter().flat_map(|known| known.heartbeat.kinds) {
             self.kinds.insert(kind, now);
         }
         self.kinds.retain(|_, known_at| now.since(*known_at) < REPLICA_FORGOTTEN_AFTER);
@@ -49,7 +49,7 @@ impl Elsewhere {
             match shared.store.replicas().await {
                 Ok(replicas) => known.learn(replicas, now),
                 // Nobody else could declare anything.
-                Err(_) if shared.store.hints().is_none() => {}
+                Err(_) if shared.store.change_notifications().is_none() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -84,10 +84,10 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Beat;
+    use crate::store::Heartbeat;
 
     fn declaring(kind: &str) -> ReplicaState {
-        let beat = Beat {
+        let beat = Heartbeat {
             replica: "a".to_owned(),
             run: 1,
             role: "worker".to_owned(),
@@ -100,7 +100,7 @@ mod tests {
             silent_after: Duration::from_secs(15),
         };
         let at = Timestamp::from_millis(0);
-        ReplicaState { beat, started_at: at, seen_at: at, alive: false }
+        ReplicaState { heartbeat: beat, started_at: at, seen_at: at, alive: false }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
 
 use crate::job::{JobId, Status, TenantId};
-use crate::store::Glimpse;
+use crate::store::JobVersion;
 
 /// Tells watchers that a job may have changed. Only a hint: what changed is read from the store,
 /// so a hint too many costs one read and the store remains the truth.
@@ -92,9 +92,9 @@ impl Hub {
     }
 
     /// Hints at a change of a job that a look at the store has shown, if it is one.
-    pub(crate) fn glimpsed(&self, job: &(TenantId, JobId), glimpse: Option<Glimpse>) {
+    pub(crate) fn glimpsed(&self, job: &(TenantId, JobId), glimpse: Option<JobVersion>) {
         let (now, ended) = match glimpse {
-            Some(Glimpse { version, status }) => (Hinted::At(version), status.is_terminal()),
+            Some(JobVersion { version, status }) => (Hinted::At(version), status.is_terminal()),
             None => (Hinted::Gone, true),
         };
         if let Some(entry) = self.lock().get_mut(job)
@@ -190,7 +190,7 @@ mod tests {
 
     /// A look shows the job like this.
     fn look(hub: &Hub, version: u64, status: Status) {
-        hub.glimpsed(&(us(), id()), Some(Glimpse { version, status }));
+        hub.glimpsed(&(us(), id()), Some(JobVersion { version, status }));
     }
 
     /// How often the watchers of the job were told to look.

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Shared;
 use crate::job::Retry;
-use crate::store::Hints;
+use crate::store::ChangeNotifications;
 
 /// How often watched jobs are looked at that nobody hinted at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -24,7 +24,7 @@ const FAILING: Retry =
 
 /// Starts looking, if the store is one that other processes share.
 pub(crate) fn start(shared: &Arc<Shared>, tasks: &TaskTracker, ended: &CancellationToken) {
-    let Some(Hints { line, jobs }) = shared.store.hints() else { return };
+    let Some(ChangeNotifications { line, jobs }) = shared.store.change_notifications() else { return };
     let (shared, ended) = (Arc::clone(shared), ended.clone());
     tasks.spawn(async move {
         tokio::select! {
@@ -50,7 +50,7 @@ async fn look_at_jobs(shared: &Shared, mut jobs: watch::Receiver<u64>) {
         let watched = shared.hub.watched().await;
         // Before the look: what is hinted at from here on may have come too late for it.
         jobs.mark_unchanged();
-        match shared.store.glimpse(&watched).await {
+        match shared.store.versions(&watched).await {
             Ok(glimpses) => {
                 failures = 0;
                 for (job, glimpse) in watched.iter().zip(glimpses) {

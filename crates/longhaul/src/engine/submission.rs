@@ -15,7 +15,7 @@ use crate::job::{
     JobId, Json, JsonError, LimitError, Limits, Name, NameError, Retention, TenantId, Timestamp,
     Webhook, within,
 };
-use crate::store::{NewJob, Start, StoreError, Submitted};
+use crate::store::{NewJob, Start, StoreError, SubmitResult};
 
 /// A submission in the making. Await it to submit.
 ///
@@ -208,11 +208,11 @@ impl Engine {
         }
     }
 
-    fn settle_place(&self, place: Option<Place>, answer: &Result<Submitted, StoreError>) {
+    fn settle_place(&self, place: Option<Place>, answer: &Result<SubmitResult, StoreError>) {
         match (answer, place) {
-            (Ok(Submitted { created: true, .. }), Some(taken)) => drop(taken),
+            (Ok(SubmitResult { created: true, .. }), Some(taken)) => drop(taken),
             // Its key became free in the meantime.
-            (Ok(Submitted { created: true, record }), None) => {
+            (Ok(SubmitResult { created: true, record }), None) => {
                 self.shared.admission.came(&record.job.tenant, &record.job.queue);
             }
             // Nobody knows: it counts as taken until the next count says otherwise.
@@ -222,7 +222,7 @@ impl Engine {
         }
     }
 
-    fn accepted(&self, Submitted { record, created }: Submitted) -> JobHandle {
+    fn accepted(&self, SubmitResult { record, created }: SubmitResult) -> JobHandle {
         if created {
             metrics::counter!("longhaul_jobs_submitted_total", "kind" => record.job.kind.to_string())
                 .increment(1);
@@ -247,7 +247,7 @@ pub(super) fn no_payload(kind: &Name) -> SubmitError {
 }
 
 /// A payload that did not make a job is not needed; one that may have is left to the sweep of strays.
-fn keep_or_delete(payload: Option<Staged>, answer: &Result<Submitted, StoreError>) {
+fn keep_or_delete(payload: Option<Staged>, answer: &Result<SubmitResult, StoreError>) {
     let may_be_kept = match answer {
         Ok(submitted) => submitted.created,
         Err(error) => matches!(error, StoreError::Unavailable(_) | StoreError::Broken(_)),

@@ -119,7 +119,7 @@ pub struct BlobRef {
 
 /// An attempt to delete something.
 #[derive(Debug, Clone)]
-pub struct Burial {
+pub struct Deletion {
     /// What.
     pub blob: BlobRef,
     /// Why it failed, if it did.
@@ -127,9 +127,9 @@ pub struct Burial {
 }
 
 /// How soon a deletion that failed is tried again; each further time after twice as long.
-pub(super) const BURY_AGAIN_FIRST: Duration = Duration::from_secs(5);
+pub(super) const DELETE_RETRY_FIRST: Duration = Duration::from_secs(5);
 /// The longest that it takes until the next try.
-pub(super) const BURY_AGAIN_MAX: Duration = Duration::from_mins(15);
+pub(super) const DELETE_RETRY_MAX: Duration = Duration::from_mins(15);
 
 /// Paths of a host's folders are at or after the first and before the second of these.
 pub(super) fn host_range(host: &str) -> (String, String) {

@@ -9,9 +9,9 @@ use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 
 use super::{
-    Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
-    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement,
-    Store, StoreError, Submitted,
+    Heartbeat, Blob, BlobRef, Deletion, Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications, LeaseRef,
+    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, SettleResult, Settlement,
+    Store, StoreError, SubmitResult,
 };
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 
@@ -136,7 +136,7 @@ fn unavailable() -> StoreError {
 
 #[async_trait]
 impl<S: Store + ?Sized> Store for Faulty<S> {
-    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         let mut stalled = self.stalled.subscribe();
         // The sender lives as long as this call does.
         stalled.wait_for(|stalled| !stalled).await.ok();
@@ -203,31 +203,31 @@ impl<S: Store + ?Sized> Store for Faulty<S> {
         self.one(self.inner.pause_queue(tenant, queue, paused)).await
     }
 
-    async fn pending(
+    async fn count_pending(
         &self,
         tenant: &TenantId,
         queue: Option<&Name>,
         up_to: u64,
     ) -> Result<u64, StoreError> {
-        self.one(self.inner.pending(tenant, queue, up_to)).await
+        self.one(self.inner.count_pending(tenant, queue, up_to)).await
     }
 
-    async fn glimpse(
+    async fn versions(
         &self,
         jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
-        self.one(self.inner.glimpse(jobs)).await
+    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
+        self.one(self.inner.versions(jobs)).await
     }
 
-    fn announced(&self) -> std::sync::Arc<tokio::sync::Notify> {
-        self.inner.announced()
+    fn outbox_notify(&self) -> std::sync::Arc<tokio::sync::Notify> {
+        self.inner.outbox_notify()
     }
 
-    fn hints(&self) -> Option<Hints> {
-        self.inner.hints()
+    fn change_notifications(&self) -> Option<ChangeNotifications> {
+        self.inner.change_notifications()
     }
 
-    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+    async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         self.one(self.inner.claim(want)).await
     }
 
@@ -247,16 +247,16 @@ impl<S: Store + ?Sized> Store for Faulty<S> {
         self.one(self.inner.checkpoint(checkpoint)).await
     }
 
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
         self.batch(settlements.len(), self.inner.settle(settlements)).await
     }
 
-    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
-        self.one(self.inner.sweep(limit)).await
+    async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+        self.one(self.inner.rescue(limit)).await
     }
 
-    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
-        self.one(self.inner.expire(limit)).await
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
+        self.one(self.inner.prune(limit)).await
     }
 
     async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
@@ -267,29 +267,29 @@ impl<S: Store + ?Sized> Store for Faulty<S> {
         self.one(self.inner.blob_bytes(tenant)).await
     }
 
-    async fn keep_folder(
+    async fn record_work_dir(
         &self,
         lease: &LeaseRef,
         path: &str,
         replica: &str,
     ) -> Result<(), StoreError> {
-        self.one(self.inner.keep_folder(lease, path, replica)).await
+        self.one(self.inner.record_work_dir(lease, path, replica)).await
     }
 
     async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
         self.one(self.inner.expire_payloads(kept, limit)).await
     }
 
-    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.one(self.inner.doomed(limit)).await
+    async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.one(self.inner.blobs_to_delete(limit)).await
     }
 
-    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.one(self.inner.folders(host, limit)).await
+    async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.one(self.inner.work_dirs(host, limit)).await
     }
 
-    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
-        self.one(self.inner.bury(burials, replica)).await
+    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
+        self.one(self.inner.record_deletions(deletions, replica)).await
     }
 
     async fn usage(
@@ -305,20 +305,20 @@ impl<S: Store + ?Sized> Store for Faulty<S> {
         self.one(self.inner.roll_up_usage(limit)).await
     }
 
-    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
-        self.one(self.inner.strays(blobs)).await
+    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        self.one(self.inner.orphan_blobs(blobs)).await
     }
 
-    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
-        self.one(self.inner.beat(beat)).await
+    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
+        self.one(self.inner.heartbeat(beat)).await
     }
 
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
         self.one(self.inner.replicas()).await
     }
 
-    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
-        self.one(self.inner.leave(replica)).await
+    async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
+        self.one(self.inner.deregister(replica)).await
     }
 
     fn now(&self) -> Timestamp {

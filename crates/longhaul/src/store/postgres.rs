@@ -84,9 +84,9 @@ use self::lanes::Care;
 use self::look::Rotation;
 use self::notify::Notifier;
 use super::{
-    Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
-    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement,
-    Store, StoreError, Submitted,
+    Heartbeat, Blob, BlobRef, Deletion, Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications, LeaseRef,
+    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, SettleResult, Settlement,
+    Store, StoreError, SubmitResult,
 };
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
@@ -97,9 +97,9 @@ const WRITERS: usize = 2;
 /// A store in a Postgres database, in its schema `longhaul`.
 pub struct PostgresStore {
     inner: Arc<Inner>,
-    submits: Batcher<NewJob, Submitted>,
+    submits: Batcher<NewJob, SubmitResult>,
     checkpoints: Batcher<Checkpoint, ()>,
-    settlements: Batcher<Settlement, Settled>,
+    settlements: Batcher<Settlement, SettleResult>,
     /// They end with the store.
     tasks: Vec<JoinHandle<()>>,
 }
@@ -123,7 +123,7 @@ struct Inner {
     heartbeat: tokio::sync::Mutex<Option<Client>>,
     hearing: Hearing,
     /// Told when this process has written deliveries.
-    announced: Arc<Notify>,
+    outbox_notify: Arc<Notify>,
 }
 
 impl PostgresStore {
@@ -148,7 +148,7 @@ impl PostgresStore {
             arrivals_seen_at: AtomicI64::new(0),
             heartbeat: tokio::sync::Mutex::default(),
             hearing: Hearing::default(),
-            announced: Arc::default(),
+            outbox_notify: Arc::default(),
         });
         let mut tries = Tries::default();
         while let Err(trouble) = inner.follow_time().await {
@@ -193,7 +193,7 @@ impl Drop for PostgresStore {
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         self.submits.write(jobs).await
     }
 
@@ -265,20 +265,20 @@ impl Store for PostgresStore {
         persistently!(self.inner.try_pause_queue(tenant, queue, paused))
     }
 
-    async fn pending(
+    async fn count_pending(
         &self,
         tenant: &TenantId,
         queue: Option<&Name>,
         up_to: u64,
     ) -> Result<u64, StoreError> {
-        persistently!(self.inner.try_pending(tenant, queue, up_to))
+        persistently!(self.inner.try_count_pending(tenant, queue, up_to))
     }
 
-    async fn glimpse(
+    async fn versions(
         &self,
         jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
-        persistently!(self.inner.try_glimpse(jobs))
+    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
+        persistently!(self.inner.try_versions(jobs))
     }
 
     async fn usage(
@@ -290,16 +290,16 @@ impl Store for PostgresStore {
         persistently!(self.inner.try_usage(tenant, from, to))
     }
 
-    fn hints(&self) -> Option<Hints> {
+    fn change_notifications(&self) -> Option<ChangeNotifications> {
         let (line, jobs) = self.inner.notify.heard();
-        Some(Hints { line, jobs })
+        Some(ChangeNotifications { line, jobs })
     }
 
-    fn announced(&self) -> Arc<Notify> {
-        Arc::clone(&self.inner.announced)
+    fn outbox_notify(&self) -> Arc<Notify> {
+        Arc::clone(&self.inner.outbox_notify)
     }
 
-    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+    async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         self.inner.claim_or_look(want).await
     }
 
@@ -319,67 +319,67 @@ impl Store for PostgresStore {
         self.checkpoints.write_one(checkpoint).await
     }
 
-    async fn keep_folder(
+    async fn record_work_dir(
         &self,
         lease: &LeaseRef,
         path: &str,
         replica: &str,
     ) -> Result<(), StoreError> {
-        persistently!(self.inner.try_keep_folder(lease, path, replica))
+        persistently!(self.inner.try_record_work_dir(lease, path, replica))
     }
 
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
         self.settlements.write(settlements).await
     }
 
-    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+    async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
         if self.inner.try_to_move_arrivals().await > 0 {
             self.inner.notify.hear_line();
         }
         if let Err(trouble) = self.inner.care_for_lanes().await {
             tracing::warn!(error = %error::to_store_error(trouble), "cannot look after lanes");
         }
-        persistently!(self.inner.try_sweep(limit))
+        persistently!(self.inner.try_rescue(limit))
     }
 
-    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
-        persistently!(self.inner.try_expire(limit))
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
+        persistently!(self.inner.try_prune(limit))
     }
 
     async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
         persistently!(self.inner.try_expire_payloads(kept, limit))
     }
 
-    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        persistently!(self.inner.try_doomed(limit))
+    async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        persistently!(self.inner.try_blobs_to_delete(limit))
     }
 
-    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        persistently!(self.inner.try_folders(host, limit))
+    async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        persistently!(self.inner.try_work_dirs(host, limit))
     }
 
-    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
-        persistently!(self.inner.try_bury(&burials, replica))
+    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
+        persistently!(self.inner.try_record_deletions(&deletions, replica))
     }
 
     async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
         persistently!(self.inner.try_roll_up_usage(limit))
     }
 
-    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
-        persistently!(self.inner.try_strays(&blobs))
+    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        persistently!(self.inner.try_orphan_blobs(&blobs))
     }
 
-    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
-        persistently!(self.inner.try_beat(beat))
+    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
+        persistently!(self.inner.try_heartbeat(beat))
     }
 
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
         persistently!(self.inner.try_replicas())
     }
 
-    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
-        persistently!(self.inner.try_leave(replica))
+    async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
+        persistently!(self.inner.try_deregister(replica))
     }
 
     fn now(&self) -> Timestamp {

@@ -48,9 +48,9 @@ use self::readers::Readers;
 use self::task::Tx;
 use self::writer::Writer;
 use super::{
-    Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
-    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement,
-    Store, StoreError, Submitted,
+    Heartbeat, Blob, BlobRef, Deletion, Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications, LeaseRef,
+    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, SettleResult, Settlement,
+    Store, StoreError, SubmitResult,
 };
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
@@ -64,7 +64,7 @@ pub struct SqliteStore {
     writer: Writer,
     clock: Clock,
     rotation: Arc<Rotation>,
-    announced: Arc<Notify>,
+    outbox_notify: Arc<Notify>,
     _lock: Option<File>,
 }
 
@@ -75,11 +75,11 @@ impl SqliteStore {
         let path = path.as_ref();
         let opened = open::open(path, clock.now())?;
         let io = |source| OpenError::Io { path: path.to_owned(), source };
-        let announced = Arc::new(Notify::new());
-        let (marker, told) = (Some(opened.marker), Arc::clone(&announced));
+        let outbox_notify = Arc::new(Notify::new());
+        let (marker, told) = (Some(opened.marker), Arc::clone(&outbox_notify));
         Ok(Self {
             writer: Writer::start(opened.writer, clock.clone(), marker, told).map_err(io)?,
-            announced,
+            outbox_notify,
             readers: Some(Readers::start(opened.readers, &clock).map_err(io)?),
             clock,
             rotation: Arc::default(),
@@ -91,11 +91,11 @@ impl SqliteStore {
     pub fn memory(clock: Clock) -> Result<Self, OpenError> {
         let conn = open::open_memory()?;
         let io = |source| OpenError::Io { path: ":memory:".into(), source };
-        let announced = Arc::new(Notify::new());
-        let told = Arc::clone(&announced);
+        let outbox_notify = Arc::new(Notify::new());
+        let told = Arc::clone(&outbox_notify);
         Ok(Self {
             writer: Writer::start(conn, clock.clone(), None, told).map_err(io)?,
-            announced,
+            outbox_notify,
             readers: None,
             clock,
             rotation: Arc::default(),
@@ -143,7 +143,7 @@ impl SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         self.write_each(jobs, submit::submit).await
     }
 
@@ -230,22 +230,22 @@ impl Store for SqliteStore {
         self.writer.call(move |tx| control::pause_queue(tx, &tenant, &queue, paused)).await
     }
 
-    async fn pending(
+    async fn count_pending(
         &self,
         tenant: &TenantId,
         queue: Option<&Name>,
         up_to: u64,
     ) -> Result<u64, StoreError> {
         let (tenant, queue) = (tenant.clone(), queue.cloned());
-        self.read(move |tx| list::pending(tx, &tenant, queue.as_ref(), up_to)).await
+        self.read(move |tx| list::count_pending(tx, &tenant, queue.as_ref(), up_to)).await
     }
 
-    async fn glimpse(
+    async fn versions(
         &self,
         jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
+    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
         let jobs = jobs.to_vec();
-        self.read(move |tx| find::glimpse(tx, &jobs)).await
+        self.read(move |tx| find::versions(tx, &jobs)).await
     }
 
     async fn usage(
@@ -258,15 +258,15 @@ impl Store for SqliteStore {
         self.read(move |tx| usage::rows(tx, &tenant, from, to)).await
     }
 
-    fn hints(&self) -> Option<Hints> {
+    fn change_notifications(&self) -> Option<ChangeNotifications> {
         None
     }
 
-    fn announced(&self) -> Arc<Notify> {
-        Arc::clone(&self.announced)
+    fn outbox_notify(&self) -> Arc<Notify> {
+        Arc::clone(&self.outbox_notify)
     }
 
-    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+    async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let (want, rotation) = (want.clone(), Arc::clone(&self.rotation));
         self.writer.call(move |tx| claim::claim(tx, &want, &rotation)).await
     }
@@ -287,29 +287,29 @@ impl Store for SqliteStore {
         self.writer.call(move |tx| work::checkpoint(tx, &checkpoint)).await
     }
 
-    async fn keep_folder(
+    async fn record_work_dir(
         &self,
         lease: &LeaseRef,
         path: &str,
         replica: &str,
     ) -> Result<(), StoreError> {
         let (lease, path, replica) = (lease.clone(), path.to_owned(), replica.to_owned());
-        self.writer.call(move |tx| blobs::keep_folder(tx, &lease, &path, &replica)).await
+        self.writer.call(move |tx| blobs::record_work_dir(tx, &lease, &path, &replica)).await
     }
 
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
         self.write_each(settlements, settle::settle).await
     }
 
-    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
-        self.writer.call(move |tx| settle::sweep(tx, limit)).await
+    async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+        self.writer.call(move |tx| settle::rescue(tx, limit)).await
     }
 
-    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
         let mut deleted = 0;
         loop {
             let left = limit - deleted;
-            match self.writer.call(move |tx| control::expire(tx, left)).await {
+            match self.writer.call(move |tx| control::prune(tx, left)).await {
                 Ok((more, true)) if more < left => deleted += more,
                 Ok((more, _)) => return Ok(deleted + more),
                 Err(error) if deleted == 0 => return Err(error),
@@ -322,40 +322,40 @@ impl Store for SqliteStore {
         self.writer.call(move |tx| blobs::expire_payloads(tx, kept, limit)).await
     }
 
-    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.read(move |tx| blobs::doomed(tx, limit)).await
+    async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.read(move |tx| blobs::blobs_to_delete(tx, limit)).await
     }
 
-    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+    async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
         let host = host.to_owned();
-        self.read(move |tx| blobs::folders(tx, &host, limit)).await
+        self.read(move |tx| blobs::work_dirs(tx, &host, limit)).await
     }
 
-    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
+    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
         let replica = replica.to_owned();
-        self.writer.call(move |tx| blobs::bury(tx, &burials, &replica)).await
+        self.writer.call(move |tx| blobs::record_deletions(tx, &deletions, &replica)).await
     }
 
     async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
         self.writer.call(move |tx| usage::forget(tx, limit)).await
     }
 
-    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
-        self.read(move |tx| blobs::strays(tx, &blobs)).await
+    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        self.read(move |tx| blobs::orphan_blobs(tx, &blobs)).await
     }
 
-    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
+    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
         let beat = beat.clone();
-        self.writer.call(move |tx| replicas::beat(tx, &beat)).await
+        self.writer.call(move |tx| replicas::heartbeat(tx, &beat)).await
     }
 
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
         self.read(replicas::replicas).await
     }
 
-    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
+    async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
         let replica = replica.to_owned();
-        self.writer.call(move |tx| replicas::leave(tx, &replica)).await
+        self.writer.call(move |tx| replicas::deregister(tx, &replica)).await
     }
 
     fn now(&self) -> Timestamp {

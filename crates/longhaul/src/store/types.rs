@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::blobs::NewBlob;
-use super::flow::FlowLimits;
+use super::limits::FlowLimits;
 use crate::job::{
     Fingerprint, Job, JobId, Json, Name, Outcome, Progress, Record, Retention, Status, Step,
     TenantId, Timestamp, Tokens, Webhook,
@@ -77,7 +77,7 @@ impl Start {
 
 /// The answer to a submission.
 #[derive(Debug, Clone)]
-pub struct Submitted {
+pub struct SubmitResult {
     /// The new job, or the one that already had the key, as it stands now.
     pub record: Record,
     /// Whether this submission made it.
@@ -136,17 +136,17 @@ pub struct QueueState {
 
 /// Where a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Glimpse {
+pub struct JobVersion {
     /// Its version.
     pub version: u64,
     /// Its status.
     pub status: Status,
 }
 
-/// Hints at what other processes did. Each counter rises when something may have happened, and a
+/// Notifications of changes that other replicas made. Each counter rises when something may have happened, and a
 /// hint may come too often, too late or not at all: what happened is read from the store.
 #[derive(Debug, Clone)]
-pub struct Hints {
+pub struct ChangeNotifications {
     /// There may be something to claim.
     pub line: watch::Receiver<u64>,
     /// Jobs may have changed.
@@ -163,24 +163,24 @@ pub struct Claim {
     /// How long the leases last.
     pub lease: Duration,
     /// Which kinds, and how many of each at most.
-    pub kinds: Vec<KindRoom>,
+    pub kinds: Vec<KindCapacity>,
     /// What this claim is held to, over all replicas.
     pub limits: Arc<FlowLimits>,
     /// If given, the claim is for deliveries: it looks into outboxes only, and there the queues take turns,
     /// not the tenants, because each receiver has one.
-    pub rooms: Option<QueueRooms>,
+    pub queue_capacity: Option<QueueCapacity>,
 }
 
 /// How many more jobs of each queue a claim may bring.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct QueueRooms {
+pub struct QueueCapacity {
     /// Of a queue that nothing is known of.
     pub each: usize,
     /// Of the others.
     pub known: HashMap<Name, usize>,
 }
 
-impl QueueRooms {
+impl QueueCapacity {
     /// How many more of this one.
     pub fn of(&self, queue: &Name) -> usize {
         self.known.get(queue).copied().unwrap_or(self.each)
@@ -194,18 +194,18 @@ impl QueueRooms {
 
 /// Room for jobs of one kind.
 #[derive(Debug, Clone)]
-pub struct KindRoom {
+pub struct KindCapacity {
     /// The kind.
     pub kind: Name,
     /// At most so many.
-    pub room: usize,
+    pub capacity: usize,
     /// Remembered by jobs that are claimed for the first time.
     pub code_version: Option<String>,
 }
 
 /// The answer to a claim.
 #[derive(Debug, Clone, Default)]
-pub struct Claimed {
+pub struct ClaimResult {
     /// What the replica now holds, in the order in which it was picked.
     pub leases: Vec<Lease>,
     /// When the next job that is not due yet will be, or the next that a rate held back may start.
@@ -304,7 +304,7 @@ pub struct Settlement {
 
 /// The answer to a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settled {
+pub struct SettleResult {
     /// Where the job stands now.
     pub status: Status,
     /// Its version.

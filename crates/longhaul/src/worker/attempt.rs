@@ -18,7 +18,7 @@ use crate::ctx::{Ctx, Signals};
 use crate::engine::{Kind, Shared};
 use crate::failpoint::{self, Failpoint};
 use crate::job::{Job, JobError, Json, Outcome, Retry, Status, Timestamp, within};
-use crate::store::{Lease, NewBlob, Settled, Settlement, StoreError};
+use crate::store::{Lease, NewBlob, SettleResult, Settlement, StoreError};
 
 /// How soon a settlement is tried again while the store is not available. Bounded by the lease.
 const SETTLE_RETRY: Retry =
@@ -213,7 +213,7 @@ impl Runner {
         Vec::new()
     }
 
-    fn settled(&self, job: &Job, settled: Settled, began_at: Timestamp) {
+    fn settled(&self, job: &Job, settled: SettleResult, began_at: Timestamp) {
         let took = self.shared.clock.now().since(began_at);
         tracing::debug!(
             job.id = %job.id, job.kind = %job.kind, tenant.id = %job.tenant,

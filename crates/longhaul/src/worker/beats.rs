@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::slots::Slots;
 use crate::engine::{BuildError, Shared};
-use crate::store::{Beat, StoreError};
+use crate::store::{Heartbeat, StoreError};
 
 /// How often a process says that it lives.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
@@ -25,11 +25,11 @@ pub(super) struct Beats {
 
 /// The first sign of life, before anything is claimed under a name that another process has.
 pub(crate) async fn begin(shared: &Shared, concurrency: usize) -> Result<(), BuildError> {
-    match shared.store.beat(&beat(shared, 0, concurrency)).await {
+    match shared.store.heartbeat(&beat(shared, 0, concurrency)).await {
         Ok(()) => Ok(()),
         Err(StoreError::NameTaken { replica }) => {
             let known = shared.store.replicas().await.unwrap_or_default();
-            let holder = known.into_iter().find(|known| known.beat.replica == replica);
+            let holder = known.into_iter().find(|known| known.heartbeat.replica == replica);
             Err(BuildError::NameTaken { replica, holder: holder.map(Box::new) })
         }
         Err(error) => {
@@ -40,11 +40,11 @@ pub(crate) async fn begin(shared: &Shared, concurrency: usize) -> Result<(), Bui
     }
 }
 
-fn beat(shared: &Shared, running: usize, concurrency: usize) -> Beat {
+fn beat(shared: &Shared, running: usize, concurrency: usize) -> Heartbeat {
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let mut kinds: Vec<_> = shared.kinds.keys().cloned().collect();
     kinds.sort_unstable();
-    Beat {
+    Heartbeat {
         replica: shared.replica.clone(),
         run: shared.run,
         role: shared.role.clone(),
@@ -70,7 +70,7 @@ impl Beats {
         loop {
             shared.clock.sleep(BEAT_EVERY).await;
             let beat = beat(shared, self.slots.running(), self.concurrency);
-            let answer = shared.store.beat(&beat).await;
+            let answer = shared.store.heartbeat(&beat).await;
             let taken = matches!(answer, Err(StoreError::NameTaken { .. }));
             self.named.store(!taken, Ordering::Relaxed);
             match answer {
@@ -90,7 +90,7 @@ impl Beats {
         if !self.named.load(Ordering::Relaxed) {
             return;
         }
-        if let Err(error) = self.shared.store.leave(&self.shared.replica).await {
+        if let Err(error) = self.shared.store.deregister(&self.shared.replica).await {
             tracing::warn!(%error, "cannot tell the store that this replica stops");
         }
     }

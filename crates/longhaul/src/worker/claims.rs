@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::attempt::Runner;
 use super::slots::Reserved;
 use crate::job::{Retry, Timestamp};
-use crate::store::{Claim, Claimed, StoreError};
+use crate::store::{Claim, ClaimResult, StoreError};
 
 /// The most that one claim takes: enough to fill a large replica in a few calls, small enough to
 /// leave the store to others in between.
@@ -35,7 +35,7 @@ struct Told {
 
 /// One claim's answer, and the room that was kept for it.
 struct Answer {
-    claimed: Result<Claimed, StoreError>,
+    claimed: Result<ClaimResult, StoreError>,
     sent_at: Timestamp,
     reserved: Reserved,
 }
@@ -101,7 +101,7 @@ async fn claim(runner: Arc<Runner>, reserved: Reserved) -> Answer {
         kinds: reserved.kinds().to_vec(),
         // Deliveries are bounded by their receivers alone.
         limits: if rooms.is_some() { Arc::default() } else { shared.flow() },
-        rooms,
+        queue_capacity: rooms,
     };
     runner.keeper.claiming();
     // Counted from before the claim was sent: the store's lease ends no earlier.
@@ -119,7 +119,7 @@ impl Told {
     ) -> bool {
         self.more = false;
         match answer {
-            Ok(Answer { claimed: Ok(Claimed { leases, next_due_at }), sent_at, reserved }) => {
+            Ok(Answer { claimed: Ok(ClaimResult { leases, next_due_at }), sent_at, reserved }) => {
                 self.failures = 0;
                 self.more = leases.len() == reserved.limit();
                 self.next_due_at = next_due_at;

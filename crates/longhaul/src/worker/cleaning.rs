@@ -16,7 +16,7 @@ use crate::engine::Shared;
 use crate::engine::vault::Vault;
 use crate::failpoint::{self, Failpoint};
 use crate::job::Timestamp;
-use crate::store::{BlobRef, Burial, StoreError};
+use crate::store::{BlobRef, Deletion, StoreError};
 
 /// How many blobs one look deletes; the next look follows at once while there are as many.
 const BATCH: usize = 100;
@@ -57,7 +57,7 @@ pub(super) fn start(shared: &Arc<Shared>, tasks: &TaskTracker, ended: &Cancellat
 /// Deletes blobs whose jobs have no more use for them.
 async fn bury_on(shared: Arc<Shared>, vault: Arc<Vault>) {
     loop {
-        let more = match bury(&shared, &vault).await {
+        let more = match delete_blobs(&shared, &vault).await {
             Ok(count) => count == BATCH,
             Err(error) => {
                 tracing::warn!(%error, "cannot delete blobs");
@@ -73,14 +73,14 @@ async fn bury_on(shared: Arc<Shared>, vault: Arc<Vault>) {
     }
 }
 
-async fn bury(shared: &Shared, vault: &Vault) -> Result<usize, StoreError> {
-    let doomed = shared.store.doomed(BATCH).await?;
+async fn delete_blobs(shared: &Shared, vault: &Vault) -> Result<usize, StoreError> {
+    let doomed = shared.store.blobs_to_delete(BATCH).await?;
     let count = doomed.len();
     if count == 0 {
         return Ok(0);
     }
     failpoint::reach(Failpoint::BlobDoomed).await;
-    let burials: Vec<Burial> = stream::iter(doomed)
+    let deletions: Vec<Deletion> = stream::iter(doomed)
         .map(|blob| async {
             let failure = match blob.path.parse::<BlobPath>() {
                 Ok(path) => vault.blobs.delete(&path).await.err().map(|error| error.to_string()),
@@ -89,13 +89,13 @@ async fn bury(shared: &Shared, vault: &Vault) -> Result<usize, StoreError> {
             if let Some(why) = &failure {
                 tracing::warn!(job.id = %blob.job, why, "cannot delete a blob; it cannot be read any more");
             }
-            Burial { blob, failure }
+            Deletion { blob, failure }
         })
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
     failpoint::reach(Failpoint::BlobDeleted).await;
-    shared.store.bury(burials, &shared.replica).await?;
+    shared.store.record_deletions(deletions, &shared.replica).await?;
     Ok(count)
 }
 
@@ -128,7 +128,7 @@ async fn sweep_on(shared: Arc<Shared>, vault: Arc<Vault>) {
         shared.clock.sleep(STRAYS_EVERY).await;
         let mut listed = pin!(vault.blobs.list().ready_chunks(BATCH));
         while let Some(found) = listed.next().await {
-            if let Err(why) = sweep(&shared, &vault, found).await {
+            if let Err(why) = delete_orphans(&shared, &vault, found).await {
                 tracing::warn!(why, "cannot look for blobs without a job");
                 break;
             }
@@ -144,7 +144,7 @@ async fn sweep_on(shared: Arc<Shared>, vault: Arc<Vault>) {
 
 type Listed = Result<(BlobPath, Timestamp), BlobError>;
 
-async fn sweep(shared: &Shared, vault: &Vault, found: Vec<Listed>) -> Result<(), String> {
+async fn delete_orphans(shared: &Shared, vault: &Vault, found: Vec<Listed>) -> Result<(), String> {
     let mut old = HashMap::new();
     for listed in found {
         let (path, written_at) = listed.map_err(|error| error.to_string())?;
@@ -156,7 +156,7 @@ async fn sweep(shared: &Shared, vault: &Vault, found: Vec<Listed>) -> Result<(),
     if old.is_empty() {
         return Ok(());
     }
-    let strays = shared.store.strays(old.keys().cloned().collect()).await;
+    let strays = shared.store.orphan_blobs(old.keys().cloned().collect()).await;
     for stray in strays.map_err(|error| error.to_string())? {
         if let Some(path) = old.get(&stray) {
             vault.blobs.delete(path).await.map_err(|error| error.to_string())?;
@@ -179,7 +179,7 @@ async fn check_folders_on(shared: Arc<Shared>) {
 
 async fn check_folders(shared: &Shared) -> Result<(), StoreError> {
     let host = host();
-    let folders = shared.store.folders(&host, BATCH).await?;
+    let folders = shared.store.work_dirs(&host, BATCH).await?;
     let prefix = format!("{host}:");
     let checking = tokio::task::spawn_blocking(move || {
         let is_gone = |blob: &BlobRef| {
@@ -192,6 +192,6 @@ async fn check_folders(shared: &Shared) -> Result<(), StoreError> {
     if gone.is_empty() {
         return Ok(());
     }
-    let burials = gone.into_iter().map(|blob| Burial { blob, failure: None }).collect();
-    shared.store.bury(burials, &shared.replica).await
+    let deletions = gone.into_iter().map(|blob| Deletion { blob, failure: None }).collect();
+    shared.store.record_deletions(deletions, &shared.replica).await
 }

@@ -38,7 +38,7 @@ pub(super) fn start(
 
 async fn sweep_loop(shared: Arc<Shared>, every: Duration) {
     loop {
-        let more = match shared.store.sweep(BATCH).await {
+        let more = match shared.store.rescue(BATCH).await {
             Ok(jobs) => {
                 for job in &jobs {
                     tracing::warn!(
@@ -72,7 +72,7 @@ async fn sweep_loop(shared: Arc<Shared>, every: Duration) {
 
 async fn expire_loop(shared: Arc<Shared>) {
     loop {
-        let more = match shared.store.expire(BATCH).await {
+        let more = match shared.store.prune(BATCH).await {
             Ok(deleted) => deleted == BATCH,
             Err(error) => {
                 tracing::warn!(%error, "cannot delete expired jobs");

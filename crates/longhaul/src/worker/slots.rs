@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::engine::{Courier, Kind, Windows};
 use crate::job::Name;
-use crate::store::{KindRoom, QueueRooms};
+use crate::store::{KindCapacity, QueueCapacity};
 
 /// Counts what runs in this process.
 pub(super) struct Slots {
     total: usize,
-    kinds: Vec<KindRoom>,
+    kinds: Vec<KindCapacity>,
     /// For deliveries: how many of each queue may run at once.
     windows: Option<Windows>,
     /// A std mutex: held for counting, never across an await.
@@ -38,7 +38,7 @@ pub(super) struct Reserved {
     slots: Arc<Slots>,
     limit: usize,
     /// Only kinds that have room.
-    kinds: Vec<KindRoom>,
+    kinds: Vec<KindCapacity>,
 }
 
 /// One taken place; free again when dropped.
@@ -62,9 +62,9 @@ impl Slots {
         let kinds = kinds
             .filter(|kind| kind.runs_here())
             .filter_map(|kind| {
-                let room = kind.concurrency.unwrap_or(total).min(total);
+                let capacity = kind.concurrency.unwrap_or(total).min(total);
                 let code_version = kind.code_version.clone();
-                Some(KindRoom { kind: kind.checked_name().ok()?, room, code_version })
+                Some(KindCapacity { kind: kind.checked_name().ok()?, capacity, code_version })
             })
             .collect();
         Self { total, kinds, windows: None, taken: Mutex::default() }
@@ -85,16 +85,16 @@ impl Slots {
         let mut kinds = self.kinds.clone();
         for kind in &mut kinds {
             let running = taken.by_kind.get(&kind.kind).copied().unwrap_or(0);
-            kind.room = kind.room.saturating_sub(running).min(limit);
+            kind.capacity = kind.capacity.saturating_sub(running).min(limit);
         }
-        kinds.retain(|kind| kind.room > 0);
+        kinds.retain(|kind| kind.capacity > 0);
         if limit < at_least || kinds.is_empty() {
             return None;
         }
         taken.total += limit;
         taken.reserved += limit;
         for kind in &kinds {
-            *taken.by_kind.entry(kind.kind.clone()).or_default() += kind.room;
+            *taken.by_kind.entry(kind.kind.clone()).or_default() += kind.capacity;
         }
         drop(taken);
         Some(Reserved { slots: Arc::clone(self), limit, kinds })
@@ -124,7 +124,7 @@ impl Slots {
     }
 
     /// How many more of each queue, where queues have windows.
-    pub(super) fn rooms(&self) -> Option<QueueRooms> {
+    pub(super) fn rooms(&self) -> Option<QueueCapacity> {
         let windows = self.windows.as_ref()?;
         let running = self.lock().by_queue.clone();
         let mut rooms = windows(&running);
@@ -142,7 +142,7 @@ impl Reserved {
         self.limit
     }
 
-    pub(super) fn kinds(&self) -> &[KindRoom] {
+    pub(super) fn kinds(&self) -> &[KindCapacity] {
         &self.kinds
     }
 }
@@ -153,7 +153,7 @@ impl Drop for Reserved {
         taken.total -= self.limit;
         taken.reserved -= self.limit;
         for kind in &self.kinds {
-            taken.give_back(&kind.kind, kind.room);
+            taken.give_back(&kind.kind, kind.capacity);
         }
     }
 }
@@ -210,9 +210,9 @@ mod tests {
     }
 
     fn slots(total: usize, kinds: &[(&str, usize)]) -> Arc<Slots> {
-        let room = |(kind, room): &(&str, usize)| KindRoom {
+        let room = |(kind, room): &(&str, usize)| KindCapacity {
             kind: name(kind),
-            room: *room,
+            capacity: *room,
             code_version: None,
         };
         let kinds = kinds.iter().map(room).collect();
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn queue_has_room_for_what_its_window_leaves() {
         let known = HashMap::from([(name("fast"), 5), (name("hangs"), 1), (name("idle"), 3)]);
-        let windows = QueueRooms { each: 2, known };
+        let windows = QueueCapacity { each: 2, known };
         let slots = Slots::new(9, std::iter::empty());
         let windows: Windows = Arc::new(move |_| windows.clone());
         let slots = Arc::new(Slots { windows: Some(windows), ..slots });
@@ -266,7 +266,7 @@ mod tests {
         let reserved = slots.reserve(1, 9).unwrap();
         assert_eq!(reserved.limit(), 3);
         let kinds: Vec<_> =
-            reserved.kinds().iter().map(|kind| (kind.kind.as_str(), kind.room)).collect();
+            reserved.kinds().iter().map(|kind| (kind.kind.as_str(), kind.capacity)).collect();
         assert_eq!(kinds, [("b", 3)]);
     }
 

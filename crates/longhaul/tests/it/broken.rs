@@ -10,9 +10,9 @@ use longhaul::job::{
     Job, JobId, Json, Name, Outcome, Record, Status, Step, TenantId, Timestamp, UsageRow,
 };
 use longhaul::store::{
-    Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, FlowLimits, Glimpse, Hints,
-    LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled,
-    Settlement, Store, StoreError, Submitted,
+    Heartbeat, Blob, BlobRef, Deletion, Checkpoint, Claim, ClaimResult, Filter, FlowLimits, JobVersion, ChangeNotifications,
+    LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, SettleResult,
+    Settlement, Store, StoreError, SubmitResult,
 };
 
 use crate::random::InMemory;
@@ -135,7 +135,7 @@ impl Broken {
 
 #[async_trait]
 impl Store for Broken {
-    async fn submit(&self, mut jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+    async fn submit(&self, mut jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         for job in &mut jobs {
             self.notes.lock().unwrap().tenants.insert(job.id, job.tenant.clone());
             if self.is(Bug::KeyIgnored) {
@@ -218,19 +218,19 @@ impl Store for Broken {
         self.inner.pause_queue(tenant, queue, paused).await
     }
 
-    async fn pending(
+    async fn count_pending(
         &self,
         tenant: &TenantId,
         queue: Option<&Name>,
         up_to: u64,
     ) -> Result<u64, StoreError> {
-        self.inner.pending(tenant, queue, up_to).await
+        self.inner.count_pending(tenant, queue, up_to).await
     }
 
-    async fn glimpse(
+    async fn versions(
         &self,
         jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
+    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
         let mut asked = jobs.to_vec();
         if self.is(Bug::GlimpseIgnoresTenant) {
             let notes = self.notes.lock().unwrap();
@@ -240,7 +240,7 @@ impl Store for Broken {
                 }
             }
         }
-        let mut glimpses = self.inner.glimpse(&asked).await?;
+        let mut glimpses = self.inner.versions(&asked).await?;
         if self.is(Bug::StaleGlimpse) {
             for glimpse in glimpses.iter_mut().flatten().filter(|glimpse| glimpse.version > 3) {
                 glimpse.version -= 1;
@@ -249,15 +249,15 @@ impl Store for Broken {
         Ok(glimpses)
     }
 
-    fn announced(&self) -> std::sync::Arc<tokio::sync::Notify> {
-        self.inner.announced()
+    fn outbox_notify(&self) -> std::sync::Arc<tokio::sync::Notify> {
+        self.inner.outbox_notify()
     }
 
-    fn hints(&self) -> Option<Hints> {
-        self.inner.hints()
+    fn change_notifications(&self) -> Option<ChangeNotifications> {
+        self.inner.change_notifications()
     }
 
-    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+    async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let limits = Arc::new(self.miscounted(&want.limits));
         let mut claimed = self.inner.claim(&Claim { limits, ..want.clone() }).await?;
         for lease in &mut claimed.leases {
@@ -302,7 +302,7 @@ impl Store for Broken {
         }
     }
 
-    async fn settle(&self, mut settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+    async fn settle(&self, mut settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
         let (mut ended, now) = (Vec::new(), self.now());
         for end in &mut settlements {
             let bugs = [Bug::EpochNotRaised, Bug::LateSettleAccepted];
@@ -334,8 +334,8 @@ impl Store for Broken {
         answers
     }
 
-    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
-        let swept = self.inner.sweep(limit).await?;
+    async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+        let swept = self.inner.rescue(limit).await?;
         if self.is(Bug::SweptJobNotCounted) {
             for job in swept.iter().filter(|job| job.status.is_terminal()) {
                 let mut notes = self.notes.lock().unwrap();
@@ -345,8 +345,8 @@ impl Store for Broken {
         Ok(swept)
     }
 
-    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
-        self.inner.expire(limit).await
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
+        self.inner.prune(limit).await
     }
 
     async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
@@ -357,29 +357,29 @@ impl Store for Broken {
         self.inner.blob_bytes(tenant).await
     }
 
-    async fn keep_folder(
+    async fn record_work_dir(
         &self,
         lease: &LeaseRef,
         path: &str,
         replica: &str,
     ) -> Result<(), StoreError> {
-        self.inner.keep_folder(lease, path, replica).await
+        self.inner.record_work_dir(lease, path, replica).await
     }
 
     async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
         self.inner.expire_payloads(kept, limit).await
     }
 
-    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.inner.doomed(limit).await
+    async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.inner.blobs_to_delete(limit).await
     }
 
-    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.inner.folders(host, limit).await
+    async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.inner.work_dirs(host, limit).await
     }
 
-    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
-        self.inner.bury(burials, replica).await
+    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
+        self.inner.record_deletions(deletions, replica).await
     }
 
     async fn usage(
@@ -399,20 +399,20 @@ impl Store for Broken {
         self.inner.roll_up_usage(limit).await
     }
 
-    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
-        self.inner.strays(blobs).await
+    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        self.inner.orphan_blobs(blobs).await
     }
 
-    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
-        self.inner.beat(beat).await
+    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
+        self.inner.heartbeat(beat).await
     }
 
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
         self.inner.replicas().await
     }
 
-    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
-        self.inner.leave(replica).await
+    async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
+        self.inner.deregister(replica).await
     }
 
     fn now(&self) -> Timestamp {

@@ -13,7 +13,7 @@ use longhaul::store::conformance::{
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{
-    Claim, KindRoom, NewBlob, NewJob, Report, Settlement, Start, Store, StoreError, WrappedKey,
+    Claim, KindCapacity, NewBlob, NewJob, Report, Settlement, Start, Store, StoreError, WrappedKey,
 };
 use longhaul::{Clock, JobId, Status, TenantId};
 use tokio_postgres::Client;
@@ -57,14 +57,14 @@ fn maker(clock: &Clock) -> Bench {
 }
 
 fn want(limit: usize) -> Claim {
-    let demo = KindRoom { kind: name("demo"), room: limit, code_version: Some("v\0 7".into()) };
+    let demo = KindCapacity { kind: name("demo"), capacity: limit, code_version: Some("v\0 7".into()) };
     Claim {
         replica: "r".into(),
         limit,
         lease: Duration::from_secs(15),
         kinds: vec![demo],
         limits: Arc::default(),
-        rooms: None,
+        queue_capacity: None,
     }
 }
 
@@ -320,7 +320,7 @@ async fn key_that_is_taken_and_server_that_lives_are_refused() {
     here.to.submit(vec![make.keyed("key-1")]).await.remove(0).unwrap();
     let told = here.copy().await;
     assert!(matches!(told, Err(CopyError::Refused { count: 1, .. })), "{told:?}");
-    let beat = longhaul::store::Beat {
+    let beat = longhaul::store::Heartbeat {
         replica: "alive".to_owned(),
         run: 1,
         role: "all".to_owned(),
@@ -332,7 +332,7 @@ async fn key_that_is_taken_and_server_that_lives_are_refused() {
         concurrency: 1,
         silent_after: Duration::from_secs(15),
     };
-    here.to.beat(&beat).await.unwrap();
+    here.to.heartbeat(&beat).await.unwrap();
     let told = here.copy().await;
     assert!(matches!(told, Err(CopyError::TargetInUse { .. })), "{told:?}");
 }

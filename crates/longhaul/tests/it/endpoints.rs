@@ -14,7 +14,7 @@ use longhaul::store::endpoints::{Endpoint, EndpointChange, Endpoints};
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{
-    Claim, Filter, KindRoom, Lease, NewJob, PageRequest, QueueRooms, StoreError,
+    Claim, Filter, KindCapacity, Lease, NewJob, PageRequest, QueueCapacity, StoreError,
 };
 
 use crate::postgres::TestDatabase;
@@ -122,9 +122,9 @@ impl Desk {
 
     async fn claim_deliveries(&self, limit: usize) -> Vec<Lease> {
         let kind = longhaul::job::Name::new(DELIVERY_KIND).unwrap();
-        let room = KindRoom { kind, room: limit, code_version: None };
-        let rooms = Some(QueueRooms { each: limit, ..QueueRooms::default() });
-        let want = Claim { kinds: vec![room], rooms, ..self.bench.want(limit) };
+        let room = KindCapacity { kind, capacity: limit, code_version: None };
+        let rooms = Some(QueueCapacity { each: limit, ..QueueCapacity::default() });
+        let want = Claim { kinds: vec![room], queue_capacity: rooms, ..self.bench.want(limit) };
         self.bench.store().claim(&want).await.unwrap().leases
     }
 }
@@ -266,7 +266,7 @@ async fn deliveries_are_no_jobs_of_the_tenant(desk: Desk) {
     let page = PageRequest { limit: 10, before: None };
     let listed = bench.store().jobs(&us, &Filter::default(), &page).await.unwrap().jobs;
     assert_eq!(listed.into_iter().map(|job| job.id).collect::<Vec<_>>(), [job.id]);
-    assert_eq!(bench.store().pending(&us, None, 10).await.unwrap(), 1);
+    assert_eq!(bench.store().count_pending(&us, None, 10).await.unwrap(), 1);
     assert_eq!(bench.claim(10).await.len(), 1);
     let leases = desk.claim_deliveries(10).await;
     assert_eq!(leases.len(), 2);
@@ -326,10 +326,10 @@ async fn receivers_take_turns_as_far_as_they_have_room(desk: Desk) {
     let bench = &desk.bench;
     let claim = async |limit, each, known: &[(&str, usize)]| {
         let name = |text: &str| longhaul::job::Name::new(text).unwrap();
-        let room = KindRoom { kind: name(DELIVERY_KIND), room: limit, code_version: None };
+        let room = KindCapacity { kind: name(DELIVERY_KIND), capacity: limit, code_version: None };
         let known = known.iter().map(|(queue, room)| (name(queue), *room)).collect();
-        let rooms = Some(QueueRooms { each, known });
-        let want = Claim { kinds: vec![room], rooms, ..bench.want(limit) };
+        let rooms = Some(QueueCapacity { each, known });
+        let want = Claim { kinds: vec![room], queue_capacity: rooms, ..bench.want(limit) };
         let leases = bench.store().claim(&want).await.unwrap().leases;
         leases.iter().map(|lease| lease.job.queue.to_string()).collect::<Vec<_>>()
     };
@@ -345,7 +345,7 @@ async fn receivers_take_turns_as_far_as_they_have_room(desk: Desk) {
     desk.endpoint(&other, "ep_c", &["job.pending"]).await;
     submit(&acme, 1).await;
     submit(&other, 1).await;
-    let jobs = Claim { rooms: None, ..bench.want(2) };
+    let jobs = Claim { queue_capacity: None, ..bench.want(2) };
     bench.store().claim(&jobs).await.unwrap();
     assert_eq!(claim(2, 4, &[]).await, ["ep_a", "ep_b"]);
     assert_eq!(claim(2, 4, &[("ep_a", 1)]).await, ["ep_c", "ep_a"], "where the last claim ended");
@@ -374,7 +374,7 @@ async fn deliveries_do_not_take_a_tenants_turn(desk: Desk) {
 }
 
 async fn whoever_delivers_is_told(desk: Desk) {
-    let told = desk.bench.store().announced();
+    let told = desk.bench.store().outbox_notify();
     desk.bench.pending().await;
     desk.bench.accept(desk.hooked(&[])).await;
     told.notified().await;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 use longhaul::store::{
-    Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
-    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement,
-    Store, StoreError, Submitted,
+    Heartbeat, Blob, BlobRef, Deletion, Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications, LeaseRef,
+    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, SettleResult, Settlement,
+    Store, StoreError, SubmitResult,
 };
 use tokio::sync::{Semaphore, watch};
 
@@ -60,7 +60,7 @@ impl Neighbour {
 
 #[async_trait]
 impl Store for Neighbour {
-    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         self.inner.submit(jobs).await
     }
 
@@ -124,36 +124,36 @@ impl Store for Neighbour {
         self.inner.pause_queue(tenant, queue, paused).await
     }
 
-    async fn pending(
+    async fn count_pending(
         &self,
         tenant: &TenantId,
         queue: Option<&Name>,
         up_to: u64,
     ) -> Result<u64, StoreError> {
         self.counts.fetch_add(1, Ordering::SeqCst);
-        self.inner.pending(tenant, queue, up_to).await
+        self.inner.count_pending(tenant, queue, up_to).await
     }
 
-    async fn glimpse(
+    async fn versions(
         &self,
         jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
-        let answer = self.inner.glimpse(jobs).await;
+    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
+        let answer = self.inner.versions(jobs).await;
         self.glimpses.fetch_add(1, Ordering::SeqCst);
         // Whoever waits for it runs on the same thread, and so only once this is answered.
         self.glimpsed.add_permits(1);
         self.reachable().and(answer)
     }
 
-    fn announced(&self) -> std::sync::Arc<tokio::sync::Notify> {
+    fn outbox_notify(&self) -> std::sync::Arc<tokio::sync::Notify> {
         std::sync::Arc::default()
     }
 
-    fn hints(&self) -> Option<Hints> {
-        Some(Hints { line: self.line.subscribe(), jobs: self.jobs.subscribe() })
+    fn change_notifications(&self) -> Option<ChangeNotifications> {
+        Some(ChangeNotifications { line: self.line.subscribe(), jobs: self.jobs.subscribe() })
     }
 
-    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+    async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         self.inner.claim(want).await
     }
 
@@ -173,16 +173,16 @@ impl Store for Neighbour {
         self.inner.checkpoint(checkpoint).await
     }
 
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
         self.inner.settle(settlements).await
     }
 
-    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
-        self.inner.sweep(limit).await
+    async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+        self.inner.rescue(limit).await
     }
 
-    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
-        self.inner.expire(limit).await
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
+        self.inner.prune(limit).await
     }
 
     async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
@@ -193,29 +193,29 @@ impl Store for Neighbour {
         self.inner.blob_bytes(tenant).await
     }
 
-    async fn keep_folder(
+    async fn record_work_dir(
         &self,
         lease: &LeaseRef,
         path: &str,
         replica: &str,
     ) -> Result<(), StoreError> {
-        self.inner.keep_folder(lease, path, replica).await
+        self.inner.record_work_dir(lease, path, replica).await
     }
 
     async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
         self.inner.expire_payloads(kept, limit).await
     }
 
-    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.inner.doomed(limit).await
+    async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.inner.blobs_to_delete(limit).await
     }
 
-    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.inner.folders(host, limit).await
+    async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.inner.work_dirs(host, limit).await
     }
 
-    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
-        self.inner.bury(burials, replica).await
+    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
+        self.inner.record_deletions(deletions, replica).await
     }
 
     async fn usage(
@@ -231,12 +231,12 @@ impl Store for Neighbour {
         self.inner.roll_up_usage(limit).await
     }
 
-    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
-        self.inner.strays(blobs).await
+    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        self.inner.orphan_blobs(blobs).await
     }
 
-    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
-        self.inner.beat(beat).await
+    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
+        self.inner.heartbeat(beat).await
     }
 
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
@@ -244,8 +244,8 @@ impl Store for Neighbour {
         self.inner.replicas().await
     }
 
-    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
-        self.inner.leave(replica).await
+    async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
+        self.inner.deregister(replica).await
     }
 
     fn now(&self) -> Timestamp {

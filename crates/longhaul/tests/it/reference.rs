@@ -15,9 +15,9 @@ use longhaul::job::{
     Command, Job, JobId, Json, Name, Next, Record, Status, Step, TenantId, Timestamp, UsageRow,
 };
 use longhaul::store::{
-    Beat, Blob, BlobRef, BlobRole, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints,
+    Heartbeat, Blob, BlobRef, BlobRole, Deletion, Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications,
     Lease, LeaseRef, NewJob, Page, PageRequest, QueueState, REPLICA_FORGOTTEN_AFTER, Renewal,
-    ReplicaState, Report, Settled, Settlement, Start, Store, StoreError, Submitted,
+    ReplicaState, Report, SettleResult, Settlement, Start, Store, StoreError, SubmitResult,
 };
 
 use state::{Kept, Row, State};
@@ -41,7 +41,7 @@ impl Reference {
 
 #[async_trait]
 impl Store for Reference {
-    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         let mut state = self.state();
         jobs.into_iter().map(|job| state.submit(job, self.now())).collect()
     }
@@ -197,7 +197,7 @@ impl Store for Reference {
         Ok(())
     }
 
-    async fn pending(
+    async fn count_pending(
         &self,
         tenant: &TenantId,
         queue: Option<&Name>,
@@ -206,30 +206,30 @@ impl Store for Reference {
         Ok(queues::pending(&self.state(), tenant, queue).min(up_to))
     }
 
-    async fn glimpse(
+    async fn versions(
         &self,
         jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
+    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
         let mut state = self.state();
         let glimpse = |(tenant, id): &(TenantId, JobId)| {
             let Job { version, status, .. } = state.row(tenant, *id).ok()?.record.job;
-            Some(Glimpse { version, status })
+            Some(JobVersion { version, status })
         };
         Ok(jobs.iter().map(glimpse).collect())
     }
 
-    fn announced(&self) -> std::sync::Arc<tokio::sync::Notify> {
+    fn outbox_notify(&self) -> std::sync::Arc<tokio::sync::Notify> {
         std::sync::Arc::default()
     }
 
-    fn hints(&self) -> Option<Hints> {
+    fn change_notifications(&self) -> Option<ChangeNotifications> {
         None
     }
 
-    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+    async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let (mut state, now) = (self.state(), self.now());
         let mut rooms: HashMap<Name, usize> =
-            want.kinds.iter().map(|kind| (kind.kind.clone(), kind.room)).collect();
+            want.kinds.iter().map(|kind| (kind.kind.clone(), kind.capacity)).collect();
         let mut leases = Vec::new();
         while leases.len() < want.limit
             && let Some(id) = state.pick(&rooms, &want.limits, now)
@@ -266,7 +266,7 @@ impl Store for Reference {
             job.status == Status::Pending && job.run_at > now && rooms.contains_key(&job.kind)
         });
         let next_token_at = state.next_token_at(&rooms, &want.limits, now);
-        Ok(Claimed { leases, next_due_at: later.map(|job| job.run_at).chain(next_token_at).min() })
+        Ok(ClaimResult { leases, next_due_at: later.map(|job| job.run_at).chain(next_token_at).min() })
     }
 
     async fn renew(
@@ -319,12 +319,12 @@ impl Store for Reference {
         Ok(())
     }
 
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
         let mut state = self.state();
         settlements.into_iter().map(|end| state.settle(end, self.now())).collect()
     }
 
-    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+    async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
         let (mut state, now) = (self.state(), self.now());
         let lost = state
             .rows
@@ -344,7 +344,7 @@ impl Store for Reference {
         Ok(swept)
     }
 
-    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
         let (mut state, now) = (self.state(), self.now());
         state.gone.retain(|_, gone_at| now.since(*gone_at) < GONE_FOR);
         let jobs = state.rows.values().map(|row| &row.record.job);
@@ -366,7 +366,7 @@ impl Store for Reference {
         Ok(left.map(|kept| kept.blob.size).sum())
     }
 
-    async fn keep_folder(
+    async fn record_work_dir(
         &self,
         lease: &LeaseRef,
         path: &str,
@@ -395,13 +395,13 @@ impl Store for Reference {
         Ok(failing.into_iter().map(|id| state.expire_payload(id, now)).collect())
     }
 
-    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+    async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
         let (state, now) = (self.state(), self.now());
         let doomed = state.blobs.iter().filter(|kept| kept.bury_at.is_some_and(|at| at <= now));
         Ok(doomed.take(limit).map(Kept::to_ref).collect())
     }
 
-    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+    async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
         let (state, host) = (self.state(), format!("{host}:"));
         let here = state.blobs.iter().filter(|kept| {
             let Blob { role, path, deleted_at, .. } = &kept.blob;
@@ -410,12 +410,12 @@ impl Store for Reference {
         Ok(here.take(limit).map(Kept::to_ref).collect())
     }
 
-    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
+    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
         let (mut state, now) = (self.state(), self.now());
-        for burial in burials {
-            let kept = state.blobs.iter_mut().find(|kept| kept.to_ref() == burial.blob);
+        for deletion in deletions {
+            let kept = state.blobs.iter_mut().find(|kept| kept.to_ref() == deletion.blob);
             if let Some(kept) = kept.filter(|kept| kept.blob.deleted_at.is_none()) {
-                kept.bury(burial.failure, replica, now);
+                kept.record_deletions(deletion.failure, replica, now);
             }
         }
         Ok(())
@@ -435,22 +435,22 @@ impl Store for Reference {
         Ok(0)
     }
 
-    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
         let mut state = self.state();
         Ok(blobs.into_iter().filter(|blob| state.is_stray(blob)).collect())
     }
 
-    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
+    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
         let (mut state, now) = (self.state(), self.now());
         state.replicas.retain(|_, known| now.since(known.seen_at) < REPLICA_FORGOTTEN_AFTER);
         let known = state.replicas.get(&beat.replica);
-        let same_run = known.filter(|known| known.beat.run == beat.run);
-        if same_run.is_none() && known.is_some_and(|known| known.beat.is_alive(known.seen_at, now))
+        let same_run = known.filter(|known| known.heartbeat.run == beat.run);
+        if same_run.is_none() && known.is_some_and(|known| known.heartbeat.is_alive(known.seen_at, now))
         {
             return Err(StoreError::NameTaken { replica: beat.replica.clone() });
         }
         let started_at = same_run.map_or(now, |known| known.started_at);
-        let heard = ReplicaState { beat: beat.clone(), started_at, seen_at: now, alive: true };
+        let heard = ReplicaState { heartbeat: beat.clone(), started_at, seen_at: now, alive: true };
         state.replicas.insert(beat.replica.clone(), heard);
         Ok(())
     }
@@ -458,13 +458,13 @@ impl Store for Reference {
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
         let (state, now) = (self.state(), self.now());
         let shown = |known: &ReplicaState| {
-            let alive = known.beat.is_alive(known.seen_at, now);
+            let alive = known.heartbeat.is_alive(known.seen_at, now);
             ReplicaState { alive, ..known.clone() }
         };
         Ok(state.replicas.values().map(shown).collect())
     }
 
-    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
+    async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
         self.state().replicas.remove(replica);
         Ok(())
     }

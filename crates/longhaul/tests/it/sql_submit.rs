@@ -42,7 +42,7 @@ impl Desk {
     }
 
     async fn pending(&self) -> u64 {
-        self.bench.store().pending(&TenantId::default(), None, 100).await.unwrap()
+        self.bench.store().count_pending(&TenantId::default(), None, 100).await.unwrap()
     }
 
     async fn rows(&self, table: &str) -> i64 {
@@ -140,7 +140,7 @@ async fn job_of_a_transaction_that_stayed_open_while_its_lane_was_raised_is_clai
     let id = desk.submit("'demo', hint => false").await.unwrap();
     for _ in 0..40 {
         desk.clock.advance(Duration::from_secs(15));
-        desk.bench.store().sweep(10).await.unwrap();
+        desk.bench.store().rescue(10).await.unwrap();
         for lease in desk.bench.claim(9).await {
             assert_ne!(lease.job.id, id);
             desk.bench.settle(&lease, longhaul::store::conformance::done()).await.unwrap();
@@ -165,7 +165,7 @@ async fn lane_that_is_raised_while_an_arrival_is_moved_does_not_pass_over_it() {
     desk.client.batch_execute("SELECT FROM longhaul.lanes FOR UPDATE").await.unwrap();
     let store = desk.bench.store();
     // It has read the lane as empty, and waits for it.
-    let raising = tokio::spawn(async move { store.sweep(1).await.unwrap() });
+    let raising = tokio::spawn(async move { store.rescue(1).await.unwrap() });
     desk.until_somebody_waits().await;
     desk.client.query(MOVE, &[&9_i64]).await.unwrap();
     desk.client.batch_execute("COMMIT").await.unwrap();
@@ -178,7 +178,7 @@ async fn arrivals_wait_for_no_idle_claim_when_workers_are_busy() {
     let desk = Desk::new().await;
     let id = desk.submit("'demo', hint => false").await.unwrap();
     assert_eq!((desk.rows("arrivals").await, desk.rows("line").await), (1, 0));
-    desk.bench.store().sweep(10).await.unwrap();
+    desk.bench.store().rescue(10).await.unwrap();
     assert_eq!((desk.rows("arrivals").await, desk.rows("line").await), (0, 1));
     assert_eq!(desk.bench.record(id).await.job.status, Status::Pending);
 }
@@ -191,7 +191,7 @@ async fn cancel_reaches_a_job_before_and_after_it_is_in_line() {
     assert_eq!(store.cancel(&tenant, early).await.unwrap().status, Status::Cancelled);
     assert_eq!(desk.rows("arrivals").await, 0);
     let late = desk.submit("'demo', hint => false").await.unwrap();
-    store.sweep(1).await.unwrap();
+    store.rescue(1).await.unwrap();
     assert_eq!(store.cancel(&tenant, late).await.unwrap().status, Status::Cancelled);
     assert_eq!(desk.rows("line").await, 0);
     desk.clock.advance(Duration::from_secs(1));

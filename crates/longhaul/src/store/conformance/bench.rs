@@ -11,8 +11,8 @@ use crate::job::{
     Timestamp,
 };
 use crate::store::{
-    Checkpoint, Claim, Claimed, KindRoom, Lease, NewJob, Report, Settled, Settlement, Start, Store,
-    StoreError, Submitted,
+    Checkpoint, Claim, ClaimResult, KindCapacity, Lease, NewJob, Report, SettleResult, Settlement, Start, Store,
+    StoreError, SubmitResult,
 };
 
 /// How long leases last on the bench.
@@ -151,7 +151,7 @@ impl Bench {
     }
 
     /// Submits one job.
-    pub async fn submit(&self, job: NewJob) -> Result<Submitted, StoreError> {
+    pub async fn submit(&self, job: NewJob) -> Result<SubmitResult, StoreError> {
         let mut answers = self.store().submit(vec![job]).await;
         assert_eq!(answers.len(), 1, "one answer for each submission");
         answers.remove(0)
@@ -207,9 +207,9 @@ impl Bench {
             replica: "replica-1".to_owned(),
             limit,
             lease: LEASE,
-            kinds: vec![KindRoom { kind: demo(), room: limit, code_version: None }],
+            kinds: vec![KindCapacity { kind: demo(), capacity: limit, code_version: None }],
             limits: Arc::default(),
-            rooms: None,
+            queue_capacity: None,
         }
     }
 
@@ -219,7 +219,7 @@ impl Bench {
     }
 
     /// Claims up to `limit` demo jobs and returns the whole answer.
-    pub async fn claimed(&self, limit: usize) -> Claimed {
+    pub async fn claimed(&self, limit: usize) -> ClaimResult {
         self.store().claim(&self.want(limit)).await.unwrap()
     }
 
@@ -233,7 +233,7 @@ impl Bench {
     /// Lets a lease run out and ends its attempt.
     pub async fn lose(&self, lease: &Lease) -> Job {
         self.advance(LEASE + TICK);
-        let mut swept = self.store().sweep(100).await.unwrap();
+        let mut swept = self.store().rescue(100).await.unwrap();
         swept.retain(|job| job.id == lease.job.id);
         assert_eq!(swept.len(), 1, "the sweep should end this attempt, once");
         swept.remove(0)
@@ -249,12 +249,12 @@ impl Bench {
     }
 
     /// Ends an attempt.
-    pub async fn settle(&self, lease: &Lease, outcome: Outcome) -> Result<Settled, StoreError> {
+    pub async fn settle(&self, lease: &Lease, outcome: Outcome) -> Result<SettleResult, StoreError> {
         self.settle_as(settlement(lease, outcome)).await
     }
 
     /// Ends an attempt with last words.
-    pub async fn settle_as(&self, settlement: Settlement) -> Result<Settled, StoreError> {
+    pub async fn settle_as(&self, settlement: Settlement) -> Result<SettleResult, StoreError> {
         let mut answers = self.store().settle(vec![settlement]).await;
         assert_eq!(answers.len(), 1, "one answer for each settlement");
         answers.remove(0)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::bench::{Bench, TICK, done, failed, failed_for_good, settlement, tenant};
 use crate::job::{JobId, Outcome, Status, TenantId};
 use crate::store::{
-    Blob, BlobRef, BlobRole, Burial, Lease, NewBlob, NewJob, Settlement, StoreError, WrappedKey,
+    Blob, BlobRef, BlobRole, Deletion, Lease, NewBlob, NewJob, Settlement, StoreError, WrappedKey,
 };
 
 const KEPT: Duration = Duration::from_hours(1);
@@ -40,13 +40,13 @@ async fn only_blob(bench: &Bench, id: JobId) -> Blob {
     all.remove(0)
 }
 
-async fn doomed(bench: &Bench) -> Vec<BlobRef> {
-    bench.store().doomed(100).await.unwrap()
+async fn blobs_to_delete(bench: &Bench) -> Vec<BlobRef> {
+    bench.store().blobs_to_delete(100).await.unwrap()
 }
 
-async fn bury(bench: &Bench, blob: BlobRef, failure: Option<&str>) {
-    let burial = Burial { blob, failure: failure.map(str::to_owned) };
-    bench.store().bury(vec![burial], "replica-2").await.unwrap();
+async fn record_deletion(bench: &Bench, blob: BlobRef, failure: Option<&str>) {
+    let deletion = Deletion { blob, failure: failure.map(str::to_owned) };
+    bench.store().record_deletions(vec![deletion], "replica-2").await.unwrap();
 }
 
 /// A job that completed with one artifact.
@@ -69,7 +69,7 @@ pub async fn payload_is_kept_with_its_job(bench: &Bench) {
     assert_eq!((stored.digest, stored.key), (Some(new.digest), Some(new.key)));
     assert_eq!((stored.stored_at, stored.stored_by), (bench.now(), new.replica));
     assert_eq!((stored.key_destroyed_at, stored.deleted_at), (None, None));
-    assert!(doomed(bench).await.is_empty());
+    assert!(blobs_to_delete(bench).await.is_empty());
     let without = bench.pending().await;
     assert!(!without.has_payload && blobs(bench, without.id).await.is_empty());
 }
@@ -92,15 +92,15 @@ pub async fn payload_stays_while_the_job_goes_on(bench: &Bench) {
     let lease = bench.claim_one().await;
     bench.lose(&lease).await;
     assert!(only_blob(bench, lease.job.id).await.key.is_some());
-    assert!(doomed(bench).await.is_empty());
+    assert!(blobs_to_delete(bench).await.is_empty());
 }
 
 async fn assert_unreadable(bench: &Bench, id: JobId) {
     let stored = only_blob(bench, id).await;
     assert_eq!((stored.key, stored.key_destroyed_at), (None, Some(bench.now())));
     let blob = BlobRef { tenant: TenantId::default(), job: id, path: stored.path };
-    assert_eq!(doomed(bench).await, std::slice::from_ref(&blob));
-    bury(bench, blob, None).await;
+    assert_eq!(blobs_to_delete(bench).await, std::slice::from_ref(&blob));
+    record_deletion(bench, blob, None).await;
 }
 
 /// The key goes in the very transaction that ends the job, however it ends.
@@ -164,7 +164,7 @@ pub async fn artifacts_come_with_completion(bench: &Bench) {
     assert_eq!(shown, [blob("report").to_artifact()]);
     let stored = only_blob(bench, id).await;
     assert_eq!((stored.role, stored.key), (BlobRole::Artifact, Some(blob("report").key)));
-    assert!(doomed(bench).await.is_empty(), "it is kept with the job");
+    assert!(blobs_to_delete(bench).await.is_empty(), "it is kept with the job");
     let lease = bench.running().await;
     let end = Settlement { artifacts: vec![blob("half")], ..settlement(&lease, failed_for_good()) };
     bench.settle_as(end).await.unwrap();
@@ -188,7 +188,7 @@ pub async fn artifacts_go_with_their_job(bench: &Bench) {
     assert_unreadable(bench, purged).await;
     let expired = completed_with_artifact(bench).await;
     bench.advance(Duration::from_hours(25));
-    assert_eq!(bench.store().expire(10).await.unwrap(), 1);
+    assert_eq!(bench.store().prune(10).await.unwrap(), 1);
     assert_unreadable(bench, expired).await;
     let receipt = only_blob(bench, purged).await;
     assert!(receipt.deleted_at.is_some());
@@ -201,18 +201,18 @@ pub async fn failed_deletion_is_tried_again(bench: &Bench) {
     bench.settle(&lease, done()).await.unwrap();
     let this = reference(lease.job.id, "p");
     for (failures, seconds) in [(1, 5), (2, 10), (3, 20)] {
-        assert_eq!(doomed(bench).await, std::slice::from_ref(&this));
-        bury(bench, this.clone(), Some("no route")).await;
+        assert_eq!(blobs_to_delete(bench).await, std::slice::from_ref(&this));
+        record_deletion(bench, this.clone(), Some("no route")).await;
         let stored = only_blob(bench, lease.job.id).await;
         assert_eq!((stored.failures, stored.failure.as_deref()), (failures, Some("no route")));
-        assert!(doomed(bench).await.is_empty(), "not at once");
+        assert!(blobs_to_delete(bench).await.is_empty(), "not at once");
         bench.advance(Duration::from_secs(seconds));
     }
-    bury(bench, this, None).await;
+    record_deletion(bench, this, None).await;
     let stored = only_blob(bench, lease.job.id).await;
     assert_eq!(stored.deleted_at, Some(bench.now()));
     bench.advance(Duration::from_hours(1));
-    assert!(doomed(bench).await.is_empty());
+    assert!(blobs_to_delete(bench).await.is_empty());
 }
 
 /// Bytes without a job are found, and only those.
@@ -228,12 +228,12 @@ pub async fn strays_are_what_no_job_knows(bench: &Bench) {
         reference(ended, "left over"),
         reference(never, "orphan"),
     ];
-    let mut strays = bench.store().strays(all).await.unwrap();
+    let mut strays = bench.store().orphan_blobs(all).await.unwrap();
     strays.sort();
     let mut expected = [reference(ended, "left over"), reference(never, "orphan")];
     expected.sort();
     assert_eq!(strays, expected);
-    assert!(bench.store().strays(Vec::new()).await.unwrap().is_empty());
+    assert!(bench.store().orphan_blobs(Vec::new()).await.unwrap().is_empty());
 }
 
 /// A folder that holds a payload in clear is on record before it does, and until it is gone.
@@ -241,17 +241,17 @@ pub async fn folders_are_on_record(bench: &Bench) {
     let lease = bench.running_as(with_payload(bench, "p")).await;
     let path = "host-a:/work/1";
     for _ in 0..2 {
-        bench.store().keep_folder(&lease.to_ref(), path, "replica-1").await.unwrap();
+        bench.store().record_work_dir(&lease.to_ref(), path, "replica-1").await.unwrap();
     }
-    let folders = bench.store().folders("host-a", 10).await.unwrap();
+    let folders = bench.store().work_dirs("host-a", 10).await.unwrap();
     let this = BlobRef { tenant: TenantId::default(), job: lease.job.id, path: path.to_owned() };
     assert_eq!(folders, std::slice::from_ref(&this));
-    assert!(bench.store().folders("host", 10).await.unwrap().is_empty());
+    assert!(bench.store().work_dirs("host", 10).await.unwrap().is_empty());
     bench.settle(&lease, done()).await.unwrap();
-    let late = bench.store().keep_folder(&lease.to_ref(), "host-a:/work/2", "replica-1").await;
+    let late = bench.store().record_work_dir(&lease.to_ref(), "host-a:/work/2", "replica-1").await;
     assert_eq!(late.unwrap_err(), StoreError::LeaseLost);
-    bury(bench, this, None).await;
-    assert!(bench.store().folders("host-a", 10).await.unwrap().is_empty());
+    record_deletion(bench, this, None).await;
+    assert!(bench.store().work_dirs("host-a", 10).await.unwrap().is_empty());
     let folder = blobs(bench, lease.job.id).await.into_iter().find(|one| one.path == path).unwrap();
     assert_eq!((folder.role, folder.deleted_at), (BlobRole::Folder, Some(bench.now())));
     assert_eq!((folder.digest, folder.key_destroyed_at), (None, None));
@@ -266,7 +266,7 @@ pub async fn stored_bytes_are_counted_by_tenant(bench: &Bench) {
     assert_eq!(bytes().await, 2_000);
     bench.settle(&lease, done()).await.unwrap();
     assert_eq!(bytes().await, 2_000, "unreadable is not deleted");
-    bury(bench, reference(lease.job.id, "p"), None).await;
+    record_deletion(bench, reference(lease.job.id, "p"), None).await;
     assert_eq!(bytes().await, 1_000);
     assert_eq!(bench.store().blob_bytes(&tenant("other")).await.unwrap(), 0);
 }

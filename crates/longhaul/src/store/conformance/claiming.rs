@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::bench::{Bench, LEASE, TICK, demo, done, failed, name, tenant};
 use crate::job::{JobId, Outcome, Status, TenantId};
-use crate::store::{Claim, KindRoom, Lease, NewJob, Start};
+use crate::store::{Claim, KindCapacity, Lease, NewJob, Start};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -133,7 +133,7 @@ pub async fn room_of_each_kind_is_respected(bench: &Bench) {
         kinds: kinds
             .iter()
             .zip(rooms)
-            .map(|(kind, room)| KindRoom { kind: kind.clone(), room, code_version: None })
+            .map(|(kind, capacity)| KindCapacity { kind: kind.clone(), capacity, code_version: None })
             .collect(),
         ..bench.want(limit)
     };
@@ -247,7 +247,7 @@ pub async fn attempt_that_was_given_back_is_not_charged_again(bench: &Bench) {
 /// A job remembers the code that started it, whoever goes on with it.
 pub async fn code_version_is_that_of_the_first_claim(bench: &Bench) {
     let versioned = |version: &str| Claim {
-        kinds: vec![KindRoom { kind: demo(), room: 1, code_version: Some(version.to_owned()) }],
+        kinds: vec![KindCapacity { kind: demo(), capacity: 1, code_version: Some(version.to_owned()) }],
         ..bench.want(1)
     };
     bench.pending().await;

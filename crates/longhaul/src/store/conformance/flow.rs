@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::bench::{Bench, LEASE, TICK, demo, done, failed, failed_for_good, name, tenant};
 use crate::job::{Name, Outcome, Rate, TenantId};
-use crate::store::{Claim, Claimed, FlowLimit, FlowLimits, KindRoom, Lease, NewJob};
+use crate::store::{Claim, ClaimResult, FlowLimit, FlowLimits, KindCapacity, Lease, NewJob};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -31,7 +31,7 @@ fn want(bench: &Bench, limit: usize, limits: &FlowLimits) -> Claim {
     Claim { limits: Arc::new(limits.clone()), ..bench.want(limit) }
 }
 
-async fn claimed(bench: &Bench, limit: usize, limits: &FlowLimits) -> Claimed {
+async fn claimed(bench: &Bench, limit: usize, limits: &FlowLimits) -> ClaimResult {
     bench.store().claim(&want(bench, limit, limits)).await.unwrap()
 }
 
@@ -271,7 +271,7 @@ pub async fn limited_queue_does_not_hold_back_others_behind_it(bench: &Bench) {
         assert_eq!(leases.len(), 1);
         assert_eq!(leases[0].job.id, behind);
         bench.advance(minute * 2);
-        bench.store().sweep(1_000).await.unwrap();
+        bench.store().rescue(1_000).await.unwrap();
         while let [lease] = &bench.claim(1).await[..] {
             bench.settle(lease, done()).await.unwrap();
         }
@@ -309,7 +309,7 @@ pub async fn limited_kind_does_not_hold_back_other_kinds(bench: &Bench) {
     submit(bench, 300, || bench.job()).await;
     bench.advance(SECOND);
     submit(bench, 3, || NewJob { kind: other.clone(), ..bench.job() }).await;
-    let rooms = [demo(), other].map(|kind| KindRoom { kind, room: 9, code_version: None });
+    let rooms = [demo(), other].map(|kind| KindCapacity { kind, capacity: 9, code_version: None });
     let want = Claim { kinds: rooms.into(), ..want(bench, 9, &demo_kind(1)) };
     let leases = bench.store().claim(&want).await.unwrap().leases;
     let counts = count(&leases, |lease| lease.job.kind.as_str());
@@ -472,10 +472,10 @@ pub async fn counts_survive_reopening(bench: &Bench) {
     bench.reopen();
     assert_eq!(claim(bench, 9, &limits).await.len(), 0);
     bench.advance(LEASE + TICK);
-    bench.store().sweep(100).await.unwrap();
+    bench.store().rescue(100).await.unwrap();
     assert_eq!(claim(bench, 9, &limits).await.len(), 1, "the rate's last");
     bench.advance(Duration::from_hours(9));
-    bench.store().sweep(100).await.unwrap();
+    bench.store().rescue(100).await.unwrap();
     assert_eq!(claim(bench, 9, &limits).await.len(), 2);
 }
 

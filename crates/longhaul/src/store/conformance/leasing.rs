@@ -17,7 +17,7 @@ pub async fn renewed_lease_goes_on(bench: &Bench) {
         bench.advance_short_of(LEASE);
         let kept = Renewal::Kept { cancel_requested: false };
         assert_eq!(renew(&*bench.store(), &[&lease]).await, [kept]);
-        assert!(bench.store().sweep(10).await.unwrap().is_empty());
+        assert!(bench.store().rescue(10).await.unwrap().is_empty());
     }
     bench.settle(&lease, done()).await.unwrap();
 }
@@ -28,9 +28,9 @@ pub async fn renewal_extends_from_now(bench: &Bench) {
     bench.advance(Duration::from_secs(1));
     renew(&*bench.store(), &[&lease]).await;
     bench.advance_short_of(LEASE);
-    assert!(bench.store().sweep(10).await.unwrap().is_empty());
+    assert!(bench.store().rescue(10).await.unwrap().is_empty());
     bench.advance(TICK * 2);
-    assert_eq!(bench.store().sweep(10).await.unwrap().len(), 1);
+    assert_eq!(bench.store().rescue(10).await.unwrap().len(), 1);
 }
 
 /// A renewal is how a worker learns that somebody wants the job to stop.
@@ -187,7 +187,7 @@ pub async fn sweep_leaves_live_leases_alone(bench: &Bench) {
     let lease = bench.running().await;
     let before = bench.record(lease.job.id).await;
     bench.advance_short_of(LEASE);
-    assert!(bench.store().sweep(10).await.unwrap().is_empty());
+    assert!(bench.store().rescue(10).await.unwrap().is_empty());
     assert_eq!(bench.record(lease.job.id).await, before);
 }
 
@@ -220,7 +220,7 @@ pub async fn sweep_respects_its_limit(bench: &Bench) {
     bench.advance(LEASE + TICK);
     let mut swept: Vec<JobId> = Vec::new();
     for most in [2, 2, 1, 0] {
-        let bite = bench.store().sweep(2).await.unwrap();
+        let bite = bench.store().rescue(2).await.unwrap();
         assert_eq!(bite.len(), most);
         swept.extend(bite.iter().map(|job| job.id));
     }
@@ -237,7 +237,7 @@ pub async fn sweep_serves_all_tenants(bench: &Bench) {
     }
     let leases = bench.claim(2).await;
     bench.advance(LEASE + TICK);
-    let swept = bench.store().sweep(10).await.unwrap();
+    let swept = bench.store().rescue(10).await.unwrap();
     assert_eq!(swept.len(), 2);
     for lease in leases {
         let LeaseRef { tenant, job, .. } = lease.to_ref();

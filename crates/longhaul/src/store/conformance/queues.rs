@@ -167,7 +167,7 @@ pub async fn job_that_becomes_due_in_a_paused_queue_stays_there(bench: &Bench) {
 
 /// A limit on pending jobs is about those that wait in line, due or not, and about no others.
 pub async fn only_pending_jobs_are_counted_as_pending(bench: &Bench) {
-    let count = async || bench.store().pending(&us(), None, 100).await.unwrap();
+    let count = async || bench.store().count_pending(&us(), None, 100).await.unwrap();
     assert_eq!(count().await, 0);
     bench.ended(done()).await;
     bench.ended(failed_for_good()).await;
@@ -189,9 +189,9 @@ pub async fn pending_jobs_are_counted_for_one_tenant_only(bench: &Bench) {
     bench.pending().await;
     bench.accept(bench.job_of(&other)).await;
     bench.accept(bench.job_of(&other)).await;
-    assert_eq!(bench.store().pending(&us(), None, 100).await.unwrap(), 1);
-    assert_eq!(bench.store().pending(&other, None, 100).await.unwrap(), 2);
-    assert_eq!(bench.store().pending(&tenant("third"), None, 100).await.unwrap(), 0);
+    assert_eq!(bench.store().count_pending(&us(), None, 100).await.unwrap(), 1);
+    assert_eq!(bench.store().count_pending(&other, None, 100).await.unwrap(), 2);
+    assert_eq!(bench.store().count_pending(&tenant("third"), None, 100).await.unwrap(), 0);
 }
 
 /// And so has each of its queues, if somebody asks for one.
@@ -202,7 +202,7 @@ pub async fn pending_jobs_are_counted_for_one_queue_only(bench: &Bench) {
         bench.accept(NewJob { queue: mail.clone(), ..bench.job() }).await;
     }
     bench.accept(NewJob { queue: mail.clone(), ..bench.job_of(&tenant("other")) }).await;
-    let count = async |queue, up_to| bench.store().pending(&us(), queue, up_to).await.unwrap();
+    let count = async |queue, up_to| bench.store().count_pending(&us(), queue, up_to).await.unwrap();
     assert_eq!(count(None, 100).await, 4);
     assert_eq!(count(Some(&mail), 100).await, 3);
     assert_eq!(count(Some(&mail), 2).await, 2);
@@ -215,6 +215,6 @@ pub async fn pending_jobs_are_counted_no_further_than_asked(bench: &Bench) {
         bench.pending().await;
     }
     for (up_to, counted) in [(0, 0), (1, 1), (3, 3), (4, 3), (u64::MAX, 3)] {
-        assert_eq!(bench.store().pending(&us(), None, up_to).await.unwrap(), counted);
+        assert_eq!(bench.store().count_pending(&us(), None, up_to).await.unwrap(), counted);
     }
 }

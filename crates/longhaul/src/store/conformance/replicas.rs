@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::bench::{Bench, TICK, demo, name};
-use crate::store::{Beat, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
+use crate::store::{Heartbeat, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
 const SILENT_AFTER: Duration = Duration::from_secs(15);
 
-fn beat(replica: &str) -> Beat {
-    Beat {
+fn beat(replica: &str) -> Heartbeat {
+    Heartbeat {
         replica: replica.to_owned(),
         // Only a number without a sign has room for it.
         run: u64::MAX - 1,
@@ -28,36 +28,36 @@ async fn replicas(bench: &Bench) -> Vec<ReplicaState> {
 }
 
 async fn names(bench: &Bench) -> Vec<String> {
-    replicas(bench).await.into_iter().map(|known| known.beat.replica).collect()
+    replicas(bench).await.into_iter().map(|known| known.heartbeat.replica).collect()
 }
 
 /// The operator sees what the process said of itself, and since when.
 pub async fn beat_is_shown_as_it_was_given(bench: &Bench) {
     assert!(replicas(bench).await.is_empty());
-    let said = [beat("a"), Beat { run: 0, kinds: Vec::new(), ..beat("b") }];
+    let said = [beat("a"), Heartbeat { run: 0, kinds: Vec::new(), ..beat("b") }];
     for said in &said {
-        bench.store().beat(said).await.unwrap();
+        bench.store().heartbeat(said).await.unwrap();
     }
     let now = bench.now();
-    let shown = said.map(|beat| ReplicaState { beat, started_at: now, seen_at: now, alive: true });
+    let shown = said.map(|heartbeat| ReplicaState { heartbeat, started_at: now, seen_at: now, alive: true });
     assert_eq!(replicas(bench).await, shown);
 }
 
 /// Each process is there once, with its latest words and the time of its first.
 pub async fn later_beat_replaces_the_earlier_one(bench: &Bench) {
-    bench.store().beat(&beat("a")).await.unwrap();
+    bench.store().heartbeat(&beat("a")).await.unwrap();
     let started_at = bench.now();
     bench.advance(Duration::from_secs(5));
-    let later = Beat { running: 8, kinds: vec![demo()], ..beat("a") };
-    bench.store().beat(&later).await.unwrap();
-    let shown = ReplicaState { beat: later, started_at, seen_at: bench.now(), alive: true };
+    let later = Heartbeat { running: 8, kinds: vec![demo()], ..beat("a") };
+    bench.store().heartbeat(&later).await.unwrap();
+    let shown = ReplicaState { heartbeat: later, started_at, seen_at: bench.now(), alive: true };
     assert_eq!(replicas(bench).await, [shown]);
 }
 
 /// A list that is read again shows the same order.
 pub async fn replicas_come_by_name(bench: &Bench) {
     for replica in ["b", "c", "a"] {
-        bench.store().beat(&beat(replica)).await.unwrap();
+        bench.store().heartbeat(&beat(replica)).await.unwrap();
     }
     assert_eq!(names(bench).await, ["a", "b", "c"]);
 }
@@ -65,61 +65,61 @@ pub async fn replicas_come_by_name(bench: &Bench) {
 /// A process that was killed cannot say so.
 pub async fn silent_replica_is_not_alive(bench: &Bench) {
     let alive = async || replicas(bench).await.remove(0).alive;
-    bench.store().beat(&beat("a")).await.unwrap();
+    bench.store().heartbeat(&beat("a")).await.unwrap();
     bench.advance_short_of(SILENT_AFTER);
     assert!(alive().await);
     bench.advance(TICK);
     assert!(!alive().await);
-    bench.store().beat(&beat("a")).await.unwrap();
+    bench.store().heartbeat(&beat("a")).await.unwrap();
     assert!(alive().await, "it was only paused");
 }
 
 /// Nobody has to wait until a process that said goodbye counts as dead.
 pub async fn replica_that_left_is_forgotten(bench: &Bench) {
-    bench.store().beat(&beat("a")).await.unwrap();
-    bench.store().beat(&beat("b")).await.unwrap();
-    bench.store().leave("a").await.unwrap();
-    bench.store().leave("nobody").await.unwrap();
+    bench.store().heartbeat(&beat("a")).await.unwrap();
+    bench.store().heartbeat(&beat("b")).await.unwrap();
+    bench.store().deregister("a").await.unwrap();
+    bench.store().deregister("nobody").await.unwrap();
     assert_eq!(names(bench).await, ["b"]);
     bench.advance(TICK);
-    bench.store().beat(&Beat { run: 2, ..beat("a") }).await.unwrap();
+    bench.store().heartbeat(&Heartbeat { run: 2, ..beat("a") }).await.unwrap();
     assert_eq!(replicas(bench).await[0].started_at, bench.now(), "its name is free at once");
 }
 
 /// Names are often random: the list must not grow with every restart.
 pub async fn replica_that_is_silent_for_long_is_forgotten(bench: &Bench) {
-    bench.store().beat(&beat("old")).await.unwrap();
+    bench.store().heartbeat(&beat("old")).await.unwrap();
     bench.advance_short_of(REPLICA_FORGOTTEN_AFTER);
-    bench.store().beat(&beat("new")).await.unwrap();
+    bench.store().heartbeat(&beat("new")).await.unwrap();
     assert_eq!(names(bench).await, ["new", "old"]);
     bench.advance(TICK);
-    bench.store().beat(&beat("new")).await.unwrap();
+    bench.store().heartbeat(&beat("new")).await.unwrap();
     assert_eq!(names(bench).await, ["new"]);
 }
 
 /// Two processes under one name would look like one.
 pub async fn name_of_a_living_replica_is_not_given_away(bench: &Bench) {
-    bench.store().beat(&beat("a")).await.unwrap();
+    bench.store().heartbeat(&beat("a")).await.unwrap();
     let before = replicas(bench).await;
-    let other = Beat { run: 2, host: "host-2".to_owned(), ..beat("a") };
+    let other = Heartbeat { run: 2, host: "host-2".to_owned(), ..beat("a") };
     let refused = StoreError::NameTaken { replica: "a".to_owned() };
-    assert_eq!(bench.store().beat(&other).await, Err(refused.clone()));
+    assert_eq!(bench.store().heartbeat(&other).await, Err(refused.clone()));
     assert_eq!(replicas(bench).await, before);
     bench.advance_short_of(SILENT_AFTER);
     // How long the one who asks would be silent does not matter.
-    let other = Beat { silent_after: TICK, ..other };
-    assert_eq!(bench.store().beat(&other).await, Err(refused));
+    let other = Heartbeat { silent_after: TICK, ..other };
+    assert_eq!(bench.store().heartbeat(&other).await, Err(refused));
 }
 
 /// After a crash the next process may have the same name, and is another run of it.
 pub async fn name_of_a_silent_replica_is_given_to_the_next_run(bench: &Bench) {
-    bench.store().beat(&beat("a")).await.unwrap();
+    bench.store().heartbeat(&beat("a")).await.unwrap();
     bench.advance(SILENT_AFTER);
-    let next = Beat { run: 2, pid: 2, ..beat("a") };
-    bench.store().beat(&next).await.unwrap();
+    let next = Heartbeat { run: 2, pid: 2, ..beat("a") };
+    bench.store().heartbeat(&next).await.unwrap();
     let now = bench.now();
-    let shown = ReplicaState { beat: next, started_at: now, seen_at: now, alive: true };
+    let shown = ReplicaState { heartbeat: next, started_at: now, seen_at: now, alive: true };
     assert_eq!(replicas(bench).await, [shown]);
-    let late = bench.store().beat(&beat("a")).await;
+    let late = bench.store().heartbeat(&beat("a")).await;
     assert_eq!(late, Err(StoreError::NameTaken { replica: "a".to_owned() }));
 }

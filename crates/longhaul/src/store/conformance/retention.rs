@@ -10,7 +10,7 @@ const RETENTION: Retention =
     Retention { completed: Duration::from_secs(100), failed: Duration::from_secs(1_000) };
 
 async fn expire(bench: &Bench) -> usize {
-    bench.store().expire(100).await.unwrap()
+    bench.store().prune(100).await.unwrap()
 }
 
 /// Each end has its own time, and each job may bring its own.
@@ -83,7 +83,7 @@ pub async fn expire_respects_its_limit(bench: &Bench) {
     }
     bench.advance(Retention::default().completed + TICK);
     for bite in [2, 2, 1, 0] {
-        assert_eq!(bench.store().expire(2).await.unwrap(), bite);
+        assert_eq!(bench.store().prune(2).await.unwrap(), bite);
     }
 }
 

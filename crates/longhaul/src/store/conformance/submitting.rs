@@ -186,7 +186,7 @@ pub async fn key_is_free_after_retention(bench: &Bench) {
     let lease = bench.running_as(bench.keyed("k")).await;
     bench.settle(&lease, done()).await.unwrap();
     bench.advance(Retention::default().completed + TICK);
-    assert_eq!(bench.store().expire(10).await.unwrap(), 1);
+    assert_eq!(bench.store().prune(10).await.unwrap(), 1);
     assert_ne!(bench.accept(bench.keyed("k")).await.id, lease.job.id);
 }
 

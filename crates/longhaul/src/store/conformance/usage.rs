@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::bench::{Bench, LEASE, done, failed, failed_for_good, name, settlement, tenant};
 use crate::job::{Outcome, TenantId, Timestamp, Tokens, USAGE_KEPT, Usage, UsageRow, hour_of};
-use crate::store::{Claim, KindRoom, Lease, NewBlob, NewJob, Settlement, WrappedKey};
+use crate::store::{Claim, KindCapacity, Lease, NewBlob, NewJob, Settlement, WrappedKey};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -226,7 +226,7 @@ pub async fn usage_is_told_by_hour_kind_and_key(bench: &Bench) {
     let run = async |kind: &str, key: Option<&str>| {
         let key_id = key.map(ToOwned::to_owned);
         bench.accept(NewJob { kind: name(kind), key_id, ..bench.job() }).await;
-        let kinds = vec![KindRoom { kind: name(kind), room: 1, code_version: None }];
+        let kinds = vec![KindCapacity { kind: name(kind), capacity: 1, code_version: None }];
         let want = Claim { kinds, ..bench.want(1) };
         let lease: Lease = bench.store().claim(&want).await.unwrap().leases.remove(0);
         bench.settle(&lease, done()).await.unwrap();
@@ -282,7 +282,7 @@ pub async fn usage_outlives_the_jobs(bench: &Bench) {
     bench.store().purge(&TenantId::default(), id).await.unwrap();
     bench.ended(done()).await;
     bench.advance(HOUR * 25);
-    assert_eq!(bench.store().expire(10).await.unwrap(), 1);
+    assert_eq!(bench.store().prune(10).await.unwrap(), 1);
     bench.store().roll_up_usage(10).await.unwrap();
     assert_eq!(sum(bench).await, jobs(2));
     bench.advance(USAGE_KEPT);

@@ -2,25 +2,25 @@
 
 use super::bench::{Bench, done, tenant};
 use crate::job::{JobId, Status, TenantId};
-use crate::store::Glimpse;
+use crate::store::JobVersion;
 
-async fn glimpse(bench: &Bench, ids: &[JobId]) -> Vec<Option<Glimpse>> {
+async fn versions(bench: &Bench, ids: &[JobId]) -> Vec<Option<JobVersion>> {
     let asked: Vec<_> = ids.iter().map(|id| (TenantId::default(), *id)).collect();
-    bench.store().glimpse(&asked).await.unwrap()
+    bench.store().versions(&asked).await.unwrap()
 }
 
 /// Whoever compares versions misses no change.
 pub async fn glimpse_shows_version_and_status(bench: &Bench) {
     let id = bench.pending().await.id;
-    let seen = async || glimpse(bench, &[id]).await.remove(0).unwrap();
-    assert_eq!(seen().await, Glimpse { version: 1, status: Status::Pending });
+    let seen = async || versions(bench, &[id]).await.remove(0).unwrap();
+    assert_eq!(seen().await, JobVersion { version: 1, status: Status::Pending });
     let lease = bench.claim_one().await;
-    assert_eq!(seen().await, Glimpse { version: 2, status: Status::Running });
+    assert_eq!(seen().await, JobVersion { version: 2, status: Status::Running });
     bench.phase(&lease, "reading").await.unwrap();
-    assert_eq!(seen().await, Glimpse { version: 3, status: Status::Running });
+    assert_eq!(seen().await, JobVersion { version: 3, status: Status::Running });
     bench.settle(&lease, done()).await.unwrap();
     let record = bench.record(id).await;
-    let Glimpse { version, status } = seen().await;
+    let JobVersion { version, status } = seen().await;
     assert_eq!((version, status), (record.job.version, Status::Completed));
 }
 
@@ -29,7 +29,7 @@ pub async fn glimpse_of_a_job_that_is_not_there_is_none(bench: &Bench) {
     let gone = bench.ended(done()).await.id;
     bench.store().purge(&TenantId::default(), gone).await.unwrap();
     let there = bench.pending().await.id;
-    let seen = glimpse(bench, &[bench.id(), there, gone]).await;
+    let seen = versions(bench, &[bench.id(), there, gone]).await;
     assert_eq!(seen.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false]);
 }
 
@@ -39,7 +39,7 @@ pub async fn other_tenants_jobs_are_not_glimpsed(bench: &Bench) {
     let ours = bench.pending().await.id;
     let theirs = bench.accept(bench.job_of(&other)).await.id;
     let asked = [(us.clone(), theirs), (other.clone(), ours), (us, ours), (other, theirs)];
-    let seen = bench.store().glimpse(&asked).await.unwrap();
+    let seen = bench.store().versions(&asked).await.unwrap();
     assert_eq!(seen.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true, true]);
 }
 
@@ -48,7 +48,7 @@ pub async fn glimpses_come_in_the_order_asked(bench: &Bench) {
     let first = bench.running().await.job.id;
     let second = bench.pending().await.id;
     let versions = async |ids: &[JobId]| -> Vec<u64> {
-        glimpse(bench, ids).await.into_iter().map(|seen| seen.unwrap().version).collect()
+        versions(bench, ids).await.into_iter().map(|seen| seen.unwrap().version).collect()
     };
     assert_eq!(versions(&[first, second]).await, [2, 1]);
     assert_eq!(versions(&[second, first, second]).await, [1, 2, 1]);
@@ -59,5 +59,5 @@ pub async fn glimpses_come_in_the_order_asked(bench: &Bench) {
 /// The last watcher may leave between two looks.
 pub async fn glimpse_of_nothing_is_fine(bench: &Bench) {
     bench.pending().await;
-    assert!(glimpse(bench, &[]).await.is_empty());
+    assert!(versions(bench, &[]).await.is_empty());
 }

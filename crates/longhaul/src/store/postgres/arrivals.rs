@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::columns::{Columns, limit};
 use super::error::{Trouble, to_store_error};
 use super::{Inner, sql};
-use crate::store::{Claim, Claimed, StoreError};
+use crate::store::{Claim, ClaimResult, StoreError};
 
 /// The most that one statement moves.
 const MOVED_MAX: usize = 1_000;
@@ -52,7 +52,7 @@ impl Inner {
     }
 
     /// Claims, and looks for arrivals where there is room for more.
-    pub(super) async fn claim_or_look(&self, want: &Claim) -> Result<Claimed, StoreError> {
+    pub(super) async fn claim_or_look(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let claimed = self.claim(want).await?;
         if claimed.leases.is_empty() {
             // The first look may have come before what then arrived.

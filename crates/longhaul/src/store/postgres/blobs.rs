@@ -8,9 +8,9 @@ use super::error::Trouble;
 use super::params::Param;
 use super::{Inner, sql};
 use crate::job::{Job, JobId, TenantId, Timestamp};
-use crate::store::blobs::{BURY_AGAIN_FIRST, BURY_AGAIN_MAX, host_range};
-use crate::store::entry::Entry;
-use crate::store::{Blob, BlobRef, BlobRole, Burial, LeaseRef, NewBlob, StoreError, WrappedKey};
+use crate::store::blobs::{DELETE_RETRY_FIRST, DELETE_RETRY_MAX, host_range};
+use crate::store::stored_job::StoredJob;
+use crate::store::{Blob, BlobRef, BlobRole, Deletion, LeaseRef, NewBlob, StoreError, WrappedKey};
 
 /// Blobs to remember, by column.
 #[derive(Default)]
@@ -93,7 +93,7 @@ impl Inner {
         rows.first().map_or(Ok(0), |row| Columns::of(row).count())
     }
 
-    pub(super) async fn try_keep_folder(
+    pub(super) async fn try_record_work_dir(
         &self,
         lease: &LeaseRef,
         path: &str,
@@ -126,7 +126,7 @@ impl Inner {
             let mut columns = Columns::of(row);
             let tenant = columns.text(TenantId::stored)?;
             let id = columns.id()?;
-            let expire = |entry: &mut Entry, now| entry.expire(now).map(|()| true);
+            let expire = |entry: &mut StoredJob, now| entry.expire_payload(now).map(|()| true);
             match self.end_unheld(&tenant, id, expire).await {
                 Ok(job) => failed.push(job),
                 Err(Trouble::Overtaken | Trouble::Refused(_)) => {}
@@ -140,14 +140,14 @@ impl Inner {
         Ok(failed)
     }
 
-    pub(super) async fn try_doomed(&self, count: usize) -> Result<Vec<BlobRef>, Trouble> {
+    pub(super) async fn try_blobs_to_delete(&self, count: usize) -> Result<Vec<BlobRef>, Trouble> {
         let now = self.clock.now().as_millis();
         let mut connection = self.database.connection().await?;
         let rows = connection.query(sql::DOOMED_BLOBS, &[&now, &limit(count)]).await?;
         rows.iter().map(blob_ref).collect()
     }
 
-    pub(super) async fn try_folders(
+    pub(super) async fn try_work_dirs(
         &self,
         host: &str,
         count: usize,
@@ -158,22 +158,22 @@ impl Inner {
         rows.iter().map(blob_ref).collect()
     }
 
-    pub(super) async fn try_bury(&self, burials: &[Burial], replica: &str) -> Result<(), Trouble> {
+    pub(super) async fn try_record_deletions(&self, deletions: &[Deletion], replica: &str) -> Result<(), Trouble> {
         let now = self.clock.now().as_millis();
-        let (gone, left): (Vec<&Burial>, Vec<&Burial>) =
-            burials.iter().partition(|burial| burial.failure.is_none());
+        let (gone, left): (Vec<&Deletion>, Vec<&Deletion>) =
+            deletions.iter().partition(|deletion| deletion.failure.is_none());
         let mut connection = self.database.connection().await?;
         if !gone.is_empty() {
-            let (tenants, ids, paths) = keys(gone.iter().map(|burial| &burial.blob));
+            let (tenants, ids, paths) = keys(gone.iter().map(|deletion| &deletion.blob));
             connection.query(sql::BURY_BLOBS, &[&tenants, &ids, &paths, &now, &replica]).await?;
         }
         if !left.is_empty() {
-            let (tenants, ids, paths) = keys(left.iter().map(|burial| &burial.blob));
+            let (tenants, ids, paths) = keys(left.iter().map(|deletion| &deletion.blob));
             let failures: Vec<String> = left
                 .iter()
-                .map(|burial| without_nul(burial.failure.as_deref().unwrap_or("")).into_owned())
+                .map(|deletion| without_nul(deletion.failure.as_deref().unwrap_or("")).into_owned())
                 .collect();
-            let (first, max) = (millis(BURY_AGAIN_FIRST), millis(BURY_AGAIN_MAX));
+            let (first, max) = (millis(DELETE_RETRY_FIRST), millis(DELETE_RETRY_MAX));
             connection
                 .query(sql::KEEP_TRYING, &[&tenants, &ids, &paths, &failures, &first, &max, &now])
                 .await?;
@@ -181,7 +181,7 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) async fn try_strays(&self, blobs: &[BlobRef]) -> Result<Vec<BlobRef>, Trouble> {
+    pub(super) async fn try_orphan_blobs(&self, blobs: &[BlobRef]) -> Result<Vec<BlobRef>, Trouble> {
         let (tenants, ids, paths) = keys(blobs.iter());
         let mut connection = self.database.connection().await?;
         let rows = connection.query(sql::STRAY_BLOBS, &[&tenants, &ids, &paths]).await?;

@@ -12,8 +12,8 @@ use super::pick::{Head, Picker};
 use super::row::Row;
 use super::{Inner, find, sql};
 use crate::job::{Job, JobId, Json, Step, Timestamp};
-use crate::store::flow::{Gate, Lane};
-use crate::store::{Claim, Claimed, Lease, QueueRooms, StoreError};
+use crate::store::limits::{LimitCheck, LimitKey};
+use crate::store::{Claim, ClaimResult, Lease, QueueCapacity, StoreError};
 
 /// A job that may be claimed, and what goes with it.
 pub(super) struct Candidate {
@@ -33,7 +33,7 @@ pub(super) struct Chosen {
 }
 
 impl Inner {
-    pub(super) async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+    pub(super) async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let claim: i64 = rand::random();
         let mut tries = Tries::default();
         let mut again = false;
@@ -52,7 +52,7 @@ impl Inner {
     }
 
     /// The answer to the last try was lost: it may have taken something.
-    async fn try_claim_again(&self, want: &Claim, claim: i64) -> Result<Claimed, Trouble> {
+    async fn try_claim_again(&self, want: &Claim, claim: i64) -> Result<ClaimResult, Trouble> {
         let mut connection = self.database.connection().await?;
         let rows = connection.query(sql::CLAIMED_BEFORE, &[&&*want.replica, &claim]).await?;
         if rows.is_empty() {
@@ -69,10 +69,10 @@ impl Inner {
         self.with_steps(leases, None).await
     }
 
-    async fn try_claim(&self, want: &Claim, claim: i64) -> Result<Claimed, Trouble> {
+    async fn try_claim(&self, want: &Claim, claim: i64) -> Result<ClaimResult, Trouble> {
         let now = self.clock.now();
         let mut owed = self.owed().await?;
-        let mut gate = Gate::new(&want.limits, now);
+        let mut gate = LimitCheck::new(&want.limits, now);
         let (transaction, chosen) = if gate.is_open() {
             let (transaction, candidates) = self.heads(want, now).await?;
             (transaction, choose(candidates, &mut Picker::new(want), &mut gate))
@@ -85,7 +85,7 @@ impl Inner {
             let steps = (!found.row.entry.may_have_steps()).then_some(0);
             let expires_at = found.row.entry.claim(want, now)?;
             if !gate.is_open() {
-                taken.counted.push(gate.pass(Lane::of(&found.row.entry.job)));
+                taken.counted.push(gate.pass(LimitKey::of(&found.row.entry.job)));
             }
             owed.add(&found.row.entry, None);
             let row = found.row.claimed(now);
@@ -102,7 +102,7 @@ impl Inner {
         let Some(last) = leases.last() else {
             let next = transaction.commit_with(sql::NEXT_DUE, &[&now.as_millis()]).await?;
             let next_due_at = next_due(&next)?.into_iter().chain(gate.next_at()).min();
-            return Ok(Claimed { leases, next_due_at });
+            return Ok(ClaimResult { leases, next_due_at });
         };
         self.rotation(want).served(&last.job);
         let replica = without_nul(&want.replica);
@@ -134,7 +134,7 @@ impl Inner {
             transaction.query(sql::CLAIM_JOBS, params).await?;
             owed.write(&transaction, now).await?;
             let next = transaction.commit_with(sql::NEXT_DUE, &[&begun]).await?;
-            self.announced(&owed);
+            self.notify_outbox(&owed);
             next_due(&next)?.into_iter().chain(gate.next_at()).min()
         } else if leases.len() < want.limit {
             let look: (&str, &[&dyn Param]) = (sql::NEXT_DUE, &[&begun]);
@@ -160,7 +160,7 @@ impl Inner {
     ) -> Result<(Transaction, Vec<Candidate>), Trouble> {
         let rotation = self.rotation(want);
         // More of a lane than it has room for is of no use.
-        let each_max = want.limit.min(want.rooms.as_ref().map_or(want.limit, QueueRooms::most));
+        let each_max = want.limit.min(want.queue_capacity.as_ref().map_or(want.limit, QueueCapacity::most));
         let mut each = rotation.heads_of_each_lane(want.limit).min(each_max);
         let mut look = Look::new(want, rotation, now, each);
         let connection = self.database.connection().await?;
@@ -199,7 +199,7 @@ impl Inner {
 
     /// Deliveries have a rotation of their own.
     pub(super) fn rotation(&self, want: &Claim) -> &Rotation {
-        if want.rooms.is_some() { &self.outboxes } else { &self.tenants }
+        if want.queue_capacity.is_some() { &self.outboxes } else { &self.tenants }
     }
 
     /// Adds what earlier attempts finished.
@@ -207,7 +207,7 @@ impl Inner {
         &self,
         mut leases: Vec<Lease>,
         next_due_at: Option<Timestamp>,
-    ) -> Result<Claimed, Trouble> {
+    ) -> Result<ClaimResult, Trouble> {
         let may_have_steps = |lease: &&Lease| lease.epoch > 1 || lease.job.forked_from.is_some();
         let (tenants, ids): (Vec<String>, Vec<String>) = leases
             .iter()
@@ -229,7 +229,7 @@ impl Inner {
                 self.held.begin_with(lease);
             }
         }
-        Ok(Claimed { leases, next_due_at })
+        Ok(ClaimResult { leases, next_due_at })
     }
 }
 
@@ -260,14 +260,14 @@ pub(super) async fn set_aside(
 pub(super) fn choose(
     candidates: Vec<Candidate>,
     picker: &mut Picker<'_>,
-    gate: &mut Gate<'_>,
+    gate: &mut LimitCheck<'_>,
 ) -> Chosen {
     let heads: Vec<Head> = candidates.iter().map(|found| head(&found.row.entry.job)).collect();
     let places = picker.pick(&heads, gate);
     let mut all: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
     let taken = places.into_iter().filter_map(|place| all.get_mut(place).and_then(Option::take));
     let taken = taken.collect();
-    let left = all.iter().flatten().filter(|one| gate.admits(Lane::of(&one.row.entry.job))).count();
+    let left = all.iter().flatten().filter(|one| gate.admits(LimitKey::of(&one.row.entry.job))).count();
     Chosen { taken, left }
 }
 

@@ -11,7 +11,7 @@ use super::settle::{histories, key};
 use super::work::Told;
 use super::{Inner, find, sql};
 use crate::job::{Event, Job, JobId, Name, TenantId, Timestamp};
-use crate::store::entry::Entry;
+use crate::store::stored_job::StoredJob;
 use crate::store::{LeaseRef, StoreError};
 
 /// How long a deleted job is remembered as gone.
@@ -56,7 +56,7 @@ impl Inner {
     }
 
     async fn cancel_unheld(&self, tenant: &TenantId, id: JobId) -> Result<Job, Trouble> {
-        self.end_unheld(tenant, id, Entry::cancel).await
+        self.end_unheld(tenant, id, StoredJob::cancel).await
     }
 
     /// Ends a job that nobody holds by `end`, which tells whether that changes anything.
@@ -64,7 +64,7 @@ impl Inner {
         &self,
         tenant: &TenantId,
         id: JobId,
-        end: impl FnOnce(&mut Entry, Timestamp) -> Result<bool, StoreError>,
+        end: impl FnOnce(&mut StoredJob, Timestamp) -> Result<bool, StoreError>,
     ) -> Result<Job, Trouble> {
         let mut owed = self.owed().await?;
         let (transaction, mut row) = self.lock_job(tenant, id).await?;
@@ -111,7 +111,7 @@ impl Inner {
         owed.add(&row.entry, None);
         owed.write(&transaction, now).await?;
         transaction.commit().await?;
-        self.announced(&owed);
+        self.notify_outbox(&owed);
         Ok(row.entry.job)
     }
 
@@ -167,7 +167,7 @@ impl Inner {
         owed.add(&row.entry, None);
         owed.write(&transaction, job.run_at).await?;
         transaction.commit().await?;
-        self.announced(&owed);
+        self.notify_outbox(&owed);
         self.notify.line();
         self.notify.jobs();
         Ok(row.entry.job)
@@ -218,7 +218,7 @@ impl Inner {
     }
 
     /// Deletes jobs whose retention has ended, and forgets ids that have been gone for long.
-    pub(super) async fn try_expire(&self, count: usize) -> Result<usize, Trouble> {
+    pub(super) async fn try_prune(&self, count: usize) -> Result<usize, Trouble> {
         let (now, count) = (self.clock.now().as_millis(), limit(count));
         let mut connection = self.database.connection().await?;
         let deleted = connection.query(sql::DELETE_EXPIRED, &[&now, &count]).await?;

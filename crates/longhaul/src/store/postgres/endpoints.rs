@@ -18,9 +18,9 @@ use super::submit::insert_in;
 use super::{Inner, PostgresStore, sql};
 use crate::job::{EventFilter, Json, TenantId, Timestamp};
 use crate::store::accounts::AuditEntry;
-use crate::store::announce::{Listener, Listeners};
+use crate::store::outbox::{EndpointSubscription, Subscriptions};
 use crate::store::endpoints::{Endpoint, EndpointChange, Endpoints};
-use crate::store::entry::Entry;
+use crate::store::stored_job::StoredJob;
 use crate::store::{NewJob, StoreError};
 
 /// How long what is remembered counts without another look.
@@ -35,7 +35,7 @@ pub(super) struct Hearing(
 
 #[derive(Clone)]
 struct Heard {
-    listeners: Arc<Listeners>,
+    listeners: Arc<Subscriptions>,
     version: i64,
     looked_at: Timestamp,
 }
@@ -53,18 +53,18 @@ impl Hearing {
 /// Deliveries that are owed for what a transaction writes.
 #[derive(Default)]
 pub(super) struct Owed {
-    listeners: Arc<Listeners>,
+    listeners: Arc<Subscriptions>,
     jobs: Vec<NewJob>,
 }
 
 impl Owed {
-    pub(super) fn by(listeners: Arc<Listeners>) -> Self {
+    pub(super) fn by(listeners: Arc<Subscriptions>) -> Self {
         Self { listeners, jobs: Vec::new() }
     }
 
     /// Adds what is owed for the transitions of this job that are not written yet.
-    pub(super) fn add(&mut self, entry: &Entry, result: Option<&Json>) {
-        self.jobs.extend(self.listeners.deliveries(entry, result));
+    pub(super) fn add(&mut self, entry: &StoredJob, result: Option<&Json>) {
+        self.jobs.extend(self.listeners.pending_deliveries(entry, result));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -112,14 +112,14 @@ impl Inner {
                 return Ok(Owed::by(listeners));
             }
         }
-        let (mut listeners, mut version) = (Listeners::default(), 0);
+        let (mut listeners, mut version) = (Subscriptions::default(), 0);
         for row in connection.query(sql::LISTENERS, &[]).await? {
             let mut columns = Columns::of(&row);
             version = columns.get()?;
             if let Some(tenant) = columns.get::<Option<&str>>()? {
                 let tenant = TenantId::stored(tenant).ok_or_else(|| unreadable("a tenant"))?;
                 let (endpoint, events) = (columns.get()?, columns.text(events)?);
-                listeners.add(tenant, Listener { endpoint, events });
+                listeners.add(tenant, EndpointSubscription { endpoint, events });
             }
         }
         let listeners = Arc::new(listeners);
@@ -129,9 +129,9 @@ impl Inner {
     }
 
     /// After the commit: tells whoever delivers, here and elsewhere.
-    pub(super) fn announced(&self, owed: &Owed) {
+    pub(super) fn notify_outbox(&self, owed: &Owed) {
         if !owed.is_empty() {
-            self.announced.notify_one();
+            self.outbox_notify.notify_one();
             self.notify.line();
         }
     }

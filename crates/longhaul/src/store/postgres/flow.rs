@@ -18,7 +18,7 @@ use super::pick::Picker;
 use super::{Inner, sql};
 use crate::job::{Bucket, Job, JobId, TenantId, Timestamp};
 use crate::store::Claim;
-use crate::store::flow::{Gate, Lane, Meter, Scope};
+use crate::store::limits::{LimitCheck, LimitKey, LimitCounter, Scope};
 
 /// The most looks of one claim; what they found exhausted is remembered for the next claim.
 const LOOKS_MAX: usize = 8;
@@ -65,7 +65,7 @@ impl Inner {
         &self,
         want: &Claim,
         now: Timestamp,
-        gate: &mut Gate<'_>,
+        gate: &mut LimitCheck<'_>,
     ) -> Result<(Transaction, Chosen), Trouble> {
         let mut connection = self.database.connection().await?;
         self.glance(&mut connection, want, gate).await?;
@@ -114,7 +114,7 @@ impl Inner {
         &self,
         connection: &mut Connection,
         want: &Claim,
-        gate: &mut Gate<'_>,
+        gate: &mut LimitCheck<'_>,
     ) -> Result<(), Trouble> {
         let kinds = want.kinds.iter().map(|room| &room.kind);
         let kinds = kinds.filter(|kind| want.limits.kinds.iter().any(|(name, _)| name == *kind));
@@ -139,7 +139,7 @@ impl Inner {
     pub(super) async fn save_meters(
         &self,
         transaction: &Transaction,
-        gate: &Gate<'_>,
+        gate: &LimitCheck<'_>,
     ) -> Result<(), Trouble> {
         let changed = gate.changed();
         if changed.is_empty() {
@@ -156,7 +156,7 @@ impl Inner {
         Ok(())
     }
 
-    fn remember_held_back(&self, gate: &Gate<'_>) {
+    fn remember_held_back(&self, gate: &LimitCheck<'_>) {
         let tenants = gate.closed().filter_map(|scope| match scope {
             Scope::Tenant(tenant) => Some(tenant.clone()),
             Scope::Kind(_) | Scope::Queue(_) => None,
@@ -174,12 +174,12 @@ impl Inner {
 async fn lock_meters(
     transaction: &Transaction,
     candidates: &[Candidate],
-    gate: &mut Gate<'_>,
+    gate: &mut LimitCheck<'_>,
     may_wait: bool,
 ) -> Result<(), Trouble> {
     let mut scopes: BTreeSet<Scope> = BTreeSet::new();
     for found in candidates {
-        let limited = gate.limited(Lane::of(&found.row.entry.job));
+        let limited = gate.limited(LimitKey::of(&found.row.entry.job));
         scopes.extend(limited.filter(|scope| !gate.knows(scope)));
     }
     let mut unlocked: Vec<Scope> = scopes.into_iter().collect();
@@ -208,11 +208,11 @@ fn columns(scopes: &[Scope]) -> (Vec<&str>, Vec<&str>) {
     scopes.iter().map(Scope::as_strs).unzip()
 }
 
-fn read(row: &Row) -> Result<(Scope, Meter), Trouble> {
+fn read(row: &Row) -> Result<(Scope, LimitCounter), Trouble> {
     let mut columns = Columns::of(row);
     let (of, name): (&str, &str) = (columns.get()?, columns.get()?);
     let scope = Scope::parse(of, name).ok_or_else(|| unreadable(format!("{of} {name:?}")))?;
     let (running, parts) = (columns.count()?, columns.count()?);
     let bucket = columns.opt_at()?.map(|as_of| Bucket { parts, as_of });
-    Ok((scope, Meter { running, bucket }))
+    Ok((scope, LimitCounter { running, bucket }))
 }

@@ -9,7 +9,7 @@ use super::error::{Trouble, to_store_error};
 use super::row::Row;
 use super::{Inner, PostgresStore, find, sql, usage};
 use crate::job::{Fingerprint, JobId, Json, Step, TenantId, Timestamp, UsageRow};
-use crate::store::parcel::{Parcel, Tombstone, hex};
+use crate::store::transfer::{ExportedJob, Tombstone, hex};
 use crate::store::{Blob, StoreError};
 
 type Key = (TenantId, JobId);
@@ -22,18 +22,18 @@ impl PostgresStore {
     pub(crate) async fn export_jobs(
         &self,
         keys: &[Key],
-    ) -> Result<HashMap<Key, Parcel>, StoreError> {
+    ) -> Result<HashMap<Key, ExportedJob>, StoreError> {
         self.inner.parcels(keys).await.map_err(to_store_error)
     }
 
     /// Takes jobs over, all or none; which of them there is a place for.
-    pub(crate) async fn import_jobs(&self, parcels: &[Parcel]) -> Result<HashSet<Key>, StoreError> {
+    pub(crate) async fn import_jobs(&self, parcels: &[ExportedJob]) -> Result<HashSet<Key>, StoreError> {
         self.inner.import(parcels).await.map_err(to_store_error)
     }
 
     /// Takes over which ids are gone; how many of them are known now.
     pub(crate) async fn import_tombstones(&self, gone: &[Tombstone]) -> Result<u64, StoreError> {
-        self.inner.bury(gone).await.map_err(to_store_error)
+        self.inner.record_deletions(gone).await.map_err(to_store_error)
     }
 
     /// Takes over what jobs of another store used; how many rows. Doing so again changes nothing.
@@ -54,7 +54,7 @@ impl PostgresStore {
 }
 
 impl Inner {
-    async fn parcels(&self, keys: &[Key]) -> Result<HashMap<Key, Parcel>, Trouble> {
+    async fn parcels(&self, keys: &[Key]) -> Result<HashMap<Key, ExportedJob>, Trouble> {
         let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
         let ids: Vec<String> = keys.iter().map(|(_, id)| id.to_string()).collect();
         let mut connection = self.database.connection().await?;
@@ -81,7 +81,7 @@ impl Inner {
         Ok(found)
     }
 
-    async fn import(&self, parcels: &[Parcel]) -> Result<HashSet<Key>, Trouble> {
+    async fn import(&self, parcels: &[ExportedJob]) -> Result<HashSet<Key>, Trouble> {
         let jobs = parcels.iter().map(job).collect::<Result<Vec<Value>, _>>()?;
         let jobs = to_json(&jobs)?;
         let connection = self.database.connection().await?;
@@ -126,7 +126,7 @@ impl Inner {
         Ok(taken.len() as u64)
     }
 
-    async fn bury(&self, gone: &[Tombstone]) -> Result<u64, Trouble> {
+    async fn record_deletions(&self, gone: &[Tombstone]) -> Result<u64, Trouble> {
         let tenants: Vec<&str> = gone.iter().map(|gone| gone.tenant.as_str()).collect();
         let ids: Vec<&str> = gone.iter().map(|gone| gone.id.as_str()).collect();
         let gone_ats: Vec<i64> = gone.iter().map(|gone| gone.gone_at).collect();
@@ -138,7 +138,7 @@ impl Inner {
 }
 
 /// From a row of `export_jobs.sql`, without its steps.
-fn parcel(row: &tokio_postgres::Row) -> Result<Parcel, Trouble> {
+fn parcel(row: &tokio_postgres::Row) -> Result<ExportedJob, Trouble> {
     let mut columns = Columns::of(row);
     let entry = Row::read(&mut columns)?.entry;
     let fingerprint =
@@ -149,12 +149,12 @@ fn parcel(row: &tokio_postgres::Row) -> Result<Parcel, Trouble> {
     let history = columns.get::<Option<String>>()?.unwrap_or_default();
     let result = result.map_err(unreadable)?;
     let (steps, blobs) = (Vec::new(), Vec::new());
-    Ok(Parcel { entry, fingerprint, input, result, history, steps, blobs, used: None })
+    Ok(ExportedJob { entry, fingerprint, input, result, history, steps, blobs, used: None })
 }
 
 /// The columns of a job by their names.
-fn job(parcel: &Parcel) -> Result<Value, Trouble> {
-    let Parcel { entry, fingerprint, input, result, history, .. } = parcel;
+fn job(parcel: &ExportedJob) -> Result<Value, Trouble> {
+    let ExportedJob { entry, fingerprint, input, result, history, .. } = parcel;
     let job = &entry.job;
     let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
     // As `bytea` is written.
@@ -204,7 +204,7 @@ fn job(parcel: &Parcel) -> Result<Value, Trouble> {
 }
 
 /// The columns of what was stored for a job by their names.
-fn blobs(parcel: &Parcel) -> Vec<Value> {
+fn blobs(parcel: &ExportedJob) -> Vec<Value> {
     let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
     let bytea = |bytes: &[u8]| format!("\\x{}", hex(bytes));
     let job = &parcel.entry.job;
@@ -232,7 +232,7 @@ fn blobs(parcel: &Parcel) -> Vec<Value> {
 }
 
 /// The columns of all steps by their names, as many at a time as one statement should take.
-fn steps_in_parts(parcels: &[Parcel]) -> Vec<Vec<Value>> {
+fn steps_in_parts(parcels: &[ExportedJob]) -> Vec<Vec<Value>> {
     let (mut parts, mut bytes) = (Vec::new(), usize::MAX);
     for parcel in parcels {
         let (tenant, id) = (parcel.entry.job.tenant.as_str(), parcel.entry.job.id.to_string());
@@ -265,7 +265,7 @@ fn step_row(tenant: &str, id: &str, step: &Step) -> Value {
 }
 
 /// The job as Postgres can keep it.
-pub(crate) fn fitting(mut parcel: Parcel) -> Parcel {
+pub(crate) fn fitting(mut parcel: ExportedJob) -> ExportedJob {
     fn fit(text: &mut String) {
         if text.contains('\0') {
             *text = without_nul(text).into_owned();

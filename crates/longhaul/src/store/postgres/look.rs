@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::columns::limit;
 use super::params::Param;
 use crate::job::{Job, Timestamp};
-use crate::store::flow::{Gate, Scope};
-use crate::store::{Claim, QueueRooms};
+use crate::store::limits::{LimitCheck, Scope};
+use crate::store::{Claim, QueueCapacity};
 
 /// The most lanes that one claim looks at; the next one begins after the last that was served.
 pub(super) const LANES_MAX: usize = 1_000;
@@ -63,7 +63,7 @@ pub(super) struct Closed {
 }
 
 impl Closed {
-    pub(super) fn by(gate: &Gate<'_>) -> Self {
+    pub(super) fn by(gate: &LimitCheck<'_>) -> Self {
         let mut closed = Self::default();
         for scope in gate.closed() {
             let names = match scope {
@@ -93,7 +93,7 @@ pub(super) struct Look {
 impl Look {
     pub(super) fn new(want: &Claim, rotation: &Rotation, now: Timestamp, each: usize) -> Self {
         let (last_tenant, last_queue) = rotation.lock().clone();
-        let rooms = want.rooms.as_ref();
+        let rooms = want.queue_capacity.as_ref();
         Self {
             kinds: want.kinds.iter().map(|room| room.kind.to_string()).collect(),
             last_tenant,
@@ -134,7 +134,7 @@ impl Look {
     }
 }
 
-fn queues(rooms: &QueueRooms, which: impl Fn(usize) -> bool) -> Vec<String> {
+fn queues(rooms: &QueueCapacity, which: impl Fn(usize) -> bool) -> Vec<String> {
     let known = rooms.known.iter().filter(|(_, room)| which(**room));
     known.map(|(queue, _)| queue.to_string()).collect()
 }

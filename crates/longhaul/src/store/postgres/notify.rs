@@ -1,4 +1,4 @@
-//! Hints between processes: that there may be something to claim, and that jobs may have changed.
+//! Notifications between processes: that there may be something to claim, and that jobs may have changed.
 //!
 //! A hint is sent after the commit that it tells of, one for all that happened meanwhile, and never
 //! inside a transaction of ours: Postgres hands notifications out under one lock for the whole server.

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use crate::job::{JobId, Name, TenantId, Timestamp};
-use crate::store::flow::{Gate, Lane};
-use crate::store::{Claim, QueueRooms};
+use crate::store::limits::{LimitCheck, LimitKey};
+use crate::store::{Claim, QueueCapacity};
 
 /// What a point of priority is worth in waiting.
 const PRIORITY_POINT_MS: i64 = 60_000;
@@ -24,8 +24,8 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub(super) fn lane(&self) -> Lane<'_> {
-        Lane { tenant: &self.tenant, kind: &self.kind, queue: Some(&self.queue) }
+    pub(super) fn lane(&self) -> LimitKey<'_> {
+        LimitKey { tenant: &self.tenant, kind: &self.kind, queue: Some(&self.queue) }
     }
 
     /// The place in the tenant's line: waiting a minute outweighs a point of priority.
@@ -40,19 +40,19 @@ pub(super) struct Picker<'a> {
     left: usize,
     room: HashMap<&'a str, usize>,
     /// If queues take turns: what is left of the room of those that something was taken of.
-    rooms: Option<(&'a QueueRooms, HashMap<Name, usize>)>,
+    rooms: Option<(&'a QueueCapacity, HashMap<Name, usize>)>,
 }
 
 impl<'a> Picker<'a> {
     pub(super) fn new(want: &'a Claim) -> Self {
-        let room = want.kinds.iter().map(|kind| (kind.kind.as_str(), kind.room)).collect();
-        let rooms = want.rooms.as_ref().map(|rooms| (rooms, HashMap::new()));
+        let room = want.kinds.iter().map(|kind| (kind.kind.as_str(), kind.capacity)).collect();
+        let rooms = want.queue_capacity.as_ref().map(|rooms| (rooms, HashMap::new()));
         Self { left: want.limit, room, rooms }
     }
 
     /// The places in `heads` of the jobs to take, in their order. Tenants, or queues, take turns in the
     /// order in which they first come.
-    pub(super) fn pick(&mut self, heads: &[Head], gate: &mut Gate<'_>) -> Vec<usize> {
+    pub(super) fn pick(&mut self, heads: &[Head], gate: &mut LimitCheck<'_>) -> Vec<usize> {
         let mut tenants: Vec<Vec<usize>> = Vec::new();
         let mut place_of: HashMap<(&TenantId, Option<&Name>), usize> = HashMap::new();
         for (place, head) in heads.iter().enumerate() {
@@ -89,7 +89,7 @@ impl<'a> Picker<'a> {
         picked
     }
 
-    fn takes(&mut self, head: &Head, gate: &mut Gate<'_>) -> bool {
+    fn takes(&mut self, head: &Head, gate: &mut LimitCheck<'_>) -> bool {
         let Some(room) = self.room.get_mut(head.kind.as_str()) else { return false };
         if *room == 0 || !gate.admits(head.lane()) {
             return false;
@@ -111,8 +111,8 @@ impl<'a> Picker<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::flow::{Meter, Scope};
-    use crate::store::{FlowLimit, FlowLimits, KindRoom};
+    use crate::store::limits::{LimitCounter, Scope};
+    use crate::store::{FlowLimit, FlowLimits, KindCapacity};
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -128,9 +128,9 @@ mod tests {
     }
 
     fn want(limit: usize, rooms: &[(&str, usize)]) -> Claim {
-        let kind = |(kind, room): &(&str, usize)| KindRoom {
+        let kind = |(kind, room): &(&str, usize)| KindCapacity {
             kind: Name::new(kind).unwrap(),
-            room: *room,
+            capacity: *room,
             code_version: None,
         };
         let kinds = rooms.iter().map(kind).collect();
@@ -140,12 +140,12 @@ mod tests {
             lease: Duration::from_secs(15),
             kinds,
             limits: Arc::default(),
-            rooms: None,
+            queue_capacity: None,
         }
     }
 
     fn pick(heads: &[Head], want: &Claim) -> Vec<usize> {
-        let mut gate = Gate::new(&want.limits, Timestamp::from_millis(0));
+        let mut gate = LimitCheck::new(&want.limits, Timestamp::from_millis(0));
         Picker::new(want).pick(heads, &mut gate)
     }
 
@@ -173,11 +173,11 @@ mod tests {
         let heads = [head("a", "x", 0, 1, 1), head("a", "x", 0, 2, 2), head("b", "x", 0, 3, 3)];
         let limits = FlowLimits { tenants: FlowLimit::running(1), ..FlowLimits::default() };
         let want = want(9, &[("x", 9)]);
-        let mut gate = Gate::new(&limits, Timestamp::from_millis(0));
+        let mut gate = LimitCheck::new(&limits, Timestamp::from_millis(0));
         let mut pick = |meters: [(&str, u64); 2]| {
             for (tenant, running) in meters {
                 let scope = Scope::Tenant(TenantId::new(tenant).unwrap());
-                gate.learn(scope, Meter { running, bucket: None });
+                gate.learn(scope, LimitCounter { running, bucket: None });
             }
             Picker::new(&want).pick(&heads, &mut gate)
         };
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn what_has_a_limit_and_was_never_looked_up_is_held_back() {
         let limits = FlowLimits { tenants: FlowLimit::running(1), ..FlowLimits::default() };
-        let mut gate = Gate::new(&limits, Timestamp::from_millis(0));
+        let mut gate = LimitCheck::new(&limits, Timestamp::from_millis(0));
         assert_eq!(
             Picker::new(&want(9, &[("x", 9)])).pick(&[head("a", "x", 0, 1, 1)], &mut gate),
             [0_usize; 0]

@@ -6,11 +6,11 @@ use super::error::Trouble;
 use super::params::Param;
 use super::{Inner, sql};
 use crate::job::{JobId, Name, Status, TenantId, Timestamp};
-use crate::store::{Beat, Glimpse, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
+use crate::store::{Heartbeat, JobVersion, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
 impl Inner {
     /// Says that a replica lives.
-    pub(super) async fn try_beat(&self, beat: &Beat) -> Result<(), Trouble> {
+    pub(super) async fn try_heartbeat(&self, beat: &Heartbeat) -> Result<(), Trouble> {
         let now = self.clock.now().as_millis();
         let forgotten = now.saturating_sub(millis(REPLICA_FORGOTTEN_AFTER));
         let mut heartbeat = self.heartbeat.lock().await;
@@ -50,17 +50,17 @@ impl Inner {
     }
 
     /// Forgets a replica.
-    pub(super) async fn try_leave(&self, replica: &str) -> Result<(), Trouble> {
+    pub(super) async fn try_deregister(&self, replica: &str) -> Result<(), Trouble> {
         let mut connection = self.database.connection().await?;
         connection.query(sql::LEAVE, &[&&*without_nul(replica)]).await?;
         Ok(())
     }
 
     /// Where jobs stand.
-    pub(super) async fn try_glimpse(
+    pub(super) async fn try_versions(
         &self,
         jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<Glimpse>>, Trouble> {
+    ) -> Result<Vec<Option<JobVersion>>, Trouble> {
         let tenants: Vec<&str> = jobs.iter().map(|(tenant, _)| tenant.as_str()).collect();
         let ids: Vec<String> = jobs.iter().map(|(_, id)| id.to_string()).collect();
         let mut connection = self.database.connection().await?;
@@ -72,13 +72,13 @@ impl Inner {
             }
             let mut columns = Columns::of(row);
             let version = columns.count()?;
-            Ok(Some(Glimpse { version, status: columns.text(Status::parse)? }))
+            Ok(Some(JobVersion { version, status: columns.text(Status::parse)? }))
         };
         rows.iter().map(glimpse).collect()
     }
 
     /// How many jobs are pending, counted no further than asked.
-    pub(super) async fn try_pending(
+    pub(super) async fn try_count_pending(
         &self,
         tenant: &TenantId,
         queue: Option<&Name>,
@@ -99,7 +99,7 @@ impl Inner {
 
 /// In the order of `replicas.sql`.
 fn read(columns: &mut Columns<'_>, now: Timestamp) -> Result<ReplicaState, Trouble> {
-    let beat = Beat {
+    let beat = Heartbeat {
         replica: columns.get()?,
         run: columns.get::<i64>()?.cast_unsigned(),
         role: columns.get()?,
@@ -112,5 +112,5 @@ fn read(columns: &mut Columns<'_>, now: Timestamp) -> Result<ReplicaState, Troub
         silent_after: columns.duration()?,
     };
     let (started_at, seen_at) = (columns.at()?, columns.at()?);
-    Ok(ReplicaState { alive: beat.is_alive(seen_at, now), beat, started_at, seen_at })
+    Ok(ReplicaState { alive: beat.is_alive(seen_at, now), heartbeat: beat, started_at, seen_at })
 }

@@ -8,7 +8,7 @@ use crate::job::{
     Before, Event, Job, Name, Record, Retention, Status, Tally, TenantId, Timestamp, Tokens,
 };
 use crate::store::LeaseRef;
-use crate::store::entry::Entry;
+use crate::store::stored_job::StoredJob;
 
 /// A history of more than this is cut to [`HISTORY_KEPT`] before something is added to it.
 const HISTORY_MAX: usize = 256 * 1024;
@@ -18,7 +18,7 @@ const HISTORY_KEPT: usize = 128 * 1024;
 /// A job's entry as it was read.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
-    pub(super) entry: Entry,
+    pub(super) entry: StoredJob,
     /// Version and epoch in the database, which a write must still find there.
     pub(super) read_as: (u64, u64),
     /// When it was due as it was read: part of the first event, until there is a history.
@@ -32,7 +32,7 @@ impl Row {
     /// else there is is left to the caller.
     pub(super) fn read(columns: &mut Columns<'_>) -> Result<Self, Trouble> {
         let job = read_job(columns)?;
-        let mut entry = Entry {
+        let mut entry = StoredJob {
             before: Some(Before::of(&job)),
             attempt_base: columns.small()?,
             charge: columns.get()?,
@@ -117,7 +117,7 @@ impl Row {
     }
 
     /// The record of a job that was just accepted.
-    pub(super) fn new_record(entry: Entry) -> Record {
+    pub(super) fn new_record(entry: StoredJob) -> Record {
         Record { job: entry.job, result: None, history: entry.events }
     }
 
@@ -147,7 +147,7 @@ fn read_tally(columns: &mut Columns<'_>, claimed_at: Option<Timestamp>) -> Resul
     })
 }
 
-fn claim_event(entry: &Entry, version: u64, at: Timestamp) -> Event {
+fn claim_event(entry: &StoredJob, version: u64, at: Timestamp) -> Event {
     Event {
         version,
         at,

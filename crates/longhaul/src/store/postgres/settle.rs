@@ -13,7 +13,7 @@ use super::row::Row;
 use super::usage::Metered;
 use super::{Inner, sql, usage};
 use crate::job::{Job, JobId, Json, Timestamp, Tokens};
-use crate::store::{BlobRole, LeaseRef, Settled, Settlement, StoreError};
+use crate::store::{BlobRole, LeaseRef, SettleResult, Settlement, StoreError};
 
 /// About how many bytes a settlement is.
 pub(super) fn bytes_of(settlement: &Settlement) -> usize {
@@ -37,8 +37,8 @@ impl Inner {
     pub(super) async fn settle_batch(
         &self,
         settlements: Vec<Settlement>,
-    ) -> Vec<Result<Settled, StoreError>> {
-        let mut answers: Vec<Option<Result<Settled, StoreError>>> = Vec::new();
+    ) -> Vec<Result<SettleResult, StoreError>> {
+        let mut answers: Vec<Option<Result<SettleResult, StoreError>>> = Vec::new();
         answers.resize_with(settlements.len(), || None);
         self.settle_known(&settlements, &mut answers).await;
         // A lease that is settled twice at once is settled twice in turn.
@@ -62,7 +62,7 @@ impl Inner {
                 }
             }
         }
-        let put_back = |answer: &Option<Result<Settled, StoreError>>| matches!(answer, Some(Ok(settled)) if !settled.status.is_terminal());
+        let put_back = |answer: &Option<Result<SettleResult, StoreError>>| matches!(answer, Some(Ok(settled)) if !settled.status.is_terminal());
         if answers.iter().any(put_back) {
             self.notify.line();
         }
@@ -75,12 +75,12 @@ impl Inner {
     async fn settle_known(
         &self,
         settlements: &[Settlement],
-        answers: &mut [Option<Result<Settled, StoreError>>],
+        answers: &mut [Option<Result<SettleResult, StoreError>>],
     ) {
         let now = self.clock.now();
         let Ok(owed) = self.owed().await else { return };
         let mut endings = Endings { counted_here: true, owed, ..Endings::default() };
-        let mut places: HashMap<Key, (usize, Settled)> = HashMap::new();
+        let mut places: HashMap<Key, (usize, SettleResult)> = HashMap::new();
         let mut short = true;
         for (place, settlement) in settlements.iter().enumerate() {
             let Some(held) = self.held.take(&settlement.lease) else { continue };
@@ -121,7 +121,7 @@ impl Inner {
             owed.keep_only(|tenant, id| known.contains(&(tenant.to_string(), id)));
             owed.write(&transaction, now).await?;
             transaction.commit().await?;
-            self.announced(&owed);
+            self.notify_outbox(&owed);
             Ok(ended)
         };
         let ended = ended.await.unwrap_or_default();
@@ -142,7 +142,7 @@ impl Inner {
     async fn try_settle(
         &self,
         settlements: &[&Settlement],
-    ) -> Result<Vec<Result<Settled, StoreError>>, Trouble> {
+    ) -> Result<Vec<Result<SettleResult, StoreError>>, Trouble> {
         let leases: Vec<&LeaseRef> = settlements.iter().map(|one| &one.lease).collect();
         let mut endings = Endings { owed: self.owed().await?, ..Endings::default() };
         let (transaction, mut rows) =
@@ -198,7 +198,7 @@ impl Inner {
     }
 
     /// Ends the attempts of jobs whose leases ran out.
-    pub(super) async fn try_sweep(&self, count: usize) -> Result<Vec<Job>, Trouble> {
+    pub(super) async fn try_rescue(&self, count: usize) -> Result<Vec<Job>, Trouble> {
         let now = self.clock.now();
         let mut endings = Endings { owed: self.owed().await?, ..Endings::default() };
         let connection = self.database.connection().await?;
@@ -269,7 +269,7 @@ async fn set_aside(
 /// The settlements that have no answer yet, the first of each lease.
 fn next_turn(
     settlements: &[Settlement],
-    answers: &[Option<Result<Settled, StoreError>>],
+    answers: &[Option<Result<SettleResult, StoreError>>],
 ) -> Option<Vec<usize>> {
     let mut seen = HashSet::new();
     let open =
@@ -473,7 +473,7 @@ impl Endings {
         }
         self.owed.write(&transaction, now).await?;
         transaction.commit().await?;
-        inner.announced(&self.owed);
+        inner.notify_outbox(&self.owed);
         Ok(gave_back(&ended))
     }
 }

@@ -11,8 +11,8 @@ use super::params::Param;
 use super::row::Row;
 use super::{Inner, find, sql};
 use crate::job::{Fingerprint, Job, JobId, Json, Name, TenantId, Timestamp};
-use crate::store::entry::Entry;
-use crate::store::{BlobRole, NewJob, StoreError, Submitted};
+use crate::store::stored_job::StoredJob;
+use crate::store::{BlobRole, NewJob, StoreError, SubmitResult};
 
 /// About how many bytes a submission is.
 pub(super) fn bytes_of(new: &NewJob) -> usize {
@@ -24,7 +24,7 @@ impl Inner {
     pub(super) async fn submit_batch(
         &self,
         jobs: Vec<NewJob>,
-    ) -> Vec<Result<Submitted, StoreError>> {
+    ) -> Vec<Result<SubmitResult, StoreError>> {
         let mut tries = Tries::default();
         let mut again = false;
         loop {
@@ -49,8 +49,8 @@ impl Inner {
         jobs: &[NewJob],
         now: Timestamp,
         again: bool,
-    ) -> Result<Vec<Result<Submitted, StoreError>>, Trouble> {
-        let entries: Vec<Entry> = jobs.iter().map(|new| Entry::accepted(new, now)).collect();
+    ) -> Result<Vec<Result<SubmitResult, StoreError>>, Trouble> {
+        let entries: Vec<StoredJob> = jobs.iter().map(|new| StoredJob::accepted(new, now)).collect();
         let mut owed = self.owed().await?;
         for entry in &entries {
             owed.add(entry, None);
@@ -58,7 +58,7 @@ impl Inner {
         let mut connection = self.database.connection().await?;
         let accepted = if !owed.is_empty() || jobs.iter().any(|new| new.payload.is_some()) {
             let accepted = insert_with_more(connection, jobs, &entries, &mut owed, now).await?;
-            self.announced(&owed);
+            self.notify_outbox(&owed);
             connection = self.database.connection().await?;
             accepted
         } else {
@@ -68,7 +68,7 @@ impl Inner {
         let mut known = None;
         for (new, entry) in jobs.iter().zip(entries) {
             if accepted.contains(&(new.tenant.as_str().to_owned(), new.id)) {
-                answers.push(Ok(Submitted { record: Row::new_record(entry), created: true }));
+                answers.push(Ok(SubmitResult { record: Row::new_record(entry), created: true }));
                 continue;
             }
             if known.is_none() {
@@ -131,7 +131,7 @@ impl Inner {
         owed.add(&entry, None);
         owed.write(&transaction, job.created_at).await?;
         transaction.commit().await?;
-        self.announced(&owed);
+        self.notify_outbox(&owed);
         self.notify.line();
         Ok(entry.job)
     }
@@ -155,7 +155,7 @@ async fn position(
 async fn insert(
     connection: &mut Connection,
     jobs: &[NewJob],
-    entries: &[Entry],
+    entries: &[StoredJob],
 ) -> Result<HashSet<(String, JobId)>, Trouble> {
     let columns = Accepted::new(jobs, entries)?;
     let inserted = connection.query(sql::INSERT_JOBS, &columns.params()).await?;
@@ -166,7 +166,7 @@ async fn insert(
 async fn insert_with_more(
     connection: Connection,
     jobs: &[NewJob],
-    entries: &[Entry],
+    entries: &[StoredJob],
     owed: &mut Owed,
     now: Timestamp,
 ) -> Result<HashSet<(String, JobId)>, Trouble> {
@@ -193,7 +193,7 @@ pub(super) async fn insert_in(
     jobs: &[NewJob],
     now: Timestamp,
 ) -> Result<(), Trouble> {
-    let entries: Vec<Entry> = jobs.iter().map(|new| Entry::accepted(new, now)).collect();
+    let entries: Vec<StoredJob> = jobs.iter().map(|new| StoredJob::accepted(new, now)).collect();
     let columns = Accepted::new(jobs, &entries)?;
     transaction.query(sql::INSERT_JOBS, &columns.params()).await?;
     Ok(())
@@ -208,8 +208,8 @@ fn key(row: &tokio_postgres::Row) -> Result<(String, JobId), Trouble> {
 struct Accepted<'a>(Vec<Box<dyn Param + 'a>>);
 
 impl<'a> Accepted<'a> {
-    fn new(jobs: &'a [NewJob], entries: &'a [Entry]) -> Result<Self, Trouble> {
-        fn each<T>(entries: &[Entry], of: impl Fn(&Job) -> T) -> Vec<T> {
+    fn new(jobs: &'a [NewJob], entries: &'a [StoredJob]) -> Result<Self, Trouble> {
+        fn each<T>(entries: &[StoredJob], of: impl Fn(&Job) -> T) -> Vec<T> {
             entries.iter().map(|entry| of(&entry.job)).collect()
         }
         let text = |of: fn(&NewJob) -> &str| Box::new(jobs.iter().map(of).collect::<Vec<_>>());
@@ -300,7 +300,7 @@ impl Known {
 
     /// The answer to a submission that made no job now: somebody has its key, or it made one in an
     /// earlier try of ours whose answer was lost.
-    fn answer(&self, new: &NewJob, again: bool) -> Result<Submitted, StoreError> {
+    fn answer(&self, new: &NewJob, again: bool) -> Result<SubmitResult, StoreError> {
         let tenant = new.tenant.as_str().to_owned();
         let key = new.idempotency_key.clone();
         let by_key = key.and_then(|key| self.by_key.get(&(tenant.clone(), key)));
@@ -313,7 +313,7 @@ impl Known {
             return Err(StoreError::KeyReused { existing: id });
         }
         // Nobody else has this id: then it was this submission that made the job.
-        Ok(Submitted { record: record.clone(), created: again && id == new.id })
+        Ok(SubmitResult { record: record.clone(), created: again && id == new.id })
     }
 }
 

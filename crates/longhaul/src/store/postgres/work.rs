@@ -388,7 +388,7 @@ impl Told {
         }
         self.owed.write(&transaction, inner.clock.now()).await?;
         transaction.commit().await?;
-        inner.announced(&self.owed);
+        inner.notify_outbox(&self.owed);
         Ok(())
     }
 }

@@ -11,8 +11,8 @@ use super::row::Row;
 use super::task::Tx;
 use super::{find, sql};
 use crate::job::{Job, JobId, TenantId};
-use crate::store::blobs::{BURY_AGAIN_FIRST, BURY_AGAIN_MAX, host_range};
-use crate::store::{Blob, BlobRef, BlobRole, Burial, LeaseRef, NewBlob, StoreError, WrappedKey};
+use crate::store::blobs::{DELETE_RETRY_FIRST, DELETE_RETRY_MAX, host_range};
+use crate::store::{Blob, BlobRef, BlobRole, Deletion, LeaseRef, NewBlob, StoreError, WrappedKey};
 
 /// Remembers a blob.
 pub(super) fn insert(
@@ -79,7 +79,7 @@ pub(super) fn bytes(tx: &Tx<'_>, tenant: &TenantId) -> Result<u64, Trouble> {
 }
 
 /// Notes a folder of a running attempt.
-pub(super) fn keep_folder(
+pub(super) fn record_work_dir(
     tx: &Tx<'_>,
     lease: &LeaseRef,
     path: &str,
@@ -106,18 +106,18 @@ pub(super) fn expire_payloads(
     for seq in found {
         let read = Row::load(tx, seq).map_err(Trouble::from);
         let Some(mut row) = or_set_aside(tx, seq, read)? else { continue };
-        row.entry.expire(tx.now)?;
+        row.entry.expire_payload(tx.now)?;
         row.save(tx)?;
         failed.push(row.entry.job);
     }
     Ok(failed)
 }
 
-pub(super) fn doomed(tx: &Tx<'_>, count: usize) -> Result<Vec<BlobRef>, Trouble> {
+pub(super) fn blobs_to_delete(tx: &Tx<'_>, count: usize) -> Result<Vec<BlobRef>, Trouble> {
     Ok(tx.all(sql::DOOMED_BLOBS, [tx.now.as_millis(), limit(count)], blob_ref)?)
 }
 
-pub(super) fn folders(tx: &Tx<'_>, host: &str, count: usize) -> Result<Vec<BlobRef>, Trouble> {
+pub(super) fn work_dirs(tx: &Tx<'_>, host: &str, count: usize) -> Result<Vec<BlobRef>, Trouble> {
     let (from, to) = host_range(host);
     Ok(tx.all(sql::FOLDERS, params![from, to, limit(count)], blob_ref)?)
 }
@@ -132,14 +132,14 @@ fn blob_ref(row: &rusqlite::Row<'_>) -> rusqlite::Result<BlobRef> {
 }
 
 /// Records what was deleted, and what could not be.
-pub(super) fn bury(tx: &Tx<'_>, burials: &[Burial], replica: &str) -> Result<(), Trouble> {
+pub(super) fn record_deletions(tx: &Tx<'_>, deletions: &[Deletion], replica: &str) -> Result<(), Trouble> {
     let now = tx.now.as_millis();
-    for Burial { blob, failure } in burials {
+    for Deletion { blob, failure } in deletions {
         let (tenant, id, path) = (blob.tenant.as_str(), blob.job.to_string(), &blob.path);
         match failure {
             None => tx.run(sql::BURY_BLOB, params![tenant, id, path, now, replica])?,
             Some(why) => {
-                let (first, max) = (millis(BURY_AGAIN_FIRST), millis(BURY_AGAIN_MAX));
+                let (first, max) = (millis(DELETE_RETRY_FIRST), millis(DELETE_RETRY_MAX));
                 tx.run(sql::KEEP_TRYING, params![tenant, id, path, first, max, now, why])?
             }
         };
@@ -148,7 +148,7 @@ pub(super) fn bury(tx: &Tx<'_>, burials: &[Burial], replica: &str) -> Result<(),
 }
 
 /// Those that belong to nobody.
-pub(super) fn strays(tx: &Tx<'_>, blobs: &[BlobRef]) -> Result<Vec<BlobRef>, Trouble> {
+pub(super) fn orphan_blobs(tx: &Tx<'_>, blobs: &[BlobRef]) -> Result<Vec<BlobRef>, Trouble> {
     let mut strays = Vec::new();
     for blob in blobs {
         let key = [blob.tenant.as_str(), &blob.job.to_string(), &blob.path];

@@ -21,8 +21,8 @@ use super::row::{PRIORITY_POINT_MS, Row};
 use super::task::Tx;
 use super::{find, sql};
 use crate::job::Timestamp;
-use crate::store::flow::{Gate, Lane};
-use crate::store::{Claim, Claimed, Lease};
+use crate::store::limits::{LimitCheck, LimitKey};
+use crate::store::{Claim, ClaimResult, Lease};
 use flow::Meters;
 use line::TenantLine;
 use tenants::Tenants;
@@ -43,14 +43,14 @@ pub(super) struct Rotation {
 }
 
 /// Claims what there is room for.
-pub(super) fn claim(tx: &Tx<'_>, want: &Claim, rotation: &Rotation) -> Result<Claimed, Trouble> {
+pub(super) fn claim(tx: &Tx<'_>, want: &Claim, rotation: &Rotation) -> Result<ClaimResult, Trouble> {
     let promoted_max = limit(PROMOTED_MAX.max(want.limit));
     tx.run(sql::PROMOTE_DUE, [tx.now.as_millis(), promoted_max, PRIORITY_POINT_MS])?;
     let mut meters = Meters::new(tx, want)?;
     if !rotation.begun.swap(true, Ordering::Relaxed) && !meters.by_queue {
         tx.run(sql::DROP_QUEUE_INDEX, [])?;
     }
-    let picked = if let Some(rooms) = &want.rooms {
+    let picked = if let Some(rooms) = &want.queue_capacity {
         let mut last = rotation.last_told.lock().unwrap_or_else(PoisonError::into_inner);
         outboxes::pick(tx, want, rooms, &mut last)?
     } else {
@@ -66,7 +66,7 @@ pub(super) fn claim(tx: &Tx<'_>, want: &Claim, rotation: &Rotation) -> Result<Cl
     let next_due_at: Option<i64> = tx.one(sql::NEXT_DUE, [], |row| row.get(0))?.flatten();
     let next_due_at = next_due_at.map(Timestamp::from_millis);
     let next_due_at = next_due_at.into_iter().chain(meters.gate.next_at()).min();
-    Ok(Claimed { leases, next_due_at })
+    Ok(ClaimResult { leases, next_due_at })
 }
 
 /// What is left to pick while a claim runs.
@@ -82,7 +82,7 @@ struct Picker<'a, 'm> {
 
 impl<'a, 'm> Picker<'a, 'm> {
     fn new(tx: &'a Tx<'a>, want: &'a Claim, meters: &'m mut Meters<'a>) -> Self {
-        let room = want.kinds.iter().map(|kind| (kind.kind.as_str(), kind.room)).collect();
+        let room = want.kinds.iter().map(|kind| (kind.kind.as_str(), kind.capacity)).collect();
         Self { tx, left: want.limit, room, meters }
     }
 
@@ -137,13 +137,13 @@ impl<'a, 'm> Picker<'a, 'm> {
 }
 
 /// Gives the job to the replica that asks. Reads all of it before it writes.
-fn take(tx: &Tx<'_>, seq: i64, want: &Claim, gate: &mut Gate<'_>) -> Result<Lease, Trouble> {
+fn take(tx: &Tx<'_>, seq: i64, want: &Claim, gate: &mut LimitCheck<'_>) -> Result<Lease, Trouble> {
     let mut row = Row::load(tx, seq)?;
     let input = find::input_of(tx, seq)?;
     let may_have_steps = row.entry.may_have_steps();
     let steps = if may_have_steps { find::steps_of(tx, seq)? } else { Vec::new() };
     let expires_at = row.entry.claim(want, tx.now)?;
-    row.counted = gate.pass(Lane::of(&row.entry.job));
+    row.counted = gate.pass(LimitKey::of(&row.entry.job));
     row.save(tx)?;
     Ok(Lease { epoch: row.entry.epoch, expires_at, input, steps, job: row.entry.job })
 }

@@ -44,7 +44,7 @@ pub(super) fn purge(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<(), Tro
 
 /// Deletes jobs whose retention has ended, and forgets ids that have been gone for long.
 /// How many jobs, and whether the rows of these were enough for one transaction.
-pub(super) fn expire(tx: &Tx<'_>, count: usize) -> Result<(usize, bool), Trouble> {
+pub(super) fn prune(tx: &Tx<'_>, count: usize) -> Result<(usize, bool), Trouble> {
     let expired = tx.all(sql::EXPIRED_JOBS, [tx.now.as_millis(), limit(count)], |row| {
         Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
     })?;

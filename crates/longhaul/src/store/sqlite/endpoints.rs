@@ -11,12 +11,12 @@ use super::{SqliteStore, sql};
 use crate::job::{EventFilter, Json, TenantId};
 use crate::store::StoreError;
 use crate::store::accounts::AuditEntry;
-use crate::store::announce::{Listener, Listeners};
+use crate::store::outbox::{EndpointSubscription, Subscriptions};
 use crate::store::endpoints::{Endpoint, EndpointChange, Endpoints};
-use crate::store::entry::Entry;
+use crate::store::stored_job::StoredJob;
 
 /// Writes the deliveries that are owed for what just happened to a job.
-pub(super) fn announce(tx: &Tx<'_>, entry: &Entry, result: Option<&Json>) -> rusqlite::Result<()> {
+pub(super) fn announce(tx: &Tx<'_>, entry: &StoredJob, result: Option<&Json>) -> rusqlite::Result<()> {
     if entry.events.is_empty() || entry.job.tenant.is_outbox() {
         return Ok(());
     }
@@ -25,24 +25,24 @@ pub(super) fn announce(tx: &Tx<'_>, entry: &Entry, result: Option<&Json>) -> rus
         Some(listeners) => listeners,
         none => none.insert(listeners(tx)?),
     };
-    let owed = listeners.deliveries(entry, result);
+    let owed = listeners.pending_deliveries(entry, result);
     drop(known);
     for new in &owed {
-        let mut row = Row::new(Entry::accepted(new, tx.now), new.fingerprint);
+        let mut row = Row::new(StoredJob::accepted(new, tx.now), new.fingerprint);
         if row.insert(tx)? {
             tx.run(sql::INSERT_INPUT, params![row.seq, new.input.as_str()])?;
-            tx.announced.set(true);
+            tx.wrote_deliveries.set(true);
         }
     }
     Ok(())
 }
 
-fn listeners(tx: &Tx<'_>) -> rusqlite::Result<Listeners> {
-    let mut listeners = Listeners::default();
+fn listeners(tx: &Tx<'_>) -> rusqlite::Result<Subscriptions> {
+    let mut listeners = Subscriptions::default();
     for (tenant, listener) in tx.all(sql::LISTENERS, [], |row| {
         let mut columns = Columns::of(row);
         let tenant = columns.text(TenantId::stored)?;
-        Ok((tenant, Listener { endpoint: columns.get()?, events: columns.text(events)? }))
+        Ok((tenant, EndpointSubscription { endpoint: columns.get()?, events: columns.text(events)? }))
     })? {
         listeners.add(tenant, listener);
     }

@@ -7,7 +7,7 @@ use super::task::Tx;
 use super::{SqliteStore, blobs, find, sql, usage};
 use crate::job::{JobId, Status, TenantId, UsageRow};
 use crate::store::StoreError;
-use crate::store::parcel::{Parcel, Tombstone};
+use crate::store::transfer::{ExportedJob, Tombstone};
 
 /// The most jobs of a page.
 const JOBS_MAX: usize = 500;
@@ -27,7 +27,7 @@ pub(crate) type Used = (TenantId, UsageRow);
 
 /// Some jobs.
 pub(crate) struct Page {
-    pub(crate) parcels: Vec<Parcel>,
+    pub(crate) parcels: Vec<ExportedJob>,
     /// Jobs that hold what this program never wrote.
     pub(crate) unreadable: Vec<Cursor>,
     pub(crate) next: Option<Cursor>,
@@ -129,7 +129,7 @@ fn is_named((tenant, id): &Cursor) -> bool {
     TenantId::stored(tenant).is_some() && id.parse::<JobId>().is_ok()
 }
 
-fn parcel(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Parcel> {
+fn parcel(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<ExportedJob> {
     let Row { entry, fingerprint, .. } = Row::load(tx, seq)?;
     let result = if entry.job.status == Status::Completed {
         tx.one(sql::RESULT, [seq], |row| Columns::of(row).json())?
@@ -143,7 +143,7 @@ fn parcel(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Parcel> {
         Err(Trouble::Refused(_)) => Vec::new(),
     };
     let history = tx.one(sql::HISTORY, [seq], |row| row.get(0))?;
-    Ok(Parcel {
+    Ok(ExportedJob {
         entry,
         fingerprint: Some(fingerprint),
         input: find::input_of(tx, seq)?,

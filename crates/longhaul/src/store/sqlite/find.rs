@@ -9,7 +9,7 @@ use super::row::Row;
 use super::sql;
 use super::task::Tx;
 use crate::job::{JobId, Json, Record, Status, Step, TenantId};
-use crate::store::{Glimpse, LeaseRef, StoreError};
+use crate::store::{JobVersion, LeaseRef, StoreError};
 
 /// The job's row; refuses one that is not there.
 pub(super) fn row(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Row, Trouble> {
@@ -51,17 +51,17 @@ pub(super) fn record_by_key(tx: &Tx<'_>, tenant: &TenantId, key: &str) -> Result
 }
 
 /// Where jobs stand, in the order asked.
-pub(super) fn glimpse(
+pub(super) fn versions(
     tx: &Tx<'_>,
     jobs: &[(TenantId, JobId)],
-) -> Result<Vec<Option<Glimpse>>, Trouble> {
+) -> Result<Vec<Option<JobVersion>>, Trouble> {
     let asked: Vec<_> = jobs.iter().map(|(tenant, id)| (tenant, id.to_string())).collect();
-    Ok(tx.all(sql::GLIMPSE, [to_json(&asked)?], |row| {
+    Ok(tx.all(sql::VERSIONS, [to_json(&asked)?], |row| {
         if row.get_ref(0)? == ValueRef::Null {
             return Ok(None);
         }
         let mut columns = Columns::of(row);
-        Ok(Some(Glimpse { version: columns.count()?, status: columns.text(Status::parse)? }))
+        Ok(Some(JobVersion { version: columns.count()?, status: columns.text(Status::parse)? }))
     })?)
 }
 

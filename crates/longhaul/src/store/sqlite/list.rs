@@ -123,7 +123,7 @@ pub(super) fn queues(tx: &Tx<'_>, tenant: &TenantId) -> Result<Vec<QueueState>, 
 }
 
 /// How many of the tenant's jobs are pending, in all queues or in one, counted no further than `up_to`.
-pub(super) fn pending(
+pub(super) fn count_pending(
     tx: &Tx<'_>,
     tenant: &TenantId,
     queue: Option<&Name>,

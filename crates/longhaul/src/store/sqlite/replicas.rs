@@ -7,10 +7,10 @@ use super::error::Trouble;
 use super::sql;
 use super::task::Tx;
 use crate::job::Timestamp;
-use crate::store::{Beat, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
+use crate::store::{Heartbeat, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
 /// Says that a replica lives.
-pub(super) fn beat(tx: &Tx<'_>, beat: &Beat) -> Result<(), Trouble> {
+pub(super) fn heartbeat(tx: &Tx<'_>, beat: &Heartbeat) -> Result<(), Trouble> {
     let forgotten = tx.now.as_millis().saturating_sub(millis(REPLICA_FORGOTTEN_AFTER));
     tx.run(sql::FORGET_REPLICAS, [forgotten])?;
     let written = tx.run(
@@ -41,14 +41,14 @@ pub(super) fn replicas(tx: &Tx<'_>) -> Result<Vec<ReplicaState>, Trouble> {
 }
 
 /// Forgets a replica.
-pub(super) fn leave(tx: &Tx<'_>, replica: &str) -> Result<(), Trouble> {
+pub(super) fn deregister(tx: &Tx<'_>, replica: &str) -> Result<(), Trouble> {
     tx.run(sql::LEAVE, [replica])?;
     Ok(())
 }
 
 /// In the order of `replicas.sql`.
 fn read(columns: &mut Columns<'_>, now: Timestamp) -> rusqlite::Result<ReplicaState> {
-    let beat = Beat {
+    let beat = Heartbeat {
         replica: columns.get()?,
         run: columns.get::<i64>()?.cast_unsigned(),
         role: columns.get()?,
@@ -61,5 +61,5 @@ fn read(columns: &mut Columns<'_>, now: Timestamp) -> rusqlite::Result<ReplicaSt
         silent_after: columns.duration()?,
     };
     let (started_at, seen_at) = (columns.at()?, columns.at()?);
-    Ok(ReplicaState { alive: beat.is_alive(seen_at, now), beat, started_at, seen_at })
+    Ok(ReplicaState { alive: beat.is_alive(seen_at, now), heartbeat: beat, started_at, seen_at })
 }

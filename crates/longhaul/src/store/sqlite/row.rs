@@ -12,7 +12,7 @@ use crate::job::{
     Before, Event, Fingerprint, Job, Json, Name, Record, Retention, Status, Tally, TenantId,
     Timestamp, Tokens, Usage,
 };
-use crate::store::entry::Entry;
+use crate::store::stored_job::StoredJob;
 
 /// What a point of priority is worth in waiting.
 pub(super) const PRIORITY_POINT_MS: i64 = 60_000;
@@ -20,7 +20,7 @@ pub(super) const PRIORITY_POINT_MS: i64 = 60_000;
 /// A job's entry and where it is kept.
 pub(super) struct Row {
     pub(super) seq: i64,
-    pub(super) entry: Entry,
+    pub(super) entry: StoredJob,
     pub(super) fingerprint: Fingerprint,
     /// The scopes that its lease is counted in.
     pub(super) counted: Option<String>,
@@ -38,7 +38,7 @@ struct Place {
 
 impl Row {
     /// A job that was never stored.
-    pub(super) fn new(entry: Entry, fingerprint: Fingerprint) -> Self {
+    pub(super) fn new(entry: StoredJob, fingerprint: Fingerprint) -> Self {
         Self { seq: 0, entry, fingerprint, counted: None, result: None, read_as: (0, 0) }
     }
 
@@ -213,7 +213,7 @@ impl Row {
         let charge = columns.get()?;
         let epoch = columns.count()?;
         let read_as = (job.version, epoch);
-        let entry = Entry {
+        let entry = StoredJob {
             before: Some(Before::of(&job)),
             job,
             attempt_base,
@@ -230,7 +230,7 @@ impl Row {
         let fingerprint = Fingerprint::from_bytes(columns.get()?);
         let counted = columns.get()?;
         let tally = read_tally(columns)?;
-        let entry = Entry { tally, webhook: columns.opt_json()?, ..entry };
+        let entry = StoredJob { tally, webhook: columns.opt_json()?, ..entry };
         Ok(Self { seq, entry, fingerprint, counted, result: None, read_as })
     }
 }

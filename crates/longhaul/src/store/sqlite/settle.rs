@@ -9,10 +9,10 @@ use super::row::Row;
 use super::task::Tx;
 use super::{blobs, find, sql};
 use crate::job::Job;
-use crate::store::{BlobRole, Settled, Settlement, StoreError};
+use crate::store::{BlobRole, SettleResult, Settlement, StoreError};
 
 /// Ends an attempt, or finds that this very settlement ended it before.
-pub(super) fn settle(tx: &Tx<'_>, settlement: &Settlement) -> Result<Settled, Trouble> {
+pub(super) fn settle(tx: &Tx<'_>, settlement: &Settlement) -> Result<SettleResult, Trouble> {
     let lease = &settlement.lease;
     let Some(mut row) = find::held(tx, lease)? else {
         return match find::row(tx, &lease.tenant, lease.job) {
@@ -33,7 +33,7 @@ pub(super) fn settle(tx: &Tx<'_>, settlement: &Settlement) -> Result<Settled, Tr
 }
 
 /// Ends the attempts of jobs whose leases ran out.
-pub(super) fn sweep(tx: &Tx<'_>, count: usize) -> Result<Vec<Job>, Trouble> {
+pub(super) fn rescue(tx: &Tx<'_>, count: usize) -> Result<Vec<Job>, Trouble> {
     let lost: Vec<i64> =
         tx.all(sql::LOST_LEASES, [tx.now.as_millis(), limit(count)], |row| row.get(0))?;
     let mut ended = Vec::with_capacity(lost.len());

@@ -7,18 +7,18 @@ use super::row::Row;
 use super::task::Tx;
 use super::{blobs, find, sql, usage};
 use crate::job::{Job, JobId, TenantId};
-use crate::store::entry::Entry;
-use crate::store::{BlobRole, NewJob, StoreError, Submitted};
+use crate::store::stored_job::StoredJob;
+use crate::store::{BlobRole, NewJob, StoreError, SubmitResult};
 
 /// Accepts a job, or finds the one that this submission made before.
-pub(super) fn submit(tx: &Tx<'_>, new: &NewJob) -> Result<Submitted, Trouble> {
-    let mut row = Row::new(Entry::accepted(new, tx.now), new.fingerprint);
+pub(super) fn submit(tx: &Tx<'_>, new: &NewJob) -> Result<SubmitResult, Trouble> {
+    let mut row = Row::new(StoredJob::accepted(new, tx.now), new.fingerprint);
     if row.insert(tx)? {
         tx.run(sql::INSERT_INPUT, params![row.seq, new.input.as_str()])?;
         if let Some(payload) = &new.payload {
             blobs::insert(tx, &new.tenant, new.id, BlobRole::Payload, payload)?;
         }
-        return Ok(Submitted { record: row.into_new_record(), created: true });
+        return Ok(SubmitResult { record: row.into_new_record(), created: true });
     }
     let existing = match &new.idempotency_key {
         Some(key) => find::by_key(tx, &new.tenant, key)?,
@@ -32,7 +32,7 @@ pub(super) fn submit(tx: &Tx<'_>, new: &NewJob) -> Result<Submitted, Trouble> {
     if existing.fingerprint != new.fingerprint {
         return Err(StoreError::KeyReused { existing: existing.entry.job.id }.into());
     }
-    Ok(Submitted { record: existing.into_record(tx)?, created: false })
+    Ok(SubmitResult { record: existing.into_record(tx)?, created: false })
 }
 
 /// Makes a job of its own from an old one and the first of its steps.

@@ -9,7 +9,7 @@ use super::error::{Trouble, to_store_error};
 use super::usage::Used;
 use crate::job::Timestamp;
 use crate::store::StoreError;
-use crate::store::announce::Listeners;
+use crate::store::outbox::Subscriptions;
 
 /// An open transaction and its time, which is the same for all that happens in it.
 pub(super) struct Tx<'a> {
@@ -20,9 +20,9 @@ pub(super) struct Tx<'a> {
     /// What jobs used that ended in it, written once for all of them before the commit.
     pub(super) used: RefCell<Used>,
     /// Who is told of what happens, once somebody asked. Whatever changes an endpoint empties it.
-    pub(super) listeners: RefCell<Option<Listeners>>,
+    pub(super) listeners: RefCell<Option<Subscriptions>>,
     /// Whether deliveries were written.
-    pub(super) announced: Cell<bool>,
+    pub(super) wrote_deliveries: Cell<bool>,
 }
 
 impl<'a> Tx<'a> {
@@ -33,7 +33,7 @@ impl<'a> Tx<'a> {
             deleted: Cell::new(false),
             used: RefCell::default(),
             listeners: RefCell::default(),
-            announced: Cell::new(false),
+            wrote_deliveries: Cell::new(false),
         }
     }
 }

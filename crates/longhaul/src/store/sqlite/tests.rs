@@ -16,7 +16,7 @@ use crate::job::{
     Fingerprint, IdSource, JobId, Json, Name, Outcome, Retention, Status, TenantId, Timestamp,
 };
 use crate::store::{
-    Claim, Claimed, KindRoom, NewJob, Report, Settlement, Start, Store, StoreError, Submitted,
+    Claim, ClaimResult, KindCapacity, NewJob, Report, Settlement, Start, Store, StoreError, SubmitResult,
 };
 
 const LEASE: Duration = Duration::from_secs(15);
@@ -53,7 +53,7 @@ fn new_job() -> NewJob {
     }
 }
 
-async fn submit(store: &SqliteStore, job: NewJob) -> Result<Submitted, StoreError> {
+async fn submit(store: &SqliteStore, job: NewJob) -> Result<SubmitResult, StoreError> {
     store.submit(vec![job]).await.pop().unwrap()
 }
 
@@ -61,9 +61,9 @@ async fn accept(store: &SqliteStore, job: NewJob) -> JobId {
     submit(store, job).await.unwrap().record.job.id
 }
 
-async fn claim(store: &SqliteStore, limit: usize) -> Claimed {
+async fn claim(store: &SqliteStore, limit: usize) -> ClaimResult {
     let kind = Name::new("demo").unwrap();
-    let kinds = vec![KindRoom { kind, room: limit, code_version: None }];
+    let kinds = vec![KindCapacity { kind, capacity: limit, code_version: None }];
     store
         .claim(&Claim {
             replica: "r1".to_owned(),
@@ -71,7 +71,7 @@ async fn claim(store: &SqliteStore, limit: usize) -> Claimed {
             lease: LEASE,
             kinds,
             limits: Arc::default(),
-            rooms: None,
+            queue_capacity: None,
         })
         .await
         .unwrap()
@@ -140,8 +140,8 @@ async fn job_that_cannot_be_read_does_not_stop_the_others() {
     damage(&store, "UPDATE jobs SET labels = '?' WHERE seq = 2").await;
     store.clock.advance(LEASE);
     // The damaged one is set aside, and does not use up the limit of the next.
-    assert!(store.sweep(1).await.unwrap().is_empty());
-    assert_eq!(store.sweep(1).await.unwrap()[0].id, next);
+    assert!(store.rescue(1).await.unwrap().is_empty());
+    assert_eq!(store.rescue(1).await.unwrap()[0].id, next);
 }
 
 /// Five hundred jobs of thousands of steps each were one transaction.
@@ -157,9 +157,9 @@ async fn expiring_is_bounded_by_rows_too() {
         SELECT seq, n, n, 'null', 1, 1, 0, 0 FROM jobs, n";
     store.writer.call(move |tx| Ok(tx.run(steps, [])?)).await.unwrap();
     store.clock.advance(Retention::default().failed);
-    let bite = store.writer.call(|tx| control::expire(tx, 100)).await.unwrap();
+    let bite = store.writer.call(|tx| control::prune(tx, 100)).await.unwrap();
     assert_eq!(bite, (2, true));
-    assert_eq!(store.expire(100).await.unwrap(), 1);
+    assert_eq!(store.prune(100).await.unwrap(), 1);
 }
 
 /// A swept job stands where a failed attempt would have put it, under the same epoch: a late
@@ -170,7 +170,7 @@ async fn late_settlement_of_a_swept_job_is_no_repetition() {
     accept(&store, new_job()).await;
     let lease = claim(&store, 1).await.leases.remove(0).to_ref();
     store.clock.advance(LEASE);
-    store.sweep(10).await.unwrap();
+    store.rescue(10).await.unwrap();
     let late = Settlement {
         lease,
         outcome: Outcome::Released,
@@ -188,7 +188,7 @@ async fn settlement_under_an_old_epoch_writes_nothing() {
     let id = accept(&store, new_job()).await;
     let first = claim(&store, 1).await.leases.remove(0).to_ref();
     store.clock.advance(LEASE);
-    assert_eq!(store.sweep(10).await.unwrap().len(), 1);
+    assert_eq!(store.rescue(10).await.unwrap().len(), 1);
     claim(&store, 1).await;
     let before = store.job(&TenantId::default(), id).await.unwrap();
     let outcome = Outcome::Completed(Json::null());

@@ -18,7 +18,7 @@ use super::task::{Ran, Task, Tx, call};
 use super::usage;
 use crate::clock::Clock;
 use crate::store::StoreError;
-use crate::store::announce::Listeners;
+use crate::store::outbox::Subscriptions;
 use log::Log;
 
 /// Calls that may wait in line; more wait for room before they enter.
@@ -38,14 +38,14 @@ impl Writer {
         conn: Connection,
         clock: Clock,
         marker: Option<Marker>,
-        announced: Arc<Notify>,
+        outbox_notify: Arc<Notify>,
     ) -> io::Result<Self> {
         let (tasks, queue) = mpsc::channel(TASKS_QUEUED_MAX);
         let thread =
             thread::Builder::new().name("longhaul-writer".to_owned()).spawn(move || {
                 let log = Log::found(clock.now());
                 let mut writer =
-                    Loop { conn, clock, log, broken: None, listeners: None, announced };
+                    Loop { conn, clock, log, broken: None, listeners: None, outbox_notify };
                 writer.run(queue);
                 if writer.close()
                     && let Some(marker) = marker
@@ -101,9 +101,9 @@ struct Loop {
     /// is acknowledged: a sync that failed once may report success later without having synced.
     broken: Option<StoreError>,
     /// Who is told of what happens, as far as it was read and not changed since.
-    listeners: Option<Listeners>,
+    listeners: Option<Subscriptions>,
     /// Told when deliveries were written.
-    announced: Arc<Notify>,
+    outbox_notify: Arc<Notify>,
 }
 
 /// What a batch wrote, besides the answers of its tasks.
@@ -111,8 +111,8 @@ struct Wrote {
     /// Whether something was deleted.
     deleted: bool,
     /// Whether there are deliveries.
-    announced: bool,
-    listeners: Option<Listeners>,
+    wrote_deliveries: bool,
+    listeners: Option<Subscriptions>,
 }
 
 /// Why a batch left nothing behind.
@@ -196,13 +196,13 @@ impl Loop {
             Ok(wrote)
         });
         let cause = match committed {
-            Ok(Wrote { deleted, announced, listeners }) => {
+            Ok(Wrote { deleted, wrote_deliveries, listeners }) => {
                 self.listeners = listeners;
                 if deleted {
                     self.log.note_deleted(self.clock.now());
                 }
-                if announced {
-                    self.announced.notify_one();
+                if wrote_deliveries {
+                    self.outbox_notify.notify_one();
                 }
                 return Ok(());
             }
@@ -239,8 +239,8 @@ impl Loop {
             }
         }
         usage::write(&tx).map_err(Some)?;
-        let (deleted, announced) = (tx.deleted.get(), tx.announced.get());
-        Ok(Wrote { deleted, announced, listeners: tx.listeners.take() })
+        let (deleted, wrote_deliveries) = (tx.deleted.get(), tx.wrote_deliveries.get());
+        Ok(Wrote { deleted, wrote_deliveries, listeners: tx.listeners.take() })
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<usize> {

@@ -122,8 +122,8 @@ async fn claim_whose_answer_is_lost_counts_once() {
     bench.advance(LEASE + TICK);
     // So does a sweep.
     faulty.fail_next(Fault::AfterCommit);
-    faulty.sweep(9).await.unwrap_err();
-    faulty.sweep(9).await.unwrap();
+    faulty.rescue(9).await.unwrap_err();
+    faulty.rescue(9).await.unwrap();
     assert_eq!(claim().await.unwrap().len(), 2);
     assert!(claim().await.unwrap().is_empty());
 }

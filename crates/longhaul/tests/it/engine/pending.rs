@@ -101,7 +101,7 @@ async fn hundred_submissions_at_once_never_go_over_the_limit() {
         assert!(answer.is_ok() || is_full(&answer));
     }
     assert_eq!(accepted, 50);
-    assert_eq!(store.pending(&TenantId::default(), None, 1_000).await.unwrap(), 50);
+    assert_eq!(store.count_pending(&TenantId::default(), None, 1_000).await.unwrap(), 50);
 }
 
 #[tokio::test]

@@ -219,14 +219,14 @@ async fn replicas_show_themselves_from_start_to_stop() {
     let shown = async |engine: &Engine| -> Vec<String> {
         let replicas = engine.replicas().await.unwrap();
         let line = |known: &longhaul::store::ReplicaState| {
-            let beat = &known.beat;
+            let beat = &known.heartbeat;
             let kinds: Vec<&str> = beat.kinds.iter().map(longhaul::job::Name::as_str).collect();
             format!(
                 "{} {} {:?} {}/{}",
                 beat.replica, beat.role, kinds, beat.running, beat.concurrency
             )
         };
-        assert!(replicas.iter().all(|known| known.alive && known.beat.pid == std::process::id()));
+        assert!(replicas.iter().all(|known| known.alive && known.heartbeat.pid == std::process::id()));
         replicas.iter().map(line).collect()
     };
     assert_eq!(shown(&here).await, ["here api [] 0/0", r#"there worker ["paced"] 0/3"#]);
@@ -249,7 +249,7 @@ async fn second_replica_of_one_name_is_refused_while_the_first_lives() {
     let refused = two.builder(&two.there, "twin").start().await.unwrap_err();
     assert!(refused.to_string().starts_with(r#"another replica with the name "twin" is running"#));
     let BuildError::NameTaken { holder: Some(holder), .. } = refused else { panic!("{refused}") };
-    assert_eq!(holder.beat.pid, std::process::id());
+    assert_eq!(holder.heartbeat.pid, std::process::id());
     first.stop().await;
     two.builder(&two.there, "twin").start().await.unwrap();
 }

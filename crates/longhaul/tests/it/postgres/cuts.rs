@@ -276,7 +276,7 @@ async fn sweep_and_pause_survive_a_cut() {
 
         let lease = cut.bench.running().await;
         cut.bench.advance(longhaul::store::conformance::LEASE * 2);
-        let swept = cut.losing(lost, "COMMIT", store.sweep(10));
+        let swept = cut.losing(lost, "COMMIT", store.rescue(10));
         swept.await.unwrap();
         let again = cut.bench.claim_one().await;
         assert_eq!((again.job.id, again.job.attempt), (lease.job.id, 2), "{lost:?}");

@@ -83,7 +83,7 @@ impl Pinned {
             let ends = leases.iter().map(|lease| settlement(lease, done())).collect();
             assert!(bench.store().settle(ends).await.iter().all(Result::is_ok));
             self.clock.advance(Duration::from_secs(1));
-            bench.store().sweep(100).await.unwrap();
+            bench.store().rescue(100).await.unwrap();
         }
     }
 }
@@ -109,7 +109,7 @@ async fn claims_do_not_walk_over_what_was_claimed_before_while_vacuum_is_held_up
     pinned.run_through(&bench).await;
     for _ in 0..10 {
         pinned.clock.advance(Duration::from_secs(2));
-        bench.store().sweep(100).await.unwrap();
+        bench.store().rescue(100).await.unwrap();
     }
     bench.pending().await;
     drop(bench);

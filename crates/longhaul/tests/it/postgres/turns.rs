@@ -12,9 +12,9 @@ use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, U
 use longhaul::store::conformance::Bench;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{
-    Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
-    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement,
-    Store, StoreError, Submitted,
+    Heartbeat, Blob, BlobRef, Deletion, Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications, LeaseRef,
+    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, SettleResult, Settlement,
+    Store, StoreError, SubmitResult,
 };
 
 use super::database::{TestDatabase, open_now};
@@ -88,11 +88,11 @@ pub(crate) async fn bench_by_turns() -> Bench {
 
 #[async_trait]
 impl Store for ByTurns {
-    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         self.next().submit(jobs).await
     }
 
-    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+    async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         // Three at a time: which tenant was served last is each process's own memory.
         let turn = self.claims.fetch_add(1, Ordering::Relaxed) / 3 % 2;
         let claimed = self.stores[turn].claim(want).await?;
@@ -111,7 +111,7 @@ impl Store for ByTurns {
         self.other(&checkpoint.lease).checkpoint(checkpoint).await
     }
 
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
         split!(self, settlements, settle)
     }
 
@@ -123,16 +123,16 @@ impl Store for ByTurns {
         self.next().renew(leases, duration).await
     }
 
-    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
-        self.next().sweep(limit).await
+    async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+        self.next().rescue(limit).await
     }
 
-    fn announced(&self) -> std::sync::Arc<tokio::sync::Notify> {
-        self.stores[0].announced()
+    fn outbox_notify(&self) -> std::sync::Arc<tokio::sync::Notify> {
+        self.stores[0].outbox_notify()
     }
 
-    fn hints(&self) -> Option<Hints> {
-        self.stores[0].hints()
+    fn change_notifications(&self) -> Option<ChangeNotifications> {
+        self.stores[0].change_notifications()
     }
 
     fn now(&self) -> Timestamp {
@@ -199,24 +199,24 @@ impl Store for ByTurns {
         self.next().pause_queue(tenant, queue, paused).await
     }
 
-    async fn pending(
+    async fn count_pending(
         &self,
         tenant: &TenantId,
         queue: Option<&Name>,
         up_to: u64,
     ) -> Result<u64, StoreError> {
-        self.next().pending(tenant, queue, up_to).await
+        self.next().count_pending(tenant, queue, up_to).await
     }
 
-    async fn glimpse(
+    async fn versions(
         &self,
         jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
-        self.next().glimpse(jobs).await
+    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
+        self.next().versions(jobs).await
     }
 
-    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
-        self.next().expire(limit).await
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
+        self.next().prune(limit).await
     }
 
     async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
@@ -227,29 +227,29 @@ impl Store for ByTurns {
         self.next().blob_bytes(tenant).await
     }
 
-    async fn keep_folder(
+    async fn record_work_dir(
         &self,
         lease: &LeaseRef,
         path: &str,
         replica: &str,
     ) -> Result<(), StoreError> {
-        self.next().keep_folder(lease, path, replica).await
+        self.next().record_work_dir(lease, path, replica).await
     }
 
     async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
         self.next().expire_payloads(kept, limit).await
     }
 
-    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.next().doomed(limit).await
+    async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.next().blobs_to_delete(limit).await
     }
 
-    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.next().folders(host, limit).await
+    async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        self.next().work_dirs(host, limit).await
     }
 
-    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
-        self.next().bury(burials, replica).await
+    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
+        self.next().record_deletions(deletions, replica).await
     }
 
     async fn usage(
@@ -265,19 +265,19 @@ impl Store for ByTurns {
         self.next().roll_up_usage(limit).await
     }
 
-    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
-        self.next().strays(blobs).await
+    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        self.next().orphan_blobs(blobs).await
     }
 
-    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
-        self.next().beat(beat).await
+    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
+        self.next().heartbeat(beat).await
     }
 
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
         self.next().replicas().await
     }
 
-    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
-        self.next().leave(replica).await
+    async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
+        self.next().deregister(replica).await
     }
 }

@@ -269,7 +269,7 @@ impl World {
         }
         let waits = |job: &&Tracked| job.tenant == tenant && job.status() == Status::Pending;
         let waiting = self.jobs.values().filter(|job| !job.gone).filter(waits).count();
-        let pending = self.truth().pending(&tenant, None, u64::MAX).await.unwrap();
+        let pending = self.truth().count_pending(&tenant, None, u64::MAX).await.unwrap();
         ensure!(usize::try_from(pending) == Ok(waiting), "{pending} pending, not {waiting}");
         Ok(())
     }
@@ -278,7 +278,7 @@ impl World {
     pub(crate) async fn glimpse_all(&mut self) -> Checked {
         let looker = self.some_tenant();
         let asked: Vec<_> = self.jobs.keys().map(|id| (looker.clone(), *id)).collect();
-        let glimpses = self.truth().glimpse(&asked).await.unwrap();
+        let glimpses = self.truth().versions(&asked).await.unwrap();
         ensure!(glimpses.len() == asked.len(), "[6] {} of {}", glimpses.len(), asked.len());
         for (job, glimpse) in self.jobs.values().zip(glimpses) {
             let Job { id, version, status, .. } = job.record.job;

@@ -14,10 +14,10 @@ use super::world::World;
 const ROUNDS_TO_END: usize = 60;
 
 impl World {
-    pub(crate) async fn sweep(&mut self) -> Checked {
+    pub(crate) async fn rescue(&mut self) -> Checked {
         let few = self.random.random_range(1..20);
         let limit = if self.house.sweeps_all() { 1_000 } else { few };
-        let answer = self.store().sweep(limit).await;
+        let answer = self.store().rescue(limit).await;
         let told = answer.as_ref().map(|jobs| jobs.iter().map(|job| job.id).collect::<Vec<_>>());
         self.log(&format!("sweep: {told:?}"));
         for lease in &self.leases {
@@ -57,7 +57,7 @@ impl World {
 
     pub(crate) async fn expire(&mut self) -> Checked {
         self.roll_up().await?;
-        let answer = self.store().expire(1_000).await;
+        let answer = self.store().prune(1_000).await;
         self.log(&format!("expire: {answer:?}"));
         let kept = self.jobs.values().filter(|job| !job.gone).count();
         self.look_at_all(Cause::Expire).await?;
@@ -114,7 +114,7 @@ impl World {
                 break;
             }
             self.outlast_leases();
-            self.sweep().await?;
+            self.rescue().await?;
             self.claim_up_to(100).await?;
             self.complete_what_is_held().await?;
         }

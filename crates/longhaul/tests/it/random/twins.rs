@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 use longhaul::store::{
-    Beat, Blob, BlobRef, Burial, Checkpoint, Claim, Claimed, Filter, Glimpse, Hints, LeaseRef,
-    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, Settled, Settlement,
-    Store, StoreError, Submitted,
+    Heartbeat, Blob, BlobRef, Deletion, Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications, LeaseRef,
+    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, SettleResult, Settlement,
+    Store, StoreError, SubmitResult,
 };
 
 /// Two stores that go by one clock.
@@ -35,11 +35,11 @@ macro_rules! both {
 
 #[async_trait]
 impl Store for Twins {
-    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<Submitted, StoreError>> {
+    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         both!(self, submit(jobs))
     }
 
-    async fn claim(&self, want: &Claim) -> Result<Claimed, StoreError> {
+    async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let (mut one, mut other) = (self.one.claim(want).await?, self.other.claim(want).await?);
         // A claim that took all that it may need not say what is next: whoever asked asks again.
         if one.leases.len() >= want.limit {
@@ -56,7 +56,7 @@ impl Store for Twins {
         both!(self, checkpoint(checkpoint))
     }
 
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<Settled, StoreError>> {
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
         both!(self, settle(settlements))
     }
 
@@ -68,19 +68,19 @@ impl Store for Twins {
         both!(self, renew(leases, duration))
     }
 
-    async fn sweep(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
-        let (mut one, mut other) = (self.one.sweep(limit).await?, self.other.sweep(limit).await?);
+    async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
+        let (mut one, mut other) = (self.one.rescue(limit).await?, self.other.rescue(limit).await?);
         one.sort_by_key(|job| job.id);
         other.sort_by_key(|job| job.id);
         Ok(same("sweep", one, &other))
     }
 
-    fn announced(&self) -> std::sync::Arc<tokio::sync::Notify> {
-        self.other.announced()
+    fn outbox_notify(&self) -> std::sync::Arc<tokio::sync::Notify> {
+        self.other.outbox_notify()
     }
 
-    fn hints(&self) -> Option<Hints> {
-        self.other.hints()
+    fn change_notifications(&self) -> Option<ChangeNotifications> {
+        self.other.change_notifications()
     }
 
     fn now(&self) -> Timestamp {
@@ -147,24 +147,24 @@ impl Store for Twins {
         both!(self, pause_queue(tenant, queue, paused))
     }
 
-    async fn pending(
+    async fn count_pending(
         &self,
         tenant: &TenantId,
         queue: Option<&Name>,
         up_to: u64,
     ) -> Result<u64, StoreError> {
-        both!(self, pending(tenant, queue, up_to))
+        both!(self, count_pending(tenant, queue, up_to))
     }
 
-    async fn glimpse(
+    async fn versions(
         &self,
         jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<Glimpse>>, StoreError> {
-        both!(self, glimpse(jobs))
+    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
+        both!(self, versions(jobs))
     }
 
-    async fn expire(&self, limit: usize) -> Result<usize, StoreError> {
-        both!(self, expire(limit))
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
+        both!(self, prune(limit))
     }
 
     async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
@@ -175,29 +175,29 @@ impl Store for Twins {
         both!(self, blob_bytes(tenant))
     }
 
-    async fn keep_folder(
+    async fn record_work_dir(
         &self,
         lease: &LeaseRef,
         path: &str,
         replica: &str,
     ) -> Result<(), StoreError> {
-        both!(self, keep_folder(lease, path, replica))
+        both!(self, record_work_dir(lease, path, replica))
     }
 
     async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
         both!(self, expire_payloads(kept, limit))
     }
 
-    async fn doomed(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        both!(self, doomed(limit))
+    async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        both!(self, blobs_to_delete(limit))
     }
 
-    async fn folders(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        both!(self, folders(host, limit))
+    async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
+        both!(self, work_dirs(host, limit))
     }
 
-    async fn bury(&self, burials: Vec<Burial>, replica: &str) -> Result<(), StoreError> {
-        both!(self, bury(burials, replica))
+    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
+        both!(self, record_deletions(deletions, replica))
     }
 
     async fn usage(
@@ -215,19 +215,19 @@ impl Store for Twins {
         self.other.roll_up_usage(limit).await
     }
 
-    async fn strays(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
-        both!(self, strays(blobs))
+    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        both!(self, orphan_blobs(blobs))
     }
 
-    async fn beat(&self, beat: &Beat) -> Result<(), StoreError> {
-        both!(self, beat(beat))
+    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
+        both!(self, heartbeat(beat))
     }
 
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
         both!(self, replicas())
     }
 
-    async fn leave(&self, replica: &str) -> Result<(), StoreError> {
-        both!(self, leave(replica))
+    async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
+        both!(self, deregister(replica))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use longhaul::job::{Job, JobError, JobId, Next, Outcome, Progress, Standing, Status, Transition};
 use longhaul::store::conformance::{LEASE, demo, json};
 use longhaul::store::{
-    Checkpoint, Claim, FlowLimit, KindRoom, Lease, Renewal, Report, Settlement, Store, StoreError,
+    Checkpoint, Claim, FlowLimit, KindCapacity, Lease, Renewal, Report, Settlement, Store, StoreError,
 };
 use rand::RngExt;
 
@@ -21,9 +21,9 @@ impl World {
 
     pub(crate) async fn claim_up_to(&mut self, limit: usize) -> Checked {
         let replica = format!("replica-{}", self.random.random_range(0..3));
-        let kinds = vec![KindRoom { kind: demo(), room: limit, code_version: None }];
+        let kinds = vec![KindCapacity { kind: demo(), capacity: limit, code_version: None }];
         let limits = Arc::clone(&self.limits);
-        let want = Claim { replica, limit, lease: LEASE, kinds, limits, rooms: None };
+        let want = Claim { replica, limit, lease: LEASE, kinds, limits, queue_capacity: None };
         let due = self.jobs.values().filter(|job| job.is_due(self.now(), &self.paused)).count();
         let answer = self.store().claim(&want).await;
         let leases = match answer {

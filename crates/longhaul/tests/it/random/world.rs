@@ -130,7 +130,7 @@ impl World {
             80..82 => self.purge().await,
             82..84 => self.pause().await,
             84..86 => self.ask_as_another_tenant().await,
-            86..89 => self.sweep().await,
+            86..89 => self.rescue().await,
             89..90 => self.expire().await,
             other => {
                 match other {

@@ -8,7 +8,7 @@ use longhaul::job::{
 };
 use longhaul::store::{
     Blob, BlobRef, BlobRole, FlowLimit, FlowLimits, LeaseRef, NewBlob, NewJob, ReplicaState,
-    Settled, Settlement, StoreError, Submitted,
+    SettleResult, Settlement, StoreError, SubmitResult,
 };
 
 use super::usage::{Meter, Sums};
@@ -232,11 +232,11 @@ impl State {
         })
     }
 
-    pub(super) fn submit(&mut self, new: NewJob, now: Timestamp) -> Result<Submitted, StoreError> {
+    pub(super) fn submit(&mut self, new: NewJob, now: Timestamp) -> Result<SubmitResult, StoreError> {
         let known = new.idempotency_key.as_deref().and_then(|key| self.by_key(&new.tenant, key));
         if let Some(row) = known {
             return if row.fingerprint == new.fingerprint {
-                Ok(Submitted { record: row.record.clone(), created: false })
+                Ok(SubmitResult { record: row.record.clone(), created: false })
             } else {
                 Err(StoreError::KeyReused { existing: row.record.job.id })
             };
@@ -291,7 +291,7 @@ impl State {
         row.event(now, None);
         let record = row.record.clone();
         self.rows.insert(new.id, row);
-        Ok(Submitted { record, created: true })
+        Ok(SubmitResult { record, created: true })
     }
 
     /// The best job of the tenant that was served longest ago.
@@ -357,10 +357,10 @@ impl State {
         &mut self,
         end: Settlement,
         now: Timestamp,
-    ) -> Result<Settled, StoreError> {
+    ) -> Result<SettleResult, StoreError> {
         let answer = |row: &Row| {
             let Job { status, version, run_at, .. } = row.record.job;
-            Settled { status, version, run_at }
+            SettleResult { status, version, run_at }
         };
         if let Ok(row) = self.row(&end.lease.tenant, end.lease.job)
             && row.settled_epoch == end.lease.epoch
@@ -457,7 +457,7 @@ impl Kept {
         }
     }
 
-    pub(super) fn bury(&mut self, failure: Option<String>, replica: &str, now: Timestamp) {
+    pub(super) fn record_deletions(&mut self, failure: Option<String>, replica: &str, now: Timestamp) {
         if failure.is_some() {
             let pause = std::time::Duration::from_secs(5) * 2_u32.pow(self.blob.failures.min(20));
             self.bury_at = Some(now.after(pause.min(std::time::Duration::from_mins(15))));

@@ -9,11 +9,11 @@ use super::super::sql;
 use super::super::task::Tx;
 use crate::job::{Bucket, Name, TenantId, Timestamp};
 use crate::store::Claim;
-use crate::store::flow::{Gate, Lane, Meter, Scope};
+use crate::store::limits::{LimitCheck, LimitKey, LimitCounter, Scope};
 
 /// The gate of one claim, and the store's meters behind it.
 pub(super) struct Meters<'a> {
-    pub(super) gate: Gate<'a>,
+    pub(super) gate: LimitCheck<'a>,
     kinds: HashMap<&'a str, &'a Name>,
     /// Whether lines are to be walked queue by queue.
     pub(super) by_queue: bool,
@@ -27,14 +27,14 @@ pub(super) struct LineNames {
 }
 
 impl LineNames {
-    fn lane(&self) -> Lane<'_> {
-        Lane { tenant: &self.tenant, kind: &self.kind, queue: self.queue.as_ref() }
+    fn lane(&self) -> LimitKey<'_> {
+        LimitKey { tenant: &self.tenant, kind: &self.kind, queue: self.queue.as_ref() }
     }
 }
 
 impl<'a> Meters<'a> {
     pub(super) fn new(tx: &Tx<'_>, want: &'a Claim) -> rusqlite::Result<Self> {
-        let gate = Gate::new(&want.limits, tx.now);
+        let gate = LimitCheck::new(&want.limits, tx.now);
         let by_queue = want.limits.limit_queues();
         if by_queue {
             tx.run(sql::INDEX_QUEUES, [])?;
@@ -71,7 +71,7 @@ impl<'a> Meters<'a> {
 
     /// Writes what was counted.
     pub(super) fn save(&self, tx: &Tx<'_>) -> rusqlite::Result<()> {
-        for (scope, Meter { running, bucket }) in self.gate.changed() {
+        for (scope, LimitCounter { running, bucket }) in self.gate.changed() {
             let (of, name) = scope.as_strs();
             let parts = bucket.map_or(0, |bucket| int(bucket.parts));
             let taken_at = bucket.map(|bucket| bucket.as_of.as_millis());
@@ -81,8 +81,8 @@ impl<'a> Meters<'a> {
     }
 }
 
-fn read(columns: &mut Columns<'_>) -> rusqlite::Result<Meter> {
+fn read(columns: &mut Columns<'_>) -> rusqlite::Result<LimitCounter> {
     let (running, parts) = (columns.count()?, columns.count()?);
     let as_of: Option<Timestamp> = columns.opt_at()?;
-    Ok(Meter { running, bucket: as_of.map(|as_of| Bucket { parts, as_of }) })
+    Ok(LimitCounter { running, bucket: as_of.map(|as_of| Bucket { parts, as_of }) })
 }

@@ -7,7 +7,7 @@ use super::super::sql;
 use super::super::task::Tx;
 use super::line::{Line, Source};
 use crate::job::Name;
-use crate::store::{Claim, QueueRooms};
+use crate::store::{Claim, QueueCapacity};
 
 /// The queue that was served last, with its outbox.
 pub(super) type Served = (String, String);
@@ -23,12 +23,12 @@ struct Turn<'a> {
 pub(super) fn pick(
     tx: &Tx<'_>,
     want: &Claim,
-    rooms: &QueueRooms,
+    rooms: &QueueCapacity,
     last: &mut Served,
 ) -> rusqlite::Result<Vec<i64>> {
     let mut picked = Vec::new();
     for kind in &want.kinds {
-        let left = kind.room.min(want.limit.saturating_sub(picked.len()));
+        let left = kind.capacity.min(want.limit.saturating_sub(picked.len()));
         pick_kind(tx, kind.kind.as_str(), left, rooms, last, &mut picked)?;
     }
     Ok(picked)
@@ -38,7 +38,7 @@ fn pick_kind(
     tx: &Tx<'_>,
     kind: &str,
     mut left: usize,
-    rooms: &QueueRooms,
+    rooms: &QueueCapacity,
     last: &mut Served,
     picked: &mut Vec<i64>,
 ) -> rusqlite::Result<()> {

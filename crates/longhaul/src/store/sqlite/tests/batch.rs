@@ -10,7 +10,7 @@ use crate::job::TenantId;
 use crate::store::sqlite::error::Trouble;
 use crate::store::sqlite::task::{Tx, call};
 use crate::store::sqlite::{SqliteStore, sql, submit as submit_in};
-use crate::store::{NewJob, Store, StoreError, Submitted};
+use crate::store::{NewJob, Store, StoreError, SubmitResult};
 
 type Answer<T> = oneshot::Receiver<Result<T, StoreError>>;
 
@@ -33,7 +33,7 @@ async fn queue<T: Send + 'static>(
     answer
 }
 
-async fn queue_submit(store: &SqliteStore, job: NewJob) -> Answer<Submitted> {
+async fn queue_submit(store: &SqliteStore, job: NewJob) -> Answer<SubmitResult> {
     queue(store, move |tx| submit_in::submit(tx, &job)).await
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{accept, claim, memory, new_job};
 use crate::job::{Fingerprint, JobId, Name, TenantId};
 use crate::store::sqlite::SqliteStore;
-use crate::store::{Claim, Claimed, KindRoom, NewJob, Start, Store};
+use crate::store::{Claim, ClaimResult, KindCapacity, NewJob, Start, Store};
 
 fn of_tenant(tenant: &str) -> NewJob {
     NewJob { tenant: TenantId::new(tenant).unwrap(), ..new_job() }
@@ -18,18 +18,18 @@ fn in_lane(queue: &str, kind: &str) -> NewJob {
     NewJob { fingerprint: Fingerprint::of(&kind, &job.input, None).unwrap(), queue, kind, ..job }
 }
 
-fn tenants(claimed: &Claimed) -> Vec<&str> {
+fn tenants(claimed: &ClaimResult) -> Vec<&str> {
     claimed.leases.iter().map(|lease| lease.job.tenant.as_str()).collect()
 }
 
-fn ids(claimed: &Claimed) -> Vec<JobId> {
+fn ids(claimed: &ClaimResult) -> Vec<JobId> {
     claimed.leases.iter().map(|lease| lease.job.id).collect()
 }
 
-async fn claim_kinds(store: &SqliteStore, limit: usize, kinds: &[(&str, usize)]) -> Claimed {
-    let room = |(kind, room): &(&str, usize)| KindRoom {
+async fn claim_kinds(store: &SqliteStore, limit: usize, kinds: &[(&str, usize)]) -> ClaimResult {
+    let room = |(kind, room): &(&str, usize)| KindCapacity {
         kind: Name::new(kind).unwrap(),
-        room: *room,
+        capacity: *room,
         code_version: None,
     };
     let kinds = kinds.iter().map(room).collect();
@@ -41,7 +41,7 @@ async fn claim_kinds(store: &SqliteStore, limit: usize, kinds: &[(&str, usize)])
             lease,
             kinds,
             limits: Arc::default(),
-            rooms: None,
+            queue_capacity: None,
         })
         .await
         .unwrap()

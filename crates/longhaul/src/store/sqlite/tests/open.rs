@@ -10,7 +10,7 @@ use crate::job::{Status, TenantId, Timestamp, Usage};
 use crate::store::sqlite::error::Trouble;
 use crate::store::sqlite::migrate::MIGRATIONS;
 use crate::store::sqlite::{OpenError, SqliteStore};
-use crate::store::{Beat, Store, StoreError};
+use crate::store::{Heartbeat, Store, StoreError};
 
 fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
@@ -89,11 +89,11 @@ async fn whatever_ran_at_the_last_close_is_due_at_the_next_sweep() {
     let store = SqliteStore::open(&path, clock()).unwrap();
     let id = accept(&store, new_job()).await;
     assert_eq!(claim(&store, 1).await.leases.len(), 1);
-    assert!(store.sweep(10).await.unwrap().is_empty());
+    assert!(store.rescue(10).await.unwrap().is_empty());
     drop(store);
 
     let store = SqliteStore::open(&path, clock()).unwrap();
-    let swept = store.sweep(10).await.unwrap();
+    let swept = store.rescue(10).await.unwrap();
     assert_eq!(swept.len(), 1);
     assert_eq!((swept[0].id, swept[0].status, swept[0].attempt), (id, Status::Pending, 1));
     let again = claim(&store, 1).await.leases.remove(0);
@@ -158,7 +158,7 @@ async fn marker_of_an_open_database_goes_with_a_clean_close_only() {
 async fn replicas_of_earlier_processes_are_forgotten_at_open() {
     let folder = folder();
     let path = folder.path().join("jobs.db");
-    let beat = |run| Beat {
+    let beat = |run| Heartbeat {
         replica: "a".to_owned(),
         run,
         role: "all".to_owned(),
@@ -171,11 +171,11 @@ async fn replicas_of_earlier_processes_are_forgotten_at_open() {
         silent_after: Duration::from_hours(1),
     };
     let store = SqliteStore::open(&path, clock()).unwrap();
-    store.beat(&beat(1)).await.unwrap();
+    store.heartbeat(&beat(1)).await.unwrap();
     drop(store);
     let store = SqliteStore::open(&path, clock()).unwrap();
     assert!(store.replicas().await.unwrap().is_empty());
-    store.beat(&beat(2)).await.unwrap();
+    store.heartbeat(&beat(2)).await.unwrap();
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn job_from_before_it_was_metered_is_metered_by_its_end() {
     conn.execute_batch(old).unwrap();
     drop(conn);
     let store = SqliteStore::open(&path, clock()).unwrap();
-    assert_eq!(store.sweep(10).await.unwrap().len(), 1);
+    assert_eq!(store.rescue(10).await.unwrap().len(), 1);
     let all = (Timestamp::from_millis(0), Timestamp::MAX);
     let rows = store.usage(&TenantId::default(), all.0, all.1).await.unwrap();
     let used: Vec<Usage> = rows.into_iter().map(|row| row.usage).collect();

@@ -97,6 +97,6 @@ fn lists_come_in_order_without_sorting() {
 /// It sorts what was asked for, and finds each job by its key.
 #[test]
 fn looks_at_watched_jobs_go_by_their_ids() {
-    let plan = plan(sql::GLIMPSE);
+    let plan = plan(sql::VERSIONS);
     assert!(plan.contains("jobs_id (tenant_id=? AND id=?)"), "{plan}");
 }

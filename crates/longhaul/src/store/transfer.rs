@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::entry::Entry;
+use super::stored_job::StoredJob;
 use super::{Blob, LeaseRef, Settlement, StoreError};
 use crate::job::{
     Event, Fingerprint, JobId, Json, Outcome, Status, Step, TenantId, UsageRow, hour_of,
@@ -10,8 +10,8 @@ use crate::job::{
 
 /// A job with all that belongs to it.
 #[derive(Debug, Clone)]
-pub(crate) struct Parcel {
-    pub(super) entry: Entry,
+pub(crate) struct ExportedJob {
+    pub(super) entry: StoredJob,
     /// None if the job was submitted by SQL.
     pub(super) fingerprint: Option<Fingerprint>,
     pub(super) input: Json,
@@ -26,7 +26,7 @@ pub(crate) struct Parcel {
     pub(super) used: Option<UsageRow>,
 }
 
-impl Parcel {
+impl ExportedJob {
     /// Gives the attempt of a running job back: nobody runs it where it comes from, which was stopped
     /// to be copied. Uncharged, as at any stop in good order: neither the job nor its worker failed.
     ///

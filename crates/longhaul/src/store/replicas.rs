@@ -9,7 +9,7 @@ pub const REPLICA_FORGOTTEN_AFTER: Duration = Duration::from_hours(24);
 
 /// A sign of life.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beat {
+pub struct Heartbeat {
     /// The replica's name: one name, one living process.
     pub replica: String,
     /// Drawn at its start: tells a process from another one that was given the same name.
@@ -36,7 +36,7 @@ pub struct Beat {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaState {
     /// Its last sign of life.
-    pub beat: Beat,
+    pub heartbeat: Heartbeat,
     /// When this run of it was first heard of.
     pub started_at: Timestamp,
     /// When it was last heard of.
@@ -45,7 +45,7 @@ pub struct ReplicaState {
     pub alive: bool,
 }
 
-impl Beat {
+impl Heartbeat {
     /// Whether a replica that said this at `seen_at` is taken for alive at `now`.
     pub fn is_alive(&self, seen_at: Timestamp, now: Timestamp) -> bool {
         seen_at.after(self.silent_after) > now

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::entry::Entry;
+use super::stored_job::StoredJob;
 use super::{NewJob, Start};
 use crate::job::{
     Before, DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_RETENTION,
@@ -14,23 +14,23 @@ use crate::job::{
 
 /// An endpoint that is told of what happens to the jobs of its tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listener {
+pub(crate) struct EndpointSubscription {
     pub(crate) endpoint: String,
     pub(crate) events: EventFilter,
 }
 
 /// Who listens, by tenant.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Listeners(HashMap<TenantId, Vec<Listener>>);
+pub(crate) struct Subscriptions(HashMap<TenantId, Vec<EndpointSubscription>>);
 
-impl Listeners {
-    pub(crate) fn add(&mut self, tenant: TenantId, listener: Listener) {
+impl Subscriptions {
+    pub(crate) fn add(&mut self, tenant: TenantId, listener: EndpointSubscription) {
         self.0.entry(tenant).or_default().push(listener);
     }
 
     /// What is owed for the transitions of this job that are not written yet. `result` is what it has just
     /// completed with, if it has.
-    pub(super) fn deliveries(&self, entry: &Entry, result: Option<&Json>) -> Vec<NewJob> {
+    pub(super) fn pending_deliveries(&self, entry: &StoredJob, result: Option<&Json>) -> Vec<NewJob> {
         let listening = self.0.get(&entry.job.tenant).map(Vec::as_slice).unwrap_or_default();
         let own = entry.webhook.as_deref();
         if listening.is_empty() && own.is_none() {
@@ -119,7 +119,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_millis(1_000);
 
-    fn submitted(webhook: Option<Box<Webhook>>) -> Entry {
+    fn submitted(webhook: Option<Box<Webhook>>) -> StoredJob {
         let kind = Name::new("demo").unwrap();
         let input = Json::from_text("1").unwrap();
         let new = NewJob {
@@ -141,14 +141,14 @@ mod tests {
             key_id: None,
             webhook,
         };
-        Entry::accepted(&new, NOW)
+        StoredJob::accepted(&new, NOW)
     }
 
-    fn listeners(filters: &[&[&str]]) -> Listeners {
-        let mut listeners = Listeners::default();
+    fn listeners(filters: &[&[&str]]) -> Subscriptions {
+        let mut listeners = Subscriptions::default();
         for (place, words) in filters.iter().enumerate() {
             let events = EventFilter::new(words.iter().copied()).unwrap();
-            let listener = Listener { endpoint: format!("ep_{place}"), events };
+            let listener = EndpointSubscription { endpoint: format!("ep_{place}"), events };
             listeners.add(TenantId::default(), listener);
         }
         listeners
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn nobody_listens_and_nothing_is_owed() {
-        assert!(Listeners::default().deliveries(&submitted(None), None).is_empty());
+        assert!(Subscriptions::default().pending_deliveries(&submitted(None), None).is_empty());
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
             dialect: Dialect::Standard,
         };
         let owed = listeners(&[&[], &["job.failed"], &["job.pending"]])
-            .deliveries(&submitted(Some(Box::new(own))), None);
+            .pending_deliveries(&submitted(Some(Box::new(own))), None);
         let to: Vec<&str> = owed
             .iter()
             .map(|new| new.labels.get(ENDPOINT_LABEL).map_or("own", String::as_str))
@@ -189,8 +189,8 @@ mod tests {
         let dialect = Dialect::States;
         let own = Webhook { url, events, sealed_secret: None, full: true, dialect };
         let mut entry = submitted(Some(Box::new(own)));
-        let states = |entry: &Entry| -> Vec<(Option<&str>, &str)> {
-            let owed = Listeners::default().deliveries(entry, None);
+        let states = |entry: &StoredJob| -> Vec<(Option<&str>, &str)> {
+            let owed = Subscriptions::default().pending_deliveries(entry, None);
             let told = |new: NewJob| {
                 let delivery: Delivery = new.input.to().unwrap();
                 let job = delivery.job.unwrap();
@@ -224,6 +224,6 @@ mod tests {
     fn deliveries_are_told_to_nobody() {
         let mut entry = submitted(None);
         entry.job.tenant = entry.job.tenant.outbox();
-        assert!(listeners(&[&[]]).deliveries(&entry, None).is_empty());
+        assert!(listeners(&[&[]]).pending_deliveries(&entry, None).is_empty());
     }
 }

@@ -7,11 +7,11 @@ use crate::job::{
     Before, CANCELLING, Command, Event, Job, JobError, JobId, Json, Name, Next, Outcome, Progress,
     Retention, Standing, Status, Tally, Timestamp, Transition, Usage, Webhook,
 };
-use crate::store::{Claim, NewBlob, NewJob, Settled, Settlement, StoreError};
+use crate::store::{Claim, NewBlob, NewJob, SettleResult, Settlement, StoreError};
 
 /// A job and what stores alone know of it.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct StoredJob {
     pub(super) job: Job,
     /// Attempts that were used up before the last resume.
     pub(super) attempt_base: u32,
@@ -33,7 +33,7 @@ pub(super) struct Entry {
     pub(super) before: Option<Before>,
 }
 
-impl Entry {
+impl StoredJob {
     /// A job that was just accepted: that is its first transition.
     pub(super) fn accepted(new: &NewJob, now: Timestamp) -> Self {
         let job = Job {
@@ -249,7 +249,7 @@ impl Entry {
     }
 
     /// Fails a job that nobody claimed before its payload expired.
-    pub(super) fn expire(&mut self, now: Timestamp) -> Result<(), StoreError> {
+    pub(super) fn expire_payload(&mut self, now: Timestamp) -> Result<(), StoreError> {
         self.job.status = self.move_by(Command::Expire)?;
         let message = "nobody claimed the job before its payload expired";
         let error = JobError::new("payload-expired", message, false);
@@ -303,7 +303,7 @@ impl Entry {
     /// The answer to a settlement of a lease that does not hold the job any more. The first answer
     /// may have been lost: the same again is fine, if the job was neither swept nor claimed since,
     /// both of which raise its epoch.
-    pub(super) fn settled_before(&self, settlement: &Settlement) -> Result<Settled, StoreError> {
+    pub(super) fn settled_before(&self, settlement: &Settlement) -> Result<SettleResult, StoreError> {
         let leads_here = leads_to(&settlement.outcome, self.job.status);
         if self.epoch == settlement.lease.epoch && leads_here {
             return Ok(self.settled());
@@ -312,9 +312,9 @@ impl Entry {
     }
 
     /// The answer to a settlement.
-    pub(super) fn settled(&self) -> Settled {
+    pub(super) fn settled(&self) -> SettleResult {
         let Job { status, version, run_at, .. } = self.job;
-        Settled { status, version, run_at }
+        SettleResult { status, version, run_at }
     }
 
     /// Whether there may be steps that an attempt goes on from: a first one has none, unless it was

@@ -1,7 +1,7 @@
 //! Limits on what runs at once and on how fast it starts, over all replicas.
 //!
 //! A store keeps a meter for each queue, kind and tenant that has a limit: how many of its jobs run,
-//! and what is left of its rate. A claim reads the meters of what it is about to take, lets a [`Gate`]
+//! and what is left of its rate. A claim reads the meters of what it is about to take, lets a [`LimitCheck`]
 //! decide, and writes them back in its own transaction. A lease remembers which meters counted it, so
 //! that its end gives back exactly that, whatever the limits are by then.
 
@@ -128,14 +128,14 @@ impl Scope {
 
 /// Where a job waits, as far as limits are about it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Lane<'a> {
+pub(crate) struct LimitKey<'a> {
     pub(crate) tenant: &'a TenantId,
     pub(crate) kind: &'a Name,
     /// None where no queue has a limit and nobody looked.
     pub(crate) queue: Option<&'a Name>,
 }
 
-impl<'a> Lane<'a> {
+impl<'a> LimitKey<'a> {
     pub(crate) fn of(job: &'a Job) -> Self {
         Self { tenant: &job.tenant, kind: &job.kind, queue: Some(&job.queue) }
     }
@@ -149,7 +149,7 @@ impl<'a> Lane<'a> {
 
 /// What is kept of a scope. The default is that of one that was never met.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Meter {
+pub(crate) struct LimitCounter {
     /// Jobs that run and were counted.
     pub(crate) running: u64,
     /// None if nothing was ever taken from it.
@@ -158,7 +158,7 @@ pub(crate) struct Meter {
 
 /// Lets one claim take what the limits allow, and no more.
 #[derive(Debug)]
-pub(crate) struct Gate<'a> {
+pub(crate) struct LimitCheck<'a> {
     limits: &'a FlowLimits,
     open: bool,
     now: Timestamp,
@@ -169,7 +169,7 @@ pub(crate) struct Gate<'a> {
 #[derive(Debug)]
 struct Passage {
     limit: FlowLimit,
-    meter: Meter,
+    meter: LimitCounter,
     /// How many more may pass in this claim.
     left: u64,
     passed: u32,
@@ -177,7 +177,7 @@ struct Passage {
     held_back: bool,
 }
 
-impl<'a> Gate<'a> {
+impl<'a> LimitCheck<'a> {
     pub(crate) fn new(limits: &'a FlowLimits, now: Timestamp) -> Self {
         Self { limits, open: limits.is_empty(), now, passages: HashMap::new() }
     }
@@ -188,7 +188,7 @@ impl<'a> Gate<'a> {
     }
 
     /// The scopes of a lane that have limits.
-    pub(crate) fn limited(&self, lane: Lane<'_>) -> impl Iterator<Item = Scope> {
+    pub(crate) fn limited(&self, lane: LimitKey<'_>) -> impl Iterator<Item = Scope> {
         lane.scopes().filter(|scope| !self.limits.of(scope).is_none())
     }
 
@@ -198,7 +198,7 @@ impl<'a> Gate<'a> {
     }
 
     /// Takes note of what the store has of a scope.
-    pub(crate) fn learn(&mut self, scope: Scope, meter: Meter) {
+    pub(crate) fn learn(&mut self, scope: Scope, meter: LimitCounter) {
         let passage = self.passage(&scope, meter);
         self.passages.insert(scope, passage);
     }
@@ -206,14 +206,14 @@ impl<'a> Gate<'a> {
     /// Takes note of a scope that others have exhausted, as far as one can see without its lock. It
     /// counts as holding something back, because nobody looks for what waits behind it.
     #[cfg(feature = "postgres")]
-    pub(crate) fn glance(&mut self, scope: Scope, meter: Meter) {
+    pub(crate) fn glance(&mut self, scope: Scope, meter: LimitCounter) {
         let passage = self.passage(&scope, meter);
         if passage.left == 0 {
             self.passages.insert(scope, Passage { held_back: true, ..passage });
         }
     }
 
-    fn passage(&self, scope: &Scope, meter: Meter) -> Passage {
+    fn passage(&self, scope: &Scope, meter: LimitCounter) -> Passage {
         let limit = self.limits.of(scope);
         let by_running =
             limit.running_max.map_or(u64::MAX, |max| u64::from(max).saturating_sub(meter.running));
@@ -225,12 +225,12 @@ impl<'a> Gate<'a> {
     /// Lets nothing of this scope pass in this claim, because its meter is in other hands.
     #[cfg(feature = "postgres")]
     pub(crate) fn close(&mut self, scope: Scope) {
-        let passage = self.passage(&scope, Meter::default());
+        let passage = self.passage(&scope, LimitCounter::default());
         self.passages.insert(scope, Passage { left: 0, ..passage });
     }
 
     /// Whether one more job of this lane may start. Not if a scope has a limit and no known meter.
-    pub(crate) fn admits(&mut self, lane: Lane<'_>) -> bool {
+    pub(crate) fn admits(&mut self, lane: LimitKey<'_>) -> bool {
         if self.open {
             return true;
         }
@@ -249,7 +249,7 @@ impl<'a> Gate<'a> {
     }
 
     /// Keeps a place for one job of this lane.
-    pub(crate) fn reserve(&mut self, lane: Lane<'_>) {
+    pub(crate) fn reserve(&mut self, lane: LimitKey<'_>) {
         if self.open {
             return;
         }
@@ -262,7 +262,7 @@ impl<'a> Gate<'a> {
 
     /// Counts one job of this lane that a place was kept for. What its lease remembers: the scopes
     /// that it runs in, none if it is counted in none.
-    pub(crate) fn pass(&mut self, lane: Lane<'_>) -> Option<String> {
+    pub(crate) fn pass(&mut self, lane: LimitKey<'_>) -> Option<String> {
         if self.open {
             return None;
         }
@@ -284,7 +284,7 @@ impl<'a> Gate<'a> {
     }
 
     /// The meters that changed, as they are to be written, in the order of their keys.
-    pub(crate) fn changed(&self) -> Vec<(&Scope, Meter)> {
+    pub(crate) fn changed(&self) -> Vec<(&Scope, LimitCounter)> {
         let changed = |(_, passage): &(&Scope, &Passage)| passage.passed > 0;
         let mut changed: Vec<_> = self.passages.iter().filter(changed).collect();
         changed.sort_unstable_by_key(|(scope, _)| *scope);
@@ -305,14 +305,14 @@ impl<'a> Gate<'a> {
 
 impl Passage {
     /// The meter with what passed.
-    fn after(&self, now: Timestamp) -> Meter {
-        let Meter { mut running, mut bucket } = self.meter;
+    fn after(&self, now: Timestamp) -> LimitCounter {
+        let LimitCounter { mut running, mut bucket } = self.meter;
         if self.limit.running_max.is_some() {
             running += u64::from(self.passed);
         }
         if let Some(rate) = self.limit.rate.filter(|_| self.passed > 0) {
             bucket = Some(rate.take(bucket, self.passed, now));
         }
-        Meter { running, bucket }
+        LimitCounter { running, bucket }
     }
 }
