@@ -103,7 +103,9 @@ impl Courier {
     }
 
     /// How many deliveries to each receiver may be under way at once.
-    pub fn windows(&self) -> impl Fn(&HashMap<Name, usize>) -> QueueCapacity + Send + Sync + 'static {
+    pub fn windows(
+        &self,
+    ) -> impl Fn(&HashMap<Name, usize>) -> QueueCapacity + Send + Sync + 'static {
         let inner = Arc::clone(&self.0);
         move |under_way| inner.gates.windows(under_way, inner.clock.now())
     }

@@ -11,10 +11,10 @@ use std::ops::ControlFlow;
 use sha2::{Digest as _, Sha256};
 
 use crate::job::{JobId, Name, TenantId};
-use crate::store::transfer::{ExportedJob, hex};
 use crate::store::postgres::{PostgresStore, fitting};
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::export::{Cursor, Page};
+use crate::store::transfer::{ExportedJob, hex};
 use crate::store::{Store as _, StoreError};
 
 /// How many differing jobs are named.

@@ -9,22 +9,22 @@
 //! [`crate::job::Tally::meter`], inside the store's transaction.
 
 pub mod accounts;
-pub(crate) mod outbox;
 mod blobs;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod endpoints;
-mod stored_job;
 mod error;
 #[cfg(feature = "conformance")]
 pub mod faulty;
 mod limits;
-#[cfg(feature = "postgres")]
-pub(crate) mod transfer;
+pub(crate) mod outbox;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod replicas;
 pub mod sqlite;
+mod stored_job;
+#[cfg(feature = "postgres")]
+pub(crate) mod transfer;
 mod types;
 
 use std::sync::Arc;
@@ -37,8 +37,9 @@ pub use error::StoreError;
 pub use limits::{FlowLimit, FlowLimits};
 pub use replicas::{Heartbeat, REPLICA_FORGOTTEN_AFTER, ReplicaState};
 pub use types::{
-    Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications, KindCapacity, Lease, LeaseRef, NewJob, Page,
-    PageRequest, QueueCapacity, QueueState, Renewal, Report, SettleResult, Settlement, Start, SubmitResult,
+    ChangeNotifications, Checkpoint, Claim, ClaimResult, Filter, JobVersion, KindCapacity, Lease,
+    LeaseRef, NewJob, Page, PageRequest, QueueCapacity, QueueState, Renewal, Report, SettleResult,
+    Settlement, Start, SubmitResult,
 };
 
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
@@ -126,8 +127,10 @@ pub trait Store: Send + Sync {
 
     /// Where jobs stand: their version and status, in the order asked; none for a job that is not
     /// there. One query for all of them: this is what watching costs.
-    async fn versions(&self, jobs: &[(TenantId, JobId)])
-    -> Result<Vec<Option<JobVersion>>, StoreError>;
+    async fn versions(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<JobVersion>>, StoreError>;
 
     /// What the tenant's finished jobs used, each counted once, in the transaction that ended it: by hour,
     /// kind and key, from the hour that `from` is in to the last one that began before `to`. Kept for
@@ -203,7 +206,11 @@ pub trait Store: Send + Sync {
 
     /// Records attempts of `replica` to delete things. What could not be deleted is due again later,
     /// each time after a longer while.
-    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError>;
+    async fn record_deletions(
+        &self,
+        deletions: Vec<Deletion>,
+        replica: &str,
+    ) -> Result<(), StoreError>;
 
     /// Folds up to `limit` notes of what jobs used into the sums by hour, where a store keeps such notes,
     /// and forgets usage that is kept no longer. Every replica may do so at once. Returns how many notes

@@ -30,7 +30,8 @@ async fn list_replicas(caller: Caller<Look>) -> Result<Json<ReplicaList>, Proble
 
 pub(crate) fn shown(known: ReplicaState) -> Replica {
     let ReplicaState { heartbeat, started_at, seen_at, alive } = known;
-    let Heartbeat { replica, role, version, host, pid, kinds, running, concurrency, .. } = heartbeat;
+    let Heartbeat { replica, role, version, host, pid, kinds, running, concurrency, .. } =
+        heartbeat;
     Replica {
         name: replica,
         role,

@@ -28,7 +28,8 @@ impl EngineBench<'_> {
         self.submit_all(&submitter, self.plan.pending + self.plan.jobs, None).await?;
         submitter.stop().await;
         let watch = Stopwatch::new(self.plan, "claim", self.plan.jobs);
-        let kind = KindCapacity { kind: Name::new("noop")?, capacity: CLAIM_SIZE, code_version: None };
+        let kind =
+            KindCapacity { kind: Name::new("noop")?, capacity: CLAIM_SIZE, code_version: None };
         let want = Claim {
             replica: "bench".to_owned(),
             limit: CLAIM_SIZE,

@@ -119,7 +119,11 @@ impl Gates {
 
     /// How many deliveries to each receiver may be under way at once, by how many are. Those that may hang
     /// get nothing more while they have half of all places.
-    pub(super) fn windows(&self, under_way: &HashMap<Name, usize>, now: Timestamp) -> QueueCapacity {
+    pub(super) fn windows(
+        &self,
+        under_way: &HashMap<Name, usize>,
+        now: Timestamp,
+    ) -> QueueCapacity {
         let mut gates = self.lock();
         let is_suspect = |name: &Name| gates.get(name).is_none_or(Gate::is_suspect);
         let suspects = under_way.iter().filter(|(name, _)| is_suspect(name));

@@ -144,7 +144,8 @@ impl Ctx {
         }
         failpoint::reach(Failpoint::FolderMade).await;
         let (shared, on_host) = (self.shared(), on_this_host(path));
-        self.insist(|| shared.store.record_work_dir(self.lease(), &on_host, &shared.replica)).await?;
+        self.insist(|| shared.store.record_work_dir(self.lease(), &on_host, &shared.replica))
+            .await?;
         failpoint::reach(Failpoint::FolderRecorded).await;
         Ok(())
     }
@@ -170,7 +171,8 @@ impl Ctx {
         failpoint::reach(Failpoint::FolderDeleted).await;
         if self.job().has_payload
             && !deletions.is_empty()
-            && let Err(error) = self.shared().store.record_deletions(deletions, &self.shared().replica).await
+            && let Err(error) =
+                self.shared().store.record_deletions(deletions, &self.shared().replica).await
         {
             tracing::warn!(%error, job.id = %self.id(), "cannot record that a folder is gone");
         }

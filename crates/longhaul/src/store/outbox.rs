@@ -30,7 +30,11 @@ impl Subscriptions {
 
     /// What is owed for the transitions of this job that are not written yet. `result` is what it has just
     /// completed with, if it has.
-    pub(super) fn pending_deliveries(&self, entry: &StoredJob, result: Option<&Json>) -> Vec<NewJob> {
+    pub(super) fn pending_deliveries(
+        &self,
+        entry: &StoredJob,
+        result: Option<&Json>,
+    ) -> Vec<NewJob> {
         let listening = self.0.get(&entry.job.tenant).map(Vec::as_slice).unwrap_or_default();
         let own = entry.webhook.as_deref();
         if listening.is_empty() && own.is_none() {

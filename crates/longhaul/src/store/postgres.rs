@@ -84,9 +84,9 @@ use self::lanes::Care;
 use self::look::Rotation;
 use self::notify::Notifier;
 use super::{
-    Heartbeat, Blob, BlobRef, Deletion, Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications, LeaseRef,
-    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, SettleResult, Settlement,
-    Store, StoreError, SubmitResult,
+    Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
+    Heartbeat, JobVersion, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState,
+    Report, SettleResult, Settlement, Store, StoreError, SubmitResult,
 };
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
@@ -358,7 +358,11 @@ impl Store for PostgresStore {
         persistently!(self.inner.try_work_dirs(host, limit))
     }
 
-    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
+    async fn record_deletions(
+        &self,
+        deletions: Vec<Deletion>,
+        replica: &str,
+    ) -> Result<(), StoreError> {
         persistently!(self.inner.try_record_deletions(&deletions, replica))
     }
 

@@ -48,9 +48,9 @@ use self::readers::Readers;
 use self::task::Tx;
 use self::writer::Writer;
 use super::{
-    Heartbeat, Blob, BlobRef, Deletion, Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications, LeaseRef,
-    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, SettleResult, Settlement,
-    Store, StoreError, SubmitResult,
+    Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
+    Heartbeat, JobVersion, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState,
+    Report, SettleResult, Settlement, Store, StoreError, SubmitResult,
 };
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
@@ -331,7 +331,11 @@ impl Store for SqliteStore {
         self.read(move |tx| blobs::work_dirs(tx, &host, limit)).await
     }
 
-    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
+    async fn record_deletions(
+        &self,
+        deletions: Vec<Deletion>,
+        replica: &str,
+    ) -> Result<(), StoreError> {
         let replica = replica.to_owned();
         self.writer.call(move |tx| blobs::record_deletions(tx, &deletions, &replica)).await
     }

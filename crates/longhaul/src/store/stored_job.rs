@@ -303,7 +303,10 @@ impl StoredJob {
     /// The answer to a settlement of a lease that does not hold the job any more. The first answer
     /// may have been lost: the same again is fine, if the job was neither swept nor claimed since,
     /// both of which raise its epoch.
-    pub(super) fn settled_before(&self, settlement: &Settlement) -> Result<SettleResult, StoreError> {
+    pub(super) fn settled_before(
+        &self,
+        settlement: &Settlement,
+    ) -> Result<SettleResult, StoreError> {
         let leads_here = leads_to(&settlement.outcome, self.job.status);
         if self.epoch == settlement.lease.epoch && leads_here {
             return Ok(self.settled());

@@ -10,9 +10,9 @@ use longhaul::job::{
     Job, JobId, Json, Name, Outcome, Record, Status, Step, TenantId, Timestamp, UsageRow,
 };
 use longhaul::store::{
-    Heartbeat, Blob, BlobRef, Deletion, Checkpoint, Claim, ClaimResult, Filter, FlowLimits, JobVersion, ChangeNotifications,
-    LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, SettleResult,
-    Settlement, Store, StoreError, SubmitResult,
+    Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
+    FlowLimits, Heartbeat, JobVersion, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal,
+    ReplicaState, Report, SettleResult, Settlement, Store, StoreError, SubmitResult,
 };
 
 use crate::random::InMemory;
@@ -302,7 +302,10 @@ impl Store for Broken {
         }
     }
 
-    async fn settle(&self, mut settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
+    async fn settle(
+        &self,
+        mut settlements: Vec<Settlement>,
+    ) -> Vec<Result<SettleResult, StoreError>> {
         let (mut ended, now) = (Vec::new(), self.now());
         for end in &mut settlements {
             let bugs = [Bug::EpochNotRaised, Bug::LateSettleAccepted];
@@ -378,7 +381,11 @@ impl Store for Broken {
         self.inner.work_dirs(host, limit).await
     }
 
-    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
+    async fn record_deletions(
+        &self,
+        deletions: Vec<Deletion>,
+        replica: &str,
+    ) -> Result<(), StoreError> {
         self.inner.record_deletions(deletions, replica).await
     }
 

@@ -57,7 +57,8 @@ fn maker(clock: &Clock) -> Bench {
 }
 
 fn want(limit: usize) -> Claim {
-    let demo = KindCapacity { kind: name("demo"), capacity: limit, code_version: Some("v\0 7".into()) };
+    let demo =
+        KindCapacity { kind: name("demo"), capacity: limit, code_version: Some("v\0 7".into()) };
     Claim {
         replica: "r".into(),
         limit,

@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 use longhaul::store::{
-    Heartbeat, Blob, BlobRef, Deletion, Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications, LeaseRef,
-    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, SettleResult, Settlement,
-    Store, StoreError, SubmitResult,
+    Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
+    Heartbeat, JobVersion, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState,
+    Report, SettleResult, Settlement, Store, StoreError, SubmitResult,
 };
 use tokio::sync::{Semaphore, watch};
 
@@ -214,7 +214,11 @@ impl Store for Neighbour {
         self.inner.work_dirs(host, limit).await
     }
 
-    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
+    async fn record_deletions(
+        &self,
+        deletions: Vec<Deletion>,
+        replica: &str,
+    ) -> Result<(), StoreError> {
         self.inner.record_deletions(deletions, replica).await
     }
 

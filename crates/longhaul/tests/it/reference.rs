@@ -15,9 +15,10 @@ use longhaul::job::{
     Command, Job, JobId, Json, Name, Next, Record, Status, Step, TenantId, Timestamp, UsageRow,
 };
 use longhaul::store::{
-    Heartbeat, Blob, BlobRef, BlobRole, Deletion, Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications,
-    Lease, LeaseRef, NewJob, Page, PageRequest, QueueState, REPLICA_FORGOTTEN_AFTER, Renewal,
-    ReplicaState, Report, SettleResult, Settlement, Start, Store, StoreError, SubmitResult,
+    Blob, BlobRef, BlobRole, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
+    Heartbeat, JobVersion, Lease, LeaseRef, NewJob, Page, PageRequest, QueueState,
+    REPLICA_FORGOTTEN_AFTER, Renewal, ReplicaState, Report, SettleResult, Settlement, Start, Store,
+    StoreError, SubmitResult,
 };
 
 use state::{Kept, Row, State};
@@ -266,7 +267,10 @@ impl Store for Reference {
             job.status == Status::Pending && job.run_at > now && rooms.contains_key(&job.kind)
         });
         let next_token_at = state.next_token_at(&rooms, &want.limits, now);
-        Ok(ClaimResult { leases, next_due_at: later.map(|job| job.run_at).chain(next_token_at).min() })
+        Ok(ClaimResult {
+            leases,
+            next_due_at: later.map(|job| job.run_at).chain(next_token_at).min(),
+        })
     }
 
     async fn renew(
@@ -410,7 +414,11 @@ impl Store for Reference {
         Ok(here.take(limit).map(Kept::to_ref).collect())
     }
 
-    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
+    async fn record_deletions(
+        &self,
+        deletions: Vec<Deletion>,
+        replica: &str,
+    ) -> Result<(), StoreError> {
         let (mut state, now) = (self.state(), self.now());
         for deletion in deletions {
             let kept = state.blobs.iter_mut().find(|kept| kept.to_ref() == deletion.blob);
@@ -445,7 +453,8 @@ impl Store for Reference {
         state.replicas.retain(|_, known| now.since(known.seen_at) < REPLICA_FORGOTTEN_AFTER);
         let known = state.replicas.get(&beat.replica);
         let same_run = known.filter(|known| known.heartbeat.run == beat.run);
-        if same_run.is_none() && known.is_some_and(|known| known.heartbeat.is_alive(known.seen_at, now))
+        if same_run.is_none()
+            && known.is_some_and(|known| known.heartbeat.is_alive(known.seen_at, now))
         {
             return Err(StoreError::NameTaken { replica: beat.replica.clone() });
         }

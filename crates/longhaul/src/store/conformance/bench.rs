@@ -11,8 +11,8 @@ use crate::job::{
     Timestamp,
 };
 use crate::store::{
-    Checkpoint, Claim, ClaimResult, KindCapacity, Lease, NewJob, Report, SettleResult, Settlement, Start, Store,
-    StoreError, SubmitResult,
+    Checkpoint, Claim, ClaimResult, KindCapacity, Lease, NewJob, Report, SettleResult, Settlement,
+    Start, Store, StoreError, SubmitResult,
 };
 
 /// How long leases last on the bench.
@@ -249,7 +249,11 @@ impl Bench {
     }
 
     /// Ends an attempt.
-    pub async fn settle(&self, lease: &Lease, outcome: Outcome) -> Result<SettleResult, StoreError> {
+    pub async fn settle(
+        &self,
+        lease: &Lease,
+        outcome: Outcome,
+    ) -> Result<SettleResult, StoreError> {
         self.settle_as(settlement(lease, outcome)).await
     }
 

@@ -133,7 +133,11 @@ pub async fn room_of_each_kind_is_respected(bench: &Bench) {
         kinds: kinds
             .iter()
             .zip(rooms)
-            .map(|(kind, capacity)| KindCapacity { kind: kind.clone(), capacity, code_version: None })
+            .map(|(kind, capacity)| KindCapacity {
+                kind: kind.clone(),
+                capacity,
+                code_version: None,
+            })
             .collect(),
         ..bench.want(limit)
     };
@@ -247,7 +251,11 @@ pub async fn attempt_that_was_given_back_is_not_charged_again(bench: &Bench) {
 /// A job remembers the code that started it, whoever goes on with it.
 pub async fn code_version_is_that_of_the_first_claim(bench: &Bench) {
     let versioned = |version: &str| Claim {
-        kinds: vec![KindCapacity { kind: demo(), capacity: 1, code_version: Some(version.to_owned()) }],
+        kinds: vec![KindCapacity {
+            kind: demo(),
+            capacity: 1,
+            code_version: Some(version.to_owned()),
+        }],
         ..bench.want(1)
     };
     bench.pending().await;

@@ -202,7 +202,8 @@ pub async fn pending_jobs_are_counted_for_one_queue_only(bench: &Bench) {
         bench.accept(NewJob { queue: mail.clone(), ..bench.job() }).await;
     }
     bench.accept(NewJob { queue: mail.clone(), ..bench.job_of(&tenant("other")) }).await;
-    let count = async |queue, up_to| bench.store().count_pending(&us(), queue, up_to).await.unwrap();
+    let count =
+        async |queue, up_to| bench.store().count_pending(&us(), queue, up_to).await.unwrap();
     assert_eq!(count(None, 100).await, 4);
     assert_eq!(count(Some(&mail), 100).await, 3);
     assert_eq!(count(Some(&mail), 2).await, 2);

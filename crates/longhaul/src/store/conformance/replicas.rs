@@ -39,7 +39,12 @@ pub async fn beat_is_shown_as_it_was_given(bench: &Bench) {
         bench.store().heartbeat(said).await.unwrap();
     }
     let now = bench.now();
-    let shown = said.map(|heartbeat| ReplicaState { heartbeat, started_at: now, seen_at: now, alive: true });
+    let shown = said.map(|heartbeat| ReplicaState {
+        heartbeat,
+        started_at: now,
+        seen_at: now,
+        alive: true,
+    });
     assert_eq!(replicas(bench).await, shown);
 }
 

@@ -158,7 +158,11 @@ impl Inner {
         rows.iter().map(blob_ref).collect()
     }
 
-    pub(super) async fn try_record_deletions(&self, deletions: &[Deletion], replica: &str) -> Result<(), Trouble> {
+    pub(super) async fn try_record_deletions(
+        &self,
+        deletions: &[Deletion],
+        replica: &str,
+    ) -> Result<(), Trouble> {
         let now = self.clock.now().as_millis();
         let (gone, left): (Vec<&Deletion>, Vec<&Deletion>) =
             deletions.iter().partition(|deletion| deletion.failure.is_none());
@@ -181,7 +185,10 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) async fn try_orphan_blobs(&self, blobs: &[BlobRef]) -> Result<Vec<BlobRef>, Trouble> {
+    pub(super) async fn try_orphan_blobs(
+        &self,
+        blobs: &[BlobRef],
+    ) -> Result<Vec<BlobRef>, Trouble> {
         let (tenants, ids, paths) = keys(blobs.iter());
         let mut connection = self.database.connection().await?;
         let rows = connection.query(sql::STRAY_BLOBS, &[&tenants, &ids, &paths]).await?;

@@ -160,7 +160,8 @@ impl Inner {
     ) -> Result<(Transaction, Vec<Candidate>), Trouble> {
         let rotation = self.rotation(want);
         // More of a lane than it has room for is of no use.
-        let each_max = want.limit.min(want.queue_capacity.as_ref().map_or(want.limit, QueueCapacity::most));
+        let each_max =
+            want.limit.min(want.queue_capacity.as_ref().map_or(want.limit, QueueCapacity::most));
         let mut each = rotation.heads_of_each_lane(want.limit).min(each_max);
         let mut look = Look::new(want, rotation, now, each);
         let connection = self.database.connection().await?;
@@ -267,7 +268,8 @@ pub(super) fn choose(
     let mut all: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
     let taken = places.into_iter().filter_map(|place| all.get_mut(place).and_then(Option::take));
     let taken = taken.collect();
-    let left = all.iter().flatten().filter(|one| gate.admits(LimitKey::of(&one.row.entry.job))).count();
+    let left =
+        all.iter().flatten().filter(|one| gate.admits(LimitKey::of(&one.row.entry.job))).count();
     Chosen { taken, left }
 }
 

@@ -18,8 +18,8 @@ use super::submit::insert_in;
 use super::{Inner, PostgresStore, sql};
 use crate::job::{EventFilter, Json, TenantId, Timestamp};
 use crate::store::accounts::AuditEntry;
-use crate::store::outbox::{EndpointSubscription, Subscriptions};
 use crate::store::endpoints::{Endpoint, EndpointChange, Endpoints};
+use crate::store::outbox::{EndpointSubscription, Subscriptions};
 use crate::store::stored_job::StoredJob;
 use crate::store::{NewJob, StoreError};
 

@@ -18,7 +18,7 @@ use super::pick::Picker;
 use super::{Inner, sql};
 use crate::job::{Bucket, Job, JobId, TenantId, Timestamp};
 use crate::store::Claim;
-use crate::store::limits::{LimitCheck, LimitKey, LimitCounter, Scope};
+use crate::store::limits::{LimitCheck, LimitCounter, LimitKey, Scope};
 
 /// The most looks of one claim; what they found exhausted is remembered for the next claim.
 const LOOKS_MAX: usize = 8;

@@ -27,7 +27,10 @@ impl PostgresStore {
     }
 
     /// Takes jobs over, all or none; which of them there is a place for.
-    pub(crate) async fn import_jobs(&self, parcels: &[ExportedJob]) -> Result<HashSet<Key>, StoreError> {
+    pub(crate) async fn import_jobs(
+        &self,
+        parcels: &[ExportedJob],
+    ) -> Result<HashSet<Key>, StoreError> {
         self.inner.import(parcels).await.map_err(to_store_error)
     }
 

@@ -50,7 +50,8 @@ impl Inner {
         now: Timestamp,
         again: bool,
     ) -> Result<Vec<Result<SubmitResult, StoreError>>, Trouble> {
-        let entries: Vec<StoredJob> = jobs.iter().map(|new| StoredJob::accepted(new, now)).collect();
+        let entries: Vec<StoredJob> =
+            jobs.iter().map(|new| StoredJob::accepted(new, now)).collect();
         let mut owed = self.owed().await?;
         for entry in &entries {
             owed.add(entry, None);

@@ -132,7 +132,11 @@ fn blob_ref(row: &rusqlite::Row<'_>) -> rusqlite::Result<BlobRef> {
 }
 
 /// Records what was deleted, and what could not be.
-pub(super) fn record_deletions(tx: &Tx<'_>, deletions: &[Deletion], replica: &str) -> Result<(), Trouble> {
+pub(super) fn record_deletions(
+    tx: &Tx<'_>,
+    deletions: &[Deletion],
+    replica: &str,
+) -> Result<(), Trouble> {
     let now = tx.now.as_millis();
     for Deletion { blob, failure } in deletions {
         let (tenant, id, path) = (blob.tenant.as_str(), blob.job.to_string(), &blob.path);

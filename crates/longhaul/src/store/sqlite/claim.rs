@@ -43,7 +43,11 @@ pub(super) struct Rotation {
 }
 
 /// Claims what there is room for.
-pub(super) fn claim(tx: &Tx<'_>, want: &Claim, rotation: &Rotation) -> Result<ClaimResult, Trouble> {
+pub(super) fn claim(
+    tx: &Tx<'_>,
+    want: &Claim,
+    rotation: &Rotation,
+) -> Result<ClaimResult, Trouble> {
     let promoted_max = limit(PROMOTED_MAX.max(want.limit));
     tx.run(sql::PROMOTE_DUE, [tx.now.as_millis(), promoted_max, PRIORITY_POINT_MS])?;
     let mut meters = Meters::new(tx, want)?;

@@ -11,12 +11,16 @@ use super::{SqliteStore, sql};
 use crate::job::{EventFilter, Json, TenantId};
 use crate::store::StoreError;
 use crate::store::accounts::AuditEntry;
-use crate::store::outbox::{EndpointSubscription, Subscriptions};
 use crate::store::endpoints::{Endpoint, EndpointChange, Endpoints};
+use crate::store::outbox::{EndpointSubscription, Subscriptions};
 use crate::store::stored_job::StoredJob;
 
 /// Writes the deliveries that are owed for what just happened to a job.
-pub(super) fn announce(tx: &Tx<'_>, entry: &StoredJob, result: Option<&Json>) -> rusqlite::Result<()> {
+pub(super) fn announce(
+    tx: &Tx<'_>,
+    entry: &StoredJob,
+    result: Option<&Json>,
+) -> rusqlite::Result<()> {
     if entry.events.is_empty() || entry.job.tenant.is_outbox() {
         return Ok(());
     }
@@ -42,7 +46,10 @@ fn listeners(tx: &Tx<'_>) -> rusqlite::Result<Subscriptions> {
     for (tenant, listener) in tx.all(sql::LISTENERS, [], |row| {
         let mut columns = Columns::of(row);
         let tenant = columns.text(TenantId::stored)?;
-        Ok((tenant, EndpointSubscription { endpoint: columns.get()?, events: columns.text(events)? }))
+        Ok((
+            tenant,
+            EndpointSubscription { endpoint: columns.get()?, events: columns.text(events)? },
+        ))
     })? {
         listeners.add(tenant, listener);
     }

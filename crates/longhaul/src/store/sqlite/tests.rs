@@ -16,7 +16,8 @@ use crate::job::{
     Fingerprint, IdSource, JobId, Json, Name, Outcome, Retention, Status, TenantId, Timestamp,
 };
 use crate::store::{
-    Claim, ClaimResult, KindCapacity, NewJob, Report, Settlement, Start, Store, StoreError, SubmitResult,
+    Claim, ClaimResult, KindCapacity, NewJob, Report, Settlement, Start, Store, StoreError,
+    SubmitResult,
 };
 
 const LEASE: Duration = Duration::from_secs(15);

@@ -226,7 +226,9 @@ async fn replicas_show_themselves_from_start_to_stop() {
                 beat.replica, beat.role, kinds, beat.running, beat.concurrency
             )
         };
-        assert!(replicas.iter().all(|known| known.alive && known.heartbeat.pid == std::process::id()));
+        assert!(
+            replicas.iter().all(|known| known.alive && known.heartbeat.pid == std::process::id())
+        );
         replicas.iter().map(line).collect()
     };
     assert_eq!(shown(&here).await, ["here api [] 0/0", r#"there worker ["paced"] 0/3"#]);

@@ -12,9 +12,9 @@ use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, U
 use longhaul::store::conformance::Bench;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{
-    Heartbeat, Blob, BlobRef, Deletion, Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications, LeaseRef,
-    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, SettleResult, Settlement,
-    Store, StoreError, SubmitResult,
+    Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
+    Heartbeat, JobVersion, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState,
+    Report, SettleResult, Settlement, Store, StoreError, SubmitResult,
 };
 
 use super::database::{TestDatabase, open_now};
@@ -248,7 +248,11 @@ impl Store for ByTurns {
         self.next().work_dirs(host, limit).await
     }
 
-    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
+    async fn record_deletions(
+        &self,
+        deletions: Vec<Deletion>,
+        replica: &str,
+    ) -> Result<(), StoreError> {
         self.next().record_deletions(deletions, replica).await
     }
 

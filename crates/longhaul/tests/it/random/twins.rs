@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 use longhaul::store::{
-    Heartbeat, Blob, BlobRef, Deletion, Checkpoint, Claim, ClaimResult, Filter, JobVersion, ChangeNotifications, LeaseRef,
-    NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState, Report, SettleResult, Settlement,
-    Store, StoreError, SubmitResult,
+    Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
+    Heartbeat, JobVersion, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState,
+    Report, SettleResult, Settlement, Store, StoreError, SubmitResult,
 };
 
 /// Two stores that go by one clock.
@@ -196,7 +196,11 @@ impl Store for Twins {
         both!(self, work_dirs(host, limit))
     }
 
-    async fn record_deletions(&self, deletions: Vec<Deletion>, replica: &str) -> Result<(), StoreError> {
+    async fn record_deletions(
+        &self,
+        deletions: Vec<Deletion>,
+        replica: &str,
+    ) -> Result<(), StoreError> {
         both!(self, record_deletions(deletions, replica))
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use longhaul::job::{Job, JobError, JobId, Next, Outcome, Progress, Standing, Status, Transition};
 use longhaul::store::conformance::{LEASE, demo, json};
 use longhaul::store::{
-    Checkpoint, Claim, FlowLimit, KindCapacity, Lease, Renewal, Report, Settlement, Store, StoreError,
+    Checkpoint, Claim, FlowLimit, KindCapacity, Lease, Renewal, Report, Settlement, Store,
+    StoreError,
 };
 use rand::RngExt;
 

@@ -232,7 +232,11 @@ impl State {
         })
     }
 
-    pub(super) fn submit(&mut self, new: NewJob, now: Timestamp) -> Result<SubmitResult, StoreError> {
+    pub(super) fn submit(
+        &mut self,
+        new: NewJob,
+        now: Timestamp,
+    ) -> Result<SubmitResult, StoreError> {
         let known = new.idempotency_key.as_deref().and_then(|key| self.by_key(&new.tenant, key));
         if let Some(row) = known {
             return if row.fingerprint == new.fingerprint {
@@ -457,7 +461,12 @@ impl Kept {
         }
     }
 
-    pub(super) fn record_deletions(&mut self, failure: Option<String>, replica: &str, now: Timestamp) {
+    pub(super) fn record_deletions(
+        &mut self,
+        failure: Option<String>,
+        replica: &str,
+        now: Timestamp,
+    ) {
         if failure.is_some() {
             let pause = std::time::Duration::from_secs(5) * 2_u32.pow(self.blob.failures.min(20));
             self.bury_at = Some(now.after(pause.min(std::time::Duration::from_mins(15))));

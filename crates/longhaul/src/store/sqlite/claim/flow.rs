@@ -9,7 +9,7 @@ use super::super::sql;
 use super::super::task::Tx;
 use crate::job::{Bucket, Name, TenantId, Timestamp};
 use crate::store::Claim;
-use crate::store::limits::{LimitCheck, LimitKey, LimitCounter, Scope};
+use crate::store::limits::{LimitCheck, LimitCounter, LimitKey, Scope};
 
 /// The gate of one claim, and the store's meters behind it.
 pub(super) struct Meters<'a> {
