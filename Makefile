@@ -21,10 +21,10 @@ help: ## Show this list
 	echo "  ARGS is passed on, e.g. make run ARGS='--listen 127.0.0.1:9000'"
 
 .PHONY: run
-run: ## Build the release binary and start the server
+run: ## Build the server with light optimization and start it
 	@scripts/setup-build
-	cargo build --release --locked --bin longhaul
-	exec $(TARGET_DIR)/release/longhaul serve $(ARGS)
+	cargo build --profile quick --locked --bin longhaul
+	exec $(TARGET_DIR)/quick/longhaul serve $(ARGS)
 
 .PHONY: fmt
 fmt: ## Format the code
