@@ -30,7 +30,7 @@ use longhaul::store::FlowLimit;
 use crate::api::{Origins, ProxyRoute};
 use crate::auth::OidcSettings;
 use crate::egress::Policy;
-use crate::listen::{ConnLimits, Proxies, TlsFiles};
+use crate::listen::{ConnLimits, TlsFiles, TrustedProxies};
 use crate::secret::Secret;
 use crate::webhooks::WebhookSettings;
 use layers::Layers;
@@ -284,14 +284,14 @@ pub struct Limits {
 
 /// What one connection may take; [`ConnLimits`] says what each means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the same fields as ConnLimits, Front and AppState have")]
+#[expect(missing_docs, reason = "the same fields as ConnLimits, ListenerConfig and AppState have")]
 pub struct Http {
     pub header_timeout: Duration,
     pub body_timeout: Duration,
     pub body_bytes_per_s_min: u64,
     pub write_timeout: Duration,
     pub connections_max: usize,
-    pub trusted_proxies: Proxies,
+    pub trusted_proxies: TrustedProxies,
     pub cors_origins: Origins,
 }
 

@@ -33,7 +33,6 @@ const OWN: &[Target] = &[
     dashboard::fuzzing::NEXT,
     listen::fuzzing::FORWARDED,
     listen::fuzzing::FORWARDED_FOR,
-    listen::fuzzing::HEADS,
     config::fuzzing::BYTES,
     config::fuzzing::TOML,
 ];

@@ -1,28 +1,29 @@
-//! The accept loop. `axum::serve` has no timeouts, so that anybody could hold connections for
-//! nothing; here each wait on a peer has an end.
+//! Accept loop and HTTP/1.1 connections.
 //!
-//! | the peer | is cut off by |
+//! Replaces `axum::serve`, which has no timeouts, so that idle or slow peers could hold connections
+//! for ever. Here every wait for a peer is bounded:
+//!
+//! | the peer | limit or response |
 //! |---|---|
 //! | connects and sends nothing, or keeps an idle connection | `header_timeout` |
-//! | shakes hands slowly, where TLS is spoken | `header_timeout` |
-//! | speaks HTTP where TLS is spoken | 400 |
-//! | sends the head of a request slowly | `header_timeout` |
-//! | sends the body slowly | `body_timeout`, with 408 |
-//! | does not read the answer | `write_timeout` |
-//! | sends a malformed or too large head, or one with two lengths | 400, 414 or 431, a problem like all others |
+//! | is slow in the TLS handshake | `header_timeout` |
+//! | sends plain HTTP to a TLS port | 400 |
+//! | sends a request's head slowly | `header_timeout` |
+//! | sends a request's body slowly | `body_timeout`, then 408 |
+//! | does not read the response | `write_timeout` |
+//! | sends a malformed or oversized head | 400, 414 or 431, as problem details |
 //!
-//! Answers have no time limit: event streams and held requests go on as long as they are read.
+//! Responses have no time limit, so that event streams and long polls last as long as the peer reads.
 
-mod body;
-mod client;
+mod client_info;
 mod connection;
-mod files;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod heads;
-mod socket;
+mod hyper_io;
+mod rlimit;
+mod stream;
+mod timed_body;
 mod tls;
-mod wire;
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -38,88 +39,95 @@ use tokio_util::task::TaskTracker;
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
 
-pub use client::{Client, Proxies, Scheme};
-pub use files::raise_open_files;
+pub use client_info::{ClientInfo, Scheme, TrustedProxies};
+pub use rlimit::raise_open_files;
 pub use tls::{Tls, TlsError, TlsFiles};
 
-/// How long to wait after the system refused a socket: out of files or memory, which only other
-/// connections' ends can cure.
+/// Delay after a failed `accept`. The process is out of file descriptors or memory, and only a closing
+/// connection frees some.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
-/// What one connection, and all of them together, may take.
+/// Limits per connection, and on the number of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnLimits {
-    /// For the head of the next request, from when the connection opened or the last answer ended.
+    /// Time to receive a request's head, from the opening of the connection or the previous response.
     pub header_timeout: Duration,
-    /// For a request's body, in time spent waiting for the peer.
+    /// Time to wait for a request's body. Only time spent waiting for the peer counts.
     pub body_timeout: Duration,
-    /// Each so many bytes of body earn one more second, so that large uploads can take long
-    /// and slow ones cannot.
+    /// Minimum upload rate: each of this many bytes extends `body_timeout` by one second, so that large
+    /// uploads may take long and stalled ones may not.
     pub body_bytes_per_s_min: u64,
-    /// For the peer to take any part of an answer.
+    /// Time in which the peer must read some part of a pending response.
     pub write_timeout: Duration,
-    /// For answers to finish after `stop`; then connections are cut.
+    /// Time for responses to finish after `stop`. Open connections are closed afterwards.
     pub stop_grace: Duration,
-    /// Connections at once.
+    /// Concurrent connections.
     pub connections_max: usize,
-    /// Bytes of a request's path and query.
+    /// Size of a request's path and query.
     pub uri_bytes_max: usize,
-    /// Bytes of a request's head.
+    /// Size of a request's head.
     pub header_bytes_max: usize,
-    /// Fields in a request's head.
+    /// Header fields per request.
     pub headers_max: usize,
 }
 
-/// What stands between the network and the application.
+/// Configuration of one listening socket.
 #[derive(Debug, Clone)]
-pub struct Front {
-    /// What connections may take.
+pub struct ListenerConfig {
     pub limits: ConnLimits,
-    /// What is spoken: TLS, or HTTP in clear.
+    /// Certificate and key. Serves plain HTTP if absent.
     pub tls: Option<Arc<Tls>>,
-    /// Who is believed about clients.
-    pub proxies: Proxies,
+    /// Proxies whose forwarding headers are trusted.
+    pub proxies: TrustedProxies,
 }
 
-impl Front {
-    /// HTTP in clear.
+impl ListenerConfig {
+    /// Plain HTTP without trusted proxies.
     pub fn plain(limits: ConnLimits) -> Self {
-        Self { limits, tls: None, proxies: Proxies::default() }
+        Self { limits, tls: None, proxies: TrustedProxies::default() }
     }
 }
 
-/// Serves `app` until `stop`, then stops accepting, lets answers finish for `stop_grace`, and
-/// cuts what is left. Handlers of endless answers watch `stop` themselves.
+/// Serves `app` until `stop`, then stops accepting, waits `stop_grace` for responses to finish, and
+/// closes the remaining connections. Handlers of endless responses watch `stop` themselves.
 ///
-/// Handlers find the peer as `ConnectInfo<SocketAddr>`, and whom it speaks for as [`Client`].
-pub async fn serve(listener: TcpListener, app: Router, front: Front, stop: CancellationToken) {
-    let (limits, front) = (front.limits, Arc::new(front));
-    let room = Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS)));
-    let (connections, cut) = (TaskTracker::new(), CancellationToken::new());
+/// Request extensions hold the peer as `ConnectInfo<SocketAddr>` and the client as [`ClientInfo`].
+pub async fn serve(
+    listener: TcpListener,
+    app: Router,
+    config: ListenerConfig,
+    stop: CancellationToken,
+) {
+    let (limits, config) = (config.limits, Arc::new(config));
+    let permits = Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS)));
+    let (connections, abort) = (TaskTracker::new(), CancellationToken::new());
     while let Some((socket, peer)) = accept(&listener, &stop).await {
-        // Accept and refuse rather than wait for room: a caller and its load balancer learn at
-        // once that this server is full, where the kernel's queue would hide it.
-        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
-            refuse(&socket, &front);
+        // Accept and reject instead of waiting for a permit, so that clients and load balancers see
+        // at once that this server is full; the kernel's backlog would hide it.
+        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+            reject(&socket, &config);
             continue;
         };
-        let run = connection::run(socket, peer, app.clone(), Arc::clone(&front), stop.clone());
-        let cut = cut.clone();
+        let run = connection::run(socket, peer, app.clone(), Arc::clone(&config), stop.clone());
+        let abort = abort.clone();
         connections.spawn(async move {
-            cut.run_until_cancelled_owned(run).await;
+            abort.run_until_cancelled_owned(run).await;
             drop(permit);
         });
     }
     drop(listener);
     connections.close();
     if tokio::time::timeout(limits.stop_grace, connections.wait()).await.is_err() {
-        tracing::warn!(connections = connections.len(), "cutting connections that did not finish");
-        cut.cancel();
+        tracing::warn!(
+            connections = connections.len(),
+            "closing connections that did not finish in time"
+        );
+        abort.cancel();
         connections.wait().await;
     }
 }
 
-/// The next connection, or `None` at the stop.
+/// Returns the next connection, or `None` once `stop` is cancelled.
 async fn accept(
     listener: &TcpListener,
     stop: &CancellationToken,
@@ -127,33 +135,34 @@ async fn accept(
     loop {
         match stop.run_until_cancelled(listener.accept()).await? {
             Ok(accepted) => return Some(accepted),
-            Err(error) if is_peers_fault(&error) => {}
+            Err(error) if peer_aborted(&error) => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot accept connections, will try again");
+                tracing::warn!(%error, "cannot accept connections, retrying");
                 stop.run_until_cancelled(tokio::time::sleep(ACCEPT_BACKOFF)).await?;
             }
         }
     }
 }
 
-/// The peer gave up between its SYN and our accept: nothing to wait for.
-fn is_peers_fault(error: &io::Error) -> bool {
+/// Whether the peer closed the connection before it was accepted, which needs no backoff.
+fn peer_aborted(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused
     )
 }
 
-/// A fresh socket's buffer takes the whole answer at once, or the peer does without. So does one
-/// that expects TLS: a handshake is what there is no room for.
-fn refuse(socket: &TcpStream, front: &Front) {
-    tracing::debug!("refused a connection: connections_max is reached");
-    if front.tls.is_some() {
+/// Rejects a connection with 503 if that fits the socket's buffer. TLS connections are only closed,
+/// because a handshake would need the capacity that is missing.
+fn reject(socket: &TcpStream, config: &ListenerConfig) {
+    tracing::debug!("connection rejected: connections_max reached");
+    if config.tls.is_some() {
         return;
     }
-    let problem = Problem::new(Code::Unavailable, "the server has no room for more connections")
+    let problem = Problem::new(Code::Unavailable, "the server is at its connection limit")
         .retry_after(Duration::from_secs(1));
-    if let Err(error) = socket.try_write(&wire::answer(&problem, &RequestId::fresh())) {
-        tracing::debug!(%error, "could not tell a refused connection");
+    if let Err(error) = socket.try_write(&hyper_io::encode_response(&problem, &RequestId::fresh()))
+    {
+        tracing::debug!(%error, "cannot send 503 to a rejected connection");
     }
 }

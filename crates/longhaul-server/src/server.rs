@@ -29,7 +29,7 @@ use crate::api::{AppState, Hooks, Overload, ProxyRoutes, Settings, Uploads, prob
 use crate::auth::{Auth, AuthSettings, Issuer, MadeKey};
 use crate::config::{Config, Database};
 use crate::egress;
-use crate::listen::{self, Front, Tls, TlsError, raise_open_files};
+use crate::listen::{self, ListenerConfig, Tls, TlsError, raise_open_files};
 use crate::secret::Secret;
 use crate::webhooks::{Courier, Secrets};
 pub use payload_store::check_keys;
@@ -50,7 +50,7 @@ pub struct Server {
     api: Option<BoundSocket>,
     /// For health and metrics alone.
     metrics: Option<BoundSocket>,
-    front: Front,
+    front: ListenerConfig,
     work: WorkDir,
     first_key: Option<MadeKey>,
 }
@@ -215,7 +215,7 @@ impl Server {
             uploads: Uploads::default(),
         };
         let limits = config.conn_limits().within(raise_open_files());
-        let front = Front { limits, tls, proxies: config.http.trusted_proxies.clone() };
+        let front = ListenerConfig { limits, tls, proxies: config.http.trusted_proxies.clone() };
         Ok(Self { state, api, metrics, front, work, first_key })
     }
 
@@ -248,10 +248,10 @@ impl Server {
         let (engine, stopping) = (state.engine.clone(), state.stop.clone());
         let mut serving = JoinSet::new();
         if let Some(tls) = &front.tls {
-            serving.spawn(Arc::clone(tls).keep_fresh(stopping.clone()));
+            serving.spawn(Arc::clone(tls).reload_until(stopping.clone()));
         }
         // What scrapes and probes stands beside the server, and knows no certificate.
-        let in_clear = Front { tls: None, ..front.clone() };
+        let in_clear = ListenerConfig { tls: None, ..front.clone() };
         let ways =
             [(api, router(state.clone()), front), (metrics, probes(state.clone()), in_clear)];
         for (socket, router, front) in ways {

@@ -10,7 +10,7 @@ use super::error::ConfigError;
 use super::value::Entry;
 use crate::api::Origins;
 use crate::egress::Policy;
-use crate::listen::{Proxies, TlsFiles};
+use crate::listen::{TlsFiles, TrustedProxies};
 
 /// A certificate without its key is a mistake, and so is a key without its certificate.
 #[expect(clippy::option_option, reason = "none is wrong, some none is HTTP in clear")]
@@ -38,8 +38,8 @@ fn items(entry: &Entry, key: &str) -> Result<Vec<(Entry, String)>, ConfigError> 
     entry.list(key)?.iter().map(one).collect()
 }
 
-pub(super) fn proxies(entry: &Entry, key: &str) -> Result<Proxies, ConfigError> {
-    networks(entry, key).map(Proxies::new)
+pub(super) fn proxies(entry: &Entry, key: &str) -> Result<TrustedProxies, ConfigError> {
+    networks(entry, key).map(TrustedProxies::new)
 }
 
 pub(super) fn egress(entry: &Entry, key: &str) -> Result<Policy, ConfigError> {

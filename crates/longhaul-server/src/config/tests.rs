@@ -97,7 +97,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
             body_bytes_per_s_min: 16 << 10,
             write_timeout: 30 * SECOND,
             connections_max: 16_384,
-            trusted_proxies: crate::listen::Proxies::default(),
+            trusted_proxies: crate::listen::TrustedProxies::default(),
             cors_origins: Vec::new(),
         },
         egress: crate::egress::Policy::default(),
@@ -357,12 +357,12 @@ fn certificate_and_key_come_together_or_not_at_all() {
 
 #[test]
 fn proxies_are_networks_or_addresses() {
-    use crate::listen::Proxies;
+    use crate::listen::TrustedProxies;
     let networks = ["10.0.0.0/8", "::1/128"].map(|text| text.parse().unwrap());
     let given = Given::file("[http]\ntrusted_proxies = ['10.0.0.0/8', '::1']\n");
-    assert_eq!(given.config().http.trusted_proxies, Proxies::new(networks));
+    assert_eq!(given.config().http.trusted_proxies, TrustedProxies::new(networks));
     let given = Given::nothing().env("LONGHAUL_HTTP_TRUSTED_PROXIES", "10.0.0.0/8, ::1");
-    assert_eq!(given.config().http.trusted_proxies, Proxies::new(networks));
+    assert_eq!(given.config().http.trusted_proxies, TrustedProxies::new(networks));
     for bad in ["['proxy']", "['10.0.0.0/33']", "[1]", "7"] {
         let errors = Given::file(&format!("[http]\ntrusted_proxies = {bad}\n")).errors();
         assert!(errors.contains("longhaul.toml:2: `http.trusted_proxies` is"), "{errors}");

@@ -16,7 +16,7 @@ use super::session::{self, Session};
 use crate::api::params::Pairs;
 use crate::api::{AppState, body};
 use crate::auth::{Principal, Refusal};
-use crate::listen::{Client, Scheme};
+use crate::listen::{ClientInfo, Scheme};
 use crate::problem::{Code, Problem};
 use crate::secret::Secret;
 
@@ -48,7 +48,7 @@ pub(super) async fn sign_in(
     request: Request,
 ) -> Result<Response, Problem> {
     let session = Session::of(&state.auth, request.headers());
-    let client = request.extensions().get::<Client>().map(|client| client.address);
+    let client = request.extensions().get::<ClientInfo>().map(|client| client.address);
     state.auth.count_sign_in(client)?;
     let (parts, content) = request.into_parts();
     let bytes = body::read(&parts.headers, content, body::SMALL_BYTES_MAX).await?;
@@ -107,7 +107,7 @@ pub(super) fn is_ours(next: &str) -> bool {
 
 /// Browsers keep our cookie over TLS, and from this very machine.
 fn can_keep_cookies(request: &Request) -> bool {
-    let scheme = request.extensions().get::<Client>().map(|client| client.scheme);
+    let scheme = request.extensions().get::<ClientInfo>().map(|client| client.scheme);
     let name = host(request).and_then(|host| host.parse::<Authority>().ok());
     let name = name.as_ref().map_or("", Authority::host);
     let is_here = name == "localhost" || name == "[::1]" || name.starts_with("127.");
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     fn asked(scheme: Scheme, host: &str) -> Request {
-        let client = Client { address: "192.0.2.7".parse().unwrap(), scheme };
+        let client = ClientInfo { address: "192.0.2.7".parse().unwrap(), scheme };
         let request = Request::get("/ui/sign-in").header("host", host).extension(client);
         request.body(axum::body::Body::empty()).unwrap()
     }

@@ -1,4 +1,4 @@
-//! One connection from its first byte to its last.
+//! One HTTP/1.1 connection, from the handshake to the close.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -6,7 +6,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -23,109 +22,110 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use super::body::PromptBody;
-use super::socket::{Clocked, Line};
-use super::wire::{self, Wire};
-use super::{Client, ConnLimits, Front, Scheme, Tls};
+use super::hyper_io::{self, HyperIo};
+use super::stream::{MaybeTlsStream, TimedSocket};
+use super::timed_body::TimedBody;
+use super::{ClientInfo, ConnLimits, ListenerConfig, Scheme, Tls};
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
 use crate::secure;
 
-/// What hyper buffers of an answer before it waits for the peer to read.
+/// Minimum size of hyper's response buffer.
 const BUFFER_BYTES_MIN: usize = 64 * 1024;
 
-/// How long a closed connection is still read. A socket closed with unread bytes is reset, and
-/// the reset can overtake the answer that says why.
+/// Time to keep reading after the write side is closed. Closing a socket with unread bytes resets
+/// it, and the reset can overtake the error response.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Serves one connection to its end; nobody hears of its errors, they are the peer's.
+/// Serves one connection to its end. Its errors are the peer's and are logged at debug level only.
 pub(super) async fn run(
     socket: TcpStream,
     peer: SocketAddr,
     app: Router,
-    front: Arc<Front>,
+    config: Arc<ListenerConfig>,
     stop: CancellationToken,
 ) {
-    // Without it, small answers wait for the peer's delayed acknowledgement.
+    // Without it, small responses wait for the peer's delayed acknowledgement.
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    let socket = Clocked::new(socket, front.limits.write_timeout);
-    let ended = match greet(socket, &front, &stop).await {
-        Ok(Greeted::Line(line)) => drive(line, peer, app, front, &stop).await,
-        Ok(Greeted::InClear(socket)) => refuse_in_clear(socket).await,
-        Ok(Greeted::Stopped) => return,
+    let socket = TimedSocket::new(socket, config.limits.write_timeout);
+    let ended = match accept(socket, &config, &stop).await {
+        Ok(Handshake::Complete(stream)) => serve_http(stream, peer, app, config, &stop).await,
+        Ok(Handshake::PlainHttp(socket)) => reject_plain_http(socket).await,
+        Ok(Handshake::Stopped) => return,
         Err(error) => Err(error),
     };
     match ended {
-        Ok(wire) => close(wire, &stop).await,
+        Ok(io) => close(io, &stop).await,
         Err(error) => tracing::debug!(%error, %peer, "connection ended"),
     }
 }
 
-/// What became of a peer's first bytes.
-enum Greeted {
-    Line(Line),
-    /// It speaks HTTP where TLS is spoken.
-    InClear(Clocked),
-    /// The server stops.
+/// Result of accepting a connection.
+enum Handshake {
+    Complete(MaybeTlsStream),
+    /// The peer sent plain HTTP to a TLS port.
+    PlainHttp(TimedSocket),
+    /// The server is stopping.
     Stopped,
 }
 
-/// Makes a line of a socket: by a TLS handshake, if that is what is spoken here, which has as
-/// long as a request's head has.
-async fn greet(socket: Clocked, front: &Front, stop: &CancellationToken) -> io::Result<Greeted> {
-    let Some(tls) = &front.tls else { return Ok(Greeted::Line(Line::Plain(socket))) };
-    let greeted = tokio::time::timeout(front.limits.header_timeout, shake(socket, tls));
-    match stop.run_until_cancelled(greeted).await {
-        Some(greeted) => greeted?,
-        None => Ok(Greeted::Stopped),
+/// Performs the TLS handshake, if TLS is configured, within `header_timeout`.
+async fn accept(
+    socket: TimedSocket,
+    config: &ListenerConfig,
+    stop: &CancellationToken,
+) -> io::Result<Handshake> {
+    let Some(tls) = &config.tls else {
+        return Ok(Handshake::Complete(MaybeTlsStream::Plain(socket)));
+    };
+    let handshake = tokio::time::timeout(config.limits.header_timeout, tls_handshake(socket, tls));
+    match stop.run_until_cancelled(handshake).await {
+        Some(handshake) => handshake?,
+        None => Ok(Handshake::Stopped),
     }
 }
 
-async fn shake(socket: Clocked, tls: &Tls) -> io::Result<Greeted> {
-    // Methods begin with a letter, and no record of TLS does.
+async fn tls_handshake(socket: TimedSocket, tls: &Tls) -> io::Result<Handshake> {
+    // HTTP methods begin with a letter; no TLS record does.
     if socket.first_byte().await?.is_some_and(|byte| byte.is_ascii_alphabetic()) {
-        return Ok(Greeted::InClear(socket));
+        return Ok(Handshake::PlainHttp(socket));
     }
-    tls.accept(socket).await.map(Greeted::Line)
+    tls.accept(socket).await.map(Handshake::Complete)
 }
 
-/// Whoever mistook the port finds out by more than a broken connection.
-async fn refuse_in_clear(socket: Clocked) -> io::Result<Wire> {
-    let mut wire = Wire::new(Line::Plain(socket));
-    let problem = Problem::new(Code::BadRequest, "this port speaks TLS: use https://");
-    wire.write_all(&wire::answer(&problem, &RequestId::fresh())).await?;
-    Ok(wire)
+/// Responds 400 to plain HTTP on a TLS port, so that the client sees more than a closed connection.
+async fn reject_plain_http(socket: TimedSocket) -> io::Result<HyperIo> {
+    let mut io = HyperIo::new(MaybeTlsStream::Plain(socket));
+    let problem = Problem::new(Code::BadRequest, "this port expects TLS: use https://");
+    io.write_all(&hyper_io::encode_response(&problem, &RequestId::fresh())).await?;
+    Ok(io)
 }
 
-/// Runs HTTP on the line and gives it back, with everything written.
-async fn drive(
-    line: Line,
+/// Serves HTTP on the stream and returns it with all responses written.
+async fn serve_http(
+    stream: MaybeTlsStream,
     peer: SocketAddr,
     app: Router,
-    front: Arc<Front>,
+    config: Arc<ListenerConfig>,
     stop: &CancellationToken,
-) -> io::Result<Wire> {
-    let limits = front.limits;
-    let scheme = if line.is_tls() { Scheme::Https } else { Scheme::Http };
-    let wire = Wire::new(line);
-    let (two_lengths, requests) = (wire.two_lengths(), AtomicU64::new(0));
-    let io = TokioIo::new(wire);
+) -> io::Result<HyperIo> {
+    let limits = config.limits;
+    let scheme = if stream.is_tls() { Scheme::Https } else { Scheme::Http };
+    let io = TokioIo::new(HyperIo::new(stream));
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let number = requests.fetch_add(1, Ordering::Relaxed) + 1;
-        let client = Client::of(peer, scheme, request.headers(), &front.proxies);
+        let client = ClientInfo::of(peer, scheme, request.headers(), &config.proxies);
         request.extensions_mut().insert(ConnectInfo(peer));
         request.extensions_mut().insert(client);
-        let is_clear = !two_lengths.has(number);
-        let answered = answer(app.clone(), request, limits, is_clear);
-        // Boxed, because hyper gives the socket back only if it may move the future.
+        let response = respond(app.clone(), request, limits);
+        // Boxed, because hyper returns the socket only if the future is `Unpin`.
         Box::pin(async move {
-            let mut answered = answered.await?;
+            let mut response = response.await?;
             if scheme == Scheme::Https {
-                secure::insist_on_tls(answered.headers_mut());
+                secure::insist_on_tls(response.headers_mut());
             }
-            Ok::<_, Infallible>(answered)
+            Ok::<_, Infallible>(response)
         })
     });
     let mut http = http1::Builder::new()
@@ -144,86 +144,86 @@ async fn drive(
         }
         Pin::new(&mut http).graceful_shutdown();
     };
-    let mut wire = http.into_parts().io.into_inner();
+    let mut io = http.into_parts().io.into_inner();
     match ended {
-        Ok(()) => wire.release().await?,
-        Err(error) if error.is_parse() => wire.release_refusal().await?,
+        Ok(()) => io.flush_delayed().await?,
+        Err(error) if error.is_parse() => io.replace_delayed().await?,
         Err(error) => {
             tracing::debug!(%error, %peer, "connection ended");
-            wire.release().await?;
+            io.flush_delayed().await?;
         }
     }
-    Ok(wire)
+    Ok(io)
 }
 
-/// Sends our end, and waits a moment for theirs.
-async fn close(mut wire: Wire, stop: &CancellationToken) {
-    if wire.shutdown().await.is_err() {
+/// Closes the write side, then reads until the peer closes too or `LINGER` passes.
+async fn close(mut io: HyperIo, stop: &CancellationToken) {
+    if io.shutdown().await.is_err() {
         return;
     }
-    // Small: it is part of every connection's task.
+    // Small, because it is part of every connection's task.
     let mut sink = [0; 512];
-    let drain = async { while matches!(wire.read(&mut sink).await, Ok(1..)) {} };
+    let drain = async { while matches!(io.read(&mut sink).await, Ok(1..)) {} };
     stop.run_until_cancelled(tokio::time::timeout(LINGER, drain)).await;
 }
 
-/// Hands a request to the application, with a body that does not wait for ever.
-async fn answer(
+/// Passes a request to the application, with a time limit on its body.
+async fn respond(
     app: Router,
     request: Request<Incoming>,
     limits: ConnLimits,
-    is_clear: bool,
 ) -> Result<Response<Body>, Infallible> {
-    if let Some(problem) = refusal(&request, limits, is_clear) {
-        let mut refused = problem.respond(&RequestId::of(request.headers()));
-        // Whatever follows is not worth reading, and may not be what it seems.
-        refused.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        return Ok(refused);
+    if let Some(problem) = check_head(&request, limits) {
+        let mut rejected = problem.respond(&RequestId::of(request.headers()));
+        // The rest of the connection may not be what it seems.
+        rejected.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        return Ok(rejected);
     }
     let (parts, body) = request.into_parts();
-    let body = PromptBody::new(body, limits.body_timeout, limits.body_bytes_per_s_min);
-    let late = body.late();
+    let body = TimedBody::new(body, limits.body_timeout, limits.body_bytes_per_s_min);
+    let timed_out = body.timeout_flag();
     let response = app.oneshot(Request::from_parts(parts, Body::new(body))).await?;
-    Ok(if late.is_set() && !response.status().is_success() {
-        timed_out(&response)
+    Ok(if timed_out.is_set() && !response.status().is_success() {
+        timeout_response(&response)
     } else {
         response
     })
 }
 
-/// What is wrong with a request's head, whatever it asks for.
-fn refusal(request: &Request<Incoming>, limits: ConnLimits, is_clear: bool) -> Option<Problem> {
+/// Returns the problem with a request's head, if it is not acceptable on any route.
+///
+/// `Content-Length` together with `Transfer-Encoding`, which can smuggle a second request past a proxy,
+/// is left to hyper: it ignores the length and closes the connection after the response (RFC 9112, 6.1).
+fn check_head(request: &Request<Incoming>, limits: ConnLimits) -> Option<Problem> {
     let bad = |detail| Some(Problem::new(Code::BadRequest, detail));
-    if !is_clear {
-        return bad("Content-Length and Transfer-Encoding exclude each other");
-    }
-    if !names_its_host(request) {
-        return bad("HTTP/1.1 needs exactly one Host header");
+    if !has_valid_host(request) {
+        return bad("HTTP/1.1 requires exactly one Host header");
     }
     let Some(path) = request.uri().path_and_query() else {
-        // The form with a host and nothing else is for CONNECT, which no route has.
+        // Authority form belongs to CONNECT, which no route handles.
         let is_connect = *request.method() == Method::CONNECT;
-        return (!is_connect).then(|| bad("the request's target has no path")).flatten();
+        return (!is_connect).then(|| bad("the request target has no path")).flatten();
     };
     if path.as_str().len() > limits.uri_bytes_max {
-        let detail = format!("path and query have more than {} bytes", limits.uri_bytes_max);
+        let detail = format!("path and query exceed {} bytes", limits.uri_bytes_max);
         return Some(Problem::new(Code::UriTooLong, detail));
     }
     None
 }
 
-/// RFC 9112 3.2: whoever stands between us and a peer may go by another host than we would.
-fn names_its_host(request: &Request<Incoming>) -> bool {
+/// Whether the request has exactly one `Host` header (RFC 9112, 3.2), because with several of them a
+/// proxy may choose another one.
+fn has_valid_host(request: &Request<Incoming>) -> bool {
     let hosts = request.headers().get_all(HOST).iter().count();
     hosts == 1 || (hosts == 0 && request.version() < Version::HTTP_11)
 }
 
-/// The handler saw a broken body and answered as it saw fit; the reason is ours to tell.
-fn timed_out(response: &Response<Body>) -> Response<Body> {
+/// Replaces the error response of a handler whose body timed out by 408.
+fn timeout_response(response: &Response<Body>) -> Response<Body> {
     let id = RequestId::of(response.headers());
-    let problem = Problem::new(Code::RequestTimeout, "the body did not arrive in time");
-    let mut answer = problem.respond(&id);
-    // What is left of the body would be taken for the next request.
-    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    answer
+    let problem = Problem::new(Code::RequestTimeout, "the request body did not arrive in time");
+    let mut response = problem.respond(&id);
+    // The rest of the body would be parsed as the next request.
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }

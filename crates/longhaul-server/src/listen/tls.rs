@@ -1,4 +1,4 @@
-//! TLS: a certificate and its key, read again when their files change.
+//! TLS certificate and private key, reloaded when their files change.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,70 +14,47 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use x509_cert::der::Decode;
 
-use super::socket::{Clocked, Line};
+use super::stream::{MaybeTlsStream, TimedSocket};
 
-/// How often the files are looked at. By their contents: whatever puts a new pair there, it may
-/// keep times, swap links or write in place.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Interval between checks of the files. Compares contents instead of modification times, because
+/// deployment tools keep times, swap links or write in place.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Where the pair is, both in PEM.
+/// Paths of the certificate and its private key, both in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The server's certificate, then those between it and the authority.
+    /// The server's certificate, followed by intermediate certificates.
     pub cert: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
 }
 
-/// Why a pair cannot be used.
+/// Failure to load a certificate and its key.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Look at the file and its permissions.
+    /// The file is missing or its permissions deny access.
     #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// Another file was meant, or it is not PEM.
-    #[error("{} has no certificate in PEM", path.display())]
-    NoCertificate {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Another file was meant, or the key is encrypted.
-    #[error("{} has no private key in PEM that is not encrypted", path.display())]
-    NoKey {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The two files are not of one pair.
-    #[error("the key in {} is not that of the certificate in {}", key.display(), cert.display())]
-    Mismatch {
-        /// The certificate's file.
-        cert: PathBuf,
-        /// The key's file.
-        key: PathBuf,
-    },
-    /// A kind of key or certificate that cannot be used.
-    #[error("the certificate in {} cannot be used: {source}", cert.display())]
-    Unusable {
-        /// The certificate's file.
-        cert: PathBuf,
-        /// What is wrong.
-        source: rustls::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
+    /// The file is not PEM or holds something else.
+    #[error("{} contains no PEM certificate", path.display())]
+    NoCertificate { path: PathBuf },
+    /// The file holds something else, or the key is encrypted.
+    #[error("{} contains no unencrypted PEM private key", path.display())]
+    NoKey { path: PathBuf },
+    #[error("the private key in {} does not match the certificate in {}", key.display(), cert.display())]
+    Mismatch { cert: PathBuf, key: PathBuf },
+    /// The key or certificate type is not supported.
+    #[error("the certificate in {} is not usable: {source}", cert.display())]
+    Unusable { cert: PathBuf, source: rustls::Error },
 }
 
-/// What new connections are greeted with.
+/// Reloadable TLS configuration for new connections.
 pub struct Tls {
     files: TlsFiles,
     clock: Clock,
-    /// Std locks: held for a few moves, never across an await.
+    /// Std locks, held only for moves and never across an await.
     current: RwLock<Current>,
-    /// The digest of both files as they were last seen; none if they could not be read.
-    seen: Mutex<Option<[u8; 32]>>,
+    /// Digest of both files at the last check; `None` if they were unreadable.
+    last_digest: Mutex<Option<[u8; 32]>>,
 }
 
 #[derive(Clone)]
@@ -93,22 +70,24 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the pair. One that has expired is used and told about: a caller who pins it may
-    /// not mind, and a server that does not start helps nobody.
+    /// Loads the certificate and its key. An expired certificate is used and logged, because clients
+    /// that pin it still accept it, and a server that does not start is worse.
     pub fn load(files: TlsFiles, clock: Clock) -> Result<Self, TlsError> {
-        let pair = Pair::read(&files)?;
+        let pair = CertifiedPair::read(&files)?;
         let current = RwLock::new(pair.current(&files, clock.now())?);
-        let seen = Mutex::new(Some(pair.digest()));
-        Ok(Self { files, clock, current, seen })
+        let last_digest = Mutex::new(Some(pair.digest()));
+        Ok(Self { files, clock, current, last_digest })
     }
 
-    /// Looks at the files once. If they have changed, their pair is for connections from now on;
-    /// one that cannot be used is told about once, and the old one stays.
+    /// Checks the files once and uses a changed pair for new connections. Returns whether it changed.
+    /// A pair that is not usable is reported once, and the previous one stays in use.
     pub fn refresh(&self) -> Result<bool, TlsError> {
-        let pair = Pair::read(&self.files);
-        let now = pair.as_ref().ok().map(Pair::digest);
-        let before =
-            std::mem::replace(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner), now);
+        let pair = CertifiedPair::read(&self.files);
+        let now = pair.as_ref().ok().map(CertifiedPair::digest);
+        let before = std::mem::replace(
+            &mut *self.last_digest.lock().unwrap_or_else(PoisonError::into_inner),
+            now,
+        );
         if before == now {
             return Ok(false);
         }
@@ -117,7 +96,7 @@ impl Tls {
         Ok(true)
     }
 
-    /// Until when the certificate is valid, if that can be read.
+    /// Returns the certificate's expiry, if it can be parsed.
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.current().expires_at
     }
@@ -126,35 +105,35 @@ impl Tls {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks at the files every few seconds until `stop`.
-    pub async fn keep_fresh(self: Arc<Self>, stop: CancellationToken) {
-        while stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await.is_some() {
+    /// Reloads changed files every 5 s until `stop`.
+    pub async fn reload_until(self: Arc<Self>, stop: CancellationToken) {
+        while stop.run_until_cancelled(tokio::time::sleep(RELOAD_INTERVAL)).await.is_some() {
             let this = Arc::clone(&self);
             match tokio::task::spawn_blocking(move || this.refresh()).await {
-                Ok(Ok(true)) => tracing::info!("a new TLS certificate is used from now on"),
+                Ok(Ok(true)) => tracing::info!("TLS certificate reloaded"),
                 Ok(Ok(false)) => {}
                 Ok(Err(error)) => {
-                    tracing::error!(%error, "the new TLS certificate is not used, the old one stays");
+                    tracing::error!(%error, "cannot load the new TLS certificate; the previous one stays in use");
                 }
-                Err(error) => tracing::error!(%error, "cannot look at the TLS certificate"),
+                Err(error) => tracing::error!(%error, "TLS certificate check failed"),
             }
         }
     }
 
-    /// Greets a peer.
-    pub(super) async fn accept(&self, socket: Clocked) -> io::Result<Line> {
+    /// Performs the TLS handshake.
+    pub(super) async fn accept(&self, socket: TimedSocket) -> io::Result<MaybeTlsStream> {
         let stream = TlsAcceptor::from(self.current().config).accept(socket).await?;
-        Ok(Line::Tls(Box::new(stream)))
+        Ok(MaybeTlsStream::Tls(Box::new(stream)))
     }
 }
 
-/// The files' contents.
-struct Pair {
+/// Contents of both files.
+struct CertifiedPair {
     cert: Vec<u8>,
     key: Vec<u8>,
 }
 
-impl Pair {
+impl CertifiedPair {
     fn read(files: &TlsFiles) -> Result<Self, TlsError> {
         let read = |path: &Path| {
             std::fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
@@ -162,7 +141,7 @@ impl Pair {
         Ok(Self { cert: read(&files.cert)?, key: read(&files.key)? })
     }
 
-    /// So that no second copy of the key is kept.
+    /// Digest of both files, kept instead of a second copy of the key.
     fn digest(&self) -> [u8; 32] {
         let length = u64::try_from(self.cert.len()).unwrap_or(u64::MAX).to_be_bytes();
         let hash = Sha256::new().chain_update(length).chain_update(&self.cert);
@@ -178,7 +157,7 @@ impl Pair {
         let (config, expires_at) = (self.config(files)?, self.expires_at());
         if let Some(expires_at) = expires_at.filter(|expires_at| *expires_at <= now) {
             let cert = files.cert.display();
-            tracing::warn!(%cert, %expires_at, "the TLS certificate has expired: callers will refuse it");
+            tracing::warn!(%cert, %expires_at, "the TLS certificate has expired: clients will reject it");
         }
         Ok(Current { config, expires_at })
     }
@@ -189,7 +168,7 @@ impl Pair {
             self.certificates().ok_or_else(|| TlsError::NoCertificate { path: cert.clone() })?;
         let secret = PrivateKeyDer::from_pem_slice(&self.key)
             .map_err(|_| TlsError::NoKey { path: key.clone() })?;
-        // Not the process's default: nobody need have installed one.
+        // Explicit, because the process may have no default provider installed.
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
@@ -203,12 +182,12 @@ impl Pair {
                 TlsError::Unusable { cert, source }
             }
         })?;
-        // What the accept loop speaks; a peer that insists on another is told so in the handshake.
+        // The only protocol served; ALPN rejects peers that insist on another one.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
 
-    /// Until when the first certificate is valid, if that can be read.
+    /// Returns the expiry of the first certificate, if it can be parsed.
     fn expires_at(&self) -> Option<Timestamp> {
         let certificates = self.certificates()?;
         let parsed = x509_cert::Certificate::from_der(certificates.first()?).ok()?;

@@ -16,7 +16,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
 
 use super::{INTERNAL_DETAIL, PROBLEM_JSON, Problem};
-use crate::listen::Client;
+use crate::listen::ClientInfo;
 use crate::request_id::{RequestId, X_REQUEST_ID};
 use crate::secure;
 
@@ -53,7 +53,7 @@ async fn finish(mut request: Request, next: Next) -> Response {
         http.path = request.uri().path(),
         client.address = tracing::field::Empty,
     );
-    if let Some(client) = request.extensions().get::<Client>() {
+    if let Some(client) = request.extensions().get::<ClientInfo>() {
         span.record("client.address", tracing::field::display(client.address));
     }
     request.extensions_mut().insert(id.clone());

@@ -10,7 +10,7 @@ use super::ProxyRoute;
 use crate::api::jobs::idempotency::IDEMPOTENCY_KEY;
 use crate::api::jobs::prefer::PREFER;
 use crate::auth::{Auth, X_API_KEY};
-use crate::listen::Client;
+use crate::listen::ClientInfo;
 use crate::problem::{Code, Problem};
 
 const FORWARDED_PREFIX: &str = "x-forwarded-";
@@ -43,7 +43,7 @@ impl Ask {
             headers.remove(AUTHORIZATION);
         }
         let secret = take_secret(&mut headers, &route.pass);
-        forward(&mut headers, parts.extensions.get::<Client>(), host);
+        forward(&mut headers, parts.extensions.get::<ClientInfo>(), host);
         let call = Call {
             method: Some(parts.method.to_string()),
             path: (!path.is_empty()).then(|| path.to_owned()),
@@ -72,7 +72,7 @@ fn take_secret(headers: &mut HeaderMap, pass: &[HeaderName]) -> Vec<Field> {
 }
 
 /// Says anew for whom this is: what a caller says of itself is worth nothing.
-fn forward(headers: &mut HeaderMap, client: Option<&Client>, host: Option<HeaderValue>) {
+fn forward(headers: &mut HeaderMap, client: Option<&ClientInfo>, host: Option<HeaderValue>) {
     let said: Vec<HeaderName> = headers
         .keys()
         .filter(|name| **name == FORWARDED || name.as_str().starts_with(FORWARDED_PREFIX))
@@ -133,8 +133,10 @@ mod tests {
         for name in ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-evil"] {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static("1.2.3.4"));
         }
-        let client =
-            Client { address: "192.0.2.7".parse().unwrap(), scheme: crate::listen::Scheme::Https };
+        let client = ClientInfo {
+            address: "192.0.2.7".parse().unwrap(),
+            scheme: crate::listen::Scheme::Https,
+        };
         forward(&mut headers, Some(&client), Some(HeaderValue::from_static("jobs.example")));
         let mut said = written(&headers);
         said.sort_by(|Field(one, _), Field(other, _)| one.cmp(other));

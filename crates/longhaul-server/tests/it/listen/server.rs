@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use futures_util::stream::{self, Stream, StreamExt};
-use longhaul_server::listen::{Client, ConnLimits, Front, serve};
+use longhaul_server::listen::{ClientInfo, ConnLimits, ListenerConfig, serve};
 use longhaul_server::problem::dress;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -45,10 +45,10 @@ pub(crate) struct Server {
 }
 
 pub(crate) async fn start(limits: ConnLimits) -> Server {
-    start_behind(Front::plain(limits)).await
+    start_behind(ListenerConfig::plain(limits)).await
 }
 
-pub(crate) async fn start_behind(front: Front) -> Server {
+pub(crate) async fn start_behind(front: ListenerConfig) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let (stop, release) = (CancellationToken::new(), CancellationToken::new());
@@ -80,7 +80,7 @@ fn app(enter: mpsc::UnboundedSender<()>, release: CancellationToken) -> Router {
     )
 }
 
-async fn client(Extension(client): Extension<Client>) -> String {
+async fn client(Extension(client): Extension<ClientInfo>) -> String {
     format!("{}://{}", client.scheme.as_str(), client.address)
 }
 

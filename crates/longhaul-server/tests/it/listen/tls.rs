@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use longhaul::{Clock, Timestamp};
-use longhaul_server::listen::{ConnLimits, Front, Tls, TlsFiles};
+use longhaul_server::listen::{ConnLimits, ListenerConfig, Tls, TlsFiles};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
@@ -38,7 +38,8 @@ pub(crate) fn put_pair(folder: &Path, year: i32) -> CertificateDer<'static> {
 }
 
 async fn start(tls: &Arc<Tls>, limits: ConnLimits) -> Server {
-    start_behind(Front { tls: Some(Arc::clone(tls)), ..Front::plain(limits) }).await
+    start_behind(ListenerConfig { tls: Some(Arc::clone(tls)), ..ListenerConfig::plain(limits) })
+        .await
 }
 
 fn load(folder: &Path) -> Arc<Tls> {
@@ -119,8 +120,11 @@ async fn new_pair_that_cannot_be_used_is_told_once_and_the_old_one_stays() {
     let good_key = std::fs::read(&files.key).unwrap();
     let others_key = KeyPair::generate().unwrap().serialize_pem();
     let mistakes: [(&dyn Fn(), &str); 3] = [
-        (&|| std::fs::write(&files.key, &others_key).unwrap(), "is not that of the certificate"),
-        (&|| std::fs::write(&files.key, "half a k").unwrap(), "has no private key"),
+        (&|| std::fs::write(&files.key, &others_key).unwrap(), "does not match the certificate"),
+        (
+            &|| std::fs::write(&files.key, "half a k").unwrap(),
+            "contains no unencrypted PEM private key",
+        ),
         (&|| std::fs::remove_file(&files.key).unwrap(), "No such file"),
     ];
     for (mistake, told) in mistakes {
@@ -152,9 +156,9 @@ fn pair_that_cannot_be_used_at_the_start_is_told_with_its_file() {
     std::fs::write(&mixed.key, other).unwrap();
     insta::assert_snapshot!([missing, swapped, no_key, mixed].map(refusal).join("\n"), @r"
     cannot read nowhere.pem: No such file or directory (os error 2)
-    key.pem has no certificate in PEM
-    cert.pem has no private key in PEM that is not encrypted
-    the key in other.pem is not that of the certificate in cert.pem
+    key.pem contains no PEM certificate
+    cert.pem contains no unencrypted PEM private key
+    the private key in other.pem does not match the certificate in cert.pem
     ");
 }
 

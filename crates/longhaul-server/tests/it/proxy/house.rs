@@ -16,7 +16,7 @@ use longhaul_kinds::http::{HttpKind, Target};
 use longhaul_server::api::{AppState, CallerUrls, Hooks, ProxyRoute, ProxyRoutes, router};
 use longhaul_server::auth::{Auth, AuthSettings};
 use longhaul_server::egress;
-use longhaul_server::listen::{Front, serve};
+use longhaul_server::listen::{ListenerConfig, serve};
 use longhaul_server::webhooks::Secrets;
 use reqwest::redirect;
 use serde_json::{Value, json};
@@ -125,7 +125,7 @@ impl House {
         state.proxies = ProxyRoutes::new(routes(), keyring);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        tokio::spawn(serve(listener, router(state), Front::plain(PATIENT), stop.clone()));
+        tokio::spawn(serve(listener, router(state), ListenerConfig::plain(PATIENT), stop.clone()));
         drop(rustls::crypto::ring::default_provider().install_default());
         let client = reqwest::Client::builder().redirect(redirect::Policy::none()).no_proxy();
         let client = client.build().unwrap();

@@ -1,4 +1,4 @@
-//! A request body that has to arrive.
+//! Request body with a time limit.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-/// Fails once the peer has let us wait for longer than it had left.
+/// A request body that fails once waiting for the peer has used up its time.
 ///
-/// Only time spent waiting counts: a handler that is slow to read must not cost its caller the
-/// upload. Bytes earn time, so that the limit is on slowness, not on size.
-pub(super) struct PromptBody {
+/// Only time spent waiting counts, so that a slow handler does not fail its caller's upload. Received
+/// bytes extend the time, so that the limit is on rate and not on size.
+pub(super) struct TimedBody {
     inner: Incoming,
-    /// How much longer the peer may let us wait.
+    /// Remaining time to wait for the peer.
     left: Duration,
     bytes_per_s_min: u64,
     wait: Option<Wait>,
-    late: Late,
+    timed_out: TimeoutFlag,
 }
 
 struct Wait {
@@ -29,11 +29,11 @@ struct Wait {
     end: Pin<Box<Sleep>>,
 }
 
-/// Whether a body failed for being slow, for whoever writes the answer.
+/// Set once a body has timed out; read by the code that writes the response.
 #[derive(Clone, Default)]
-pub(super) struct Late(Arc<AtomicBool>);
+pub(super) struct TimeoutFlag(Arc<AtomicBool>);
 
-impl Late {
+impl TimeoutFlag {
     pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -41,18 +41,24 @@ impl Late {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the body did not arrive in time")]
-struct TooSlow;
+struct BodyTimeout;
 
-impl PromptBody {
+impl TimedBody {
     pub(super) fn new(inner: Incoming, timeout: Duration, bytes_per_s_min: u64) -> Self {
-        Self { inner, left: timeout, bytes_per_s_min, wait: None, late: Late::default() }
+        Self {
+            inner,
+            left: timeout,
+            bytes_per_s_min,
+            wait: None,
+            timed_out: TimeoutFlag::default(),
+        }
     }
 
-    pub(super) fn late(&self) -> Late {
-        self.late.clone()
+    pub(super) fn timeout_flag(&self) -> TimeoutFlag {
+        self.timed_out.clone()
     }
 
-    fn arrived(&mut self, frame: &Frame<Bytes>) {
+    fn record_frame(&mut self, frame: &Frame<Bytes>) {
         if let Some(wait) = self.wait.take() {
             self.left = self.left.saturating_sub(wait.since.elapsed());
         }
@@ -62,7 +68,7 @@ impl PromptBody {
     }
 }
 
-impl HttpBody for PromptBody {
+impl HttpBody for TimedBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -70,11 +76,11 @@ impl HttpBody for PromptBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Poll::Ready(arrived) = Pin::new(&mut self.inner).poll_frame(cx) {
-            if let Some(Ok(frame)) = &arrived {
-                self.arrived(frame);
+        if let Poll::Ready(received) = Pin::new(&mut self.inner).poll_frame(cx) {
+            if let Some(Ok(frame)) = &received {
+                self.record_frame(frame);
             }
-            return Poll::Ready(arrived.map(|frame| frame.map_err(BoxError::from)));
+            return Poll::Ready(received.map(|frame| frame.map_err(BoxError::from)));
         }
         let left = self.left;
         let wait = self.wait.get_or_insert_with(|| Wait {
@@ -82,8 +88,8 @@ impl HttpBody for PromptBody {
             end: Box::pin(tokio::time::sleep(left)),
         });
         ready!(wait.end.as_mut().poll(cx));
-        self.late.0.store(true, Ordering::Relaxed);
-        Poll::Ready(Some(Err(TooSlow.into())))
+        self.timed_out.0.store(true, Ordering::Relaxed);
+        Poll::Ready(Some(Err(BodyTimeout.into())))
     }
 
     fn is_end_stream(&self) -> bool {

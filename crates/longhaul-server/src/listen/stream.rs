@@ -1,4 +1,4 @@
-//! The socket under everything: in clear or in TLS, and never waiting for ever for its peer to read.
+//! TCP and TLS streams with a write timeout.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
@@ -10,29 +10,29 @@ use tokio::net::TcpStream;
 use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
 
-/// A TCP socket that errs when the peer takes nothing for `write_timeout`.
+/// TCP socket whose writes fail if the peer reads nothing for `write_timeout`.
 ///
-/// Under TLS rather than over it: a TLS stream takes more than its peer has, and what it is
-/// waiting for can only be seen down here.
-pub(super) struct Clocked {
+/// Sits below TLS, because a TLS stream buffers more than its peer has read, so that only the socket
+/// shows whether the peer makes progress.
+pub(super) struct TimedSocket {
     socket: TcpStream,
     write_timeout: Duration,
     stall: Option<Pin<Box<Sleep>>>,
 }
 
-impl Clocked {
+impl TimedSocket {
     pub(super) fn new(socket: TcpStream, write_timeout: Duration) -> Self {
         Self { socket, write_timeout, stall: None }
     }
 
-    /// The first byte that the peer sent, which stays to be read; `None` if it has closed.
+    /// Peeks at the first byte that the peer sent. Returns `None` if the peer has closed the connection.
     pub(super) async fn first_byte(&self) -> io::Result<Option<u8>> {
         let mut first = [0];
         Ok((self.socket.peek(&mut first).await? > 0).then_some(first[0]))
     }
 
-    /// Starts, keeps or ends the clock on a peer that does not read.
-    fn clocked<T>(
+    /// Starts or stops the write timeout, depending on whether the peer reads.
+    fn with_write_timeout<T>(
         &mut self,
         cx: &mut Context<'_>,
         progress: Poll<io::Result<T>>,
@@ -47,7 +47,7 @@ impl Clocked {
     }
 }
 
-impl AsyncRead for Clocked {
+impl AsyncRead for TimedSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -57,14 +57,14 @@ impl AsyncRead for Clocked {
     }
 }
 
-impl AsyncWrite for Clocked {
+impl AsyncWrite for TimedSocket {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let progress = Pin::new(&mut self.socket).poll_write(cx, buf);
-        self.clocked(cx, progress)
+        self.with_write_timeout(cx, progress)
     }
 
     fn poll_write_vectored(
@@ -73,7 +73,7 @@ impl AsyncWrite for Clocked {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let progress = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
-        self.clocked(cx, progress)
+        self.with_write_timeout(cx, progress)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -89,14 +89,14 @@ impl AsyncWrite for Clocked {
     }
 }
 
-/// What HTTP is spoken on.
-pub(super) enum Line {
-    Plain(Clocked),
-    /// Boxed: its buffers would make every plain connection larger.
-    Tls(Box<TlsStream<Clocked>>),
+/// Stream of an HTTP connection.
+pub(super) enum MaybeTlsStream {
+    Plain(TimedSocket),
+    /// Boxed, because its buffers would enlarge every plain connection.
+    Tls(Box<TlsStream<TimedSocket>>),
 }
 
-impl Line {
+impl MaybeTlsStream {
     pub(super) fn is_tls(&self) -> bool {
         match self {
             Self::Plain(_) => false,
@@ -105,15 +105,15 @@ impl Line {
     }
 }
 
-/// Calls the same method of whichever it is.
+/// Calls a method on the variant's stream.
 macro_rules! either {
-    ($line:expr, $socket:ident => $call:expr) => {
-        match $line.get_mut() {
-            Line::Plain($socket) => {
+    ($stream:expr, $socket:ident => $call:expr) => {
+        match $stream.get_mut() {
+            MaybeTlsStream::Plain($socket) => {
                 let $socket = Pin::new($socket);
                 $call
             }
-            Line::Tls($socket) => {
+            MaybeTlsStream::Tls($socket) => {
                 let $socket = Pin::new($socket.as_mut());
                 $call
             }
@@ -121,7 +121,7 @@ macro_rules! either {
     };
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for MaybeTlsStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -131,7 +131,7 @@ impl AsyncRead for Line {
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for MaybeTlsStream {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

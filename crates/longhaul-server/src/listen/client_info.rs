@@ -1,4 +1,4 @@
-//! Who sent a request, also behind proxies.
+//! Client address and scheme, also behind trusted proxies.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,26 +10,22 @@ use ipnet::IpNet;
 pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Who sent a request, for limits and logs. Handlers find it in the request's extensions.
+/// Client of a request, for rate limits and logs. Stored in the request's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Client {
-    /// Its address: the peer's, or what a trusted proxy says of the peer's peer.
+pub struct ClientInfo {
+    /// Address of the peer, or the one that a trusted proxy reports.
     pub address: IpAddr,
-    /// What it speaks, to us or to that proxy.
+    /// Scheme between the client and this server or the trusted proxy.
     pub scheme: Scheme,
 }
 
-/// What is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// In clear.
     Http,
-    /// In TLS.
     Https,
 }
 
 impl Scheme {
-    /// As in a URL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -43,30 +39,34 @@ impl Scheme {
     }
 }
 
-/// The networks of proxies that are believed.
+/// Networks of proxies whose forwarding headers are trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Proxies(Arc<[IpNet]>);
+pub struct TrustedProxies(Arc<[IpNet]>);
 
-impl Proxies {
-    /// These networks, each as an address or with the length of its prefix.
+impl TrustedProxies {
     pub fn new(networks: impl IntoIterator<Item = IpNet>) -> Self {
         Self(networks.into_iter().collect())
     }
 
-    fn trust(&self, address: IpAddr) -> bool {
+    fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 }
 
-impl Client {
-    /// What `headers` say of the client, as far as a trusted proxy said it: proxies append, so the
-    /// last address that is not a trusted proxy's is the first that anybody could have made up.
+impl ClientInfo {
+    /// Determines the client from the peer and the forwarding headers of trusted proxies.
     ///
-    /// Where both are there, `X-Forwarded-For` counts: hardly a proxy writes `Forwarded`, and one
-    /// that does not lets the client's own pass.
-    pub fn of(peer: SocketAddr, scheme: Scheme, headers: &HeaderMap, proxies: &Proxies) -> Self {
+    /// Proxies append, so the last address that does not belong to a trusted proxy is the client's;
+    /// everything before it may be forged. `X-Forwarded-For` takes precedence over `Forwarded`, because
+    /// most proxies write only the former and pass the client's own `Forwarded` through.
+    pub fn of(
+        peer: SocketAddr,
+        scheme: Scheme,
+        headers: &HeaderMap,
+        proxies: &TrustedProxies,
+    ) -> Self {
         let mut client = Self { address: peer.ip().to_canonical(), scheme };
-        if !proxies.trust(client.address) {
+        if !proxies.contains(client.address) {
             return client;
         }
         let hops = if headers.contains_key(X_FORWARDED_FOR) {
@@ -76,10 +76,10 @@ impl Client {
         };
         for Hop { address, scheme } in hops.into_iter().rev() {
             client.scheme = scheme.unwrap_or(client.scheme);
-            // Whoever stands behind a word that is no address cannot be known.
+            // Hops before an unparsable address cannot be trusted.
             let Some(address) = address else { break };
             client.address = address;
-            if !proxies.trust(address) {
+            if !proxies.contains(address) {
                 break;
             }
         }
@@ -87,7 +87,7 @@ impl Client {
     }
 }
 
-/// What one proxy said of whom it was sent to by.
+/// One entry of a forwarding header.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Hop {
     address: Option<IpAddr>,
@@ -99,7 +99,7 @@ fn forwarded_for(headers: &HeaderMap) -> Vec<Hop> {
     let addresses = addresses.iter().flat_map(|value| value.split(','));
     let mut hops: Vec<Hop> =
         addresses.map(|text| Hop { address: address(text), scheme: None }).collect();
-    // One word of the nearest proxy, however many stood before it.
+    // Only the nearest proxy's value counts.
     let schemes = values(headers, &X_FORWARDED_PROTO);
     let nearest = schemes.last().and_then(|value| value.rsplit(',').next());
     if let Some(hop) = hops.last_mut() {
@@ -108,11 +108,11 @@ fn forwarded_for(headers: &HeaderMap) -> Vec<Hop> {
     hops
 }
 
-/// RFC 7239.
+/// Parses `Forwarded` (RFC 7239).
 fn forwarded(headers: &HeaderMap) -> Vec<Hop> {
     let values = values(headers, &FORWARDED);
-    // Where a quote stays open, what a client wrote runs into what the proxy added behind it, and
-    // nobody can tell them apart.
+    // With an unterminated quote, the client's text runs into what the proxy appended, and the two
+    // cannot be told apart.
     let unknown = || vec![Hop::default()];
     let hops = |value: &String| match split(value, ',') {
         Some(elements) => elements.iter().map(|element| hop(element)).collect(),
@@ -135,13 +135,14 @@ fn hop(element: &str) -> Hop {
     hop
 }
 
-/// What is not text says nothing, and nothing that was said before it can be believed.
+/// Returns a header's values. Bytes that are not UTF-8 are replaced, so that they parse as no address
+/// and end the chain of trust.
 fn values(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let texts = headers.get_all(name).iter();
     texts.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
 }
 
-/// Splits where the separator is not inside of quotes; none if a quote stays open.
+/// Splits at separators outside of quotes. Returns `None` if a quote is not terminated.
 fn split(text: &str, separator: char) -> Option<Vec<String>> {
     let (mut parts, mut quoted, mut escaped) = (vec![String::new()], false, false);
     for c in text.chars() {
@@ -163,7 +164,7 @@ fn unquoted(value: &str) -> String {
     inner.map_or_else(|| value.to_owned(), |inner| inner.replace('\\', ""))
 }
 
-/// An address, with or without brackets and a port.
+/// Parses an address with optional brackets and port.
 fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let bracketed = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
@@ -187,9 +188,9 @@ mod tests {
             headers.append(name, HeaderValue::from_bytes(value).unwrap());
         }
         let networks = ["10.0.0.0/8", "2001:db8::/32"].map(|text| text.parse().unwrap());
-        let proxies = Proxies::new(networks);
-        let Client { address, scheme } =
-            Client::of(peer.parse().unwrap(), Scheme::Http, &headers, &proxies);
+        let proxies = TrustedProxies::new(networks);
+        let ClientInfo { address, scheme } =
+            ClientInfo::of(peer.parse().unwrap(), Scheme::Http, &headers, &proxies);
         format!("{}://{address}", scheme.as_str())
     }
 
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_a_trusted_proxy_is_believed() {
+    fn forwarding_headers_of_untrusted_peers_are_ignored() {
         for peer in ["192.0.2.1:9", "[::1]:9", "11.0.0.1:9"] {
             let fields: [(HeaderName, &[u8]); 3] = [
                 (X_FORWARDED_FOR, b"1.1.1.1"),
@@ -215,21 +216,21 @@ mod tests {
     }
 
     #[test]
-    fn last_address_that_no_trusted_proxy_has_is_the_clients() {
+    fn client_address_is_the_last_one_outside_of_trusted_proxies() {
         assert_eq!(forwarded_for("203.0.113.7"), "http://203.0.113.7");
         assert_eq!(forwarded_for("1.1.1.1, 203.0.113.7 , 10.9.9.9"), "http://203.0.113.7");
         assert_eq!(forwarded_for("203.0.113.7:4711"), "http://203.0.113.7");
         assert_eq!(forwarded_for("2a00::1"), "http://2a00::1");
         assert_eq!(forwarded_for("[2a00::1]:4711, 2001:db8::9"), "http://2a00::1");
         assert_eq!(forwarded_for("::ffff:203.0.113.7"), "http://203.0.113.7");
-        assert_eq!(forwarded_for("10.0.0.7"), "http://10.0.0.7", "from inside");
+        assert_eq!(forwarded_for("10.0.0.7"), "http://10.0.0.7", "internal client");
         let lines: [(HeaderName, &[u8]); 2] =
             [(X_FORWARDED_FOR, b"203.0.113.7"), (X_FORWARDED_FOR, b"10.0.0.8")];
         assert_eq!(client("[::ffff:10.0.0.1]:9", &lines), "http://203.0.113.7");
     }
 
     #[test]
-    fn forwarded_of_the_rfc_is_understood() {
+    fn forwarded_header_is_parsed_as_in_rfc_7239() {
         for (value, seen) in [
             ("for=203.0.113.7", "http://203.0.113.7"),
             ("For=\"[2a00::1]:4711\";Proto=HTTPS;by=10.0.0.1", "https://2a00::1"),
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn scheme_is_what_the_nearest_proxy_says() {
+    fn client_scheme_is_the_nearest_proxys_value() {
         let with = |proto: &'static [u8]| {
             client(PROXY, &[(X_FORWARDED_FOR, b"203.0.113.7"), (X_FORWARDED_PROTO, proto)])
         };
@@ -252,14 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn clients_own_forwarded_does_not_count_beside_what_the_proxy_says() {
+    fn x_forwarded_for_takes_precedence_over_forwarded() {
         let fields: [(HeaderName, &[u8]); 2] =
             [(FORWARDED, b"for=1.1.1.1"), (X_FORWARDED_FOR, b"203.0.113.7")];
         assert_eq!(client(PROXY, &fields), "http://203.0.113.7");
     }
 
     #[test]
-    fn what_cannot_be_understood_leaves_the_nearest_proxy() {
+    fn malformed_forwarding_header_yields_the_nearest_proxy() {
         for bad in ["", "unknown", "for=unknown", "1.1.1.1, nonsense", "300.1.1.1", ",", "1.1.1.1,"]
         {
             assert_eq!(forwarded_for(bad), "http://10.0.0.1", "{bad}");
@@ -270,9 +271,9 @@ mod tests {
         assert_eq!(client(PROXY, &[(X_FORWARDED_FOR, b"1.1.1.1,\xff")]), "http://10.0.0.1");
     }
 
-    /// The proxy's own word became a part of the client's, and the client's was believed.
+    /// Regression: the proxy's element became part of the client's, and the client's was trusted.
     #[test]
-    fn quote_that_stays_open_does_not_hide_what_the_proxy_added() {
+    fn unterminated_quote_does_not_hide_the_proxys_element() {
         for open in ["for=1.1.1.1;x=\"", "for=1.1.1.1;pro\"to=https", "for=1.1.1.1;x=\"\\"] {
             for added in ["for=203.0.113.7", "for=\"203.0.113.7:80\"", "for=\"[2a00::1]\";by=a"] {
                 assert_eq!(forwarded(&format!("{open}, {added}")), "http://10.0.0.1", "{open}");
@@ -285,7 +286,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_is_too_odd(value in "[ -~\\x80-\\xff]{0,40}") {
+        fn arbitrary_forwarding_headers_do_not_panic(value in "[ -~\\x80-\\xff]{0,40}") {
             for name in [X_FORWARDED_FOR, FORWARDED, X_FORWARDED_PROTO] {
                 client(PROXY, &[(name, value.as_bytes())]);
             }
