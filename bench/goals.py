@@ -8,7 +8,7 @@ miss is a change of the program and not of the weather. Raise them when Longhaul
 import statistics
 from typing import NamedTuple
 
-from contenders import CONTENDERS, OURS
+from peers import SYSTEMS, OURS
 
 # Name of a measurement -> its value in each pass.
 Measured = dict[str, list[float]]
@@ -85,7 +85,7 @@ SQLITE = [
     ),
 ]  # fmt: skip
 
-# Peers and scenarios by their names in contenders.py. These goals were set before they were met.
+# Peers and scenarios by their names in peers.py. These goals were set before they were met.
 POSTGRES = [
     Comparison(
         "submit, 32 callers", "longhaul submit 32", "river submit 32", "River for Rust", goal=10,
@@ -121,7 +121,7 @@ POSTGRES += [
         "idle pickup, p50", f"{OURS} pickup", f"{peer.name} pickup", peer.title, unit="ms", goal=1,
         reason="Nobody is to start a job sooner than we do, polling, notified or in the same process.",
     )
-    for peer in CONTENDERS
+    for peer in SYSTEMS
     if peer.name != OURS
 ]  # fmt: skip
 

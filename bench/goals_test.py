@@ -5,7 +5,7 @@ import argparse
 import unittest
 import xml.etree.ElementTree as ElementTree
 
-import contenders
+import peers
 import goals
 import peer_report
 import plot
@@ -111,14 +111,14 @@ class PostgresGoals(unittest.TestCase):
 
     def test_pickup_is_held_against_every_peer(self) -> None:
         held = {c.theirs.removesuffix(" pickup") for c in goals.POSTGRES if c.ours == "longhaul pickup"}
-        peers = {one.name for one in contenders.CONTENDERS} - {contenders.OURS}
-        self.assertEqual(held, peers)
+        names = {one.name for one in peers.SYSTEMS} - {peers.OURS}
+        self.assertEqual(held, names)
 
     def test_what_a_goal_names_is_measured_and_by_those_who_can(self) -> None:
         measured = {
             f"{one.name} {scenario.name}"
-            for one in contenders.CONTENDERS
-            for scenario in contenders.SCENARIOS
+            for one in peers.SYSTEMS
+            for scenario in peers.SCENARIOS
             if one.takes_part(scenario)
         }
         for comparison in goals.POSTGRES:
@@ -126,12 +126,12 @@ class PostgresGoals(unittest.TestCase):
 
 
 class Peers(unittest.TestCase):
-    def results(self, contender_names: list[str], passes: int = 3) -> peer_report.Results:
-        there = [one for one in contenders.CONTENDERS if one.name in contender_names]
+    def results(self, names: list[str], passes: int = 3) -> peer_report.Results:
+        there = [one for one in peers.SYSTEMS if one.name in names]
         measured = {
             f"{one.name} {scenario.name}": [1000.0 * (1 + number) for number in range(passes)]
             for one in there
-            for scenario in contenders.SCENARIOS
+            for scenario in peers.SCENARIOS
             if one.takes_part(scenario)
         }
         facts = {
@@ -140,19 +140,19 @@ class Peers(unittest.TestCase):
             "fdatasyncP50Ms": [0.3], "loadBefore": 0, "loadAfter": 0,
         }  # fmt: skip
         args = argparse.Namespace(passes=passes, jobs=10)
-        return peer_report.Results(measured, set(), there, contenders.SCENARIOS, facts, args)
+        return peer_report.Results(measured, set(), there, peers.SCENARIOS, facts, args)
 
     def test_ours_comes_right_after_what_it_is_compared_with(self) -> None:
-        for scenario in contenders.SCENARIOS:
-            names = [one.name for one in contenders.in_order(scenario, contenders.CONTENDERS)]
-            self.assertEqual(names.index(contenders.OURS), names.index(scenario.beside) + 1)
+        for scenario in peers.SCENARIOS:
+            names = [one.name for one in peers.in_order(scenario, peers.SYSTEMS)]
+            self.assertEqual(names.index(peers.OURS), names.index(scenario.beside) + 1)
             self.assertEqual(len(set(names)), len(names))
-            there = [one.name for one in contenders.CONTENDERS if one.takes_part(scenario)]
+            there = [one.name for one in peers.SYSTEMS if one.takes_part(scenario)]
             self.assertEqual(sorted(names), sorted(there))
 
     def test_each_peer_has_a_version_from_its_lock_file(self) -> None:
-        for one in contenders.CONTENDERS:
-            if one.name != contenders.OURS:
+        for one in peers.SYSTEMS:
+            if one.name != peers.OURS:
                 self.assertRegex(one.version(), r"^[0-9]+\.[0-9]+\.[0-9]+", one.name)
 
     def test_the_table_says_who_failed_and_who_has_no_such_thing(self) -> None:

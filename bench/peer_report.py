@@ -5,27 +5,27 @@ import statistics
 from typing import NamedTuple
 
 import goals
-from contenders import Contender, Scenario
+from peers import System, Scenario
 
 
 class Results(NamedTuple):
     measured: goals.Measured
     failed: set[str]
-    contenders: list[Contender]
+    systems: list[System]
     scenarios: list[Scenario]
     facts: dict
     args: argparse.Namespace
 
-    def passes(self, contender: Contender, scenario: Scenario) -> list[float]:
-        return self.measured.get(f"{contender.name} {scenario.name}", [])
+    def passes(self, system: System, scenario: Scenario) -> list[float]:
+        return self.measured.get(f"{system.name} {scenario.name}", [])
 
-    def cell(self, contender: Contender, scenario: Scenario) -> str:
-        if values := self.passes(contender, scenario):
+    def cell(self, system: System, scenario: Scenario) -> str:
+        if values := self.passes(system, scenario):
             return goals.quantity(statistics.median(values), scenario.unit)
-        return "failed" if f"{contender.name} {scenario.name}" in self.failed else "–"
+        return "failed" if f"{system.name} {scenario.name}" in self.failed else "–"
 
-    def titled(self, contender: Contender) -> str:
-        return f"{contender.title} {self.facts['versions'][contender.name]}"
+    def titled(self, system: System) -> str:
+        return f"{system.title} {self.facts['versions'][system.name]}"
 
 
 def markdown(results: Results, outcomes: list[goals.Outcome], verdicts: bool) -> str:
@@ -33,7 +33,7 @@ def markdown(results: Results, outcomes: list[goals.Outcome], verdicts: bool) ->
     parts = [everybody(results)]
     if outcomes:
         parts.append(goals.table(outcomes, {}, verdicts))
-    parts.append("\n".join(f"- **{results.titled(one)}**: {one.settings}." for one in results.contenders))
+    parts.append("\n".join(f"- **{results.titled(one)}**: {one.settings}." for one in results.systems))
     parts.append(circumstances(results))
     return "\n\n".join(parts) + "\n"
 
@@ -41,9 +41,9 @@ def markdown(results: Results, outcomes: list[goals.Outcome], verdicts: bool) ->
 def everybody(results: Results) -> str:
     rows = [["", *(scenario.title for scenario in results.scenarios)]]
     rows.append(["---", *("---:" for _ in results.scenarios)])
-    for contender in results.contenders:
-        cells = [results.cell(contender, scenario) for scenario in results.scenarios]
-        rows.append([results.titled(contender), *cells])
+    for system in results.systems:
+        cells = [results.cell(system, scenario) for scenario in results.scenarios]
+        rows.append([results.titled(system), *cells])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -5,7 +5,7 @@ import textwrap
 from xml.sax.saxutils import escape
 
 import goals
-from contenders import OURS, Contender, Scenario
+from peers import OURS, System, Scenario
 from peer_report import Results, circumstances
 
 COLUMNS = 2
@@ -55,14 +55,14 @@ def svg(results: Results) -> str:
     )
 
 
-def bars(results: Results, scenario: Scenario) -> tuple[Scenario, list[tuple[Contender, list[float]]]] | None:
+def bars(results: Results, scenario: Scenario) -> tuple[Scenario, list[tuple[System, list[float]]]] | None:
     """The best first."""
-    lines = [(one, values) for one in results.contenders if (values := results.passes(one, scenario))]
+    lines = [(one, values) for one in results.systems if (values := results.passes(one, scenario))]
     lines.sort(key=lambda line: statistics.median(line[1]), reverse=scenario.unit != "ms")
     return (scenario, lines) if lines else None
 
 
-def panel(left: int, top: int, scenario: Scenario, lines: list[tuple[Contender, list[float]]]) -> str:
+def panel(left: int, top: int, scenario: Scenario, lines: list[tuple[System, list[float]]]) -> str:
     """Bars of the medians from one zero, and over each a thin line from its lowest to its highest pass."""
     better = "less is better" if scenario.unit == "ms" else "more is better"
     rate = "steps/s" if scenario.field == "stepsPerS" else "jobs/s"
@@ -71,12 +71,12 @@ def panel(left: int, top: int, scenario: Scenario, lines: list[tuple[Contender, 
     said.append(text(left + COLUMN - MARGIN, top + 12, f"{unit}, {better}", "soft small", "end"))
     scale = BAR / max(max(values) for _, values in lines)
     zero = left + LABEL
-    for number, (contender, values) in enumerate(lines):
+    for number, (system, values) in enumerate(lines):
         y = top + TITLE - 6 + number * ROW
-        ours = contender.name == OURS
+        ours = system.name == OURS
         median = statistics.median(values)
         weight = " bold" if ours else ""
-        said.append(text(zero - 8, y + 11, contender.title, f"text{weight}", "end"))
+        said.append(text(zero - 8, y + 11, system.title, f"text{weight}", "end"))
         said.append(
             f'<rect class="{"ours" if ours else "theirs"}" x="{zero}" y="{y}" '
             f'width="{max(1.0, median * scale):.1f}" height="{THICK}"/>'
@@ -97,8 +97,8 @@ def panel(left: int, top: int, scenario: Scenario, lines: list[tuple[Contender, 
 def captions(results: Results) -> list[str]:
     """Versions and settings, broken into lines."""
     lines = []
-    for contender in results.contenders:
-        lines += textwrap.wrap(f"{results.titled(contender)}: {contender.settings}.", CAPTION_CHARS)
+    for system in results.systems:
+        lines += textwrap.wrap(f"{results.titled(system)}: {system.settings}.", CAPTION_CHARS)
     lines += textwrap.wrap(circumstances(results), CAPTION_CHARS)
     if results.args.passes > 1:
         lines.append("A bar is the median of the passes, the thin line goes from the lowest to the highest.")

@@ -57,7 +57,7 @@ class Rounds:
         place = urlsplit(self.server.url)
         slow = subprocess.Popen(
             [
-                sys.executable, str(Path(__file__).with_name("slow_sockets.py")),
+                sys.executable, str(Path(__file__).parent.parent / "slow_sockets.py"),
                 str(place.hostname), str(place.port), str(self.count),
             ],
             env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,

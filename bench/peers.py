@@ -37,7 +37,7 @@ SCENARIOS = [
 ]  # fmt: skip
 
 
-class Contender(NamedTuple):
+class System(NamedTuple):
     name: str  # as --only takes it
     title: str
     kind: str  # "ours", "node" or "rust"
@@ -91,43 +91,43 @@ class Contender(NamedTuple):
         ]  # fmt: skip
 
 
-CONTENDERS = [
-    Contender(
+SYSTEMS = [
+    System(
         OURS, "Longhaul", "ours", settings="as it comes; finished jobs kept", submit_share=1, lacks=(),
     ),
-    Contender(
+    System(
         "river", "River for Rust", "rust", "river", "riverqueue",
         "1,000 workers, fetch cooldown 1 ms; finished jobs kept",
     ),
-    Contender(
+    System(
         "graphile-worker", "graphile-worker", "node", "graphile_worker.mjs", "graphile-worker",
         "24 jobs at once, local queue of 500, batch delays 0; finished jobs deleted",
         submit_share=0.05,
     ),
-    Contender(
+    System(
         "graphile-rust", "graphile_worker for Rust", "rust", "graphile_worker", "graphile_worker",
         "24 jobs at once, local queue of 500, batch delays 1 ms; finished jobs deleted",
         submit_share=0.05,
     ),
-    Contender(
+    System(
         "pg-boss", "pg-boss", "node", "pg_boss.mjs", "pg-boss",
         "two workers with batches of 1,000, burst while full (pickup: NOTIFY); finished jobs kept",
     ),
-    Contender(
+    System(
         "apalis", "apalis-postgres", "rust", "apalis", "apalis-postgres",
         "batches of 500, NOTIFY and a poll every 100 ms, no second lock; finished jobs kept",
     ),
-    Contender(
+    System(
         "bullmq", "BullMQ", "node", "bullmq.mjs", "bullmq",
         "200 jobs at once, Redis with appendfsync always; finished jobs deleted",
         submit_share=0.5, redis=True,
     ),
-    Contender(
+    System(
         "dbos-ts", "DBOS for TypeScript", "node", "dbos.mjs", "@dbos-inc/dbos-sdk",
         "200 jobs at once, queue polled every 5 ms (pickup and steps: past the queue); finished jobs kept",
         drain_share=0.1, lacks=("bulk",),
     ),
-    Contender(
+    System(
         "dbos-rust", "DBOS for Rust", "rust", "dbos_rust", "dbos",
         "1,000 jobs at once, queue polled every 5 ms (pickup and steps: past the queue); finished jobs kept",
         drain_share=0.1, lacks=("bulk",),
@@ -135,7 +135,7 @@ CONTENDERS = [
 ]  # fmt: skip
 
 
-def in_order(scenario: Scenario, chosen: list[Contender]) -> list[Contender]:
+def in_order(scenario: Scenario, chosen: list[System]) -> list[System]:
     """Ours right after the one that it is compared with, and half of the others before and after."""
     there = [one for one in chosen if one.takes_part(scenario)]
     others = [one for one in there if one.name not in (OURS, scenario.beside)]

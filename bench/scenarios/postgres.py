@@ -14,12 +14,12 @@ import goals
 import peer_report
 import plot
 import raw_sqlite
-from contenders import CONTENDERS, OURS, SCENARIOS, Contender, Scenario, in_order
+from peers import SYSTEMS, OURS, SCENARIOS, System, Scenario, in_order
 from machine import check_binary, is_debug, machine, warn_of
 from program import Failed, one_report, print_json, say, value_of
 from services import POSTGRES_SETTINGS, REDIS_SETTINGS, Postgres, postgres, redis, redis_version
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 INPUT_BYTES = 100
 FDATASYNCS = 200
 # The slowest of them takes a tenth of it; a peer that hangs must not hold up the others for long.
@@ -28,32 +28,32 @@ TIMEOUT_S = 300
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
     """Raises Failed at the end if something did not run, after everything else did and is written."""
-    contenders, scenarios = chosen(args)
-    if any(one.name == OURS for one in contenders):
+    systems, scenarios = chosen(args)
+    if any(one.name == OURS for one in systems):
         check_binary(args.binary)
-    set_up(contenders)
+    set_up(systems)
     args.out.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(open(args.out / "postgres.jsonl", "w", encoding="utf-8"))
         cluster = stack.enter_context(postgres(folder))
         run = Run(args, folder, cluster, log)
-        facts = run.facts(contenders)
+        facts = run.facts(systems)
         warn_of(facts)
         for number in range(1, args.passes + 1):
             say(f"pass {number} of {args.passes}")
             for scenario in scenarios:
-                for contender in in_order(scenario, contenders):
-                    run.one(scenario, contender, number)
+                for system in in_order(scenario, systems):
+                    run.one(scenario, system, number)
             run.fdatasync(facts)
     facts["loadAfter"] = round(os.getloadavg()[0], 1)
     outcomes = goals.judge(run.measured, goals.POSTGRES)
-    finish(args, run, facts, contenders, scenarios, outcomes)
+    finish(args, run, facts, systems, scenarios, outcomes)
     if run.failed:
         raise Failed("did not run: " + ", ".join(sorted(run.failed)))
     return outcomes
 
 
-def chosen(args: argparse.Namespace) -> tuple[list[Contender], list[Scenario]]:
+def chosen(args: argparse.Namespace) -> tuple[list[System], list[Scenario]]:
     def of(what: str, text: str, there: list[str]) -> list[str]:
         names = [name.strip() for name in text.split(",") if name.strip()]
         for name in names:
@@ -61,21 +61,21 @@ def chosen(args: argparse.Namespace) -> tuple[list[Contender], list[Scenario]]:
                 raise Failed(f"no {what} {name}: there are {', '.join(there)}")
         return names
 
-    everybody = [contender.name for contender in CONTENDERS]
+    everybody = [system.name for system in SYSTEMS]
     everything = [scenario.name for scenario in SCENARIOS]
-    only = of("contender", args.only, everybody) or everybody
-    skip = of("contender", args.skip, everybody)
+    only = of("system", args.only, everybody) or everybody
+    skip = of("system", args.skip, everybody)
     scenarios = of("scenario", args.scenarios, everything) or everything
     return (
-        [one for one in CONTENDERS if one.name in only and one.name not in skip],
+        [one for one in SYSTEMS if one.name in only and one.name not in skip],
         [one for one in SCENARIOS if one.name in scenarios],
     )
 
 
-def set_up(contenders: list[Contender]) -> None:
+def set_up(systems: list[System]) -> None:
     """What the chosen ones need, into .tools/ of this checkout, once."""
-    kinds = {contender.kind for contender in contenders} - {"ours"}
-    if any(contender.redis for contender in contenders):
+    kinds = {system.kind for system in systems} - {"ours"}
+    if any(system.redis for system in systems):
         kinds.add("redis")
     if not kinds:
         return
@@ -97,27 +97,27 @@ class Run:
         foreign = ("LONGHAUL_", "DBOS_", "PG", "DATABASE_URL")
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
 
-    def facts(self, contenders: list[Contender]) -> dict:
+    def facts(self, systems: list[System]) -> dict:
         facts = machine(self.args, self.folder)
         ours = facts["longhaul"].removeprefix("longhaul ")
-        self.versions = {one.name: ours if one.name == OURS else one.version() for one in contenders}
+        self.versions = {one.name: ours if one.name == OURS else one.version() for one in systems}
         facts["versions"] = self.versions
         facts["postgres"] = self.cluster.query("show server_version").split()[0]
         facts["postgresSettings"] = POSTGRES_SETTINGS
-        if any(one.redis for one in contenders):
+        if any(one.redis for one in systems):
             facts["redis"] = redis_version()
             facts["redisSettings"] = REDIS_SETTINGS
         return facts
 
-    def one(self, scenario: Scenario, contender: Contender, number: int) -> None:
+    def one(self, scenario: Scenario, system: System, number: int) -> None:
         """One measurement. Who fails once sits out that scenario, and its earlier passes are dropped."""
-        name = f"{contender.name} {scenario.name}"
+        name = f"{system.name} {scenario.name}"
         if name in self.failed:
             return
-        size = contender.size(scenario, self.args.jobs, self.args.quick)
+        size = system.size(scenario, self.args.jobs, self.args.quick)
         try:
-            with self.place(contender) as url:
-                command = contender.command(scenario, self.args.binary, size, INPUT_BYTES, url)
+            with self.place(system) as url:
+                command = system.command(scenario, self.args.binary, size, INPUT_BYTES, url)
                 report = one_report(command, self.env, TIMEOUT_S)
             value = value_of(report, scenario.field)
             if not (math.isfinite(value) and value > 0):
@@ -131,14 +131,14 @@ class Run:
         say(f"  {name:<28} {goals.quantity(value, scenario.unit):>12}")
         self.note({
             **report, "type": "result", "pass": number, "scenario": scenario.name,
-            "peer": contender.name, "version": self.versions[contender.name],
+            "peer": system.name, "version": self.versions[system.name],
             "concurrency": scenario.concurrency,
         })  # fmt: skip
 
     @contextlib.contextmanager
-    def place(self, contender: Contender) -> Iterator[str]:
+    def place(self, system: System) -> Iterator[str]:
         """Something empty to be measured in."""
-        if contender.redis:
+        if system.redis:
             with redis(self.folder) as url:
                 yield url
         else:
@@ -159,11 +159,11 @@ class Run:
 
 def finish(
     args: argparse.Namespace, run: Run, facts: dict,
-    contenders: list[Contender], scenarios: list[Scenario], outcomes: list[goals.Outcome],
+    systems: list[System], scenarios: list[Scenario], outcomes: list[goals.Outcome],
 ) -> None:  # fmt: skip
     """The table and the plot."""
     verdicts = not (args.quick or is_debug(args.binary))
-    results = peer_report.Results(run.measured, run.failed, contenders, scenarios, facts, args)
+    results = peer_report.Results(run.measured, run.failed, systems, scenarios, facts, args)
     text = peer_report.markdown(results, outcomes, verdicts)
     (args.out / "postgres.md").write_text(text, encoding="utf-8")
     (args.out / "postgres.svg").write_text(plot.svg(results), encoding="utf-8")

@@ -19,7 +19,7 @@ from program import Failed, print_json, say
 from report import report
 from serving import environment, field, running
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 PEER = ROOT / ".tools" / "bench-mermaid"
 # Not counted: the processes that draw are started by the first.
 WARM = 20

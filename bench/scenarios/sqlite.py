@@ -14,7 +14,7 @@ from machine import check_binary, machine, warn_of
 from program import Failed, json_lines, one_report, print_json, say, value_of
 from report import medians, report
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 PEERS = ROOT / "bench" / "peers"
 PEERS_VENV = ROOT / ".tools" / "bench-venv"
 
