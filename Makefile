@@ -112,14 +112,14 @@ torture: setup-test ## The tests again and again with many more random plans (TO
 # RUSTC_BOOTSTRAP lets the stable compiler build for libFuzzer, which counts which code it reached.
 # Of the time, archives get a third: they are one reader of some thirty-five.
 FUZZ_SECONDS ?= 300
-FUZZ_ARCHIVE := crates/longhaul-kinds/fuzz
+FUZZ_ARCHIVE := crates/longhaul-net/fuzz
 FUZZ_READERS := crates/longhaul-server/fuzz
 .PHONY: fuzz
 fuzz: ## Give what libFuzzer makes of a few good texts to all that reads from outside (FUZZ_SECONDS=300)
 	@scripts/setup-test 'cargo-fuzz@^0.13'
 	mkdir -p $(FUZZ_ARCHIVE)/corpus/archive $(FUZZ_READERS)/corpus/readers
 	LONGHAUL_FUZZ_CORPUS=$(abspath $(FUZZ_ARCHIVE))/corpus/archive \
-		cargo nextest run $(EVERYTHING) -E 'package(longhaul-kinds) & test(where_the_fuzzer_looks)'
+		cargo nextest run $(EVERYTHING) -E 'package(longhaul-net) & test(where_the_fuzzer_looks)'
 	LONGHAUL_FUZZ_CORPUS=$(abspath $(FUZZ_READERS))/corpus/readers \
 		cargo nextest run $(EVERYTHING) -E 'package(longhaul-server) & test(where_the_fuzzer_looks)'
 	export RUSTC_BOOTSTRAP=1

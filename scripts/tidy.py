@@ -252,10 +252,14 @@ def direction(tree: Tree) -> Iterator[Finding]:
 
 
 HTTP_AND_CLI = {"anyhow", "axum", "clap", "hyper", "hyper-util", "longhaul-server", "tower-http"}
+LIBRARIES = {"longhaul-net", "longhaul-render"}
+ENGINE_AND_KINDS = {"longhaul", "longhaul-client", "longhaul-kinds", "rusqlite"}
 KEPT_OUT = {
-    "longhaul": HTTP_AND_CLI | {"longhaul-client", "longhaul-kinds", "reqwest"},
-    "longhaul-client": HTTP_AND_CLI | {"longhaul", "longhaul-kinds", "rusqlite"},
-    "longhaul-kinds": HTTP_AND_CLI | {"rusqlite"},
+    "longhaul": HTTP_AND_CLI | LIBRARIES | {"longhaul-client", "longhaul-kinds", "reqwest"},
+    "longhaul-client": HTTP_AND_CLI | LIBRARIES | {"longhaul", "longhaul-kinds", "rusqlite"},
+    "longhaul-kinds": HTTP_AND_CLI | {"longhaul-client", "rusqlite"},
+    "longhaul-net": HTTP_AND_CLI | ENGINE_AND_KINDS | {"longhaul-render"},
+    "longhaul-render": HTTP_AND_CLI | ENGINE_AND_KINDS | {"longhaul-net", "reqwest"},
 }
 
 

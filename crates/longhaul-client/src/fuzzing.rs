@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::wire::{BatchJob, JobFilter, SubmitRequest};
-use crate::{format_duration, http, parse_duration};
+use crate::{DurationText, http};
 
 /// A name, what holds of any bytes (it panics if that is not so), and texts to begin with.
 pub type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
@@ -34,9 +34,9 @@ const DURATION: Target = (
 
 /// A duration is written so that it is read back, and the text that was read writes itself the same way.
 fn duration(bytes: &[u8]) {
-    let Some(Ok(duration)) = text(bytes).map(parse_duration) else { return };
-    let written = format_duration(duration);
-    assert_eq!(parse_duration(&written), Ok(duration), "{written}");
+    let Some(Ok(duration)) = text(bytes).map(str::parse::<DurationText>) else { return };
+    let written = duration.to_string();
+    assert_eq!(written.parse(), Ok(duration), "{written}");
 }
 
 const WIRE: Target = (

@@ -41,7 +41,7 @@ pub mod fuzzing;
 mod http;
 pub mod wire;
 
-pub use duration::{DurationError, DurationText, format_duration, parse_duration};
+pub use duration::{DurationError, DurationText};
 #[cfg(feature = "http")]
 pub use http::{
     Client, ClientError, Download, Events, ListRequest, Payload, SubmitOptions, Update,

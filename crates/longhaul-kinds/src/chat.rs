@@ -43,9 +43,9 @@ pub(crate) mod fuzzing;
 mod gather;
 mod hub;
 mod lines;
-mod places;
 mod request;
 mod target;
+mod target_slots;
 mod translate;
 
 use std::fmt;
@@ -65,7 +65,7 @@ pub use target::{Target, TargetApi, TargetError};
 
 use catalog::Catalog;
 use client::Client;
-use places::Places;
+use target_slots::TargetSlots;
 
 /// The name of the kind, and of the queue of its jobs.
 pub const CHAT: &str = "chat";
@@ -81,7 +81,7 @@ pub struct Chat(Arc<Inner>);
 
 struct Inner {
     targets: Vec<Target>,
-    places: Places,
+    slots: TargetSlots,
     catalog: Catalog,
     client: Client,
     hub: Hub,
@@ -92,11 +92,11 @@ struct Inner {
 impl Chat {
     /// Calls to these targets.
     pub fn new(targets: Vec<Target>, retry: Retry, clock: Clock) -> Self {
-        let rooms = targets.iter().map(|target| target.concurrency);
-        let places = Places::new(rooms, clock.clone());
+        let slots = targets.iter().map(|target| target.concurrency);
+        let slots = TargetSlots::new(slots, clock.clone());
         let catalog = Catalog::new(targets.len(), clock.clone());
         let (client, hub) = (Client::default(), Hub::default());
-        Self(Arc::new(Inner { targets, places, catalog, client, hub, retry, clock }))
+        Self(Arc::new(Inner { targets, slots, catalog, client, hub, retry, clock }))
     }
 
     /// What an engine runs chats by.

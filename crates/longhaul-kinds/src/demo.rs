@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use longhaul::job::Json;
+use longhaul::job::{Json, parse_duration};
 use longhaul::{Ctx, JobError, Kind};
-use longhaul_client::parse_duration;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 

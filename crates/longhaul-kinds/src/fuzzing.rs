@@ -1,15 +1,12 @@
-//! What holds of whatever reads what programs, models and callers say, whatever that is. The fuzzer looks for bytes for
-//! which it does not, and so does a test, for a moment and always at the same ones.
+//! Fuzz targets: properties of the parsers that read programs' and models' output and callers' input.
+//! The fuzzer searches for bytes that violate them; a test runs each on a fixed set of inputs.
 
-/// A name, what holds of any bytes (it panics if that is not so), and texts to begin with.
-pub type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
+/// Name of a target, a property that panics when it does not hold for some bytes, and seed inputs.
+pub type FuzzTarget = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
 
-/// The kinds' own.
-pub const TARGETS: &[Target] = &[
-    crate::chat::fuzzing::ANSWER,
-    crate::command::fuzzing::SAID,
+pub const TARGETS: &[FuzzTarget] = &[
+    crate::chat::fuzzing::STREAM,
+    crate::command::fuzzing::STDERR_PROTOCOL,
     crate::http::fuzzing::CALL,
     crate::http::fuzzing::PATH,
-    #[cfg(feature = "render")]
-    crate::render::fuzzing::CLEAN,
 ];

@@ -44,11 +44,12 @@ use longhaul::blob::Keyring;
 use longhaul::job::Json;
 use longhaul::{Clock, Ctx, Kind};
 
-use crate::breaker::Breaker;
-use crate::egress::{self, SendError, dialler};
 pub use answer::{ARTIFACT, Answer, Encoding, INLINE_BYTES_MAX, Unreadable};
 pub use call::{Call, essence};
 pub use fields::Field;
+use longhaul_net::circuit_breaker::CircuitBreaker;
+use longhaul_net::egress::{self, SendError};
+use longhaul_net::http_client;
 pub use retry_on::{BadWord, RetryOn, Trouble};
 pub use seal::{seal_body, seal_fields};
 pub use target::{BadPath, BadTarget, Target, check_path};
@@ -96,7 +97,7 @@ struct Setup {
     callers: Option<egress::Client>,
     keyring: Option<Arc<Keyring>>,
     clock: Clock,
-    breaker: Breaker,
+    breaker: CircuitBreaker,
     /// Made when first needed: reading the machine's certificates takes time and memory.
     http: OnceLock<reqwest::Client>,
 }
@@ -124,7 +125,7 @@ impl HttpKind {
                 callers: None,
                 keyring: None,
                 clock: Clock::system(),
-                breaker: Breaker::default(),
+                breaker: CircuitBreaker::default(),
                 http: OnceLock::new(),
             },
         }
@@ -207,10 +208,10 @@ impl Setup {
             return Ok(client);
         }
         let builder = || {
-            let bare = dialler::bare().pool_idle_timeout(IDLE_TIMEOUT);
+            let bare = http_client::bare().pool_idle_timeout(IDLE_TIMEOUT);
             bare.pool_max_idle_per_host(IDLE_PER_HOST_MAX)
         };
-        let client = dialler::build(builder, None)?;
+        let client = http_client::build(builder, None)?;
         Ok(self.http.get_or_init(|| client))
     }
 }

@@ -1,10 +1,10 @@
-//! The kinds that come with Longhaul.
+//! The built-in kinds of jobs.
 //!
-//! - [`demo()`]: does nothing but what its input says: steps, sleep, failure, result.
+//! - [`demo()`]: runs steps, sleeps, fails or returns a result, as its input specifies.
 //! - [`command`]: runs a program, or a durable pipeline of programs.
-//! - [`http`]: asks an HTTP endpoint that is there already.
+//! - [`http`]: sends a request to an HTTP endpoint.
 //! - [`chat`]: calls a language model.
-//! - `render`: draws diagrams; behind the feature of that name.
+//! - `render`: renders diagrams; behind the feature `render`.
 //!
 //! Each is a plain [`longhaul::Kind`]; register it with an engine:
 //!
@@ -19,15 +19,10 @@
 //! assert_eq!(job.result::<Value>().await?, "done");
 //! # engine.stop().await; Ok(()) }
 //! ```
-//!
-//! Kinds that take an archive from strangers unpack it with [`archive`].
 
-pub mod archive;
-pub mod breaker;
 pub mod chat;
 pub mod command;
 mod demo;
-pub mod egress;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub mod http;

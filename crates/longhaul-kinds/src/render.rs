@@ -1,96 +1,120 @@
-//! The kind `render`: diagrams, from mermaid and d2 to SVG and PNG.
+//! The kind `render`: mermaid and d2 diagrams as SVG or PNG.
 //!
-//! # What comes in
+//! # Input
 //!
 //! ```json
 //! {"source": "flowchart LR\n  A --> B", "format": "mermaid", "outputType": "svg",
 //!  "options": {"theme": "dark", "background": "transparent"}}
 //! ```
 //!
-//! `options` may be left out, and so may each of them: `theme` (`light`, `dark`), `background` (`#rrggbb`,
-//! `transparent`), and for PNG either `scale` or `width`. What a source itself says about its theme wins.
+//! All `options` are optional: `theme` (`light`, `dark`), `background` (`#rrggbb`, `transparent`), and for
+//! PNG either `scale` or `width`. A theme that the source itself sets wins.
 //!
-//! # What comes of it
+//! # Result
 //!
-//! The picture is the artifact `diagram.svg` or `diagram.png`, the result `{"contentType", "bytes"}`.
-//! A source that cannot be drawn fails the job at once, with the code `syntax`, `unsupported`, `too-large` or
-//! `took-too-long`; the message says where, as far as the renderer knows.
-//!
-//! # What a hostile source can do
-//!
-//! Drawing runs in a child process that bounds its own memory and processor time, and that is killed when it
-//! takes too long: a source that nests too deep for a stack ends the child and not the server. Every SVG is
-//! written anew from a list of what is harmless ([`clean`]), so that no script, no link and nothing that is loaded
-//! from elsewhere is in what we serve, whatever a renderer let through.
+//! The image is the artifact `diagram.svg` or `diagram.png`; the result is `{"contentType", "bytes"}`.
+//! An invalid source fails the job without a retry, with the code `syntax`, `unsupported`, `too-large` or
+//! `took-too-long` and, if known, the position.
 
-pub mod clean;
-mod d2;
-mod error;
-mod fonts;
-#[cfg(feature = "fuzzing")]
-pub(crate) mod fuzzing;
-mod identity;
-mod kind;
-mod limits;
-mod mermaid;
-mod options;
-mod place;
-mod png;
-mod pool;
-mod request;
-#[cfg(test)]
-mod tests;
-mod worker;
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use longhaul::job::Name;
+use longhaul::{Ctx, JobError, Kind};
+use longhaul_render::{ErrorCode, Limits, PoolError, RenderRequest, WorkerPool};
+use serde::{Deserialize, Serialize};
 
-pub use error::{Code, RenderError};
-pub use identity::RENDERER;
-pub use kind::{RenderKind, Rendered, queue};
-pub use limits::Limits;
-pub use options::{Background, Options, Theme};
-pub use request::{Format, OutputType, Request};
-pub use worker::serve;
+/// Time that the engine's timeout exceeds [`Limits::time_max`], so that this kind's own error wins.
+const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
 
-use clean::{Canvas, Text};
-
-/// Draws what is asked for. Pure, and without a bound on time or memory: strangers' sources belong in a
-/// [worker](serve).
-pub fn picture(request: &Request, limits: &Limits) -> Result<Vec<u8>, RenderError> {
-    request.check(limits)?;
-    // The renderers are other people's, and a source that one of them did not expect is no reason to fall over.
-    let drawn = catch_unwind(AssertUnwindSafe(|| draw(request, limits)));
-    drawn.unwrap_or_else(|_| {
-        Err(RenderError::new(Code::RendererFailed, "the renderer gave up on this source"))
-    })
+/// Result of a render job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RenderResult {
+    pub content_type: String,
+    pub bytes: usize,
 }
 
-fn draw(request: &Request, limits: &Limits) -> Result<Vec<u8>, RenderError> {
-    let Request { source, format, output_type, options } = request;
-    let drawn = match format {
-        Format::Mermaid => mermaid::draw(source, options.theme)?,
-        Format::D2 => d2::draw(source, options.theme)?,
-    };
-    // A d2 source may paint its own canvas; mermaid never does.
-    let background = match (options.background, format) {
-        (None, Format::Mermaid) => Some(options.theme.background()),
-        (asked, Format::Mermaid | Format::D2) => asked,
-    };
-    // d2's fonts are inside of its pictures.
-    let text = match format {
-        Format::Mermaid => Some(Text { font: fonts::SANS, colour: options.theme.text() }),
-        Format::D2 => None,
-    };
-    let dark = options.theme == Theme::Dark;
-    let painted = *output_type == OutputType::Png;
-    let cleaned = clean::clean(&drawn, &Canvas { background, text, dark, painted })?;
-    if cleaned.foreign_objects > 0 {
-        let why = "text that is HTML, such as a block of markdown, cannot be drawn";
-        return Err(RenderError::new(Code::Unsupported, why));
+/// Builder of the kind `render`.
+///
+/// ```
+/// use longhaul_kinds::render::RenderKind;
+///
+/// // A program that calls `longhaul_render::run_worker`.
+/// let render = RenderKind::new(["/usr/bin/longhaul", "render-worker"]).build().concurrency(2);
+/// ```
+#[must_use = "call `build` to create the kind"]
+#[derive(Debug, Clone)]
+pub struct RenderKind {
+    worker: Vec<OsString>,
+    limits: Limits,
+}
+
+impl RenderKind {
+    pub const NAME: &str = "render";
+
+    /// Renders with this program and arguments as the worker process.
+    pub fn new(worker: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self { worker: worker.into_iter().map(Into::into).collect(), limits: Limits::default() }
     }
-    let svg = limits.output(cleaned.svg)?;
-    match output_type {
-        OutputType::Svg => Ok(svg.into_bytes()),
-        OutputType::Png => limits.output(png::paint(&svg, options, limits)?),
+
+    /// Sets the limits of one diagram. The worker process enforces them.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Creates the kind. Worker processes start with the first job.
+    pub fn build(self) -> Kind {
+        let timeout = self.limits.time_max.saturating_add(TIMEOUT_MARGIN);
+        let pool = Arc::new(WorkerPool::new(self.worker, self.limits));
+        let run = move |ctx: Ctx, request: RenderRequest| run(Arc::clone(&pool), ctx, request);
+        Kind::new(Self::NAME, run)
+            .payload(false)
+            .queue(queue())
+            .timeout(timeout)
+            .description("renders a mermaid or d2 diagram to SVG or PNG")
+            .input_schema(include_str!("render/input.schema.json"))
+    }
+}
+
+/// Returns the default queue of render jobs, separate because they are short and other jobs may be
+/// long.
+pub fn queue() -> Name {
+    Name::new(RenderKind::NAME).unwrap_or_else(|_| Name::default_queue())
+}
+
+async fn run(
+    pool: Arc<WorkerPool>,
+    ctx: Ctx,
+    request: RenderRequest,
+) -> Result<RenderResult, JobError> {
+    // Concurrently, because rendering usually takes less time than storing the phase.
+    let rendering = async { tokio::join!(ctx.phase("rendering"), pool.render(&request)) };
+    let image = tokio::select! {
+        biased;
+        (phase, image) = rendering => {
+            phase?;
+            image.map_err(job_error)?
+        }
+        () = ctx.cancelled() => {
+            return Err(JobError::fatal("the job was cancelled").with_code("cancelled"));
+        }
+    };
+    let (output_type, bytes) = (request.output_type, image.len());
+    let mut artifact = ctx.artifact(output_type.artifact(), output_type.content_type())?;
+    artifact.write(image.into()).await?;
+    artifact.finish().await?;
+    Ok(RenderResult { content_type: output_type.content_type().to_owned(), bytes })
+}
+
+fn job_error(error: PoolError) -> JobError {
+    match error {
+        PoolError::Rejected(error) => JobError::fatal(&error).with_code(error.code.as_str()),
+        PoolError::Worker(error) => {
+            JobError::retryable(format_args!("the render worker process failed: {error}"))
+                .with_code(ErrorCode::RendererFailed.as_str())
+        }
     }
 }

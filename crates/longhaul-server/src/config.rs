@@ -29,11 +29,11 @@ use longhaul::store::FlowLimit;
 
 use crate::api::{Origins, ProxyRoute};
 use crate::auth::OidcSettings;
-use crate::egress::Policy;
 use crate::listen::{ConnLimits, TlsFiles, TrustedProxies};
 use crate::secret::Secret;
 use crate::webhooks::WebhookSettings;
 use layers::Layers;
+use longhaul_net::egress::Policy;
 use value::{Entry, Value};
 
 pub use chat::{ChatConfig, ChatTarget};

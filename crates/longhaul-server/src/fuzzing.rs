@@ -40,7 +40,9 @@ const OWN: &[Target] = &[
 /// All there are, in an order that stays as long as nobody adds one.
 pub fn targets() -> impl Iterator<Item = Target> {
     let others = [longhaul::fuzzing::TARGETS, longhaul_client::fuzzing::TARGETS];
-    let kinds = longhaul_kinds::fuzzing::TARGETS;
+    let kinds = longhaul_kinds::fuzzing::TARGETS.iter();
+    #[cfg(feature = "render")]
+    let kinds = kinds.chain(longhaul_render::fuzzing::TARGETS);
     OWN.iter().chain(others.into_iter().flatten()).chain(kinds).copied()
 }
 

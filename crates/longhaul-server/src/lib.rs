@@ -16,5 +16,3 @@ pub mod secure;
 pub mod server;
 mod signed;
 pub mod webhooks;
-
-pub use longhaul_kinds::egress;

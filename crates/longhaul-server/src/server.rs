@@ -28,10 +28,10 @@ use crate::api::metrics::Metrics;
 use crate::api::{AppState, Hooks, Overload, ProxyRoutes, Settings, Uploads, probes, router};
 use crate::auth::{Auth, AuthSettings, Issuer, MadeKey};
 use crate::config::{Config, Database};
-use crate::egress;
 use crate::listen::{self, ListenerConfig, Tls, TlsError, raise_open_files};
 use crate::secret::Secret;
 use crate::webhooks::{Courier, Secrets};
+use longhaul_net::egress;
 pub use payload_store::check_keys;
 use work_dir::WorkDir;
 

@@ -26,8 +26,8 @@ pub use deliver::{Arrived, Try};
 pub use schedule::Schedule;
 pub use secrets::Secrets;
 
-use crate::egress;
 use gates::Gates;
+use longhaul_net::egress;
 use order::Order;
 
 /// What the configuration says about deliveries.

@@ -3,6 +3,7 @@
 mod canonical;
 mod delivery;
 mod dialect;
+mod duration;
 mod error;
 mod fingerprint;
 mod flow;
@@ -26,6 +27,7 @@ pub use delivery::{
 };
 pub(crate) use dialect::CANCELLING;
 pub use dialect::{Before, Dialect, LOADING, State, WORKING};
+pub use duration::{DurationError, format_duration, parse_duration};
 pub use error::JobError;
 pub use fingerprint::Fingerprint;
 pub use flow::{Bucket, Rate};

@@ -15,9 +15,9 @@ use super::failure::{Failure, in_stream};
 use super::gather::{Gathered, is_end};
 use super::hub::Writer;
 use super::lines::Lines;
-use super::places::Place;
 use super::request::Outgoing;
 use super::target::{Target, TargetApi};
+use super::target_slots::TargetSlot;
 use super::translate::{Piece, Translator};
 
 /// How long a target may take for its first word: a large model takes minutes to load.
@@ -60,7 +60,7 @@ async fn answer(chat: &Inner, ctx: &Ctx, call: &Call) -> Result<Answer, Ended> {
     call.check().map_err(|why| refused(why.to_owned()))?;
     let model = call.model().unwrap_or_default();
     let serving = chat.catalog.serving(&chat.client, &chat.targets, &model).await?;
-    let place = chat.places.take(&serving).await.ok_or_else(|| Failure::no_model(&model))?;
+    let place = chat.slots.acquire(&serving).await.ok_or_else(|| Failure::no_model(&model))?;
     let Some(target) = chat.targets.get(place.target()) else {
         return Err(Failure::no_model(&model).into());
     };
@@ -68,7 +68,7 @@ async fn answer(chat: &Inner, ctx: &Ctx, call: &Call) -> Result<Answer, Ended> {
     let heard = Hearing { chat, ctx, call, target, place: &place };
     let result = heard.converse(outgoing, &model).await;
     if let Err(Ended::By(Failure::Unreachable { .. })) = &result {
-        place.failed();
+        place.failure();
     }
     result
 }
@@ -79,7 +79,7 @@ struct Hearing<'a> {
     ctx: &'a Ctx,
     call: &'a Call,
     target: &'a Target,
-    place: &'a Place,
+    place: &'a TargetSlot,
 }
 
 impl Hearing<'_> {
@@ -187,7 +187,7 @@ impl Hearing<'_> {
             };
             for text in texts {
                 if said.is_first {
-                    self.place.well();
+                    self.place.success();
                     if !loaded {
                         self.phase(WORKING).await?;
                     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::target::Target;
-use crate::egress::dialler;
+use longhaul_net::http_client;
 
 /// For what a target knows without thinking: its models, and which of them are loaded.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ impl Client {
         if let Some(client) = self.http.get() {
             return Ok(client);
         }
-        let client = dialler::build(dialler::bare, None);
+        let client = http_client::build(http_client::bare, None);
         let client = client.map_err(|error| Failure::Unreachable {
             target: target.name.clone(),
             why: error.to_string(),

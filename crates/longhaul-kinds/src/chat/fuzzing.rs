@@ -7,9 +7,9 @@ use super::failure::Failure;
 use super::gather::Gathered;
 use super::lines::Lines;
 use super::translate::{Piece, Translator};
-use crate::fuzzing::Target;
+use crate::fuzzing::FuzzTarget;
 
-pub(crate) const ANSWER: Target = (
+pub(crate) const STREAM: FuzzTarget = (
     "chat-answer",
     answer,
     &[

@@ -1,9 +1,9 @@
 //! What holds of a program's stderr.
 
 use super::said::{LINE_BYTES_MAX, Lines, PHASE_CHARS_MAX, Said, TAIL_BYTES_MAX, Tail};
-use crate::fuzzing::Target;
+use crate::fuzzing::FuzzTarget;
 
-pub(crate) const SAID: Target = (
+pub(crate) const STDERR_PROTOCOL: FuzzTarget = (
     "stderr",
     said,
     &[

@@ -13,8 +13,8 @@ use super::outgoing::Outgoing;
 use super::receive::{Incoming, Lost};
 use super::retry_on::Trouble;
 use super::{ANSWERED, Setup, TIMED_OUT, UNREACHABLE};
-use crate::breaker::Pass;
-use crate::egress::{RetryAfter, SendError};
+use longhaul_net::circuit_breaker::Permit;
+use longhaul_net::egress::{RetryAfter, SendError};
 
 /// The longest that a target may put its next attempt off.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
@@ -29,11 +29,11 @@ pub(super) async fn run(setup: Arc<Setup>, ctx: Ctx, input: Json) -> Result<Json
     let call = Call::of(&input)?;
     // Of callers' own targets nothing is known: there are as many as callers like.
     let pass = if call.url.is_none() {
-        match setup.breaker.enter(setup.clock.now()) {
+        match setup.breaker.acquire(setup.clock.now().into()) {
             Ok(pass) => Some(pass),
-            Err(until) => {
+            Err(wait) => {
                 // Spread: of all that wait only one may try.
-                let delay = until.since(setup.clock.now()).mul_f64(1.0 + rand::random::<f64>());
+                let delay = wait.mul_f64(1.0 + rand::random::<f64>());
                 return Err(ctx.put_off(delay).await);
             }
         }
@@ -48,7 +48,7 @@ pub(super) async fn run(setup: Arc<Setup>, ctx: Ctx, input: Json) -> Result<Json
         match setup.verdict(incoming.status) {
             Verdict::Completed => Ok(Said::Done(incoming.whole(&ctx).await?)),
             verdict @ (Verdict::Again | Verdict::Refused) => {
-                let asked = RetryAfter::of(&incoming.headers);
+                let asked = RetryAfter::from_headers(&incoming.headers);
                 let status = incoming.status;
                 Ok(Said::Failed { verdict, status, asked, answer: incoming.cut().await? })
             }
@@ -105,7 +105,7 @@ impl Setup {
     }
 
     /// Tells the breaker. Whoever is told to wait, or asked for what cannot be, met a target that is well.
-    fn note(&self, pass: Option<&Pass>, said: &Result<Said, Lost>) {
+    fn note(&self, pass: Option<&Permit>, said: &Result<Said, Lost>) {
         let Some(pass) = pass else { return };
         let is_down = match said {
             Ok(Said::Failed { status, .. }) => status.is_server_error(),
@@ -115,9 +115,9 @@ impl Setup {
             Err(Lost::Storing(_)) => return,
         };
         if !is_down {
-            return pass.well();
+            return pass.success();
         }
-        if let Some(alone) = pass.failed(self.clock.now()) {
+        if let Some(alone) = pass.failure(self.clock.now().into()) {
             let (kind, seconds) = (&self.name, alone.as_secs());
             tracing::warn!(job.kind = %kind, seconds, "the target keeps failing and is left alone");
         }
@@ -132,7 +132,7 @@ impl Setup {
         let message = format!("the target answered {status}");
         match (verdict, asked) {
             (Verdict::Again, Some(asked)) => {
-                let pause = asked.pause(self.clock.now()).min(RETRY_AFTER_MAX);
+                let pause = asked.delay(self.clock.now().into()).min(RETRY_AFTER_MAX);
                 JobError::retryable(message).retry_in(pause)
             }
             (Verdict::Again, None) => JobError::retryable(message),
@@ -143,7 +143,7 @@ impl Setup {
 
     fn unanswered(&self, error: &SendError) -> JobError {
         let (trouble, code) = match error {
-            SendError::Refused(_) => {
+            SendError::Denied(_) => {
                 return JobError::fatal(format!("the url may not be reached: {error}"))
                     .with_code("url-refused");
             }

@@ -4,9 +4,9 @@ use longhaul::job::Json;
 
 use super::call::{Call, essence};
 use super::target::Target;
-use crate::fuzzing::Target as Property;
+use crate::fuzzing::FuzzTarget;
 
-pub(crate) const CALL: Property = (
+pub(crate) const CALL: FuzzTarget = (
     "http call",
     call,
     &[
@@ -16,7 +16,7 @@ pub(crate) const CALL: Property = (
     ],
 );
 
-pub(crate) const PATH: Property =
+pub(crate) const PATH: FuzzTarget =
     ("http path", path, &[b"/a/b%20c", b"/%2e%2e/x", b"/..;/x", b"/a%252fb", b"//x", b"/a?b#c"]);
 
 /// What counts of an input counts again, and nothing panics.

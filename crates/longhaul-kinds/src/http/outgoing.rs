@@ -11,7 +11,7 @@ use super::Setup;
 use super::call::{Call, bad_input};
 use super::fields::{self, Field};
 use super::seal::{open_body, open_fields};
-use crate::egress::SendError;
+use longhaul_net::egress::SendError;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const JOB_ID: HeaderName = HeaderName::from_static("longhaul-job-id");
@@ -78,7 +78,7 @@ impl Outgoing {
         match (to, &setup.callers) {
             (To::Target(url), _) => {
                 let sent = setup.http()?.request(method, url).headers(headers).body(body).send();
-                sent.await.map_err(|error| SendError::of(&error, None))
+                sent.await.map_err(|error| SendError::classify(&error, None))
             }
             (To::Caller(url), Some(client)) => client.open(&url, method, headers, body).await,
             // Refused when the request was made.

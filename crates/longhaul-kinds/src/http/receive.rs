@@ -8,7 +8,7 @@ use reqwest::Response;
 
 use super::answer::{ARTIFACT, Answer, INLINE_BYTES_MAX};
 use super::fields::drop_hops;
-use crate::egress::SendError;
+use longhaul_net::egress::SendError;
 
 /// What bytes are that nobody has described.
 const BYTES: &str = "application/octet-stream";
@@ -98,7 +98,7 @@ impl Incoming {
 
     async fn piece(&mut self) -> Result<Option<Bytes>, Lost> {
         let piece = self.response.chunk().await;
-        piece.map_err(|error| Lost::Sending(SendError::of(&error, None)))
+        piece.map_err(|error| Lost::Sending(SendError::classify(&error, None)))
     }
 }
 

@@ -249,7 +249,7 @@ mod tests {
             422 missing field `input` at line 1 column 15
             400 an object in the body has the key "kind" twice
             422 invalid type: string "high", expected i32 at line 1 column 43
-            422 "soon" is not a duration: whole numbers with units are, like "15s" or "1h30m" at line 1 column 41
+            422 "soon" is not a duration: write whole numbers with units, for example "15s" or "1h30m" at line 1 column 41
             400 EOF while parsing an object at line 1 column 25
             400 trailing comma at line 1 column 27
             400 the body must be a JSON object

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use longhaul::job::Json;
 use longhaul_kinds::http::Call;
 
-use crate::egress;
 use crate::problem::{Code, Problem};
+use longhaul_net::egress;
 
 /// The kinds whose jobs may name a URL. Clones share them.
 #[derive(Debug, Clone, Default)]

@@ -3,8 +3,8 @@
 use axum::Json;
 use longhaul::Engine;
 use longhaul::job::Name;
+use longhaul::job::format_duration;
 use longhaul::store::QueueState;
-use longhaul_client::format_duration;
 use longhaul_client::wire::{Queue, QueueList};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

@@ -16,7 +16,7 @@ use axum::Router;
 use axum::middleware;
 use axum::routing::{get, post};
 use longhaul::blob::Keyring;
-use longhaul_kinds::render::Limits;
+use longhaul_render::Limits;
 
 use super::AppState;
 use super::chat::{Tongue, said_in, speak};

@@ -14,10 +14,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AppState;
-use crate::egress;
 use crate::problem::{Code, Problem};
 use crate::webhooks::Secrets;
 use crate::webhooks::signature::SigningSecret;
+use longhaul_net::egress;
 
 /// What the handlers of webhooks need.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use super::check::Check;
 use super::error::ConfigError;
 use super::value::Entry;
 use crate::api::Origins;
-use crate::egress::Policy;
+use longhaul_net::egress::Policy;
 use crate::listen::{TlsFiles, TrustedProxies};
 
 /// A certificate without its key is a mistake, and so is a key without its certificate.

@@ -100,7 +100,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
             trusted_proxies: crate::listen::TrustedProxies::default(),
             cors_origins: Vec::new(),
         },
-        egress: crate::egress::Policy::default(),
+        egress: longhaul_net::egress::Policy::default(),
         tls: None,
         webhooks: crate::webhooks::WebhookSettings::default(),
         chat: None,
@@ -371,7 +371,7 @@ fn proxies_are_networks_or_addresses() {
 
 #[test]
 fn egress_allows_networks_or_addresses() {
-    use crate::egress::Policy;
+    use longhaul_net::egress::Policy;
     let networks = ["127.0.0.1/32", "fd00::/8"].map(|text| text.parse().unwrap());
     let given = Given::file("[egress]\nallow = ['127.0.0.1', 'fd00::/8']\n");
     assert_eq!(given.config().egress, Policy::new(networks));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::job::Rate;
-use longhaul_client::{format_duration, parse_duration};
+use longhaul::job::{format_duration, parse_duration};
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Origin};

@@ -1,7 +1,7 @@
 //! What a form sends. Nobody reads one without checking that it is ours.
 
 use axum::extract::{FromRequest, Request};
-use longhaul_client::parse_duration;
+use longhaul::job::parse_duration;
 use url::form_urlencoded;
 
 use super::session::Session;

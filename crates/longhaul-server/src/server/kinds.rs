@@ -14,7 +14,7 @@ use crate::api::CallerUrls;
 #[cfg(feature = "render")]
 use crate::api::RenderDoor;
 use crate::config::{self, ChatConfig, ChatTarget, Config, HttpTarget, Run, StepCommand};
-use crate::egress;
+use longhaul_net::egress;
 
 /// How many jobs run at once in all: each kind has its own bound, and all may be full.
 pub(super) fn concurrency(config: &Config, chat: Option<&Chat>) -> usize {
@@ -85,8 +85,8 @@ pub(super) fn render_gateway(config: &Config, keyring: &Arc<Keyring>) -> Option<
 
 /// What a picture may cost.
 #[cfg(feature = "render")]
-fn render_limits(render: &config::RenderConfig) -> longhaul_kinds::render::Limits {
-    longhaul_kinds::render::Limits {
+fn render_limits(render: &config::RenderConfig) -> longhaul_render::Limits {
+    longhaul_render::Limits {
         source_bytes_max: render.source_bytes_max,
         output_bytes_max: render.output_bytes_max,
         pixels_max: render.pixels_max,

@@ -16,7 +16,7 @@ use super::gates::Entry;
 use super::order::{GONE, Turn, was_tried};
 use super::signature::{self, SigningSecret};
 use super::{Courier, Inner, body, states};
-use crate::egress::{Answer, BODY_PREFIX_DEFAULT, Outgoing, SendError};
+use longhaul_net::egress::{BODY_PREFIX_DEFAULT, EgressRequest, EgressResponse, SendError};
 
 /// How soon a delivery is tried that found no place at its receiver, at least and at most, about: a quarter of
 /// its age, so that a thousand that wait for one that is slow do not keep the store busy.
@@ -228,7 +228,7 @@ impl Inner {
         delivery: &Delivery,
         address: &Address,
         now: Timestamp,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<EgressResponse, SendError> {
         let unfit = |error: serde_json::Error| SendError::Protocol(error.to_string());
         let whole = self.whole_result(tenant, delivery, address.full).await;
         let result = whole.as_deref().or(delivery.result.as_deref());
@@ -250,7 +250,7 @@ impl Inner {
             }
         };
         let body = Bytes::from(body);
-        let request = Outgoing {
+        let request = EgressRequest {
             url: address.url.clone(),
             method: Method::POST,
             headers,
@@ -329,7 +329,7 @@ enum Outcome {
 }
 
 impl Outcome {
-    fn of(sent: Result<Answer, SendError>, at: Timestamp) -> Self {
+    fn of(sent: Result<EgressResponse, SendError>, at: Timestamp) -> Self {
         match sent {
             Ok(answer) => Self::of_answer(&answer, at),
             Err(error) => Self::Failed {
@@ -348,7 +348,7 @@ impl Outcome {
         }
     }
 
-    fn of_answer(answer: &Answer, at: Timestamp) -> Self {
+    fn of_answer(answer: &EgressResponse, at: Timestamp) -> Self {
         let status = answer.status;
         let said = String::from_utf8_lossy(&answer.body_prefix).replace('\0', "\u{fffd}");
         let attempt = Try {
@@ -373,7 +373,7 @@ impl Outcome {
             attempt,
             message,
             code: format!("http-{}", status.as_u16()),
-            asked: answer.retry_after.map(|retry_after| retry_after.pause(at)),
+            asked: answer.retry_after.map(|retry_after| retry_after.delay(at.into())),
             is_down: status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS,
         }
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use longhaul::job::Name;
 use longhaul::store::QueueCapacity;
 use longhaul::{Clock, Timestamp};
+use longhaul_net::circuit_breaker::{self, BreakerOptions, BreakerState, CircuitBreaker};
 use tokio::sync::Notify;
 
 /// Requests to one receiver at once, from this process.
@@ -31,14 +32,13 @@ const TRICKLE_EVERY: Duration = Duration::from_secs(1);
 const WAITING_MAX: usize = 64;
 /// How long one waits here, with a worker's place held.
 const WAIT_HERE: Duration = Duration::from_millis(300);
-/// Failures in a row after which a receiver is left alone for a while.
-const FAILURES_MAX: u32 = 5;
-/// For how long at first; it doubles.
-const ALONE_FIRST: Duration = Duration::from_secs(5);
-/// Not longer than this: what is due meanwhile waits for its next attempt.
-const ALONE_MAX: Duration = Duration::from_mins(1);
-/// When to look again whether somebody found a receiver well.
-const PROBED: Duration = Duration::from_secs(1);
+/// Opens after five consecutive failures, for 5 s to 1 min: deliveries that become due meanwhile wait for their next
+/// attempt.
+const BREAKER: BreakerOptions = BreakerOptions {
+    failures_max: 5,
+    open_first: Duration::from_secs(5),
+    open_max: Duration::from_mins(1),
+};
 /// Receivers that are remembered; beyond it those that nothing is under way to are forgotten.
 const KNOWN_MAX: usize = 2_000;
 
@@ -51,16 +51,12 @@ pub(super) struct Gates {
     places: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Gate {
     in_flight: usize,
-    /// In a row.
-    failures: u32,
-    /// Until when it is left alone; then one may try.
-    alone_until: Option<Timestamp>,
-    /// When deliveries to it were last claimed while it was left alone.
+    breaker: CircuitBreaker,
+    /// Last claim of deliveries while the breaker was open.
     trickled_at: Option<Timestamp>,
-    trying: bool,
     waiting: usize,
     /// How long its last answer took.
     answered_in: Option<Duration>,
@@ -68,26 +64,42 @@ struct Gate {
     freed: Arc<Notify>,
 }
 
+impl Default for Gate {
+    fn default() -> Self {
+        Self {
+            in_flight: 0,
+            breaker: CircuitBreaker::new(BREAKER),
+            trickled_at: None,
+            waiting: 0,
+            answered_in: None,
+            freed: Arc::default(),
+        }
+    }
+}
+
 impl Gate {
-    /// Whether it is better not to rely on an answer.
-    fn is_suspect(&self) -> bool {
-        self.failures > 0 || self.answered_in.is_none()
+    fn has_failed(&self, now: Timestamp) -> bool {
+        self.breaker.state(now.into()) != BreakerState::Closed { failures: 0 }
+    }
+
+    /// Returns true if the last request failed or none was answered yet.
+    fn is_suspect(&self, now: Timestamp) -> bool {
+        self.answered_in.is_none() || self.has_failed(now)
     }
 
     fn window(&mut self, now: Timestamp) -> usize {
-        match (self.alone_until, self.answered_in) {
-            (Some(until), _) if now < until => {
+        match (self.breaker.state(now.into()), self.answered_in) {
+            (BreakerState::Open, _) => {
                 if self.trickled_at.is_some_and(|last| now < last.after(TRICKLE_EVERY)) {
                     return 0;
                 }
                 self.trickled_at = Some(now);
                 TRICKLE
             }
-            (Some(_), _) => 1,
-            (None, _) if self.failures > 0 => 1,
-            (None, None) => UNHEARD,
-            (None, Some(took)) if took <= QUICK_ANSWER => QUICK,
-            (None, Some(_)) => IN_FLIGHT_MAX,
+            (BreakerState::HalfOpen | BreakerState::Closed { failures: 1.. }, _) => 1,
+            (BreakerState::Closed { failures: 0 }, None) => UNHEARD,
+            (BreakerState::Closed { failures: 0 }, Some(took)) if took <= QUICK_ANSWER => QUICK,
+            (BreakerState::Closed { failures: 0 }, Some(_)) => IN_FLIGHT_MAX,
         }
     }
 }
@@ -108,7 +120,7 @@ pub(super) enum Entry {
 pub(super) struct Pass {
     gates: Gates,
     receiver: Name,
-    trying: bool,
+    breaker: circuit_breaker::Permit,
 }
 
 impl Gates {
@@ -125,11 +137,11 @@ impl Gates {
         now: Timestamp,
     ) -> QueueCapacity {
         let mut gates = self.lock();
-        let is_suspect = |name: &Name| gates.get(name).is_none_or(Gate::is_suspect);
+        let is_suspect = |name: &Name| gates.get(name).is_none_or(|gate| gate.is_suspect(now));
         let suspects = under_way.iter().filter(|(name, _)| is_suspect(name));
         let crowded = suspects.map(|(_, jobs)| jobs).sum::<usize>() >= self.places / 2;
         let window = |gate: &mut Gate| {
-            if crowded && gate.is_suspect() { 0 } else { gate.window(now) }
+            if crowded && gate.is_suspect(now) { 0 } else { gate.window(now) }
         };
         let known = gates.iter_mut().map(|(name, gate)| (name.clone(), window(gate))).collect();
         QueueCapacity { each: if crowded { 0 } else { UNHEARD }, known }
@@ -144,7 +156,9 @@ impl Gates {
                 Entry::Full => {}
                 entry @ (Entry::Open(_) | Entry::Alone(_)) => return entry,
             }
-            let Some(waiting) = Waiting::at(self, receiver) else { return Entry::Full };
+            let Some(waiting) = Waiting::at(self, receiver, clock.now()) else {
+                return Entry::Full;
+            };
             tokio::select! {
                 () = waiting.freed.notified() => {}
                 () = clock.sleep_until(until) => return Entry::Full,
@@ -156,24 +170,20 @@ impl Gates {
         let mut gates = self.lock();
         if gates.len() >= KNOWN_MAX {
             gates.retain(|_, gate| {
-                let is_alone = gate.alone_until.is_some_and(|until| now < until);
-                gate.in_flight + gate.waiting > 0 || is_alone
+                let is_open = gate.breaker.state(now.into()) == BreakerState::Open;
+                gate.in_flight + gate.waiting > 0 || is_open
             });
         }
         let gate = gates.entry(receiver.clone()).or_default();
-        let trying = match gate.alone_until {
-            Some(until) if now < until => return Entry::Alone(until),
-            // Another one finds out.
-            Some(_) if gate.trying => return Entry::Alone(now.after(PROBED)),
-            Some(_) => true,
-            None => false,
+        let breaker = match gate.breaker.acquire(now.into()) {
+            Ok(permit) => permit,
+            Err(wait) => return Entry::Alone(now.after(wait)),
         };
         if gate.in_flight >= IN_FLIGHT_MAX {
             return Entry::Full;
         }
         gate.in_flight += 1;
-        gate.trying |= trying;
-        Entry::Open(Pass { gates: self.clone(), receiver: receiver.clone(), trying })
+        Entry::Open(Pass { gates: self.clone(), receiver: receiver.clone(), breaker })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, Gate>> {
@@ -189,10 +199,10 @@ struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    fn at(gates: &'a Gates, receiver: &'a Name) -> Option<Self> {
+    fn at(gates: &'a Gates, receiver: &'a Name, now: Timestamp) -> Option<Self> {
         let mut all = gates.lock();
         let gate = all.get_mut(receiver)?;
-        if gate.failures > 0 || gate.waiting >= WAITING_MAX {
+        if gate.has_failed(now) || gate.waiting >= WAITING_MAX {
             return None;
         }
         gate.waiting += 1;
@@ -209,24 +219,18 @@ impl Drop for Waiting<'_> {
 }
 
 impl Pass {
-    /// The receiver answered after so long, and what it said is its own affair.
+    /// Records an answer after this time, whatever its status.
     pub(super) fn well(&self, took: Duration) {
+        self.breaker.success();
         if let Some(gate) = self.gates.lock().get_mut(&self.receiver) {
-            (gate.failures, gate.alone_until, gate.trickled_at) = (0, None, None);
+            gate.trickled_at = None;
             gate.answered_in = Some(took);
         }
     }
 
-    /// The receiver was not there, hung, or broke.
+    /// Records that the receiver was unreachable, hung or failed.
     pub(super) fn failed(&self, now: Timestamp) {
-        if let Some(gate) = self.gates.lock().get_mut(&self.receiver) {
-            gate.failures = gate.failures.saturating_add(1);
-            if gate.failures >= FAILURES_MAX {
-                let doublings = (gate.failures - FAILURES_MAX).min(10);
-                let alone = ALONE_FIRST.saturating_mul(1 << doublings).min(ALONE_MAX);
-                gate.alone_until = Some(now.after(alone));
-            }
-        }
+        self.breaker.failure(now.into());
     }
 }
 
@@ -235,9 +239,6 @@ impl Drop for Pass {
         let mut gates = self.gates.lock();
         if let Some(gate) = gates.get_mut(&self.receiver) {
             gate.in_flight = gate.in_flight.saturating_sub(1);
-            if self.trying {
-                gate.trying = false;
-            }
             gate.freed.notify_one();
         }
     }
@@ -304,7 +305,7 @@ mod tests {
     #[test]
     fn receiver_that_keeps_failing_is_left_alone_and_tried_by_one() {
         let gates = gates();
-        for _ in 0..FAILURES_MAX {
+        for _ in 0..BREAKER.failures_max {
             open(&gates, "a", at(0)).unwrap().failed(at(0));
         }
         assert!(matches!(gates.enter(&name("a"), at(4)), Entry::Alone(until) if until == at(5)));
@@ -323,7 +324,7 @@ mod tests {
     #[test]
     fn dropped_probe_lets_the_next_one_try() {
         let gates = gates();
-        for _ in 0..FAILURES_MAX {
+        for _ in 0..BREAKER.failures_max {
             open(&gates, "a", at(0)).unwrap().failed(at(0));
         }
         drop(open(&gates, "a", at(9)).unwrap());
@@ -347,7 +348,7 @@ mod tests {
     #[test]
     fn deliveries_to_one_that_is_left_alone_trickle_and_one_tries_afterwards() {
         let gates = gates();
-        for _ in 0..FAILURES_MAX {
+        for _ in 0..BREAKER.failures_max {
             open(&gates, "a", at(0)).unwrap().failed(at(0));
         }
         let windows = [0, 0, 1, 1, 5, 5].map(|second| window(&gates, "a", at(second)));
@@ -371,7 +372,7 @@ mod tests {
     #[test]
     fn receivers_are_forgotten_when_there_are_many() {
         let gates = gates();
-        for _ in 0..FAILURES_MAX {
+        for _ in 0..BREAKER.failures_max {
             open(&gates, "dead", at(0)).unwrap().failed(at(0));
         }
         let _busy = open(&gates, "busy", at(0)).unwrap();

@@ -7,6 +7,7 @@ mod api;
 mod chat;
 mod cli;
 mod dashboard;
+mod durations;
 mod e2e;
 mod fuzzing;
 mod listen;

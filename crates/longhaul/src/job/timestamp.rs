@@ -1,7 +1,7 @@
 //! An instant as we store and show it: UTC, in milliseconds.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -39,6 +39,13 @@ impl Timestamp {
     pub fn parse(text: &str) -> Option<Self> {
         let instant: jiff::Timestamp = text.parse().ok()?;
         Some(Self(instant.as_millisecond())).filter(|at| *at <= Self::MAX)
+    }
+}
+
+impl From<Timestamp> for SystemTime {
+    /// Instants before 1970 become 1970.
+    fn from(at: Timestamp) -> Self {
+        Self::UNIX_EPOCH + at.since(Timestamp(0))
     }
 }
 

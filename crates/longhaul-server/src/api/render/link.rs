@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use longhaul::TenantId;
 use longhaul::blob::Keyring;
-use longhaul_kinds::render::Request;
+use longhaul_render::RenderRequest;
 
 const NAME: &[u8] = b"short link";
 const VEIL: &[u8] = b"tenant of a short link";
@@ -26,12 +26,12 @@ impl Links {
     }
 
     /// The tenant's link to what comes of this request. Another one once the server has another key.
-    pub(super) fn of(&self, tenant: &TenantId, request: &Request) -> String {
+    pub(super) fn of(&self, tenant: &TenantId, request: &RenderRequest) -> String {
         let tenant = tenant.as_str().as_bytes();
         // With its length, so that no letter can move from the tenant to the request.
         let mut message = (tenant.len() as u64).to_be_bytes().to_vec();
         message.extend(tenant);
-        message.extend(request.identity());
+        message.extend(request.cache_key());
         let mut link: Vec<u8> = self.0.mac(NAME, &message).into_iter().take(NAME_BYTES).collect();
         let veiled = self.veil(self.0.current_id(), &link, tenant);
         link.extend(veiled);
@@ -62,13 +62,13 @@ impl Links {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_kinds::render::{Format, Options, OutputType};
+    use longhaul_render::{Format, Options, OutputType};
     use proptest::prelude::*;
 
     use super::*;
 
-    fn request(source: &str) -> Request {
-        Request {
+    fn request(source: &str) -> RenderRequest {
+        RenderRequest {
             source: source.to_owned(),
             format: Format::Mermaid,
             output_type: OutputType::Svg,

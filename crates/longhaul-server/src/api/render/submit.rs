@@ -9,7 +9,8 @@ use axum::response::{IntoResponse, Response};
 use longhaul::job::Record;
 use longhaul::store::StoreError;
 use longhaul::{Engine, Job, JobHandle, Status};
-use longhaul_kinds::render::{Code as Trouble, RenderError, RenderKind, Request};
+use longhaul_kinds::render::RenderKind;
+use longhaul_render::{ErrorCode, RenderError, RenderRequest};
 use serde::Serialize;
 use serde_json::json;
 
@@ -39,7 +40,7 @@ pub(super) async fn submit(
     idempotency::key(&headers, false)?;
     let bytes_max = body::submission_bytes_max(caller.engine.limits());
     let text = body::json_text(&headers, body, bytes_max).await?;
-    let request = body::object::<Request>(&text)?.settled();
+    let request = body::object::<RenderRequest>(&text)?.normalized();
     request.check(&door.limits).map_err(|error| refused(&error))?;
     let shortlink = door.links.of(caller.engine.tenant(), &request);
     let handle = job(&state, &caller.engine, door, &request, &shortlink).await?;
@@ -71,7 +72,7 @@ async fn job(
     state: &AppState,
     engine: &Engine,
     door: &RenderDoor,
-    request: &Request,
+    request: &RenderRequest,
     shortlink: &str,
 ) -> Result<JobHandle, Problem> {
     let key = key(shortlink);
@@ -97,7 +98,8 @@ async fn job(
 
 /// Whether a job has failed for another reason than what it was asked for, which does not change.
 fn may_end_otherwise(job: &Job) -> bool {
-    let for_good = [Trouble::BadInput, Trouble::Syntax, Trouble::Unsupported, Trouble::TooLarge];
+    let for_good =
+        [ErrorCode::BadInput, ErrorCode::Syntax, ErrorCode::Unsupported, ErrorCode::TooLarge];
     match (job.status, &job.error) {
         (Status::Cancelled, _) | (Status::Failed, None) => true,
         (Status::Failed, Some(error)) => {
@@ -110,12 +112,12 @@ fn may_end_otherwise(job: &Job) -> bool {
 /// What a request is refused with before it is a job.
 fn refused(error: &RenderError) -> Problem {
     let code = match error.code {
-        Trouble::TooLarge => Code::PayloadTooLarge,
-        Trouble::BadInput
-        | Trouble::Syntax
-        | Trouble::Unsupported
-        | Trouble::TookTooLong
-        | Trouble::RendererFailed => Code::Validation,
+        ErrorCode::TooLarge => Code::PayloadTooLarge,
+        ErrorCode::BadInput
+        | ErrorCode::Syntax
+        | ErrorCode::Unsupported
+        | ErrorCode::TookTooLong
+        | ErrorCode::RendererFailed => Code::Validation,
     };
     Problem::new(code, error.to_string())
 }
@@ -145,12 +147,12 @@ fn accepted(record: &Record) -> Response {
 /// What whoever has waited is told of a job that failed.
 fn failed(job: &Job) -> Response {
     let code = job.error.as_ref().map_or("cancelled", |error| error.code.as_str());
-    let is = |trouble: Trouble| trouble.as_str() == code;
-    let status = if is(Trouble::BadInput) || is(Trouble::Syntax) || is(Trouble::Unsupported) {
+    let is = |trouble: ErrorCode| trouble.as_str() == code;
+    let status = if is(ErrorCode::BadInput) || is(ErrorCode::Syntax) || is(ErrorCode::Unsupported) {
         StatusCode::UNPROCESSABLE_ENTITY
-    } else if is(Trouble::TooLarge) {
+    } else if is(ErrorCode::TooLarge) {
         StatusCode::PAYLOAD_TOO_LARGE
-    } else if is(Trouble::TookTooLong) {
+    } else if is(ErrorCode::TookTooLong) {
         StatusCode::GATEWAY_TIMEOUT
     } else if job.status == Status::Cancelled {
         StatusCode::CONFLICT

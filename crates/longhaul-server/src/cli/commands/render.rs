@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use longhaul_kinds::render::{self, Background, Limits, Options, OutputType, Request};
+use longhaul_render::{
+    self as render, Background, ErrorCode, Limits, Options, OutputType, RenderRequest,
+};
 use serde_json::json;
 
 use crate::cli::{CliError, Exit, Ui, is_dash};
@@ -124,7 +126,7 @@ impl RenderArgs {
         };
         let Self { background, scale, width, .. } = *self;
         let options = Options { theme, background, scale, width };
-        let picture = picture(Request { source, format, output_type, options })?;
+        let picture = picture(RenderRequest { source, format, output_type, options })?;
         let Some(output) = self.output.as_ref().filter(|output| !is_dash(output)) else {
             ui.bytes(&picture)?;
             return ui.flush();
@@ -142,18 +144,18 @@ impl RenderArgs {
     }
 }
 
-fn picture(request: Request) -> Result<Vec<u8>, CliError> {
-    let draw = move || render::picture(&request, &Limits::default());
+fn picture(request: RenderRequest) -> Result<Vec<u8>, CliError> {
+    let draw = move || render::render(&request, &Limits::default());
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(draw);
     let thread = thread.map_err(|error| CliError::Other(error.into()))?;
     let drawn = thread.join().map_err(|_| CliError::Other(anyhow::anyhow!("drawing failed")))?;
     drawn.map_err(|error| match error.code {
-        render::Code::BadInput => CliError::usage(error.to_string()),
-        render::Code::Syntax
-        | render::Code::Unsupported
-        | render::Code::TooLarge
-        | render::Code::TookTooLong
-        | render::Code::RendererFailed => CliError::Other(error.into()),
+        ErrorCode::BadInput => CliError::usage(error.to_string()),
+        ErrorCode::Syntax
+        | ErrorCode::Unsupported
+        | ErrorCode::TooLarge
+        | ErrorCode::TookTooLong
+        | ErrorCode::RendererFailed => CliError::Other(error.into()),
     })
 }
 
@@ -189,7 +191,7 @@ fn cannot(what: &str, file: &Path, error: std::io::Error) -> CliError {
 /// would count against the memory that this process allows itself.
 pub(crate) fn worker() -> std::process::ExitCode {
     let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
-    match render::serve(input, std::io::BufWriter::new(output)) {
+    match render::run_worker(input, std::io::BufWriter::new(output)) {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(_) => std::process::ExitCode::FAILURE,
     }

@@ -15,9 +15,9 @@ use longhaul::store::endpoints::Endpoints;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Ctx, Engine, JobError, Kind, Retry, TenantId, Timestamp};
+use longhaul_net::egress;
 use longhaul_server::api::{AppState, Hooks, router};
 use longhaul_server::auth::{Auth, AuthSettings};
-use longhaul_server::egress;
 use longhaul_server::webhooks::{Courier, Secrets, WebhookSettings};
 use serde_json::{Value, json};
 

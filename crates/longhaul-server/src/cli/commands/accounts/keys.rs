@@ -5,8 +5,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use comfy_table::Cell;
 use longhaul::job::Timestamp;
+use longhaul::job::parse_duration;
+use longhaul_client::Client;
 use longhaul_client::wire::{Instant, Key, KeyList, KeyRequest, NewKey, RotateRequest, Scope};
-use longhaul_client::{Client, parse_duration};
 
 use crate::cli::output::color::{Style, printable};
 use crate::cli::output::table;

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse as _, Response};
 use clap::Args;
 use longhaul::clock::Clock;
 use longhaul::job::Timestamp;
-use longhaul_server::egress::{self, Outgoing, Policy};
+use longhaul_net::egress::{self, EgressRequest, Policy};
 use longhaul_server::webhooks::signature::{ID, SigningSecret, verify};
 use serde::Serialize;
 use serde_json::Value;
@@ -211,7 +211,8 @@ async fn forward(
     let fields = headers.iter().filter(|(name, _)| is_passed_on(name.as_str()));
     let headers = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
     let (timeout, body_prefix_max) = (FORWARD_TIMEOUT, ANSWER_BYTES_MAX);
-    let outgoing = Outgoing { url: url.clone(), method, headers, body, timeout, body_prefix_max };
+    let outgoing =
+        EgressRequest { url: url.clone(), method, headers, body, timeout, body_prefix_max };
     match client.send(outgoing).await {
         Ok(answer) => {
             delivery.forward_ms = u64::try_from(answer.latency.as_millis()).ok();

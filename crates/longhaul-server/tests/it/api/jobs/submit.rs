@@ -148,7 +148,7 @@ async fn what_cannot_be_accepted_is_refused_with_a_reason() {
     422 validation: there is no field "maxAttemps"; did you mean "maxAttempts"? Known: kind, input, queue, priority, runAt, delay, maxAttempts, timeout, labels, retention, webhook
     422 validation: give runAt or delay, not both
     422 validation: runAt "tomorrow" is not an RFC 3339 instant
-    422 validation: "soon" is not a duration: whole numbers with units are, like "15s" or "1h30m" at line 1 column 41
+    422 validation: "soon" is not a duration: write whole numbers with units, for example "15s" or "1h30m" at line 1 column 41
     422 validation: the timeout must be longer than zero
     422 validation: maxAttempts must be at least 1
     422 validation: the priority is over the limit: 101, at most 100 (priority_max)

@@ -1,0 +1,147 @@
+//! Reads a tar from front to end.
+//!
+//! The crate `tar` reads the fields of a header. The way from one header to the next is ours:
+//! its own reads an extended header of any length into memory.
+
+mod extended;
+
+use std::io::{BufReader, Read};
+use std::mem;
+
+use tar::Header;
+
+use super::ArchiveError;
+use super::bounded_read::{Exactly, Rated, fill};
+use super::error::{WHOLE, quoted};
+use super::path::EntryPath;
+use super::reader::{EntryReader, FileHeader};
+use super::seen_paths::EntryType;
+
+use extended::{Extended, Meant};
+
+const BLOCK_BYTES: usize = 512;
+
+/// Zeros behind the end. Blocks of a tape are 10 KiB long by default and seldom more than this.
+const TAIL_BYTES_MAX: usize = 1 << 20;
+
+pub(super) fn read_entries(
+    source: impl Read,
+    reader: &mut EntryReader<'_>,
+) -> Result<(), ArchiveError> {
+    let (limits, packed) = (reader.limits, reader.archive_bytes);
+    // A tar is read in small pieces.
+    let stream = &mut BufReader::new(Rated { source, limits, packed, unpacked: 0 });
+    let mut extended = Extended::default();
+    let mut block = [0; BLOCK_BYTES];
+    let mut first = true;
+    loop {
+        reader.check_cancelled()?;
+        fill(stream, &mut block, WHOLE)?;
+        if block.iter().all(|byte| *byte == 0) {
+            break;
+        }
+        let header = Header::from_byte_slice(&block);
+        check_header(header, mem::take(&mut first))?;
+        if !extended.read(header, stream, reader)? {
+            entry(header, &extended.take(header)?, stream, reader)?;
+        }
+    }
+    if extended.is_pending() {
+        return Err(ArchiveError::Truncated { entry: WHOLE.to_owned() });
+    }
+    check_tail(stream)
+}
+
+/// Without the mark there are no rules for what is in the fields.
+fn check_header(header: &Header, first: bool) -> Result<(), ArchiveError> {
+    if header.as_ustar().is_none() && header.as_gnu().is_none() {
+        return Err(if first {
+            ArchiveError::UnknownFormat
+        } else {
+            ArchiveError::damaged(WHOLE, "a header has no mark of a tar")
+        });
+    }
+    // As if its own field were eight spaces.
+    let sum = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
+    let expected = sum(header.as_bytes()) - sum(&header.as_old().cksum) + 8 * u32::from(b' ');
+    if header.cksum().ok() != Some(expected) {
+        return Err(ArchiveError::WrongChecksum { entry: quoted(header.path_bytes()) });
+    }
+    Ok(())
+}
+
+fn entry(
+    header: &Header,
+    meant: &Meant,
+    stream: &mut dyn Read,
+    reader: &mut EntryReader<'_>,
+) -> Result<(), ArchiveError> {
+    // Not by `entry_type`, which takes a file of old for one of today.
+    let [flag] = header.as_old().linkflag;
+    let (path, kind) = reader.claim(&meant.name, |checked| kind(flag, checked))?;
+    match kind {
+        EntryType::Folder if meant.bytes > 0 => {
+            Err(ArchiveError::contradiction(path, "a folder has content"))
+        }
+        EntryType::Folder => reader.folder(path),
+        EntryType::File => {
+            // What one file of a packed stream takes in it cannot be told.
+            reader.admit_file(meant.bytes, None, path)?;
+            let declared = FileHeader { path, bytes: meant.bytes, crc: None };
+            reader.file(&declared, &mut Exactly { source: stream, left: meant.bytes })?;
+            skip_padding(stream, meant.bytes, path)
+        }
+    }
+}
+
+fn kind(flag: u8, checked: &EntryPath<'_>) -> Result<EntryType, ArchiveError> {
+    let entry = || quoted(checked.path);
+    let what = match flag {
+        // Before there was a flag for folders, they had a slash.
+        0 if checked.slash => return Ok(EntryType::Folder),
+        b'5' => return Ok(EntryType::Folder),
+        b'0' if checked.slash => {
+            return Err(ArchiveError::contradiction(checked.path, "a file has a folder's path"));
+        }
+        0 | b'0' => return Ok(EntryType::File),
+        b'1' => "a hard link",
+        b'2' => "a symbolic link",
+        b'3' | b'4' => "a device",
+        b'6' => "a fifo",
+        b'S' => "a sparse file",
+        _ => {
+            let what = format!("the type {}", quoted([flag]));
+            return Err(ArchiveError::Unsupported { entry: entry(), what });
+        }
+    };
+    Err(ArchiveError::NotAFile { entry: entry(), what })
+}
+
+/// Content is filled up to whole blocks.
+fn skip_padding(stream: &mut dyn Read, bytes: u64, entry: &str) -> Result<(), ArchiveError> {
+    let mut block = [0; BLOCK_BYTES];
+    let over = usize::try_from(bytes % BLOCK_BYTES as u64).unwrap_or_default();
+    let padding = (BLOCK_BYTES - over) % BLOCK_BYTES;
+    fill(stream, block.get_mut(..padding).unwrap_or_default(), entry)
+}
+
+/// A second archive behind the end would be seen by some programs and not by others.
+fn check_tail(stream: &mut dyn Read) -> Result<(), ArchiveError> {
+    let hidden = |what| ArchiveError::Hidden { entry: WHOLE.to_owned(), what };
+    let mut buffer = [0; 8 * BLOCK_BYTES];
+    let mut tail_bytes = 0;
+    loop {
+        let read = stream.read(&mut buffer);
+        let count = read.map_err(|error| ArchiveError::from_read(error, WHOLE))?;
+        tail_bytes += count;
+        if count == 0 {
+            return Ok(());
+        }
+        if buffer.iter().take(count).any(|byte| *byte != 0) {
+            return Err(hidden("bytes behind the end"));
+        }
+        if tail_bytes > TAIL_BYTES_MAX {
+            return Err(hidden("more than a MiB of zeros behind the end"));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The policy by tables, and the client against receivers behind real sockets.
+
+mod bad_endpoints;
+mod connections;
+mod tls;
+mod url_checks;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use super::{BODY_PREFIX_DEFAULT, Client, EgressRequest, Policy, Resolver, Resolving};
+
+/// Allowed by [`policy`].
+const GOOD: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+/// Not allowed.
+const INNER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+const PUBLIC: IpAddr = IpAddr::V4(Ipv4Addr::new(93, 184, 215, 14));
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok";
+
+fn policy() -> Policy {
+    Policy::new(["127.0.0.1/32".parse().unwrap()])
+}
+
+/// Answers every name with these addresses, one list after the other; the last one stays.
+struct Names(Mutex<VecDeque<Vec<IpAddr>>>);
+
+impl Names {
+    fn answering<const N: usize>(lists: [&[IpAddr]; N]) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(lists.into_iter().map(<[_]>::to_vec).collect())))
+    }
+}
+
+impl Resolver for Names {
+    fn resolve<'a>(&'a self, _name: &'a str) -> Resolving<'a> {
+        let mut lists = self.0.lock().unwrap();
+        let list = match lists.len() {
+            0 => None,
+            1 => lists.front().cloned(),
+            _ => lists.pop_front(),
+        };
+        Box::pin(async move { list.ok_or_else(|| io::Error::other("no such name")) })
+    }
+}
+
+/// What a receiver does once a connection is there.
+#[derive(Clone)]
+enum Play {
+    /// Reads the request, answers and closes.
+    EgressResponse(Vec<u8>),
+    /// Reads the request, writes this, and never goes on.
+    Hold(Vec<u8>),
+    /// Closes with the request unread, which resets the connection.
+    Reset,
+    /// Answers with a body that never ends, and tells when it is cut off.
+    Flood,
+}
+
+/// A receiver that writes down the requests that it gets.
+struct Receiver {
+    address: SocketAddr,
+    requests: mpsc::UnboundedReceiver<String>,
+}
+
+impl Receiver {
+    async fn start(play: Play) -> Self {
+        Self::on(TcpListener::bind((GOOD, 0)).await.unwrap(), play)
+    }
+
+    /// Two on the same port: an allowed address's and another's.
+    async fn pair(play: Play) -> (Self, Self) {
+        loop {
+            let good = TcpListener::bind((GOOD, 0)).await.unwrap();
+            let port = good.local_addr().unwrap().port();
+            // Somebody else may have it there.
+            if let Ok(inner) = TcpListener::bind((INNER, port)).await {
+                return (Self::on(good, play.clone()), Self::on(inner, play));
+            }
+        }
+    }
+
+    fn on(listener: TcpListener, play: Play) -> Self {
+        let address = listener.local_addr().unwrap();
+        let (seen, requests) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(perform(socket, play.clone(), seen.clone()));
+            }
+        });
+        Self { address, requests }
+    }
+
+    async fn request(&mut self) -> String {
+        self.requests.recv().await.unwrap()
+    }
+
+    /// Connections are taken in their order: if ours is the first, there was none before it.
+    async fn was_never_called(mut self) {
+        let mut socket = TcpStream::connect(self.address).await.unwrap();
+        socket.write_all(b"GET /the-first HTTP/1.1\r\n\r\n").await.unwrap();
+        let first = self.request().await;
+        assert!(first.starts_with("GET /the-first"), "{first}");
+    }
+
+    fn port(&self) -> u16 {
+        self.address.port()
+    }
+}
+
+async fn perform(mut socket: TcpStream, play: Play, seen: mpsc::UnboundedSender<String>) {
+    if matches!(play, Play::Reset) {
+        socket.readable().await.unwrap();
+        return;
+    }
+    seen.send(read_request(&mut socket).await).ok();
+    match play {
+        Play::EgressResponse(bytes) => socket.write_all(&bytes).await.unwrap(),
+        Play::Hold(bytes) => {
+            socket.write_all(&bytes).await.unwrap();
+            std::future::pending::<()>().await;
+        }
+        Play::Flood => {
+            let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n";
+            socket.write_all(head).await.unwrap();
+            while socket.write_all(&[b'x'; 8192]).await.is_ok() {}
+            seen.send("cut off".to_owned()).ok();
+        }
+        Play::Reset => {}
+    }
+}
+
+/// Head and body of a request.
+async fn read_request(socket: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut bytes = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+                return text;
+            }
+        }
+        let read = socket.read_buf(&mut bytes).await.unwrap_or_default();
+        if read == 0 {
+            return text;
+        }
+    }
+}
+
+/// A call that has time enough.
+fn post(url: impl Into<String>) -> EgressRequest {
+    EgressRequest {
+        url: url.into(),
+        method: Method::POST,
+        headers: HeaderMap::new(),
+        body: Bytes::from_static(b"{}"),
+        timeout: Duration::from_mins(1),
+        body_prefix_max: BODY_PREFIX_DEFAULT,
+    }
+}
+
+fn client(resolver: Arc<Names>) -> Client {
+    Client::with_resolver(policy(), resolver)
+}
+
+/// One that knows no name.
+fn nameless() -> Client {
+    client(Names::answering([]))
+}

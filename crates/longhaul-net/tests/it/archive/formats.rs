@@ -1,0 +1,103 @@
+//! Good archives of every format, made by others.
+
+use std::io::{Cursor, Write};
+
+use longhaul_net::archive::{ArchiveError, Extracted, Format, Limits};
+use zip::write::{SimpleFileOptions, ZipWriter};
+
+use super::make::{gz, zst};
+use super::{Bench, Tree, assert_refused, tree};
+
+const FORMATS: [Format; 4] = [Format::Zip, Format::Tar, Format::TarGz, Format::TarZst];
+
+/// Packs with the libraries that others use.
+pub(super) fn pack(files: &Tree, format: Format) -> Vec<u8> {
+    match format {
+        Format::Zip => zip_of(files),
+        Format::Tar => tar_of(files),
+        Format::TarGz => gz(&tar_of(files)),
+        Format::TarZst => zst(&tar_of(files)),
+    }
+}
+
+fn zip_of(files: &Tree) -> Vec<u8> {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    for (n, (path, content)) in files.iter().enumerate() {
+        let method = [zip::CompressionMethod::Stored, zip::CompressionMethod::Deflated][n % 2];
+        let options = SimpleFileOptions::default().compression_method(method);
+        match content {
+            Some(content) => {
+                writer.start_file(path.as_str(), options.large_file(n % 3 == 0)).unwrap();
+                writer.write_all(content).unwrap();
+            }
+            None => writer.add_directory(path.as_str(), options).unwrap(),
+        }
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+fn tar_of(files: &Tree) -> Vec<u8> {
+    let mut builder = ::tar::Builder::new(Vec::new());
+    for (path, content) in files {
+        let mut header = ::tar::Header::new_gnu();
+        header.set_mode(0o755);
+        header.set_size(content.as_ref().map_or(0, Vec::len) as u64);
+        if content.is_none() {
+            header.set_entry_type(::tar::EntryType::Directory);
+        }
+        let content = content.as_deref().unwrap_or_default();
+        builder.append_data(&mut header, path, content).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+/// Packs, unpacks, and compares.
+pub(super) fn round_trip(files: &Tree, format: Format) {
+    let bench = Bench::new(&pack(files, format));
+    let extracted = bench.extract(&Limits::default()).unwrap();
+    assert_eq!(&tree(&bench.path("into")), files);
+    let contents = files.values().flatten();
+    let expected = Extracted {
+        format,
+        files: contents.clone().count() as u64,
+        folders: files.values().filter(|content| content.is_none()).count() as u64,
+        bytes: contents.map(Vec::len).sum::<usize>() as u64,
+    };
+    assert_eq!(extracted, expected);
+}
+
+#[test]
+fn every_format_comes_out_as_it_went_in() {
+    let long = "long".repeat(50);
+    let files = Tree::from([
+        ("README.md".to_owned(), Some(b"# Read me".to_vec())),
+        ("empty".to_owned(), None),
+        ("src".to_owned(), None),
+        ("src/grün".to_owned(), None),
+        ("src/grün/日本.txt".to_owned(), Some(vec![])),
+        ("src/large".to_owned(), Some(b"0123456789".repeat(30_000))),
+        (format!("src/{long}"), Some(b"long".to_vec())),
+    ]);
+    for format in FORMATS {
+        round_trip(&files, format);
+    }
+}
+
+#[test]
+fn nothing_in_an_archive_is_nothing() {
+    for format in [Format::Zip, Format::TarGz, Format::TarZst] {
+        round_trip(&Tree::new(), format);
+    }
+}
+
+#[test]
+fn what_is_no_archive_is_refused() {
+    let mut rar = b"Rar!\x1a\x07\x01\0".to_vec();
+    rar.resize(1_000, 7);
+    for bytes in [&b""[..], b"P", b"#!/bin/sh", &[0; 10_240], &rar, b"7z\xbc\xaf\x27\x1c"] {
+        assert_refused!(bytes, ArchiveError::UnknownFormat);
+    }
+    for packed in [gz(&[b' '; 2_000]), zst(&[b' '; 2_000])] {
+        assert_refused!(&packed, ArchiveError::UnknownFormat);
+    }
+}

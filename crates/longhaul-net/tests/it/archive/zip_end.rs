@@ -1,0 +1,155 @@
+//! The end of a zip: one, whole, and the last thing in the file.
+
+use longhaul_net::archive::{ArchiveError, Limits};
+
+use super::make::{Parts, end, parts, stored, zip, zip64_end};
+use super::{assert_refused, refused_by, unpacked};
+
+fn example() -> Parts {
+    parts(&[stored("a", b"1"), stored("b", b"22")])
+}
+
+/// With the larger end, and a plain one that says `plain`.
+fn with_zip64(plain: (u16, u32, u32), change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+    let Parts { entries, directory, count } = example();
+    let at = (entries.len() + directory.len()) as u64;
+    let (bytes, directory_at) = (directory.len() as u64, entries.len() as u64);
+    let mut large = zip64_end(count.into(), bytes, directory_at, at);
+    change(&mut large);
+    let end = end(plain.0, plain.1 as usize, plain.2 as usize, b"");
+    [entries, directory, large, end].concat()
+}
+
+#[test]
+fn end_may_have_a_comment() {
+    let Parts { entries, directory, count } = example();
+    let end = end(count, directory.len(), entries.len(), b"made by hand");
+    assert_eq!(unpacked(&[entries, directory, end].concat()).len(), 2);
+}
+
+#[test]
+fn bytes_behind_the_end_are_refused() {
+    let mut archive = zip(&[stored("a", b"1")]);
+    archive.push(0);
+    assert_refused!(&archive, ArchiveError::Hidden { .. });
+}
+
+#[test]
+fn second_directory_behind_the_first_is_refused() {
+    let archive = [zip(&[stored("a", b"1")]), zip(&[stored("b", b"2")])].concat();
+    assert_refused!(&archive, ArchiveError::Contradiction { .. });
+}
+
+#[test]
+fn second_end_in_the_comment_is_refused() {
+    let Parts { entries, directory, count } = example();
+    let inner = end(count, directory.len(), entries.len(), b"");
+    let outer = end(count, directory.len(), entries.len(), &inner);
+    let archive = [&*entries, &*directory, &*outer].concat();
+    assert_refused!(&archive, ArchiveError::Contradiction { what: "it has two ends", .. });
+    let outer =
+        end(count, directory.len(), entries.len(), &[&b"PK\x05\x06"[..], &[0; 30]].concat());
+    assert_refused!(&[entries, directory, outer].concat(), ArchiveError::Hidden { .. });
+}
+
+#[test]
+fn end_of_a_zip_in_the_zip_is_no_second_end() {
+    let inner = zip(&[stored("a", b"1")]);
+    let tree = unpacked(&zip(&[stored("inner.zip", &inner)]));
+    assert_eq!(tree["inner.zip"].as_ref(), Some(&inner));
+}
+
+#[test]
+fn bytes_in_front_are_refused() {
+    let Parts { entries, directory, count } = parts(&[{
+        let mut entry = stored("a", b"1");
+        entry.offset = Some(4);
+        entry
+    }]);
+    let end = end(count, directory.len(), entries.len() + 4, b"");
+    let archive = [b"PK\x03\x04".to_vec(), entries, directory, end].concat();
+    assert_refused!(&archive, ArchiveError::Hidden { .. });
+}
+
+#[test]
+fn directory_of_another_length_is_refused() {
+    let Parts { entries, directory, count } = example();
+    for (count, bytes, at) in [
+        (count + 1, directory.len(), entries.len()),
+        (count - 1, directory.len(), entries.len()),
+        (count, directory.len() - 1, entries.len()),
+        (count, directory.len() + 1, entries.len() - 1),
+        (count, directory.len(), entries.len() + 1),
+    ] {
+        let end = end(count, bytes, at, b"");
+        let archive = [&*entries, &*directory, &*end].concat();
+        assert_refused!(
+            &archive,
+            ArchiveError::Contradiction { .. }
+                | ArchiveError::Damaged { .. }
+                | ArchiveError::Overlap { .. }
+        );
+    }
+}
+
+#[test]
+fn zip_of_several_disks_is_refused() {
+    let mut archive = zip(&[stored("a", b"1")]);
+    let at = archive.len() - 18;
+    archive[at] = 1;
+    assert_refused!(&archive, ArchiveError::Contradiction { .. });
+}
+
+#[test]
+fn zip_that_is_cut_off_is_refused() {
+    let archive = zip(&[stored("a", b"1"), stored("b", b"22")]);
+    for length in 4..archive.len() {
+        assert_refused!(&archive[..length], ArchiveError::Truncated { .. });
+    }
+}
+
+#[test]
+fn zip_without_entries_is_empty() {
+    assert_eq!(unpacked(&zip(&[])).len(), 0);
+}
+
+#[test]
+fn larger_end_counts_where_the_plain_one_has_no_room() {
+    let archive = with_zip64((u16::MAX, u32::MAX, u32::MAX), |_| ());
+    assert_eq!(unpacked(&archive).len(), 2);
+}
+
+#[test]
+fn larger_end_that_lies_is_refused() {
+    assert_refused!(
+        &with_zip64((1, u32::MAX, u32::MAX), |_| ()),
+        ArchiveError::Contradiction { what: "its two ends differ", .. }
+    );
+    // Its signature, its length, its disk, its entries on this disk, where it is.
+    for at in [0, 4, 16, 24, 64] {
+        let archive = with_zip64((u16::MAX, u32::MAX, u32::MAX), |large| large[at] ^= 1);
+        assert_refused!(&archive, ArchiveError::Contradiction { .. });
+    }
+    // Between it and its locator.
+    let gap = with_zip64((u16::MAX, u32::MAX, u32::MAX), |large| {
+        large.splice(56..56, *b"hidden");
+    });
+    assert_refused!(&gap, ArchiveError::Contradiction { .. });
+    let without_locator = with_zip64((u16::MAX, u32::MAX, u32::MAX), |large| large[56] ^= 1);
+    assert_refused!(&without_locator, ArchiveError::Contradiction { .. });
+}
+
+#[test]
+fn million_entries_are_refused_before_they_are_read() {
+    // There is no directory: to look for it would be another error.
+    let large = zip64_end(1_000_000, 46_000_000, 0, 46_000_000);
+    let end = end(u16::MAX, u32::MAX as usize, u32::MAX as usize, b"");
+    let mut archive = b"PK\x03\x04".to_vec();
+    archive.resize(46_000_000, 0);
+    archive.extend([large, end].concat());
+    let error = refused_by(&archive, &Limits::default());
+    assert!(
+        matches!(error, ArchiveError::TooManyEntries { limit: 100_000, value: 1_000_000, .. }),
+        "{error:?}"
+    );
+}

@@ -1,0 +1,114 @@
+//! d2, drawn by d2-little.
+
+use d2_little::ast::{ArrayNode, Import, Map, MapNode, ValueBox};
+use d2_little::{CompileOptions, compiler, parser};
+
+use super::{ErrorCode, RenderError, Theme, source_position};
+
+/// What the original calls "Dark Mauve".
+const DARK: i64 = 200;
+/// Room around the diagram, in its own units.
+const PAD: i64 = 20;
+
+/// The diagram as SVG, which is not sanitize yet.
+pub(super) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
+    let (parsed, _) = parser::parse("", source);
+    if let Some(import) = import_in(&parsed) {
+        let start = import.range.start;
+        return Err(unsupported("other files cannot be imported").at(
+            source,
+            start.line + 1,
+            start.column + 1,
+        ));
+    }
+    if let Err(error) = compiler::compile_with_config("", source) {
+        let first = error.errors.first();
+        let said = first.map_or_else(|| error.to_string(), |first| first.message.clone());
+        // Some messages begin with their source_position, too.
+        let message =
+            source_position::in_front(&said).map_or(said.as_str(), |(_, _, message)| message);
+        let failed = RenderError::new(ErrorCode::Syntax, message);
+        return Err(match first {
+            Some(first) => {
+                let (line, column) = source_position::of_byte(source, first.range.start.byte);
+                failed.at(source, line, column)
+            }
+            None => failed,
+        });
+    }
+    let theme_id = match theme {
+        // Which is what a source without a theme of its own has.
+        Theme::Light => None,
+        Theme::Dark => Some(DARK),
+    };
+    let options = CompileOptions { theme_id, pad: Some(PAD), ..CompileOptions::default() };
+    let (diagram, svg) =
+        d2_little::compile(source, &options).map_err(|said| failed(source, &said))?;
+    if !(diagram.layers.is_empty() && diagram.scenarios.is_empty() && diagram.steps.is_empty()) {
+        return Err(unsupported("layers, scenarios and steps would be drawn over each other"));
+    }
+    let engine = diagram.config.and_then(|config| config.layout_engine);
+    if let Some(engine) = engine.filter(|engine| engine != "dagre") {
+        return Err(unsupported(&format!(
+            "the layout engine {engine:?} is not supported, only dagre"
+        )));
+    }
+    String::from_utf8(svg)
+        .map_err(|_| RenderError::new(ErrorCode::RendererFailed, "the renderer made no text"))
+}
+
+fn unsupported(why: &str) -> RenderError {
+    RenderError::new(ErrorCode::Unsupported, why)
+}
+
+/// What went wrong after the source was understood.
+fn failed(source: &str, said: &str) -> RenderError {
+    if said.to_lowercase().contains("latex") {
+        return unsupported("formulas in LaTeX cannot be drawn");
+    }
+    match source_position::in_front(said) {
+        Some((line, column, message)) => {
+            RenderError::new(ErrorCode::Syntax, message).at(source, line, column)
+        }
+        None => RenderError::new(ErrorCode::RendererFailed, said),
+    }
+}
+
+/// The renderer passes imports over, and draws something else than was meant.
+fn import_in(map: &Map) -> Option<&Import> {
+    map.nodes.iter().find_map(|node| match node {
+        MapNode::Import(import) => Some(import),
+        MapNode::Key(key) => key.value.as_ref().and_then(import_in_value),
+        MapNode::Comment(_) | MapNode::BlockComment(_) | MapNode::Substitution(_) => None,
+    })
+}
+
+fn import_in_value(value: &ValueBox) -> Option<&Import> {
+    match value {
+        ValueBox::Import(import) => Some(import),
+        ValueBox::Map(map) => import_in(map),
+        ValueBox::Array(array) => array.nodes.iter().find_map(|node| match node {
+            ArrayNode::Import(import) => Some(import),
+            ArrayNode::Map(map) => import_in(map),
+            ArrayNode::Array(_)
+            | ArrayNode::Comment(_)
+            | ArrayNode::BlockComment(_)
+            | ArrayNode::Substitution(_)
+            | ArrayNode::Null(_)
+            | ArrayNode::Boolean(_)
+            | ArrayNode::Number(_)
+            | ArrayNode::UnquotedString(_)
+            | ArrayNode::DoubleQuotedString(_)
+            | ArrayNode::SingleQuotedString(_)
+            | ArrayNode::BlockString(_) => None,
+        }),
+        ValueBox::Null(_)
+        | ValueBox::Suspension(_)
+        | ValueBox::Boolean(_)
+        | ValueBox::Number(_)
+        | ValueBox::UnquotedString(_)
+        | ValueBox::DoubleQuotedString(_)
+        | ValueBox::SingleQuotedString(_)
+        | ValueBox::BlockString(_) => None,
+    }
+}
