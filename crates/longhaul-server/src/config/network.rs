@@ -9,8 +9,8 @@ use super::check::Check;
 use super::error::ConfigError;
 use super::value::Entry;
 use crate::api::Origins;
-use longhaul_net::egress::Policy;
 use crate::listen::{TlsFiles, TrustedProxies};
+use longhaul_net::egress::Policy;
 
 /// A certificate without its key is a mistake, and so is a key without its certificate.
 #[expect(clippy::option_option, reason = "none is wrong, some none is HTTP in clear")]
