@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draws every sample of docs/diagrams by the real binary, and makes docs/gallery.md of it.
+"""Renders docs/gallery.md from docs/diagrams, and the diagrams of ARCHITECTURE.md, with the real binary.
 
-Usage: scripts/gallery.py BINARY           make docs/gallery.md and docs/gallery/ anew
-       scripts/gallery.py BINARY --check   say what is different from what is committed, and fail
+Usage: scripts/gallery.py BINARY           write docs/gallery.md, docs/gallery/ and docs/architecture/*.svg
+       scripts/gallery.py BINARY --check   list differences from the committed files, and fail if there are any
 
-Either way all pictures, PNGs too, are in target/artifacts/gallery afterwards. A sample that gives no picture,
-a picture without a label of its sample, or a refusal in other words than docs/diagrams/index.json has is an error.
+All images, including PNGs, are in target/artifacts/gallery afterwards. A sample without an image, an image without
+a label of its sample, and a rejection with another message than docs/diagrams/index.json has are errors.
 """
 
 import argparse
@@ -23,22 +23,25 @@ ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ROOT / "docs" / "diagrams"
 PICTURES = ROOT / "docs" / "gallery"
 PAGE = ROOT / "docs" / "gallery.md"
+ARCHITECTURE = ROOT / "docs" / "architecture"
 SCHEMES = ("light", "dark")
 LANGUAGES = {".mmd": "mermaid", ".d2": "d2"}
 SVG = "{http://www.w3.org/2000/svg}"
-# What nobody reads in a picture.
-UNSEEN = {f"{SVG}style", f"{SVG}title", f"{SVG}desc"}
+# Elements whose text is not visible.
+INVISIBLE = {f"{SVG}style", f"{SVG}title", f"{SVG}desc"}
 
 
 class Sample(NamedTuple):
-    """One of docs/diagrams/index.json."""
+    """An entry of docs/diagrams/index.json, or a diagram of ARCHITECTURE.md."""
 
     file: str
     title: str
     status: str  # in mermaid's documentation
     labels: list[str]
-    refused: str | None = None  # the message, if it is not supported
-    plugin: str | None = None  # why mermaid itself does not draw it
+    refused: str | None = None  # error message, if it is not supported
+    plugin: str | None = None  # reason why mermaid itself does not draw it
+    sources: Path = SAMPLES
+    images: Path = PICTURES
 
     @property
     def name(self) -> str:
@@ -58,21 +61,28 @@ def samples() -> list[Sample]:
     listed = [Sample(**entry) for entry in json.loads((SAMPLES / "index.json").read_text(encoding="utf-8"))]
     there = {file.name for file in SAMPLES.iterdir() if file.suffix in LANGUAGES}
     if there != {sample.file for sample in listed}:
-        sys.exit(f"{SAMPLES}/index.json does not list what is there")
+        sys.exit(f"{SAMPLES}/index.json does not match the files beside it")
     return listed
 
 
+def architecture() -> list[Sample]:
+    return [
+        Sample(file.name, file.stem, "stable", [], sources=ARCHITECTURE, images=ARCHITECTURE)
+        for file in sorted(ARCHITECTURE.glob("*.mmd"))
+    ]
+
+
 def draw(binary: Path, folder: Path, sample: Sample) -> Drawn:
-    """Draws a sample in each scheme and format, and looks at what came of it."""
+    """Renders a sample in each theme and format, and checks the images."""
     wrong = []
     for scheme in SCHEMES:
         for ending in ("svg", "png"):
             picture = folder / f"{sample.name}-{scheme}.{ending}"
-            command = [binary, "render", SAMPLES / sample.file, "--theme", scheme, "--output", picture]
+            command = [binary, "render", sample.sources / sample.file, "--theme", scheme, "--output", picture]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if sample.refused is not None:
                 if done.returncode == 0 or sample.refused not in done.stderr:
-                    wrong.append(f"{picture.name}: not refused by “{sample.refused}”: {done.stderr.strip()}")
+                    wrong.append(f"{picture.name}: not rejected with “{sample.refused}”: {done.stderr.strip()}")
             elif done.returncode != 0:
                 wrong.append(f"{picture.name}: {done.stderr.strip()}")
             elif ending == "svg":
@@ -89,7 +99,7 @@ def faults_of_svg(picture: Path, sample: Sample) -> list[str]:
 
 
 def texts(element: ElementTree.Element) -> list[str]:
-    if element.tag in UNSEEN:
+    if element.tag in INVISIBLE:
         return []
     found = [element.text or ""]
     for child in element:
@@ -98,35 +108,35 @@ def texts(element: ElementTree.Element) -> list[str]:
 
 
 def squeezed(text: str) -> str:
-    """Without spaces: a label may be broken into lines anywhere."""
+    """Removes white space, because a label can wrap anywhere."""
     return "".join(text.split())
 
 
 def faults_of_png(picture: Path) -> list[str]:
     head = picture.read_bytes()[:24]
     if head[:8] != b"\x89PNG\r\n\x1a\n":
-        return ["no PNG"]
+        return ["is not a PNG"]
     width, height = struct.unpack(">II", head[16:24])
     return [] if min(width, height) > 50 else [f"only {width} by {height} pixels"]
 
 
 def page(listed: list[Sample]) -> str:
-    """docs/gallery.md."""
+    """Returns docs/gallery.md."""
     mermaid = [sample for sample in listed if sample.language == "mermaid"]
     d2 = [sample for sample in listed if sample.language == "d2"]
     lines = [
         "# Gallery",
         "",
-        "What `longhaul render` draws, one sample for each type of diagram. Made by `make gallery` from the sources in",
-        "[`diagrams/`](diagrams); `make test` fails if the binary draws anything else. Each picture is there for light",
-        "pages and for dark ones, which is what `--theme dark` is for. PNGs look the same:",
+        "One sample for each type of diagram that `longhaul render` supports. `make gallery` renders this page from the",
+        "sources in [`diagrams/`](diagrams), and `make test` fails if the output of the binary differs. Each image has a",
+        "light and a dark version (`--theme dark`). PNG output looks the same:",
         "",
         "```sh",
         "longhaul render docs/diagrams/flowchart.mmd -o flowchart.svg",
         "longhaul render docs/diagrams/flowchart.mmd -o flowchart.png --theme dark --scale 2",
         "```",
         "",
-        "Types that mermaid’s own documentation calls beta, new or experimental are marked: their language may change.",
+        "Types that mermaid’s documentation marks as beta, new or experimental are labelled, because their syntax may change.",
         "",
         "| mermaid | | d2 |",
         "| --- | --- | --- |",
@@ -160,33 +170,33 @@ def section(sample: Sample) -> list[str]:
         lines += [
             "<picture>",
             f'  <source media="(prefers-color-scheme: dark)" srcset="gallery/{sample.name}-dark.svg">',
-            f'  <img alt="{sample.title}, drawn from the source below" src="gallery/{sample.name}-light.svg">',
+            f'  <img alt="{sample.title}, rendered from the source below" src="gallery/{sample.name}-light.svg">',
             "</picture>",
         ]
     else:
         lines += [f"Not supported: “{sample.refused}”."]
-    # Not marked as what it is: GitHub would draw it once more.
+    # Fenced as text, because GitHub would render a mermaid block once more.
     return [*lines, "", f"<details><summary>{sample.file}</summary>", "", "```text", source, "```", "", "</details>"]
 
 
 def committed(listed: list[Sample], drawn: Path) -> dict[Path, str]:
-    """What belongs into the repository: the page, and every SVG."""
-    wanted = {PAGE: page(listed)}
+    """Returns the files of the repository: the page and every SVG."""
+    wanted = {PAGE: page([sample for sample in listed if sample.images == PICTURES])}
     for sample in listed:
         for scheme in SCHEMES if sample.refused is None else ():
             name = f"{sample.name}-{scheme}.svg"
-            wanted[PICTURES / name] = (drawn / name).read_text(encoding="utf-8") + "\n"
+            wanted[sample.images / name] = (drawn / name).read_text(encoding="utf-8") + "\n"
     return wanted
 
 
 def differences(wanted: dict[Path, str]) -> list[str]:
-    there = {PAGE, *PICTURES.glob("*")}
-    differ = [f"{path.relative_to(ROOT)}: nobody draws this" for path in sorted(there - set(wanted))]
+    there = {PAGE, *PICTURES.glob("*"), *ARCHITECTURE.glob("*.svg")}
+    differ = [f"{path.relative_to(ROOT)}: has no source" for path in sorted(there - set(wanted))]
     for path, text in wanted.items():
         if not path.is_file():
-            differ.append(f"{path.relative_to(ROOT)}: is not there")
+            differ.append(f"{path.relative_to(ROOT)}: is missing")
         elif path.read_text(encoding="utf-8") != text:
-            differ.append(f"{path.relative_to(ROOT)}: is not what the binary draws now")
+            differ.append(f"{path.relative_to(ROOT)}: differs from what the binary renders")
     return differ
 
 
@@ -201,25 +211,25 @@ def write(wanted: dict[Path, str]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("binary", type=Path)
-    parser.add_argument("--check", action="store_true", help="compare with what is committed")
+    parser.add_argument("--check", action="store_true", help="compare with the committed files")
     args = parser.parse_args()
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     drawn = target / "artifacts" / "gallery"
     drawn.mkdir(parents=True, exist_ok=True)
-    listed = samples()
+    listed = samples() + architecture()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         done = list(pool.map(lambda sample: draw(args.binary.resolve(), drawn, sample), listed))
     wrong = [why for one in done for why in one.wrong]
     if not wrong:
         wanted = committed(listed, drawn)
         if args.check:
-            wrong = [f"{why}; `make gallery` makes it anew" for why in differences(wanted)]
+            wrong = [f"{why}; run `make gallery`" for why in differences(wanted)]
         else:
             write(wanted)
     for why in wrong:
         print(f"gallery: {why}", file=sys.stderr)
     if not wrong:
-        print(f"gallery: {len(listed)} samples, all pictures in {drawn}")
+        print(f"gallery: {len(listed)} samples, all images in {drawn}")
     return 1 if wrong else 0
 
 

@@ -14,6 +14,7 @@ An exception without effect is an error, too.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def rule(check: Rule) -> Rule:
 
 ENGINE = "crates/longhaul/"
 SERVER = "crates/longhaul-server/"
-TEXT = {".rs", ".sql", ".py", ".md", ".toml", ".ts", ".js", ".html", ".sh", ".json", ""}
+TEXT = {".rs", ".sql", ".py", ".md", ".toml", ".ts", ".js", ".mjs", ".html", ".sh", ".json", ""}
 THIS = re.compile(r"^scripts/(tidy(_test)?|language)\.py$")  # quotes what it forbids
 BUDGET = "scripts/tidy_budget.json"
 
@@ -59,8 +60,9 @@ def read_tree(root: Path) -> Tree:
     tree = {}
     for path in sorted(filter(None, set(listed.split("\0")))):
         file = root / path
-        if file.suffix in TEXT and file.is_file() and not file.name.startswith("LICENSE"):
-            tree[path] = file.read_text(encoding="utf-8", errors="replace")
+        if file.is_file():
+            checked = file.suffix in TEXT and not file.name.startswith("LICENSE")
+            tree[path] = file.read_text(encoding="utf-8", errors="replace") if checked else ""
     return tree
 
 
@@ -193,6 +195,24 @@ def language_budget(tree: Tree) -> Iterator[Finding]:
             yield Finding(BUDGET, 0, message)
         elif len(uses) < budget:
             yield Finding(BUDGET, 0, f"{name}: lower the budget to {len(uses)} (`scripts/tidy.py --update`)")
+
+
+@rule
+def documented_paths(tree: Tree) -> Iterator[Finding]:
+    """Source paths and relative links in documents lead somewhere, so that documents follow a rename."""
+    everything = "".join(f"\n/{path}" for path in tree) + "\n"
+    for path, text in files(tree, ".md"):
+        if "/snapshots/" in path or path == "CHANGELOG.md":
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            for name in re.findall(r"`((?!\.tools/)[\w./-]+(?:\.(?:rs|py|sql|mjs)|/))`", line):
+                end = "" if name.endswith("/") else "\n"
+                if "/" in name.strip("/") and f"/{name}{end}" not in everything:
+                    yield Finding(path, number, f"`{name}` does not exist")
+            for link in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", line):
+                target = str(PurePosixPath(os.path.normpath(PurePosixPath(path).parent / link)))
+                if f"\n/{target}\n" not in everything and f"\n/{target}/" not in everything:
+                    yield Finding(path, number, f"dead link: {link}")
 
 
 @rule

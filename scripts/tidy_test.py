@@ -62,6 +62,12 @@ CATCHES = {
         {"README.md": "the job was canceled", **GLOSSARY},
         {"ARCHITECTURE.md": "no table"},
     ],
+    "documented-paths": [
+        {"README.md": "see `engine/walk.rs`"},
+        {"docs/steps.md": "see `engine/gone/`", ENGINE: ""},
+        {"docs/steps.md": "[more](more.md), [there](steps.md)"},
+        {"docs/design/a.md": "[up](../../ARCHITECTURE.md)"},
+    ],
     "language-budget": [
         {JOB: "/// What it is.", **budget()},
         {JOB: "/// The status.", **budget(question_openings=1)},
@@ -112,6 +118,7 @@ PASSES = [
     STORES | {store + "claim.rs": "struct Candidate;" for store in tidy.STORES} | budget(),
     {ENGINE: "pub trait Store: Send {\n" + "    fn a(&self) {\n        b();\n    }\n" * 16 + "}\n"},
     {JOB: "\n" * 501, **exempt("file-length", JOB)},
+    {"README.md": "`engine/run.rs`, `src/engine/`, [it](crates/longhaul/src), [web](https://x.org/y)", ENGINE: ""},
     {"bench/peers.md": "DBOS workflows", **GLOSSARY},
     {SQLITE: WHY, POSTGRES.replace("settle", "claim"): WHY, **SOURCES},
     {SQLITE: WHY, **SOURCES},
