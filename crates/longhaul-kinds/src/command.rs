@@ -54,15 +54,15 @@
 
 mod artifacts;
 mod attempt;
-mod folder;
+mod exit_status;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod group;
-mod leftovers;
-mod listener;
-mod said;
+mod orphans;
+mod process_group;
+mod stderr_protocol;
+mod stderr_reader;
 mod stdin;
-mod verdict;
+mod work_dir;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -74,7 +74,7 @@ use std::time::Duration;
 use longhaul::job::{Json, Limits};
 use longhaul::{Ctx, Kind};
 
-pub use folder::clear_work_root;
+pub use work_dir::clear_work_root;
 
 /// What a program inherits of the server's environment.
 const INHERITED: [&str; 5] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];

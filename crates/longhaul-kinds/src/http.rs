@@ -24,16 +24,16 @@
 //! A target that failed five times in a row is left alone for 1 to 30 s, and then tried by one: jobs wait
 //! meanwhile, and no attempt is charged.
 
-mod answer;
 mod attempt;
 mod call;
-pub mod fields;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod outgoing;
-mod receive;
+pub mod headers;
+mod request;
+mod response;
+mod response_body;
 mod retry_on;
-mod seal;
+mod sealed;
 mod target;
 
 use std::sync::{Arc, OnceLock};
@@ -44,24 +44,26 @@ use longhaul::blob::Keyring;
 use longhaul::job::Json;
 use longhaul::{Clock, Ctx, Kind};
 
-pub use answer::{ARTIFACT, Answer, Encoding, INLINE_BYTES_MAX, Unreadable};
-pub use call::{Call, essence};
-pub use fields::Field;
+pub use call::{HttpCall, idempotency_fields};
+pub use headers::HeaderField;
 use longhaul_net::circuit_breaker::CircuitBreaker;
 use longhaul_net::egress::{self, SendError};
 use longhaul_net::http_client;
-pub use retry_on::{BadWord, RetryOn, Trouble};
-pub use seal::{seal_body, seal_fields};
-pub use target::{BadPath, BadTarget, Target, check_path};
+pub use response::{
+    BODY_ARTIFACT, BodyEncoding, INLINE_BYTES_MAX, StoredResponse, StoredResponseError,
+};
+pub use retry_on::{FailureClass, RetryOn, UnknownFailureClass};
+pub use sealed::{seal_body, seal_headers};
+pub use target::{PathError, TargetUrl, TargetUrlError, check_path};
 
 /// The code of a job whose target answered with a failure: its last step has the answer.
-pub const ANSWERED: &str = "target-answered";
+pub const CODE_ERROR_STATUS: &str = "target-answered";
 /// The code of a job whose target gave no answer.
-pub const UNREACHABLE: &str = "target-unreachable";
+pub const CODE_UNREACHABLE: &str = "target-unreachable";
 /// The code of a job whose target gave no answer in time.
-pub const TIMED_OUT: &str = "target-timeout";
+pub const CODE_TIMEOUT: &str = "target-timeout";
 /// What the steps are called that keep answers to attempts that failed, before their number.
-pub const STEP: &str = "answer";
+pub const RESPONSE_STEP: &str = "answer";
 
 /// How long one attempt may take if nobody says.
 const TIMEOUT: Duration = Duration::from_mins(30);
@@ -75,26 +77,26 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Describes a kind whose jobs are requests to an endpoint.
 ///
 /// ```
-/// use longhaul_kinds::http::{HttpKind, Target};
+/// use longhaul_kinds::http::{HttpKind, TargetUrl};
 ///
-/// let target = Target::parse("http://127.0.0.1:9000/report")?;
+/// let target = TargetUrl::parse("http://127.0.0.1:9000/report")?;
 /// let report = HttpKind::new("report", target).build().concurrency(4);
-/// # Ok::<(), longhaul_kinds::http::BadTarget>(())
+/// # Ok::<(), longhaul_kinds::http::TargetUrlError>(())
 /// ```
 #[must_use = "describes a kind; `build` makes it"]
 pub struct HttpKind {
-    setup: Setup,
+    config: HttpConfig,
 }
 
 /// What attempts need to know.
-struct Setup {
+struct HttpConfig {
     name: String,
-    target: Option<Target>,
+    target: Option<TargetUrl>,
     method: Method,
     headers: HeaderMap,
     retry_on: RetryOn,
     timeout: Duration,
-    callers: Option<egress::Client>,
+    caller_urls: Option<egress::Client>,
     keyring: Option<Arc<Keyring>>,
     clock: Clock,
     breaker: CircuitBreaker,
@@ -104,25 +106,25 @@ struct Setup {
 
 impl HttpKind {
     /// A kind that sends its jobs there.
-    pub fn new(name: impl Into<String>, target: Target) -> Self {
+    pub fn new(name: impl Into<String>, target: TargetUrl) -> Self {
         Self::with(name, Some(target))
     }
 
-    /// A kind that sends its jobs where their callers say, as far as that client goes.
-    pub fn anywhere(name: impl Into<String>, client: egress::Client) -> Self {
-        Self::with(name, None).callers(client)
+    /// A kind that sends its jobs where their caller_urls say, as far as that client goes.
+    pub fn to_caller_urls(name: impl Into<String>, client: egress::Client) -> Self {
+        Self::with(name, None).caller_urls(client)
     }
 
-    fn with(name: impl Into<String>, target: Option<Target>) -> Self {
+    fn with(name: impl Into<String>, target: Option<TargetUrl>) -> Self {
         Self {
-            setup: Setup {
+            config: HttpConfig {
                 name: name.into(),
                 target,
                 method: Method::POST,
                 headers: HeaderMap::new(),
                 retry_on: RetryOn::default(),
                 timeout: TIMEOUT,
-                callers: None,
+                caller_urls: None,
                 keyring: None,
                 clock: Clock::system(),
                 breaker: CircuitBreaker::default(),
@@ -133,61 +135,61 @@ impl HttpKind {
 
     /// How it is asked, unless a job says otherwise; POST, if nobody says.
     pub fn method(mut self, method: Method) -> Self {
-        self.setup.method = method;
+        self.config.method = method;
         self
     }
 
     /// Fields that are sent with every request to the target, instead of a job's own of the same names. No
     /// job, log or error has them.
     pub fn headers(mut self, headers: HeaderMap) -> Self {
-        self.setup.headers = headers;
+        self.config.headers = headers;
         self
     }
 
     /// After which failures a request is sent again.
     pub fn retry_on(mut self, retry_on: RetryOn) -> Self {
-        self.setup.retry_on = retry_on;
+        self.config.retry_on = retry_on;
         self
     }
 
     /// How long one attempt may take; 30 minutes if nobody says.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.setup.timeout = timeout;
+        self.config.timeout = timeout;
         self
     }
 
     /// Lets jobs name a URL of their own, as far as this client goes. What belongs to the target, such as its
     /// headers, is not sent there.
-    pub fn callers(mut self, client: egress::Client) -> Self {
-        self.setup.callers = Some(client);
+    pub fn caller_urls(mut self, client: egress::Client) -> Self {
+        self.config.caller_urls = Some(client);
         self
     }
 
-    /// What opens the fields that were [sealed](seal_fields) for a job.
+    /// What opens the fields that were [sealed](seal_headers) for a job.
     pub fn keyring(mut self, keyring: Arc<Keyring>) -> Self {
-        self.setup.keyring = Some(keyring);
+        self.config.keyring = Some(keyring);
         self
     }
 
     /// The time that requests are given up by.
     pub fn clock(mut self, clock: Clock) -> Self {
-        self.setup.clock = clock;
+        self.config.clock = clock;
         self
     }
 
     /// Makes the kind. Nobody is asked yet: a target that is not there fails the jobs that need it.
     pub fn build(self) -> Kind {
-        let setup = Arc::new(self.setup);
+        let config = Arc::new(self.config);
         // Where it is, is not for everybody who lists kinds.
-        let description = match &setup.target {
+        let description = match &config.target {
             Some(_) => "asks an HTTP endpoint",
             None => "asks the URL in its input",
         };
-        let (name, timeout) = (setup.name.clone(), setup.timeout);
-        let run = move |ctx: Ctx, input: Json| attempt::run(Arc::clone(&setup), ctx, input);
+        let (name, timeout) = (config.name.clone(), config.timeout);
+        let run = move |ctx: Ctx, input: Json| attempt::run(Arc::clone(&config), ctx, input);
         Kind::new(&name, run)
             .timeout(timeout.saturating_add(TIMEOUT_MARGIN))
-            .essence(essence)
+            .essence(idempotency_fields)
             .description(description)
     }
 }
@@ -196,13 +198,13 @@ impl HttpKind {
 impl std::fmt::Debug for HttpKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HttpKind")
-            .field("name", &self.setup.name)
-            .field("target", &self.setup.target)
+            .field("name", &self.config.name)
+            .field("target", &self.config.target)
             .finish_non_exhaustive()
     }
 }
 
-impl Setup {
+impl HttpConfig {
     fn http(&self) -> Result<&reqwest::Client, SendError> {
         if let Some(client) = self.http.get() {
             return Ok(client);

@@ -18,7 +18,7 @@ use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{Store, StoreError};
 use longhaul::{BuildError, Clock, Engine};
-use longhaul_kinds::chat::{Chat, TargetError};
+use longhaul_kinds::chat::{Chat, ModelServerError};
 use longhaul_kinds::command::CommandError;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -129,7 +129,7 @@ pub enum StartError {
     },
     /// Put the target's description right.
     #[error("a target in [chat] cannot be used: {0}")]
-    Chat(#[from] TargetError),
+    Chat(#[from] ModelServerError),
     /// Install root certificates.
     #[error("cannot ask the issuer in [oidc] for its keys: {0}")]
     Issuer(String),

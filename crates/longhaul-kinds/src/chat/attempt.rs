@@ -9,16 +9,16 @@ use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 
 use super::Inner;
-use super::call::{Answer, Api, Call};
+use super::accumulate::{Accumulator, is_end};
+use super::call::{ChatApi, ChatCall, ChatResult};
 use super::client::reason;
-use super::failure::{Failure, in_stream};
-use super::gather::{Gathered, is_end};
-use super::hub::Writer;
-use super::lines::Lines;
-use super::request::Outgoing;
-use super::target::{Target, TargetApi};
+use super::error::{ChatError, in_stream};
+use super::request::TargetRequest;
+use super::stream_decoder::StreamDecoder;
+use super::stream_log::StreamWriter;
+use super::target::{ModelServer, TargetApi};
 use super::target_slots::TargetSlot;
-use super::translate::{Piece, Translator};
+use super::translate::{StreamChunk, Translator};
 
 /// How long a target may take for its first word: a large model takes minutes to load.
 const FIRST_WORD: Duration = Duration::from_mins(30);
@@ -28,20 +28,20 @@ const NEXT_WORD: Duration = Duration::from_mins(5);
 const STREAM_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 /// What ends an attempt early.
-enum Ended {
-    By(Failure),
+enum AttemptError {
+    By(ChatError),
     /// The job's own affair, already said as it is to be.
     As(JobError),
 }
 
-impl From<Failure> for Ended {
-    fn from(failure: Failure) -> Self {
+impl From<ChatError> for AttemptError {
+    fn from(failure: ChatError) -> Self {
         Self::By(failure)
     }
 }
 
 /// Runs one attempt, until it has an answer or somebody asks the job to stop.
-pub(super) async fn run(chat: &Inner, ctx: Ctx, call: Call) -> Result<Answer, JobError> {
+pub(super) async fn run(chat: &Inner, ctx: Ctx, call: ChatCall) -> Result<ChatResult, JobError> {
     let answer = tokio::select! {
         biased;
         answer = answer(chat, &ctx, &call) => answer,
@@ -50,78 +50,83 @@ pub(super) async fn run(chat: &Inner, ctx: Ctx, call: Call) -> Result<Answer, Jo
         }
     };
     answer.map_err(|ended| match ended {
-        Ended::By(failure) => failure.into_error(chat.retry, ctx.attempt(), rand::random()),
-        Ended::As(error) => error,
+        AttemptError::By(failure) => failure.into_error(chat.retry, ctx.attempt(), rand::random()),
+        AttemptError::As(error) => error,
     })
 }
 
-async fn answer(chat: &Inner, ctx: &Ctx, call: &Call) -> Result<Answer, Ended> {
-    let refused = |message: String| Failure::Refused { status: 400, message };
+async fn answer(chat: &Inner, ctx: &Ctx, call: &ChatCall) -> Result<ChatResult, AttemptError> {
+    let refused = |message: String| ChatError::Refused { status: 400, message };
     call.check().map_err(|why| refused(why.to_owned()))?;
     let model = call.model().unwrap_or_default();
     let serving = chat.catalog.serving(&chat.client, &chat.targets, &model).await?;
-    let place = chat.slots.acquire(&serving).await.ok_or_else(|| Failure::no_model(&model))?;
+    let place = chat.slots.acquire(&serving).await.ok_or_else(|| ChatError::no_model(&model))?;
     let Some(target) = chat.targets.get(place.target()) else {
-        return Err(Failure::no_model(&model).into());
+        return Err(ChatError::no_model(&model).into());
     };
-    let outgoing = Outgoing::of(call, target.api).map_err(|unfit| refused(unfit.to_string()))?;
-    let heard = Hearing { chat, ctx, call, target, place: &place };
+    let outgoing =
+        TargetRequest::of(call, target.api).map_err(|unfit| refused(unfit.to_string()))?;
+    let heard = TargetCall { chat, ctx, call, target, place: &place };
     let result = heard.converse(outgoing, &model).await;
-    if let Err(Ended::By(Failure::Unreachable { .. })) = &result {
+    if let Err(AttemptError::By(ChatError::Unreachable { .. })) = &result {
         place.failure();
     }
     result
 }
 
 /// A conversation with one target.
-struct Hearing<'a> {
+struct TargetCall<'a> {
     chat: &'a Inner,
     ctx: &'a Ctx,
-    call: &'a Call,
-    target: &'a Target,
+    call: &'a ChatCall,
+    target: &'a ModelServer,
     place: &'a TargetSlot,
 }
 
-impl Hearing<'_> {
-    async fn converse(&self, outgoing: Outgoing, model: &str) -> Result<Answer, Ended> {
+impl TargetCall<'_> {
+    async fn converse(
+        &self,
+        outgoing: TargetRequest,
+        model: &str,
+    ) -> Result<ChatResult, AttemptError> {
         let loaded = self.is_loaded(model).await?;
         self.phase(if loaded { WORKING } else { LOADING }).await?;
         let job = self.ctx.job();
-        let writer = self.chat.hub.write(&job.tenant, job.id);
+        let writer = self.chat.stream_logs.write(&job.tenant, job.id);
         let began = self.chat.clock.now();
-        let speaks = outgoing.speaks;
+        let api = outgoing.api;
         let response = self.within(FIRST_WORD, self.begin(outgoing)).await??;
         let created_s = began.as_millis() / 1_000;
         let id = job.id.to_string();
-        let said = Said {
+        let said = ResponseStream {
             api: self.call.api,
-            translator: Translator::new(speaks, self.call.api, &id, created_s),
-            gathered: Gathered::new(self.call.api),
+            translator: Translator::new(api, self.call.api, &id, created_s),
+            accumulator: Accumulator::new(self.call.api),
             writer,
             is_first: true,
         };
-        let said = self.listen(response, speaks, said, loaded).await?;
-        if !said.gathered.is_complete() {
+        let said = self.listen(response, api, said, loaded).await?;
+        if !said.accumulator.is_complete() {
             let why = "the answer has no end".to_owned();
-            return Err(Failure::BrokeOff { target: self.target.name.clone(), why }.into());
+            return Err(ChatError::BrokeOff { target: self.target.name.clone(), why }.into());
         }
-        let body = Json::from_value(&said.gathered.body());
-        let body = body.map_err(|error| Ended::As(JobError::from(error)))?;
-        let (prompt_tokens, completion_tokens) = said.gathered.tokens();
+        let body = Json::from_value(&said.accumulator.body());
+        let body = body.map_err(|error| AttemptError::As(JobError::from(error)))?;
+        let (prompt_tokens, completion_tokens) = said.accumulator.tokens();
         self.ctx.use_tokens(Tokens {
             prompt: prompt_tokens.unwrap_or_default(),
             completion: completion_tokens.unwrap_or_default(),
         });
         let target = self.target.name.clone();
-        Ok(Answer { api: self.call.api, body, prompt_tokens, completion_tokens, target })
+        Ok(ChatResult { api: self.call.api, body, prompt_tokens, completion_tokens, target })
     }
 
-    async fn begin(&self, outgoing: Outgoing) -> Result<Response, Failure> {
+    async fn begin(&self, outgoing: TargetRequest) -> Result<Response, ChatError> {
         self.chat.client.call(self.target, outgoing.path, outgoing.body).await
     }
 
     /// Whether the model is in memory; one that cannot tell counts as ready.
-    async fn is_loaded(&self, model: &str) -> Result<bool, Failure> {
+    async fn is_loaded(&self, model: &str) -> Result<bool, ChatError> {
         match self.target.api {
             TargetApi::OpenAi => Ok(true),
             TargetApi::Ollama => match self.chat.client.get(self.target, "/api/ps").await {
@@ -135,26 +140,26 @@ impl Hearing<'_> {
                             .any(|one| self.target.is_called(&one, model))
                     }))
                 }
-                Err(failure @ Failure::Unreachable { .. }) => Err(failure),
+                Err(failure @ ChatError::Unreachable { .. }) => Err(failure),
                 Err(_) => Ok(true),
             },
         }
     }
 
-    async fn phase(&self, phase: &str) -> Result<(), Ended> {
-        self.ctx.phase(phase).await.map_err(Ended::As)
+    async fn phase(&self, phase: &str) -> Result<(), AttemptError> {
+        self.ctx.phase(phase).await.map_err(AttemptError::As)
     }
 
     async fn within<T>(
         &self,
         limit: Duration,
         work: impl Future<Output = T>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, ChatError> {
         tokio::select! {
             biased;
             done = work => Ok(done),
             () = self.chat.clock.sleep(limit) => {
-                Err(Failure::Silent { target: self.target.name.clone(), for_s: limit.as_secs() })
+                Err(ChatError::Silent { target: self.target.name.clone(), for_s: limit.as_secs() })
             }
         }
     }
@@ -163,14 +168,14 @@ impl Hearing<'_> {
     async fn listen(
         &self,
         mut response: Response,
-        speaks: Api,
-        mut said: Said,
+        api: ChatApi,
+        mut said: ResponseStream,
         loaded: bool,
-    ) -> Result<Said, Ended> {
+    ) -> Result<ResponseStream, AttemptError> {
         let content_type =
             response.headers().get(CONTENT_TYPE).map(|value| value.as_bytes().to_vec());
         let is_json = content_type.is_some_and(|value| value.starts_with(b"application/json"));
-        let mut lines = Lines::new(speaks, is_json);
+        let mut lines = StreamDecoder::new(api, is_json);
         let mut bytes_read = 0_usize;
         loop {
             let limit = if said.is_first { FIRST_WORD } else { NEXT_WORD };
@@ -204,30 +209,30 @@ impl Hearing<'_> {
         }
     }
 
-    fn failed(&self, message: &str) -> Failure {
-        Failure::Failed { target: self.target.name.clone(), message: message.to_owned() }
+    fn failed(&self, message: &str) -> ChatError {
+        ChatError::Failed { target: self.target.name.clone(), message: message.to_owned() }
     }
 
-    fn cut_off(&self, said: &Said, why: String) -> Failure {
+    fn cut_off(&self, said: &ResponseStream, why: String) -> ChatError {
         let target = self.target.name.clone();
         if said.is_first {
-            Failure::Unreachable { target, why }
+            ChatError::Unreachable { target, why }
         } else {
-            Failure::BrokeOff { target, why }
+            ChatError::BrokeOff { target, why }
         }
     }
 }
 
 /// What a target has said so far, in the caller's API.
-struct Said {
-    api: Api,
+struct ResponseStream {
+    api: ChatApi,
     translator: Translator,
-    gathered: Gathered,
-    writer: Writer,
+    accumulator: Accumulator,
+    writer: StreamWriter,
     is_first: bool,
 }
 
-impl Said {
+impl ResponseStream {
     /// Takes what a target says, or returns what it says instead.
     fn hear(&mut self, text: String) -> Result<(), String> {
         self.is_first = false;
@@ -236,7 +241,7 @@ impl Said {
         if let Some(error) = in_stream(&value) {
             return Err(error);
         }
-        let pieces = self.translator.take(Piece { text, value });
+        let pieces = self.translator.take(StreamChunk { text, value });
         self.tell(pieces);
         Ok(())
     }
@@ -247,9 +252,9 @@ impl Said {
     }
 
     /// The end is told by whoever sees the job end: until then it may be made again.
-    fn tell(&mut self, pieces: Vec<Piece>) {
+    fn tell(&mut self, pieces: Vec<StreamChunk>) {
         for piece in pieces {
-            self.gathered.add(&piece.value);
+            self.accumulator.add(&piece.value);
             if !is_end(self.api, &piece.value) {
                 self.writer.add(&piece.text);
             }

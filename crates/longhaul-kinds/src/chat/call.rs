@@ -3,12 +3,12 @@
 use longhaul::job::Json;
 use serde::{Deserialize, Serialize};
 
-use super::fields::Fields;
+use super::json_object::JsonObject;
 
-/// In which API somebody speaks.
+/// In which API somebody api.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Api {
+pub enum ChatApi {
     /// `POST /api/chat` of Ollama.
     OllamaChat,
     /// `POST /api/generate` of Ollama.
@@ -21,19 +21,19 @@ pub enum Api {
 /// The input of a chat job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Call {
+pub struct ChatCall {
     /// In which API the body is, and the answer will be.
-    pub api: Api,
+    pub api: ChatApi,
     /// What the caller sent, as it came.
-    pub body: Fields,
+    pub body: JsonObject,
 }
 
 /// The result of a chat job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Answer {
+pub struct ChatResult {
     /// In which API the body is.
-    pub api: Api,
+    pub api: ChatApi,
     /// What a caller that does not stream is answered.
     pub body: Json,
     /// Tokens that were read, if the target told.
@@ -46,7 +46,7 @@ pub struct Answer {
     pub target: String,
 }
 
-impl Call {
+impl ChatCall {
     /// The model that is asked for.
     pub fn model(&self) -> Option<String> {
         self.body.get::<String>("model").filter(|model| !model.is_empty())
@@ -56,8 +56,8 @@ impl Call {
     pub fn streams(&self) -> bool {
         let asked = self.body.get("stream");
         match self.api {
-            Api::OllamaChat | Api::OllamaGenerate => asked.unwrap_or(true),
-            Api::OpenAiChat => asked.unwrap_or(false),
+            ChatApi::OllamaChat | ChatApi::OllamaGenerate => asked.unwrap_or(true),
+            ChatApi::OpenAiChat => asked.unwrap_or(false),
         }
     }
 
@@ -69,11 +69,11 @@ impl Call {
         let messages: Option<Vec<serde_json::Map<String, serde_json::Value>>> =
             self.body.get("messages");
         match self.api {
-            Api::OllamaGenerate => Ok(()),
+            ChatApi::OllamaGenerate => Ok(()),
             // A chat without messages loads the model.
-            Api::OllamaChat if !self.body.has("messages") || messages.is_some() => Ok(()),
-            Api::OpenAiChat if messages.is_some() => Ok(()),
-            Api::OllamaChat | Api::OpenAiChat => Err("messages must be a list of messages"),
+            ChatApi::OllamaChat if !self.body.has("messages") || messages.is_some() => Ok(()),
+            ChatApi::OpenAiChat if messages.is_some() => Ok(()),
+            ChatApi::OllamaChat | ChatApi::OpenAiChat => Err("messages must be a list of messages"),
         }
     }
 }
@@ -82,7 +82,7 @@ impl Call {
 mod tests {
     use super::*;
 
-    fn call(text: &str) -> Call {
+    fn call(text: &str) -> ChatCall {
         serde_json::from_str(text).unwrap()
     }
 

@@ -8,8 +8,8 @@ use longhaul::{Clock, Timestamp};
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::failure::Failure;
-use super::target::{Target, TargetApi};
+use super::error::ChatError;
+use super::target::{ModelServer, TargetApi};
 
 /// How long it is remembered which models a target has.
 const REMEMBERED: Duration = Duration::from_mins(1);
@@ -43,9 +43,9 @@ impl Catalog {
     pub(super) async fn serving(
         &self,
         client: &Client,
-        targets: &[Target],
+        targets: &[ModelServer],
         model: &str,
-    ) -> Result<Vec<usize>, Failure> {
+    ) -> Result<Vec<usize>, ChatError> {
         let has = |(place, models): (usize, &Models)| {
             let target = targets.get(place)?;
             models.iter().any(|one| target.is_called(&one.name, model)).then_some(place)
@@ -67,12 +67,16 @@ impl Catalog {
         match (serving.is_empty(), unknown) {
             (false, _) => Ok(serving),
             (true, Some(failure)) => Err(failure),
-            (true, None) => Err(Failure::no_model(model)),
+            (true, None) => Err(ChatError::no_model(model)),
         }
     }
 
     /// The models of each target. Of one that does not answer, those that it had.
-    async fn list(&self, client: &Client, targets: &[Target]) -> Vec<Result<Models, Failure>> {
+    async fn list(
+        &self,
+        client: &Client,
+        targets: &[ModelServer],
+    ) -> Vec<Result<Models, ChatError>> {
         let asked = targets.iter().enumerate().map(async |(place, target)| {
             if let Some(models) = self.fresh(place, target) {
                 return Ok(models);
@@ -89,7 +93,7 @@ impl Catalog {
     }
 
     /// What is configured, or was told a moment ago.
-    fn fresh(&self, place: usize, target: &Target) -> Option<Models> {
+    fn fresh(&self, place: usize, target: &ModelServer) -> Option<Models> {
         if let Some(names) = &target.models {
             let model = |name: &String| Model { name: name.clone(), entry: None, api: target.api };
             return Some(names.iter().map(model).collect());
@@ -116,8 +120,8 @@ impl Catalog {
     pub(super) async fn all(
         &self,
         client: &Client,
-        targets: &[Target],
-    ) -> Result<Vec<Model>, Failure> {
+        targets: &[ModelServer],
+    ) -> Result<Vec<Model>, ChatError> {
         let listed = self.list(client, targets).await;
         if listed.iter().all(Result::is_err)
             && let Some(failure) = listed.iter().find_map(|one| one.as_ref().err())
@@ -133,7 +137,7 @@ impl Catalog {
     }
 }
 
-async fn ask(client: &Client, target: &Target) -> Result<Models, Failure> {
+async fn ask(client: &Client, target: &ModelServer) -> Result<Models, ChatError> {
     let (path, list, name) = match target.api {
         TargetApi::Ollama => ("/api/tags", "models", "name"),
         TargetApi::OpenAi => ("/models", "data", "id"),
@@ -141,7 +145,7 @@ async fn ask(client: &Client, target: &Target) -> Result<Models, Failure> {
     let answer = client.get(target, path).await.map_err(|failure| unlisted(target, failure))?;
     let Some(items) = answer.get(list).and_then(Value::as_array) else {
         let why = format!("it does not tell its models at {path}; name them in the configuration");
-        return Err(Failure::Unreachable { target: target.name.clone(), why });
+        return Err(ChatError::Unreachable { target: target.name.clone(), why });
     };
     let model = |item: &Value| {
         let name = item.get(name).or_else(|| item.get("model"))?.as_str()?.to_owned();
@@ -151,19 +155,19 @@ async fn ask(client: &Client, target: &Target) -> Result<Models, Failure> {
 }
 
 /// A target that refuses to tell its models is no reason to refuse a call.
-fn unlisted(target: &Target, failure: Failure) -> Failure {
+fn unlisted(target: &ModelServer, failure: ChatError) -> ChatError {
     match failure {
-        Failure::Refused { status, message } => {
+        ChatError::Refused { status, message } => {
             let why = format!(
                 "it does not tell its models ({status}: {message}); name them in the configuration"
             );
-            Failure::Unreachable { target: target.name.clone(), why }
+            ChatError::Unreachable { target: target.name.clone(), why }
         }
-        Failure::Unreachable { .. }
-        | Failure::BrokeOff { .. }
-        | Failure::Silent { .. }
-        | Failure::Busy { .. }
-        | Failure::Failed { .. } => failure,
+        ChatError::Unreachable { .. }
+        | ChatError::BrokeOff { .. }
+        | ChatError::Silent { .. }
+        | ChatError::Busy { .. }
+        | ChatError::Failed { .. } => failure,
     }
 }
 

@@ -7,8 +7,8 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
-use super::failure::Failure;
-use super::target::Target;
+use super::error::ChatError;
+use super::target::ModelServer;
 use longhaul_net::http_client;
 
 /// For what a target knows without thinking: its models, and which of them are loaded.
@@ -25,7 +25,7 @@ pub(super) struct Client {
 
 impl Client {
     /// Asks for something that is answered at once.
-    pub(super) async fn get(&self, target: &Target, path: &str) -> Result<Value, Failure> {
+    pub(super) async fn get(&self, target: &ModelServer, path: &str) -> Result<Value, ChatError> {
         let request = self.http(target)?.get(target.at(path)).timeout(ASK_TIMEOUT);
         asked(target, checked(target, send(target, request).await?).await?).await
     }
@@ -33,10 +33,10 @@ impl Client {
     /// The same with a body.
     pub(super) async fn ask(
         &self,
-        target: &Target,
+        target: &ModelServer,
         path: &str,
         body: String,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, ChatError> {
         let request = self.http(target)?.post(target.at(path)).timeout(ASK_TIMEOUT);
         let request = request.header(CONTENT_TYPE, "application/json").body(body);
         asked(target, checked(target, send(target, request).await?).await?).await
@@ -45,21 +45,21 @@ impl Client {
     /// Begins a call whose answer comes bit by bit.
     pub(super) async fn call(
         &self,
-        target: &Target,
+        target: &ModelServer,
         path: &str,
         body: String,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response, ChatError> {
         let request = self.http(target)?.post(target.at(path));
         let request = request.header(CONTENT_TYPE, "application/json").body(body);
         checked(target, send(target, request).await?).await
     }
 
-    fn http(&self, target: &Target) -> Result<&reqwest::Client, Failure> {
+    fn http(&self, target: &ModelServer) -> Result<&reqwest::Client, ChatError> {
         if let Some(client) = self.http.get() {
             return Ok(client);
         }
         let client = http_client::build(http_client::bare, None);
-        let client = client.map_err(|error| Failure::Unreachable {
+        let client = client.map_err(|error| ChatError::Unreachable {
             target: target.name.clone(),
             why: error.to_string(),
         })?;
@@ -67,7 +67,7 @@ impl Client {
     }
 }
 
-async fn send(target: &Target, request: RequestBuilder) -> Result<Response, Failure> {
+async fn send(target: &ModelServer, request: RequestBuilder) -> Result<Response, ChatError> {
     let request = match &target.key {
         Some(key) => request.header(AUTHORIZATION, key.clone()),
         None => request,
@@ -76,7 +76,7 @@ async fn send(target: &Target, request: RequestBuilder) -> Result<Response, Fail
 }
 
 /// The answer, if it is one.
-async fn checked(target: &Target, mut response: Response) -> Result<Response, Failure> {
+async fn checked(target: &ModelServer, mut response: Response) -> Result<Response, ChatError> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
@@ -90,10 +90,10 @@ async fn checked(target: &Target, mut response: Response) -> Result<Response, Fa
             break;
         }
     }
-    Err(Failure::answered(&target.name, status.as_u16(), &said, retry_after))
+    Err(ChatError::answered(&target.name, status.as_u16(), &said, retry_after))
 }
 
-async fn asked(target: &Target, mut response: Response) -> Result<Value, Failure> {
+async fn asked(target: &ModelServer, mut response: Response) -> Result<Value, ChatError> {
     let mut said = Vec::new();
     while let Some(bytes) = response.chunk().await.map_err(|error| unreachable(target, &error))? {
         said.extend_from_slice(&bytes);
@@ -104,12 +104,12 @@ async fn asked(target: &Target, mut response: Response) -> Result<Value, Failure
     serde_json::from_slice(&said).map_err(|_| failed(target, "what it says is no JSON"))
 }
 
-fn failed(target: &Target, message: &str) -> Failure {
-    Failure::Failed { target: target.name.clone(), message: message.to_owned() }
+fn failed(target: &ModelServer, message: &str) -> ChatError {
+    ChatError::Failed { target: target.name.clone(), message: message.to_owned() }
 }
 
-fn unreachable(target: &Target, error: &reqwest::Error) -> Failure {
-    Failure::Unreachable { target: target.name.clone(), why: reason(error) }
+fn unreachable(target: &ModelServer, error: &reqwest::Error) -> ChatError {
+    ChatError::Unreachable { target: target.name.clone(), why: reason(error) }
 }
 
 /// What went wrong, without the URL, which may have a password in it.

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::call::Api;
-use super::failure::Failure;
-use super::gather::Gathered;
-use super::lines::Lines;
-use super::translate::{Piece, Translator};
+use super::accumulate::Accumulator;
+use super::call::ChatApi;
+use super::error::ChatError;
+use super::stream_decoder::StreamDecoder;
+use super::translate::{StreamChunk, Translator};
 use crate::fuzzing::FuzzTarget;
 
 pub(crate) const STREAM: FuzzTarget = (
@@ -20,13 +20,13 @@ pub(crate) const STREAM: FuzzTarget = (
     ],
 );
 
-const APIS: [Api; 3] = [Api::OllamaChat, Api::OllamaGenerate, Api::OpenAiChat];
+const APIS: [ChatApi; 3] = [ChatApi::OllamaChat, ChatApi::OllamaGenerate, ChatApi::OpenAiChat];
 
 /// Where the stream is cut makes no difference; and in every API a caller that has any beginning of the answer gets the
-/// rest of it, and who has all of it gets nothing more.
+/// remaining of it, and who has all of it gets nothing more.
 fn answer(bytes: &[u8]) {
     let Some((size, stream)) = bytes.split_first() else { return };
-    drop(Failure::answered("t", 500, stream, None).to_string());
+    drop(ChatError::answered("t", 500, stream, None).to_string());
     for (target, caller) in APIS.into_iter().flat_map(|api| APIS.map(|caller| (api, caller))) {
         let whole = lines(target, std::iter::once(stream));
         let cut = stream.chunks(usize::from(*size).max(1));
@@ -35,7 +35,7 @@ fn answer(bytes: &[u8]) {
         let mut pieces: Vec<Value> = Vec::new();
         for text in whole {
             let Ok(value) = serde_json::from_str(&text) else { continue };
-            let told = translator.take(Piece { text, value });
+            let told = translator.take(StreamChunk { text, value });
             pieces.extend(told.into_iter().map(|piece| piece.value));
         }
         pieces.extend(translator.end().into_iter().map(|piece| piece.value));
@@ -43,16 +43,16 @@ fn answer(bytes: &[u8]) {
     }
 }
 
-fn lines<'a>(api: Api, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
-    let mut lines = Lines::new(api, false);
+fn lines<'a>(api: ChatApi, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+    let mut lines = StreamDecoder::new(api, false);
     let mut all: Vec<String> =
         pieces.flat_map(|piece| lines.push(piece).unwrap_or_default()).collect();
     all.extend(lines.end());
     all
 }
 
-fn rest_of(api: Api, pieces: &[Value]) {
-    let mut whole = Gathered::new(api);
+fn rest_of(api: ChatApi, pieces: &[Value]) {
+    let mut whole = Accumulator::new(api);
     for piece in pieces {
         whole.add(piece);
     }
@@ -60,10 +60,10 @@ fn rest_of(api: Api, pieces: &[Value]) {
         return;
     }
     let body = whole.body();
-    let mut from_nothing = Gathered::new(api);
-    for piece in Gathered::new(api).rest(&body, true).unwrap_or_default() {
+    let mut from_nothing = Accumulator::new(api);
+    for piece in Accumulator::new(api).remaining(&body, true).unwrap_or_default() {
         from_nothing.add(&piece);
     }
     assert!(from_nothing.is_complete(), "{body}");
-    assert_eq!(from_nothing.rest(&body, false), Ok(Vec::new()), "{body}");
+    assert_eq!(from_nothing.remaining(&body, false), Ok(Vec::new()), "{body}");
 }

@@ -11,76 +11,76 @@ mod to_openai;
 use longhaul::job::JsonError;
 use serde_json::{Value, json};
 
-use super::call::{Api, Call};
+use super::call::{ChatApi, ChatCall};
 use super::target::TargetApi;
 pub(super) use to_ollama::arguments;
 
 /// A request to a target.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(super) struct TargetRequest {
     /// Behind the target's URL.
     pub(super) path: &'static str,
     /// In which API it will be answered.
-    pub(super) speaks: Api,
+    pub(super) api: ChatApi,
     /// As JSON.
     pub(super) body: String,
 }
 
 /// Why a call cannot be put to a target.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unfit {
+pub(super) enum TranslateError {
     /// Its body is not what its API says.
     #[error("the body does not fit its API: {0}")]
     Body(#[from] JsonError),
     /// The target's API has no words for it.
     #[error("{0}")]
-    NoWords(&'static str),
+    Unsupported(&'static str),
 }
 
-impl From<serde_json::Error> for Unfit {
+impl From<serde_json::Error> for TranslateError {
     fn from(error: serde_json::Error) -> Self {
         Self::Body(error.into())
     }
 }
 
-impl Outgoing {
+impl TargetRequest {
     /// For a target of this API. The answer is always streamed, so that its words come as they are made.
-    pub(super) fn of(call: &Call, target: TargetApi) -> Result<Self, Unfit> {
+    pub(super) fn of(call: &ChatCall, target: TargetApi) -> Result<Self, TranslateError> {
         match (call.api, target) {
-            (Api::OllamaChat, TargetApi::Ollama) => Self::as_it_came(call, "/api/chat"),
-            (Api::OllamaGenerate, TargetApi::Ollama) => Self::as_it_came(call, "/api/generate"),
-            (Api::OpenAiChat, TargetApi::OpenAi) => Self::as_it_came(call, "/chat/completions"),
-            (Api::OpenAiChat, TargetApi::Ollama) => {
+            (ChatApi::OllamaChat, TargetApi::Ollama) => Self::as_it_came(call, "/api/chat"),
+            (ChatApi::OllamaGenerate, TargetApi::Ollama) => Self::as_it_came(call, "/api/generate"),
+            (ChatApi::OpenAiChat, TargetApi::OpenAi) => Self::as_it_came(call, "/chat/completions"),
+            (ChatApi::OpenAiChat, TargetApi::Ollama) => {
                 let body = to_ollama::chat(&value(call)?)?;
-                Ok(Self { path: "/api/chat", speaks: Api::OllamaChat, body: body.to_string() })
+                Ok(Self { path: "/api/chat", api: ChatApi::OllamaChat, body: body.to_string() })
             }
-            (Api::OllamaChat | Api::OllamaGenerate, TargetApi::OpenAi) => {
+            (ChatApi::OllamaChat | ChatApi::OllamaGenerate, TargetApi::OpenAi) => {
                 let body = value(call)?;
-                let body = if call.api == Api::OllamaChat {
+                let body = if call.api == ChatApi::OllamaChat {
                     to_openai::chat(&body)
                 } else {
                     to_openai::generate(&body)
                 };
                 let body = body.to_string();
-                Ok(Self { path: "/chat/completions", speaks: Api::OpenAiChat, body })
+                Ok(Self { path: "/chat/completions", api: ChatApi::OpenAiChat, body })
             }
         }
     }
 
-    fn as_it_came(call: &Call, path: &'static str) -> Result<Self, Unfit> {
+    fn as_it_came(call: &ChatCall, path: &'static str) -> Result<Self, TranslateError> {
         let mut body = call.body.clone();
         body.set("stream", &true)?;
-        if call.api == Api::OpenAiChat {
+        if call.api == ChatApi::OpenAiChat {
             let options: Option<serde_json::Map<String, Value>> = body.get("stream_options");
             let mut options = options.unwrap_or_default();
             options.insert("include_usage".to_owned(), Value::Bool(true));
             body.set("stream_options", &options)?;
         }
-        Ok(Self { path, speaks: call.api, body: body.to_json()?.as_str().to_owned() })
+        Ok(Self { path, api: call.api, body: body.to_json()?.as_str().to_owned() })
     }
 }
 
-fn value(call: &Call) -> Result<Value, Unfit> {
+fn value(call: &ChatCall) -> Result<Value, TranslateError> {
     Ok(serde_json::from_str(call.body.to_json()?.as_str())?)
 }
 

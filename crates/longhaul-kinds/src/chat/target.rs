@@ -5,7 +5,7 @@ use std::fmt;
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 
-/// In which API a target speaks.
+/// In which API a target api.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetApi {
     /// Ollama's own.
@@ -16,7 +16,7 @@ pub enum TargetApi {
 
 /// A server that has models.
 #[derive(Clone)]
-pub struct Target {
+pub struct ModelServer {
     pub(super) name: String,
     pub(super) url: Url,
     pub(super) api: TargetApi,
@@ -27,7 +27,7 @@ pub struct Target {
 
 /// What is wrong with the description of a target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TargetError {
+pub enum ModelServerError {
     /// It cannot be called there.
     #[error("it is no http:// or https:// URL")]
     Url,
@@ -36,12 +36,16 @@ pub enum TargetError {
     Key,
 }
 
-impl Target {
+impl ModelServer {
     /// A target that is asked which models it has and serves one call at a time.
-    pub fn new(name: impl Into<String>, url: &str, api: TargetApi) -> Result<Self, TargetError> {
-        let mut url = Url::parse(url).map_err(|_| TargetError::Url)?;
+    pub fn new(
+        name: impl Into<String>,
+        url: &str,
+        api: TargetApi,
+    ) -> Result<Self, ModelServerError> {
+        let mut url = Url::parse(url).map_err(|_| ModelServerError::Url)?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-            return Err(TargetError::Url);
+            return Err(ModelServerError::Url);
         }
         url.set_query(None);
         url.set_fragment(None);
@@ -70,9 +74,9 @@ impl Target {
     }
 
     /// It wants this key as a bearer's token.
-    pub fn key(mut self, key: &str) -> Result<Self, TargetError> {
+    pub fn key(mut self, key: &str) -> Result<Self, ModelServerError> {
         let mut value =
-            HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| TargetError::Key)?;
+            HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| ModelServerError::Key)?;
         value.set_sensitive(true);
         self.key = Some(value);
         Ok(self)
@@ -99,9 +103,9 @@ impl Target {
 }
 
 /// Without the key, and without a password that may be in the URL.
-impl fmt::Debug for Target {
+impl fmt::Debug for ModelServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target")
+        f.debug_struct("ModelServer")
             .field("name", &self.name)
             .field("origin", &self.url.origin().ascii_serialization())
             .field("api", &self.api)
@@ -117,31 +121,34 @@ mod tests {
 
     #[test]
     fn version_of_openais_api_may_be_in_the_url_or_not() {
-        let at = |url| Target::new("t", url, TargetApi::OpenAi).unwrap().at("/models");
+        let at = |url| ModelServer::new("t", url, TargetApi::OpenAi).unwrap().at("/models");
         for url in ["http://host:1", "http://host:1/", "http://host:1/v1", "http://host:1/v1/"] {
             assert_eq!(at(url), "http://host:1/v1/models");
         }
         assert_eq!(at("https://host/some/where"), "https://host/some/where/v1/models");
-        let ollama = Target::new("t", "http://host:11434/", TargetApi::Ollama).unwrap();
+        let ollama = ModelServer::new("t", "http://host:11434/", TargetApi::Ollama).unwrap();
         assert_eq!(ollama.at("/api/chat"), "http://host:11434/api/chat");
     }
 
     #[test]
     fn keys_and_passwords_are_not_shown() {
-        let target = Target::new("t", "http://me:hunter2@host", TargetApi::OpenAi).unwrap();
+        let target = ModelServer::new("t", "http://me:hunter2@host", TargetApi::OpenAi).unwrap();
         let shown = format!("{:?}", target.key("sk-secret").unwrap());
         assert!(!shown.contains("hunter2") && !shown.contains("sk-secret"), "{shown}");
         for url in ["ftp://x", "nonsense", "data:x"] {
-            assert_eq!(Target::new("t", url, TargetApi::Ollama).err(), Some(TargetError::Url));
+            assert_eq!(
+                ModelServer::new("t", url, TargetApi::Ollama).err(),
+                Some(ModelServerError::Url)
+            );
         }
     }
 
     #[test]
     fn newest_is_what_has_no_tag() {
-        let ollama = Target::new("t", "http://host", TargetApi::Ollama).unwrap();
+        let ollama = ModelServer::new("t", "http://host", TargetApi::Ollama).unwrap();
         assert!(ollama.is_called("llama3.2:latest", "llama3.2"));
         assert!(!ollama.is_called("llama3.2:1b", "llama3.2"));
-        let other = Target::new("t", "http://host", TargetApi::OpenAi).unwrap();
+        let other = ModelServer::new("t", "http://host", TargetApi::OpenAi).unwrap();
         assert!(!other.is_called("llama3.2:latest", "llama3.2"));
     }
 }

@@ -10,10 +10,10 @@ use longhaul::{Ctx, JobError};
 use tokio::process::Command;
 use tokio::sync::Mutex;
 
-use super::folder::Folder;
-use super::group::Group;
-use super::listener::Listener;
-use super::{PipelineStep, Program, Setup, artifacts, stdin, verdict};
+use super::process_group::ProcessGroup;
+use super::stderr_reader::StderrReader;
+use super::work_dir::WorkDir;
+use super::{PipelineStep, Program, Setup, artifacts, exit_status, stdin};
 
 /// Runs the kind's programs for one attempt.
 pub(super) async fn run(setup: Arc<Setup>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
@@ -36,29 +36,29 @@ struct Attempt<'a> {
     input: &'a Json,
     /// The program that runs now. Here and not in the future that runs it: the engine drops that
     /// one when a step is cancelled or takes too long, and the program is to end gently then.
-    /// When the attempt itself is dropped, this kills it. Declared before the folder, so that
-    /// it also does so before the folder goes.
-    running: Mutex<Option<Group>>,
-    folder: Folder,
+    /// When the attempt itself is dropped, this kills it. Declared before the work_dir, so that
+    /// it also does so before the work_dir goes.
+    running: Mutex<Option<ProcessGroup>>,
+    work_dir: WorkDir,
     /// Where its programs put what is to be kept.
     artifacts: PathBuf,
     /// The file that what was uploaded with the job is in, if anything was.
     payload: Option<PathBuf>,
     /// Whether the program that ran last told its own progress.
-    told_progress: AtomicBool,
+    reports_progress: AtomicBool,
 }
 
 impl<'a> Attempt<'a> {
     async fn begin(setup: &'a Setup, ctx: &'a Ctx, input: &'a Json) -> Result<Self, JobError> {
-        let folder = Folder::create(&setup.work_root, ctx.id(), ctx.attempt()).await?;
-        let artifacts = artifacts::make_folder(folder.path()).await?;
+        let work_dir = WorkDir::create(&setup.work_root, ctx.id(), ctx.attempt()).await?;
+        let artifacts = artifacts::make_folder(work_dir.path()).await?;
         let payload = if ctx.job().has_payload {
-            Some(ctx.payload().await?.file_in(folder.path()).await?)
+            Some(ctx.payload().await?.file_in(work_dir.path()).await?)
         } else {
             None
         };
-        let (running, told_progress) = (Mutex::new(None), AtomicBool::new(false));
-        Ok(Self { setup, ctx, input, running, folder, artifacts, payload, told_progress })
+        let (running, reports_progress) = (Mutex::new(None), AtomicBool::new(false));
+        Ok(Self { setup, ctx, input, running, work_dir, artifacts, payload, reports_progress })
     }
 
     /// The program is no step: its output is the result, and storing it twice gains nothing.
@@ -80,7 +80,7 @@ impl<'a> Attempt<'a> {
         for (done, step) in (1..).zip(steps) {
             let output = self.step(step, &outputs).await?;
             outputs.push((&step.name, output));
-            if !self.told_progress.swap(false, Ordering::Relaxed) {
+            if !self.reports_progress.swap(false, Ordering::Relaxed) {
                 self.ctx.progress_with(done, total, step.name.as_str());
             }
         }
@@ -110,27 +110,27 @@ impl<'a> Attempt<'a> {
         let program = argv.first().map_or("", String::as_str);
         let stdin = stdin::text(self.input, outputs, self.ctx.job())?;
         let mut running = self.running.lock().await;
-        let group = Group::spawn(self.command(program, argv.get(1..).unwrap_or_default()))
-            .map_err(|error| verdict::not_started(program, &error))?;
-        let mut listener = Listener::new(self.ctx);
+        let group = ProcessGroup::spawn(self.command(program, argv.get(1..).unwrap_or_default()))
+            .map_err(|error| exit_status::not_started(program, &error))?;
+        let mut reader = StderrReader::new(self.ctx);
         let ended = running
             .insert(group)
-            .converse(&stdin, self.setup.stdout_bytes_max, &mut listener)
+            .exchange(&stdin, self.setup.stdout_bytes_max, &mut reader)
             .await
             // It may still run: the end of the attempt stops it.
-            .map_err(|fault| verdict::broken_off(program, &fault))?;
+            .map_err(|fault| exit_status::broken_off(program, &fault))?;
         *running = None;
-        self.told_progress.store(listener.told_progress(), Ordering::Relaxed);
-        verdict::of(program, ended, listener.tail())
+        self.reports_progress.store(reader.reports_progress(), Ordering::Relaxed);
+        exit_status::of(program, ended, reader.tail())
     }
 
     fn command(&self, program: &str, args: &[String]) -> Command {
         let mut command = Command::new(program);
         command
             .args(args)
-            .current_dir(self.folder.path())
+            .current_dir(self.work_dir.path())
             .env_clear()
-            .env("TMPDIR", self.folder.path())
+            .env("TMPDIR", self.work_dir.path())
             .envs(self.setup.env.iter().map(|(name, value)| (name, value)))
             .env("LONGHAUL_JOB_ID", self.ctx.id().to_string())
             .env("LONGHAUL_ATTEMPT", self.ctx.attempt().to_string())
@@ -146,6 +146,6 @@ impl<'a> Attempt<'a> {
         if let Some(group) = self.running.into_inner() {
             group.stop(self.setup.stop_grace).await;
         }
-        self.folder.delete().await;
+        self.work_dir.delete().await;
     }
 }

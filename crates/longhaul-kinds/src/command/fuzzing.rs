@@ -1,6 +1,8 @@
 //! What holds of a program's stderr.
 
-use super::said::{LINE_BYTES_MAX, Lines, PHASE_CHARS_MAX, Said, TAIL_BYTES_MAX, Tail};
+use super::stderr_protocol::{
+    LINE_BYTES_MAX, LineSplitter, LogTail, PHASE_CHARS_MAX, StderrLine, TAIL_BYTES_MAX,
+};
 use crate::fuzzing::FuzzTarget;
 
 pub(crate) const STDERR_PROTOCOL: FuzzTarget = (
@@ -20,7 +22,7 @@ fn said(bytes: &[u8]) {
     let Some((size, stream)) = bytes.split_first() else { return };
     let whole = lines(std::iter::once(stream));
     assert_eq!(lines(stream.chunks(usize::from(*size).max(1))), whole, "in pieces of {size}");
-    let mut tail = Tail::default();
+    let mut tail = LogTail::default();
     for line in whole {
         // A byte that is no text becomes a sign of three.
         assert!(line.len() <= 3 * LINE_BYTES_MAX && !line.contains('\n'), "{line:?}");
@@ -31,24 +33,24 @@ fn said(bytes: &[u8]) {
 }
 
 fn again(line: &str) {
-    let said = Said::parse(line);
+    let said = StderrLine::parse(line);
     let plainly = match &said {
-        Said::Progress { done, total, message } => {
+        StderrLine::Progress { done, total, message } => {
             let total = total.map_or_else(String::new, |total| format!("/{total}"));
             let message = message.as_deref().unwrap_or_default();
             format!("::progress {done}{total} {message}")
         }
-        Said::Phase(phase) => {
+        StderrLine::Phase(phase) => {
             assert!((1..=PHASE_CHARS_MAX).contains(&phase.chars().count()), "{line:?}");
             format!("::phase {phase}")
         }
-        Said::Log => return,
+        StderrLine::Log => return,
     };
-    assert_eq!(Said::parse(&plainly), said, "{line:?}");
+    assert_eq!(StderrLine::parse(&plainly), said, "{line:?}");
 }
 
 fn lines<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
-    let mut lines = Lines::default();
+    let mut lines = LineSplitter::default();
     let mut all: Vec<String> = pieces.flat_map(|piece| lines.feed(piece)).collect();
     all.extend(lines.rest());
     all

@@ -11,13 +11,13 @@ struct Stdin<'a> {
     input: &'a Json,
     #[serde(serialize_with = "in_order")]
     steps: &'a [(&'a str, Json)],
-    job: About<'a>,
+    job: JobInfo<'a>,
 }
 
 /// The job, in the words of the HTTP API.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct About<'a> {
+struct JobInfo<'a> {
     job_id: JobId,
     kind: &'a Name,
     queue: &'a Name,
@@ -30,7 +30,7 @@ struct About<'a> {
 
 /// `{"input", "steps", "job"}`, with the outputs as they were written and in their order.
 pub(super) fn text(input: &Json, outputs: &[(&str, Json)], job: &Job) -> Result<Json, JsonError> {
-    let about = About {
+    let about = JobInfo {
         job_id: job.id,
         kind: &job.kind,
         queue: &job.queue,

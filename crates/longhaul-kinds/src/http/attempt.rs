@@ -7,12 +7,12 @@ use http::StatusCode;
 use longhaul::job::Json;
 use longhaul::{Ctx, JobError};
 
-use super::answer::Answer;
-use super::call::Call;
-use super::outgoing::Outgoing;
-use super::receive::{Incoming, Lost};
-use super::retry_on::Trouble;
-use super::{ANSWERED, Setup, TIMED_OUT, UNREACHABLE};
+use super::call::HttpCall;
+use super::request::PreparedRequest;
+use super::response::StoredResponse;
+use super::response_body::{ExchangeError, IncomingResponse};
+use super::retry_on::FailureClass;
+use super::{CODE_ERROR_STATUS, CODE_TIMEOUT, CODE_UNREACHABLE, HttpConfig};
 use longhaul_net::circuit_breaker::Permit;
 use longhaul_net::egress::{RetryAfter, SendError};
 
@@ -20,16 +20,16 @@ use longhaul_net::egress::{RetryAfter, SendError};
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
 /// Sends the job's request and waits for the answer.
-pub(super) async fn run(setup: Arc<Setup>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
+pub(super) async fn run(config: Arc<HttpConfig>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
     // What earlier attempts were told: asked for, because a job asks for all that it stored.
     let told = ctx.finished_steps().len();
     for place in 1..=told {
-        let _: Answer = ctx.step(step_name(place), || async { Err(not_stored()) }).await?;
+        let _: StoredResponse = ctx.step(step_name(place), || async { Err(not_stored()) }).await?;
     }
-    let call = Call::of(&input)?;
-    // Of callers' own targets nothing is known: there are as many as callers like.
+    let call = HttpCall::of(&input)?;
+    // Of caller_urls' own targets nothing is known: there are as many as caller_urls like.
     let pass = if call.url.is_none() {
-        match setup.breaker.acquire(setup.clock.now().into()) {
+        match config.breaker.acquire(config.clock.now().into()) {
             Ok(pass) => Some(pass),
             Err(wait) => {
                 // Spread: of all that wait only one may try.
@@ -40,46 +40,46 @@ pub(super) async fn run(setup: Arc<Setup>, ctx: Ctx, input: Json) -> Result<Json
     } else {
         None
     };
-    let outgoing = Outgoing::of(&setup, &ctx, call).await?;
+    let outgoing = PreparedRequest::of(&config, &ctx, call).await?;
     let method = outgoing.method.clone();
     let exchange = async {
-        let response = outgoing.send(&setup).await.map_err(Lost::Sending)?;
-        let incoming = Incoming::new(response, &method);
-        match setup.verdict(incoming.status) {
-            Verdict::Completed => Ok(Said::Done(incoming.whole(&ctx).await?)),
-            verdict @ (Verdict::Again | Verdict::Refused) => {
+        let response = outgoing.send(&config).await.map_err(ExchangeError::Sending)?;
+        let incoming = IncomingResponse::new(response, &method);
+        match config.class(incoming.status) {
+            StatusClass::Completed => Ok(Exchange::Done(incoming.whole(&ctx).await?)),
+            class @ (StatusClass::Again | StatusClass::Refused) => {
                 let asked = RetryAfter::from_headers(&incoming.headers);
                 let status = incoming.status;
-                Ok(Said::Failed { verdict, status, asked, answer: incoming.cut().await? })
+                Ok(Exchange::Failed { class, status, asked, answer: incoming.cut().await? })
             }
         }
     };
-    let patience = ctx.job().timeout.unwrap_or(setup.timeout);
+    let patience = ctx.job().timeout.unwrap_or(config.timeout);
     let said = tokio::select! {
         biased;
         said = exchange => said,
         () = ctx.cancelled() => {
             return Err(JobError::fatal("the job was asked to stop").with_code("cancelled"));
         }
-        () = setup.clock.sleep(patience) => Err(Lost::Sending(SendError::TimedOut)),
+        () = config.clock.sleep(patience) => Err(ExchangeError::Sending(SendError::TimedOut)),
     };
-    setup.note(pass.as_ref(), &said);
+    config.note(pass.as_ref(), &said);
     // Its place is free before the store is told.
     drop(pass);
     match said {
-        Ok(Said::Done(answer)) => Ok(Json::from_value(&answer)?),
-        Ok(Said::Failed { verdict, status, asked, answer }) => {
+        Ok(Exchange::Done(answer)) => Ok(Json::from_value(&answer)?),
+        Ok(Exchange::Failed { class, status, asked, answer }) => {
             remember(&ctx, told + 1, answer).await?;
-            Err(setup.answered(verdict, status, asked))
+            Err(config.answered(class, status, asked))
         }
-        Err(Lost::Sending(error)) => Err(setup.unanswered(&error)),
-        Err(Lost::Storing(error)) => Err(error),
+        Err(ExchangeError::Sending(error)) => Err(config.unanswered(&error)),
+        Err(ExchangeError::Storing(error)) => Err(error),
     }
 }
 
 /// What a status means for the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum StatusClass {
     Completed,
     /// Failed, and worth another attempt.
     Again,
@@ -88,31 +88,36 @@ pub(super) enum Verdict {
 }
 
 /// What the target said.
-enum Said {
-    Done(Answer),
-    Failed { verdict: Verdict, status: StatusCode, asked: Option<RetryAfter>, answer: Answer },
+enum Exchange {
+    Done(StoredResponse),
+    Failed {
+        class: StatusClass,
+        status: StatusCode,
+        asked: Option<RetryAfter>,
+        answer: StoredResponse,
+    },
 }
 
-impl Setup {
-    fn verdict(&self, status: StatusCode) -> Verdict {
-        if self.retry_on.covers(Trouble::Answered(status)) {
-            Verdict::Again
+impl HttpConfig {
+    fn class(&self, status: StatusCode) -> StatusClass {
+        if self.retry_on.covers(FailureClass::Answered(status)) {
+            StatusClass::Again
         } else if status.is_success() || status.is_redirection() {
-            Verdict::Completed
+            StatusClass::Completed
         } else {
-            Verdict::Refused
+            StatusClass::Refused
         }
     }
 
     /// Tells the breaker. Whoever is told to wait, or asked for what cannot be, met a target that is well.
-    fn note(&self, pass: Option<&Permit>, said: &Result<Said, Lost>) {
+    fn note(&self, pass: Option<&Permit>, said: &Result<Exchange, ExchangeError>) {
         let Some(pass) = pass else { return };
         let is_down = match said {
-            Ok(Said::Failed { status, .. }) => status.is_server_error(),
-            Ok(Said::Done(_)) => false,
-            Err(Lost::Sending(_)) => true,
+            Ok(Exchange::Failed { status, .. }) => status.is_server_error(),
+            Ok(Exchange::Done(_)) => false,
+            Err(ExchangeError::Sending(_)) => true,
             // Says nothing of the target.
-            Err(Lost::Storing(_)) => return,
+            Err(ExchangeError::Storing(_)) => return,
         };
         if !is_down {
             return pass.success();
@@ -125,20 +130,20 @@ impl Setup {
 
     fn answered(
         &self,
-        verdict: Verdict,
+        class: StatusClass,
         status: StatusCode,
         asked: Option<RetryAfter>,
     ) -> JobError {
         let message = format!("the target answered {status}");
-        match (verdict, asked) {
-            (Verdict::Again, Some(asked)) => {
+        match (class, asked) {
+            (StatusClass::Again, Some(asked)) => {
                 let pause = asked.delay(self.clock.now().into()).min(RETRY_AFTER_MAX);
                 JobError::retryable(message).retry_in(pause)
             }
-            (Verdict::Again, None) => JobError::retryable(message),
-            (Verdict::Completed | Verdict::Refused, _) => JobError::fatal(message),
+            (StatusClass::Again, None) => JobError::retryable(message),
+            (StatusClass::Completed | StatusClass::Refused, _) => JobError::fatal(message),
         }
-        .with_code(ANSWERED)
+        .with_code(CODE_ERROR_STATUS)
     }
 
     fn unanswered(&self, error: &SendError) -> JobError {
@@ -148,10 +153,10 @@ impl Setup {
                     .with_code("url-refused");
             }
             SendError::Unresolved(_) | SendError::Unreachable(_) | SendError::Tls(_) => {
-                (Trouble::Connect, UNREACHABLE)
+                (FailureClass::Connect, CODE_UNREACHABLE)
             }
-            SendError::TimedOut => (Trouble::Timeout, TIMED_OUT),
-            SendError::Reset | SendError::Protocol(_) => (Trouble::Reset, UNREACHABLE),
+            SendError::TimedOut => (FailureClass::Timeout, CODE_TIMEOUT),
+            SendError::Reset | SendError::Protocol(_) => (FailureClass::Reset, CODE_UNREACHABLE),
         };
         let message = format!("the target gave no answer: {error}");
         let again = self.retry_on.covers(trouble);
@@ -160,8 +165,8 @@ impl Setup {
 }
 
 /// Keeps what the target said to an attempt that failed.
-async fn remember(ctx: &Ctx, place: usize, answer: Answer) -> Result<(), JobError> {
-    let _: Answer = ctx
+async fn remember(ctx: &Ctx, place: usize, answer: StoredResponse) -> Result<(), JobError> {
+    let _: StoredResponse = ctx
         .step(step_name(place), || {
             let answer = answer.clone();
             async { Ok::<_, JobError>(answer) }
@@ -171,7 +176,7 @@ async fn remember(ctx: &Ctx, place: usize, answer: Answer) -> Result<(), JobErro
 }
 
 fn step_name(place: usize) -> String {
-    format!("{} {place}", super::STEP)
+    format!("{} {place}", super::RESPONSE_STEP)
 }
 
 /// A step that is stored is never run.

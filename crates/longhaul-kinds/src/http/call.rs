@@ -7,7 +7,7 @@ use longhaul::job::Json;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::fields::Field;
+use super::headers::HeaderField;
 
 /// The only key of an input that says more than a body.
 const REQUEST: &str = "$request";
@@ -16,7 +16,7 @@ const CONTENT_TYPE: &str = "content-type";
 /// A request in a job's input. It shows nothing of itself: what it says is the caller's.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Call {
+pub struct HttpCall {
     /// Instead of the kind's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
@@ -28,8 +28,8 @@ pub struct Call {
     pub query: Option<String>,
     /// Fields to send along.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub headers: Vec<Field>,
-    /// More of them, sealed for this job alone: see [`super::seal_fields`].
+    pub headers: Vec<HeaderField>,
+    /// More of them, sealed for this job alone: see [`super::seal_headers`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sealed: Option<String>,
     /// The body, as JSON.
@@ -41,18 +41,18 @@ pub struct Call {
     /// What tells one sealed body from another: the hex of its SHA-256.
     #[serde(skip_serializing_if = "Option::is_none", rename = "bodyDigest")]
     pub body_digest: Option<String>,
-    /// Where to go instead of the target, if the kind lets callers say that.
+    /// Where to go instead of the target, if the kind lets caller_urls say that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-impl std::fmt::Debug for Call {
+impl std::fmt::Debug for HttpCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call").finish_non_exhaustive()
+        f.debug_struct("HttpCall").finish_non_exhaustive()
     }
 }
 
-impl Call {
+impl HttpCall {
     /// Reads an input: all of it is the body, and `null` is none, unless its only key is `$request`.
     pub fn of(input: &Json) -> Result<Self, JobError> {
         match described(input) {
@@ -70,12 +70,12 @@ impl Call {
 
 /// What makes two jobs under one idempotency key the same: what is asked for where, and of what type the body
 /// is. Other fields change from one try to the next: dates, traces, what a proxy adds.
-pub fn essence(input: &Json) -> Json {
+pub fn idempotency_fields(input: &Json) -> Json {
     // One that cannot be read is held against another as it is.
-    let call = described(input).and_then(|call| serde_json::from_str::<Call>(call.get()).ok());
+    let call = described(input).and_then(|call| serde_json::from_str::<HttpCall>(call.get()).ok());
     let Some(mut call) = call else { return input.clone() };
     (call.sealed, call.sealed_body) = (None, None);
-    call.headers.retain(|Field(name, _)| name.eq_ignore_ascii_case(CONTENT_TYPE));
+    call.headers.retain(|HeaderField(name, _)| name.eq_ignore_ascii_case(CONTENT_TYPE));
     call.to_input().unwrap_or_else(|_| input.clone())
 }
 
@@ -107,22 +107,22 @@ mod tests {
     #[test]
     fn any_json_is_the_body() {
         for text in [r#"{"a": 1.50}"#, "[]", "\"x\"", "{}", r#"{"$request": 1, "b": 2}"#] {
-            let call = Call::of(&json(text)).unwrap();
+            let call = HttpCall::of(&json(text)).unwrap();
             assert_eq!(call.body.unwrap().get(), text);
         }
-        assert!(Call::of(&json("null")).unwrap().body.is_none());
+        assert!(HttpCall::of(&json("null")).unwrap().body.is_none());
     }
 
     #[test]
     fn only_key_describes_the_request() {
         let text = r#"{"$request": {"method": "PUT", "path": "/7", "query": "a=1",
             "headers": [["x-a", "1"], ["x-a", "2"]], "body": {"n": 1e2}}}"#;
-        let call = Call::of(&json(text)).unwrap();
+        let call = HttpCall::of(&json(text)).unwrap();
         assert_eq!(call.method.as_deref(), Some("PUT"));
         assert_eq!(call.headers.len(), 2);
         assert_eq!(call.body.unwrap().get(), r#"{"n": 1e2}"#);
         for bad in [r#"{"$request": {"verb": "PUT"}}"#, r#"{"$request": 7}"#] {
-            assert_eq!(Call::of(&json(bad)).unwrap_err().code, "bad-input");
+            assert_eq!(HttpCall::of(&json(bad)).unwrap_err().code, "bad-input");
         }
     }
 
@@ -133,12 +133,12 @@ mod tests {
             let text = format!(
                 r#"{{"$request": {{"path": "/7", "headers": {headers}, {secret}, "bodyDigest": "7f"}}}}"#
             );
-            essence(&json(&text)).as_str().to_owned()
+            idempotency_fields(&json(&text)).as_str().to_owned()
         };
         let one = of(r#"[["date", "a"], ["Content-Type", "text/plain"]]"#, "x");
         assert_eq!(one, of(r#"[["Content-Type", "text/plain"], ["trace", "b"]]"#, "y"));
         assert_ne!(one, of(r#"[["Content-Type", "text/html"]]"#, "x"));
         assert!(one.contains("7f"), "the body counts");
-        assert_eq!(essence(&json(r#"{"a":1}"#)).as_str(), r#"{"a":1}"#);
+        assert_eq!(idempotency_fields(&json(r#"{"a":1}"#)).as_str(), r#"{"a":1}"#);
     }
 }

@@ -2,8 +2,8 @@
 
 use longhaul::job::Json;
 
-use super::call::{Call, essence};
-use super::target::Target;
+use super::call::{HttpCall, idempotency_fields};
+use super::target::TargetUrl;
 use crate::fuzzing::FuzzTarget;
 
 pub(crate) const CALL: FuzzTarget = (
@@ -25,15 +25,15 @@ fn call(bytes: &[u8]) {
     else {
         return;
     };
-    drop(Call::of(&input));
-    let once = essence(&input);
-    assert_eq!(essence(&once), once);
+    drop(HttpCall::of(&input));
+    let once = idempotency_fields(&input);
+    assert_eq!(idempotency_fields(&once), once);
 }
 
 /// Whatever is not refused stays below the target.
 fn path(bytes: &[u8]) {
     let Ok(path) = std::str::from_utf8(bytes) else { return };
-    let Ok(target) = Target::parse("http://t.example/own") else { return };
+    let Ok(target) = TargetUrl::parse("http://t.example/own") else { return };
     if let Ok(url) = target.at(path, None) {
         assert_eq!(url.path(), format!("/own{path}"));
         assert_eq!(url.host_str(), Some("t.example"));

@@ -6,7 +6,7 @@ use http::StatusCode;
 
 /// What went wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum FailureClass {
     /// The target answered with a status that is no success.
     Answered(StatusCode),
     /// No connection was made: nothing was sent.
@@ -34,7 +34,7 @@ pub struct RetryOn {
     "{0:?} is none of \"connect\", \"timeout\", \"reset\", a status from 300 to 599 such as \"429\", \
      or a class of them such as \"5xx\""
 )]
-pub struct BadWord(String);
+pub struct UnknownFailureClass(String);
 
 impl Default for RetryOn {
     /// What passes by itself: the target is down, slow or busy.
@@ -51,7 +51,9 @@ impl Default for RetryOn {
 
 impl RetryOn {
     /// Reads `["5xx", "429", "connect"]`.
-    pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, BadWord> {
+    pub fn parse<'a>(
+        words: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, UnknownFailureClass> {
         let (statuses, classes) = (BTreeSet::new(), BTreeSet::new());
         let mut all = Self { statuses, classes, connect: false, timeout: false, reset: false };
         for word in words {
@@ -62,7 +64,8 @@ impl RetryOn {
                 "3xx" | "4xx" | "5xx" => all.classes.extend(word.chars().next().and_then(digit)),
                 word => {
                     let status = word.parse().ok().filter(|status| (300..600).contains(status));
-                    all.statuses.insert(status.ok_or_else(|| BadWord(word.to_owned()))?);
+                    all.statuses
+                        .insert(status.ok_or_else(|| UnknownFailureClass(word.to_owned()))?);
                 }
             }
         }
@@ -70,15 +73,15 @@ impl RetryOn {
     }
 
     /// Whether to try again after this.
-    pub fn covers(&self, trouble: Trouble) -> bool {
+    pub fn covers(&self, trouble: FailureClass) -> bool {
         match trouble {
-            Trouble::Answered(status) => {
+            FailureClass::Answered(status) => {
                 let status = status.as_u16();
                 self.statuses.contains(&status) || self.classes.contains(&(status / 100))
             }
-            Trouble::Connect => self.connect,
-            Trouble::Timeout => self.timeout,
-            Trouble::Reset => self.reset,
+            FailureClass::Connect => self.connect,
+            FailureClass::Timeout => self.timeout,
+            FailureClass::Reset => self.reset,
         }
     }
 }
@@ -91,8 +94,8 @@ fn digit(sign: char) -> Option<u16> {
 mod tests {
     use super::*;
 
-    fn answered(status: u16) -> Trouble {
-        Trouble::Answered(StatusCode::from_u16(status).unwrap())
+    fn answered(status: u16) -> FailureClass {
+        FailureClass::Answered(StatusCode::from_u16(status).unwrap())
     }
 
     #[test]
@@ -104,7 +107,7 @@ mod tests {
         for status in [200, 301, 304, 400, 401, 404, 409, 422] {
             assert!(!usual.covers(answered(status)), "{status}");
         }
-        for trouble in [Trouble::Connect, Trouble::Timeout, Trouble::Reset] {
+        for trouble in [FailureClass::Connect, FailureClass::Timeout, FailureClass::Reset] {
             assert!(usual.covers(trouble));
         }
     }
@@ -116,19 +119,19 @@ mod tests {
             (answered(404), true),
             (answered(503), true),
             (answered(500), false),
-            (Trouble::Connect, true),
-            (Trouble::Timeout, false),
-            (Trouble::Reset, false),
+            (FailureClass::Connect, true),
+            (FailureClass::Timeout, false),
+            (FailureClass::Reset, false),
         ] {
             assert_eq!(given.covers(trouble), again, "{trouble:?}");
         }
-        assert!(!RetryOn::parse([]).unwrap().covers(Trouble::Connect));
+        assert!(!RetryOn::parse([]).unwrap().covers(FailureClass::Connect));
     }
 
     #[test]
     fn words_that_name_nothing_are_refused() {
         for bad in ["", "2xx", "200", "600", "5XX", "50x", "-1", "refused", "4294967297"] {
-            assert_eq!(RetryOn::parse([bad]), Err(BadWord(bad.to_owned())));
+            assert_eq!(RetryOn::parse([bad]), Err(UnknownFailureClass(bad.to_owned())));
         }
     }
 }

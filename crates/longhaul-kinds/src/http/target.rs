@@ -1,4 +1,4 @@
-//! Where requests go: the operator's URL, and what callers may add to it. Pure.
+//! Where requests go: the operator's URL, and what caller_urls may add to it. Pure.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use url::Url;
 /// How often a path may be escaped before nobody reads it any further.
 const ESCAPED_MAX: usize = 4;
 
-/// The URL of an endpoint that the operator named. It may be anywhere.
+/// The URL of an endpoint that the operator named. It may be to_caller_urls.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct TargetUrl {
     url: Url,
 }
 
 /// What is wrong with the URL of a target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadTarget {
+pub enum TargetUrlError {
     /// It cannot be read.
     #[error("it is no URL: {0}")]
     Malformed(String),
@@ -36,26 +36,26 @@ pub enum BadTarget {
     "the path has dot segments, empty segments, encoded slashes, backslashes or characters that \
      belong escaped; it could lead elsewhere than it says"
 )]
-pub struct BadPath;
+pub struct PathError;
 
-impl Target {
+impl TargetUrl {
     /// Takes the operator's URL.
-    pub fn parse(text: &str) -> Result<Self, BadTarget> {
-        let url = Url::parse(text).map_err(|error| BadTarget::Malformed(error.to_string()))?;
+    pub fn parse(text: &str) -> Result<Self, TargetUrlError> {
+        let url = Url::parse(text).map_err(|error| TargetUrlError::Malformed(error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(BadTarget::Scheme);
+            return Err(TargetUrlError::Scheme);
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(BadTarget::Credentials);
+            return Err(TargetUrlError::Credentials);
         }
         if url.fragment().is_some() {
-            return Err(BadTarget::Fragment);
+            return Err(TargetUrlError::Fragment);
         }
         Ok(Self { url })
     }
 
     /// The URL below it: `path` is appended to its path, `query` to its query.
-    pub fn at(&self, path: &str, query: Option<&str>) -> Result<Url, BadPath> {
+    pub fn at(&self, path: &str, query: Option<&str>) -> Result<Url, PathError> {
         check_path(path)?;
         let mut url = self.url.clone();
         if !path.is_empty() {
@@ -63,7 +63,7 @@ impl Target {
             url.set_path(&joined);
             // What was checked is what is sent: nothing was folded away.
             if url.path().len() < joined.len() {
-                return Err(BadPath);
+                return Err(PathError);
             }
         }
         let added = query.filter(|query| !query.is_empty());
@@ -87,34 +87,34 @@ impl Target {
 }
 
 /// Paths and queries may be what makes a URL secret.
-impl fmt::Debug for Target {
+impl fmt::Debug for TargetUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Target").field(&self.origin()).finish()
+        f.debug_tuple("TargetUrl").field(&self.origin()).finish()
     }
 }
 
 /// Whether a path stays below what it is appended to, however often a server unescapes it. It is empty or
 /// begins with a slash.
-pub fn check_path(path: &str) -> Result<(), BadPath> {
+pub fn check_path(path: &str) -> Result<(), PathError> {
     let Some(rest) = path.strip_prefix('/') else {
-        return if path.is_empty() { Ok(()) } else { Err(BadPath) };
+        return if path.is_empty() { Ok(()) } else { Err(PathError) };
     };
     let allowed = |byte: u8| byte.is_ascii_graphic() && !b"\"#<>?\\^`{|}".contains(&byte);
     if !path.bytes().all(allowed) {
-        return Err(BadPath);
+        return Err(PathError);
     }
     let mut segments = rest.split('/').peekable();
     while let Some(segment) = segments.next() {
         let is_last = segments.peek().is_none();
         if segment.is_empty() && !is_last {
-            return Err(BadPath);
+            return Err(PathError);
         }
         check_segment(segment.as_bytes())?;
     }
     Ok(())
 }
 
-fn check_segment(segment: &[u8]) -> Result<(), BadPath> {
+fn check_segment(segment: &[u8]) -> Result<(), PathError> {
     let mut bytes = segment.to_vec();
     for _ in 0..ESCAPED_MAX {
         // Some servers take what follows a ';' for parameters and leave it out.
@@ -123,18 +123,18 @@ fn check_segment(segment: &[u8]) -> Result<(), BadPath> {
         if is_dots
             || bytes.iter().any(|byte| matches!(byte, b'/' | b'\\') || byte.is_ascii_control())
         {
-            return Err(BadPath);
+            return Err(PathError);
         }
         if !bytes.contains(&b'%') {
             return Ok(());
         }
         let Some(once) = unescaped(&bytes) else {
             // A lone '%' is no escape in what was sent; further inside it is only a sign.
-            return if bytes == segment { Err(BadPath) } else { Ok(()) };
+            return if bytes == segment { Err(PathError) } else { Ok(()) };
         };
         bytes = once;
     }
-    Err(BadPath)
+    Err(PathError)
 }
 
 /// None if a '%' is not followed by two digits.
@@ -161,7 +161,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn at(target: &str, path: &str, query: Option<&str>) -> String {
-        Target::parse(target).unwrap().at(path, query).unwrap().to_string()
+        TargetUrl::parse(target).unwrap().at(path, query).unwrap().to_string()
     }
 
     #[test]
@@ -208,29 +208,29 @@ mod tests {
             "/a b",
             "/%2525252525252e",
         ] {
-            assert_eq!(check_path(bad), Err(BadPath), "{bad}");
+            assert_eq!(check_path(bad), Err(PathError), "{bad}");
         }
     }
 
     #[test]
     fn target_is_a_url_without_secrets_in_it() {
         for (text, error) in [
-            ("ftp://t/", BadTarget::Scheme),
-            ("http://a:b@t/", BadTarget::Credentials),
-            ("http://t/#x", BadTarget::Fragment),
+            ("ftp://t/", TargetUrlError::Scheme),
+            ("http://a:b@t/", TargetUrlError::Credentials),
+            ("http://t/#x", TargetUrlError::Fragment),
         ] {
-            assert_eq!(Target::parse(text), Err(error), "{text}");
+            assert_eq!(TargetUrl::parse(text), Err(error), "{text}");
         }
-        assert!(matches!(Target::parse("t/x"), Err(BadTarget::Malformed(_))));
-        let target = Target::parse("https://t.example/hook/s3cret?k=s3cret").unwrap();
-        assert_eq!(format!("{target:?}"), r#"Target("https://t.example")"#);
+        assert!(matches!(TargetUrl::parse("t/x"), Err(TargetUrlError::Malformed(_))));
+        let target = TargetUrl::parse("https://t.example/hook/s3cret?k=s3cret").unwrap();
+        assert_eq!(format!("{target:?}"), r#"TargetUrl("https://t.example")"#);
     }
 
     proptest! {
         #[test]
         fn whatever_is_not_refused_stays_below_the_target(path in "[/.%2eEfF5cC;a-]{0,24}") {
             let path = format!("/{path}");
-            if let Ok(url) = Target::parse("http://t/own").unwrap().at(&path, None) {
+            if let Ok(url) = TargetUrl::parse("http://t/own").unwrap().at(&path, None) {
                 prop_assert_eq!(url.path(), format!("/own{path}"));
                 prop_assert_eq!(url.host_str(), Some("t"));
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use longhaul::job::Json;
-use longhaul_kinds::http::Call;
+use longhaul_kinds::http::HttpCall;
 
 use crate::problem::{Code, Problem};
 use longhaul_net::egress;
@@ -30,7 +30,9 @@ impl CallerUrls {
             return Ok(());
         }
         // One that cannot be read fails its job, with the reason.
-        let Some(url) = input().and_then(|input| Call::of(&input).ok()?.url) else { return Ok(()) };
+        let Some(url) = input().and_then(|input| HttpCall::of(&input).ok()?.url) else {
+            return Ok(());
+        };
         match client.check_submission(&url).await {
             Ok(_) => Ok(()),
             Err(refused) => {

@@ -19,7 +19,7 @@ use axum::{Router, middleware};
 use longhaul::blob::Keyring;
 use longhaul::job::JsonError;
 use longhaul::{JobHandle, Submission, SubmitError};
-use longhaul_kinds::http::{Call, Field, seal_body, seal_fields};
+use longhaul_kinds::http::{HeaderField, HttpCall, seal_body, seal_headers};
 use sha2::{Digest, Sha256};
 
 use super::caller::{Caller, Submit};
@@ -150,8 +150,8 @@ async fn sealed(
     state: &AppState,
     caller: &Caller<Submit>,
     route: &ProxyRoute,
-    call: Call,
-    secret: Vec<Field>,
+    call: HttpCall,
+    secret: Vec<HeaderField>,
     body: Bytes,
     key: Option<String>,
 ) -> Result<JobHandle, Problem> {
@@ -164,14 +164,14 @@ fn submission(
     state: &AppState,
     caller: &Caller<Submit>,
     route: &ProxyRoute,
-    mut call: Call,
-    secret: Vec<Field>,
+    mut call: HttpCall,
+    secret: Vec<HeaderField>,
     body: Option<Bytes>,
 ) -> Submission {
     let (keyring, tenant) = (state.proxies.keyring.clone(), caller.engine.tenant().clone());
     caller.engine.submit_made(&route.kind, move |id| {
         if let (Some(keyring), false) = (&keyring, secret.is_empty()) {
-            let sealed = seal_fields(keyring, &secret, &tenant, id);
+            let sealed = seal_headers(keyring, &secret, &tenant, id);
             call.sealed = Some(sealed.map_err(JsonError::from)?);
         }
         if let (Some(keyring), Some(body)) = (&keyring, body) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use longhaul::job::{Limits, Name, Retry};
-use longhaul_kinds::chat::{Target, TargetApi};
+use longhaul_kinds::chat::{ModelServer, TargetApi};
 
 use super::check::{Check, MOMENT};
 use super::error::{ConfigError, hint, nearest};
@@ -178,7 +178,7 @@ fn url(entry: &Entry, key: &str) -> Result<String, ConfigError> {
     if text.contains('@') {
         return Err(entry.refused(key, "what proves who we are belongs into `api_key`"));
     }
-    let built = Target::new("", text, TargetApi::Ollama).map(|_| text.to_owned());
+    let built = ModelServer::new("", text, TargetApi::Ollama).map(|_| text.to_owned());
     built.map_err(|error| entry.refused(key, error))
 }
 

@@ -1,8 +1,8 @@
 //! The table of a kind that asks an endpoint.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
-use longhaul_kinds::http::fields::is_senders_own;
-use longhaul_kinds::http::{RetryOn, Target};
+use longhaul_kinds::http::headers::is_connection_header;
+use longhaul_kinds::http::{RetryOn, TargetUrl};
 
 use super::check::Check;
 use super::error::{ConfigError, hint, nearest};
@@ -16,7 +16,7 @@ const KEYS: [&str; 5] = ["caller_url", "headers", "method", "retry_on", "url"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpTarget {
     /// Where; none if callers always say.
-    pub target: Option<Target>,
+    pub target: Option<TargetUrl>,
     /// How, unless a job says otherwise.
     pub method: Method,
     /// What is sent along. All of it is secret, and shows nothing of itself.
@@ -44,7 +44,7 @@ pub(super) fn target(
         let url = variables.filled(entry, key)?;
         // Not the value itself: it may have a secret in it.
         let wrong = |why| ConfigError::new(&entry.origin, format!("`{key}`: {why}"));
-        Target::parse(&url).map_err(wrong)
+        TargetUrl::parse(&url).map_err(wrong)
     });
     let method = reader.read("method", |entry, key| {
         let expected = "the name of a method, such as \"POST\"";
@@ -97,7 +97,7 @@ fn headers(entry: &Entry, key: &str, variables: &Variables<'_>) -> Result<Header
         let key = format!("{key}.{name}");
         let wrong = |why| ConfigError::new(&entry.origin, format!("`{key}` {why}"));
         let name = HeaderName::try_from(name).map_err(|_| wrong("is no name of a header"))?;
-        if is_senders_own(&name) {
+        if is_connection_header(&name) {
             return Err(wrong("is said by whoever sends the request"));
         }
         let value = HeaderValue::try_from(variables.filled(entry, &key)?);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::HeaderName;
 use longhaul::job::Name;
-use longhaul_kinds::http::fields::is_senders_own;
+use longhaul_kinds::http::headers::is_connection_header;
 
 use super::check::Check;
 use super::error::{ConfigError, hint, nearest};
@@ -134,7 +134,7 @@ fn passed(entry: &Entry, key: &str) -> Result<Vec<HeaderName>, ConfigError> {
         let name = HeaderName::try_from(item.text(key)?);
         let name = name.map_err(|_| item.wrong(key, "the name of a header"))?;
         // Ours, and nobody else's.
-        if is_senders_own(&name) || name == "x-api-key" {
+        if is_connection_header(&name) || name == "x-api-key" {
             return Err(item.refused(key, "this header is never passed on"));
         }
         Ok(name)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use longhaul::blob::Keyring;
 use longhaul::job::Name;
 use longhaul::{Clock, Kind};
-use longhaul_kinds::chat::{Chat, Target, TargetError};
+use longhaul_kinds::chat::{Chat, ModelServer, ModelServerError};
 use longhaul_kinds::command::{CommandError, CommandKind, PipelineStep, Program};
 use longhaul_kinds::http::{self, HttpKind};
 
@@ -29,11 +29,12 @@ pub(super) fn concurrency(config: &Config, chat: Option<&Chat>) -> usize {
 }
 
 /// Calls to the configured targets, if there are any.
-pub(super) fn chat(config: &Config, clock: &Clock) -> Result<Option<Chat>, TargetError> {
+pub(super) fn chat(config: &Config, clock: &Clock) -> Result<Option<Chat>, ModelServerError> {
     let Some(ChatConfig { targets, retry, .. }) = &config.chat else { return Ok(None) };
     let target = |target: &ChatTarget| {
         let ChatTarget { name, url, api, models, concurrency, api_key } = target;
-        let mut built = Target::new(name.as_str(), url, *api)?.concurrency(*concurrency as usize);
+        let mut built =
+            ModelServer::new(name.as_str(), url, *api)?.concurrency(*concurrency as usize);
         if let Some(models) = models {
             built = built.models(models);
         }
@@ -48,7 +49,7 @@ pub(super) fn chat(config: &Config, clock: &Clock) -> Result<Option<Chat>, Targe
 
 /// The kind of chats, to be run here if this process runs any.
 pub(super) fn chat_kind(chat: &Chat, config: &Config) -> Kind {
-    if config.role.runs_jobs() { chat.kind() } else { chat.elsewhere() }
+    if config.role.runs_jobs() { chat.kind() } else { chat.remote() }
 }
 
 /// The kind that is always there.
@@ -129,7 +130,7 @@ pub(super) fn configured_kind(
     let runs_here = config.role.runs_jobs();
     let built = match &kind.run {
         Run::Http(target) if runs_here => http(name, kind, target, deps),
-        Run::Http(_) => Kind::elsewhere(name.as_str()).essence(http::essence),
+        Run::Http(_) => Kind::elsewhere(name.as_str()).essence(http::idempotency_fields),
         Run::Command(argv) if runs_here => {
             command(name, Program::Single { argv: argv.clone() }, config, deps)?
         }
@@ -157,10 +158,10 @@ fn http(name: &Name, kind: &config::Kind, given: &HttpTarget, deps: &KindDeps<'_
     let KindDeps { client, keyring, clock, .. } = *deps;
     let mut built = match &given.target {
         Some(target) => HttpKind::new(name.as_str(), target.clone()),
-        None => HttpKind::anywhere(name.as_str(), client.clone()),
+        None => HttpKind::to_caller_urls(name.as_str(), client.clone()),
     };
     if given.caller_url {
-        built = built.callers(client.clone());
+        built = built.caller_urls(client.clone());
     }
     if let Some(timeout) = kind.timeout {
         built = built.timeout(timeout);

@@ -1,16 +1,20 @@
 use super::*;
 use proptest::prelude::*;
 
-fn sent(api: Api, body: &Value, target: TargetApi) -> Outgoing {
+fn sent(api: ChatApi, body: &Value, target: TargetApi) -> TargetRequest {
     try_sent(api, body, target).unwrap()
 }
 
-fn try_sent(api: Api, body: &Value, target: TargetApi) -> Result<Outgoing, Unfit> {
+fn try_sent(
+    api: ChatApi,
+    body: &Value,
+    target: TargetApi,
+) -> Result<TargetRequest, TranslateError> {
     let body = serde_json::from_str(&body.to_string()).unwrap();
-    Outgoing::of(&Call { api, body }, target)
+    TargetRequest::of(&ChatCall { api, body }, target)
 }
 
-fn translated(api: Api, body: &Value, target: TargetApi) -> Value {
+fn translated(api: ChatApi, body: &Value, target: TargetApi) -> Value {
     serde_json::from_str(&sent(api, body, target).body).unwrap()
 }
 
@@ -19,17 +23,17 @@ const PNG: &str = "iVBORw0KGgo=";
 #[test]
 fn own_api_is_passed_on_as_it_came_but_for_streaming() {
     let text = r#"{"model":"m","messages":[],"options":{"mirostat":1,"x":1.50},"stream":false,"keep_alive":-1}"#;
-    let call = Call { api: Api::OllamaChat, body: serde_json::from_str(text).unwrap() };
-    let outgoing = Outgoing::of(&call, TargetApi::Ollama).unwrap();
+    let call = ChatCall { api: ChatApi::OllamaChat, body: serde_json::from_str(text).unwrap() };
+    let outgoing = TargetRequest::of(&call, TargetApi::Ollama).unwrap();
     assert_eq!(outgoing.body, text.replace("false", "true"));
-    assert_eq!((outgoing.path, outgoing.speaks), ("/api/chat", Api::OllamaChat));
+    assert_eq!((outgoing.path, outgoing.api), ("/api/chat", ChatApi::OllamaChat));
 
     let text = r#"{"model":"m","messages":[],"logit_bias":{"5":-1.0}}"#;
-    let call = Call { api: Api::OpenAiChat, body: serde_json::from_str(text).unwrap() };
-    let outgoing = Outgoing::of(&call, TargetApi::OpenAi).unwrap();
+    let call = ChatCall { api: ChatApi::OpenAiChat, body: serde_json::from_str(text).unwrap() };
+    let outgoing = TargetRequest::of(&call, TargetApi::OpenAi).unwrap();
     let tail = r#","stream":true,"stream_options":{"include_usage":true}}"#;
     assert_eq!(outgoing.body, text.replace("}}", &format!("}}{tail}")));
-    assert_eq!((outgoing.path, outgoing.speaks), ("/chat/completions", Api::OpenAiChat));
+    assert_eq!((outgoing.path, outgoing.api), ("/chat/completions", ChatApi::OpenAiChat));
 }
 
 #[test]
@@ -52,7 +56,7 @@ fn ollamas_chat_is_told_to_openai() {
         "keep_alive": "5m",
         "options": {"temperature": 0.5, "top_p": 0.9, "num_predict": 7, "num_ctx": 4096, "stop": ["a"], "seed": 3},
     });
-    insta::assert_json_snapshot!(translated(Api::OllamaChat, &body, TargetApi::OpenAi));
+    insta::assert_json_snapshot!(translated(ChatApi::OllamaChat, &body, TargetApi::OpenAi));
 }
 
 #[test]
@@ -61,7 +65,7 @@ fn ollamas_generate_keeps_system_and_prompt() {
     let body = json!({"model": "m", "system": "be brief", "prompt": "hi", "images": [PNG],
                       "format": schema, "options": {"num_predict": -1}, "think": false});
     assert_eq!(
-        translated(Api::OllamaGenerate, &body, TargetApi::OpenAi),
+        translated(ChatApi::OllamaGenerate, &body, TargetApi::OpenAi),
         json!({
             "model": "m",
             "messages": [
@@ -101,13 +105,13 @@ fn openais_chat_is_told_to_ollama() {
         "temperature": 0.5, "top_p": 0.9, "max_tokens": 5, "max_completion_tokens": 7, "stop": "a", "seed": 3,
         "user": "u1", "n": 1,
     });
-    insta::assert_json_snapshot!(translated(Api::OpenAiChat, &body, TargetApi::Ollama));
+    insta::assert_json_snapshot!(translated(ChatApi::OpenAiChat, &body, TargetApi::Ollama));
 }
 
 #[test]
 fn tools_that_may_not_be_called_are_not_told() {
     let body = json!({"model": "m", "messages": [], "tools": [{}], "tool_choice": "none"});
-    assert!(translated(Api::OpenAiChat, &body, TargetApi::Ollama).get("tools").is_none());
+    assert!(translated(ChatApi::OpenAiChat, &body, TargetApi::Ollama).get("tools").is_none());
 }
 
 #[test]
@@ -122,8 +126,8 @@ fn what_cannot_be_said_otherwise_is_refused() {
         user(json!(7)),
     ];
     for body in refused {
-        assert!(try_sent(Api::OpenAiChat, &body, TargetApi::Ollama).is_err(), "{body}");
-        assert!(try_sent(Api::OpenAiChat, &body, TargetApi::OpenAi).is_ok(), "{body}");
+        assert!(try_sent(ChatApi::OpenAiChat, &body, TargetApi::Ollama).is_err(), "{body}");
+        assert!(try_sent(ChatApi::OpenAiChat, &body, TargetApi::OpenAi).is_ok(), "{body}");
     }
 }
 
@@ -167,7 +171,7 @@ fn plain_message() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn anything_at_all_is_translated_or_refused(messages in any_json(), options in any_json()) {
-        for api in [Api::OllamaChat, Api::OllamaGenerate, Api::OpenAiChat] {
+        for api in [ChatApi::OllamaChat, ChatApi::OllamaGenerate, ChatApi::OpenAiChat] {
             for target in [TargetApi::Ollama, TargetApi::OpenAi] {
                 let body = json!({"model": "m", "messages": messages, "prompt": options, "options": options,
                                   "stop": options, "format": options, "response_format": options});
@@ -180,8 +184,8 @@ proptest! {
     fn plain_messages_are_the_same_in_both(messages in proptest::collection::vec(plain_message(), 0..6), seed: u32, max in 0u32..9999) {
         let ours = json!({"model": "m", "messages": messages, "stream": true,
                           "options": {"seed": seed, "num_predict": max}});
-        let theirs = translated(Api::OllamaChat, &ours, TargetApi::OpenAi);
+        let theirs = translated(ChatApi::OllamaChat, &ours, TargetApi::OpenAi);
         prop_assert_eq!(&theirs["messages"], &ours["messages"]);
-        prop_assert_eq!(translated(Api::OpenAiChat, &theirs, TargetApi::Ollama), ours);
+        prop_assert_eq!(translated(ChatApi::OpenAiChat, &theirs, TargetApi::Ollama), ours);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::{SAME_OPTIONS, Unfit, field, list, object, put, text};
+use super::{SAME_OPTIONS, TranslateError, field, list, object, put, text};
 
 const ONE_CHOICE: &str = "this model's target gives one choice: n must be 1";
 const DATA_URLS: &str =
@@ -12,12 +12,12 @@ const DATA_URLS: &str =
 const PARTS: &str = "this model's target takes text and pictures, and no other parts of messages";
 
 /// From `/v1/chat/completions` to `/api/chat`.
-pub(super) fn chat(body: &Value) -> Result<Value, Unfit> {
+pub(super) fn chat(body: &Value) -> Result<Value, TranslateError> {
     if field(body, "n").is_some_and(|n| *n != 1) {
-        return Err(Unfit::NoWords(ONE_CHOICE));
+        return Err(TranslateError::Unsupported(ONE_CHOICE));
     }
     let mut tools = Tools::default();
-    let messages: Result<Vec<Value>, Unfit> =
+    let messages: Result<Vec<Value>, TranslateError> =
         list(body, "messages").iter().map(|message| tools.message(message)).collect();
     let no_tools = field(body, "tool_choice").is_some_and(|choice| choice == "none");
     let options = options(body);
@@ -69,7 +69,7 @@ fn think(effort: &Value) -> Option<Value> {
 struct Tools(HashMap<String, Value>);
 
 impl Tools {
-    fn message(&mut self, message: &Value) -> Result<Value, Unfit> {
+    fn message(&mut self, message: &Value) -> Result<Value, TranslateError> {
         // What a newer name of the same role says is a system's message to Ollama.
         let role = match text(message, "role") {
             "developer" => "system",
@@ -103,13 +103,15 @@ pub(in crate::chat) fn arguments(text: &str) -> Value {
     read.filter(Value::is_object).unwrap_or_else(|| json!({}))
 }
 
-fn content(content: &Value) -> Result<(String, Vec<Value>), Unfit> {
+fn content(content: &Value) -> Result<(String, Vec<Value>), TranslateError> {
     let (mut said, mut images) = (String::new(), Vec::new());
     let parts = match content {
         Value::Null => return Ok((said, images)),
         Value::String(text) => return Ok((text.clone(), images)),
         Value::Array(parts) => parts,
-        Value::Bool(_) | Value::Number(_) | Value::Object(_) => return Err(Unfit::NoWords(PARTS)),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            return Err(TranslateError::Unsupported(PARTS));
+        }
     };
     for part in parts {
         match text(part, "type") {
@@ -118,10 +120,10 @@ fn content(content: &Value) -> Result<(String, Vec<Value>), Unfit> {
             "image_url" => {
                 let url = part.pointer("/image_url/url").and_then(Value::as_str);
                 let data = url.and_then(|url| url.strip_prefix("data:")?.split_once(";base64,"));
-                let (_, data) = data.ok_or(Unfit::NoWords(DATA_URLS))?;
+                let (_, data) = data.ok_or(TranslateError::Unsupported(DATA_URLS))?;
                 images.push(data.into());
             }
-            _ => return Err(Unfit::NoWords(PARTS)),
+            _ => return Err(TranslateError::Unsupported(PARTS)),
         }
     }
     Ok((said, images))

@@ -1,24 +1,24 @@
 use super::*;
-use crate::chat::gather::Gathered;
+use crate::chat::accumulate::Accumulator;
 use proptest::prelude::*;
 use serde_json::json;
 
 /// What a caller gets for a target's pieces.
-fn told(target: Api, caller: Api, pieces: &[Value]) -> Vec<Value> {
+fn told(target: ChatApi, caller: ChatApi, pieces: &[Value]) -> Vec<Value> {
     let mut translator = Translator::new(target, caller, "01X", 7);
-    let mut told: Vec<Piece> =
-        pieces.iter().flat_map(|piece| translator.take(Piece::of(piece.clone()))).collect();
+    let mut told: Vec<StreamChunk> =
+        pieces.iter().flat_map(|piece| translator.take(StreamChunk::of(piece.clone()))).collect();
     told.extend(translator.end());
     told.into_iter().map(|piece| piece.value).collect()
 }
 
-fn whole(api: Api, pieces: &[Value]) -> Value {
-    let mut gathered = Gathered::new(api);
+fn whole(api: ChatApi, pieces: &[Value]) -> Value {
+    let mut accumulator = Accumulator::new(api);
     for piece in pieces {
-        gathered.add(piece);
+        accumulator.add(piece);
     }
-    assert!(gathered.is_complete());
-    gathered.body()
+    assert!(accumulator.is_complete());
+    accumulator.body()
 }
 
 fn line(content: &str) -> Value {
@@ -48,7 +48,7 @@ fn ollamas_lines_become_chunks() {
     calls["message"]["tool_calls"] =
         json!([{"function": {"name": "look", "arguments": {"at": 1}}}]);
     let stream = [thought, line("Hi"), calls, last_line("stop")];
-    insta::assert_json_snapshot!(told(Api::OllamaChat, Api::OpenAiChat, &stream));
+    insta::assert_json_snapshot!(told(ChatApi::OllamaChat, ChatApi::OpenAiChat, &stream));
 }
 
 #[test]
@@ -65,14 +65,17 @@ fn chunks_become_ollamas_lines() {
         chunk(&json!({}), Some("tool_calls")),
         usage(),
     ];
-    insta::assert_json_snapshot!(told(Api::OpenAiChat, Api::OllamaChat, &stream));
+    insta::assert_json_snapshot!(told(ChatApi::OpenAiChat, ChatApi::OllamaChat, &stream));
 }
 
 #[test]
 fn generate_has_its_text_in_the_line_itself() {
     let stream =
         [chunk(&json!({"content": "Hi"}), None), chunk(&json!({}), Some("length")), usage()];
-    let whole = whole(Api::OllamaGenerate, &told(Api::OpenAiChat, Api::OllamaGenerate, &stream));
+    let whole = whole(
+        ChatApi::OllamaGenerate,
+        &told(ChatApi::OpenAiChat, ChatApi::OllamaGenerate, &stream),
+    );
     assert_eq!(
         whole,
         json!({"model": "m", "created_at": "1970-01-01T00:00:01.000Z", "response": "Hi", "done": true,
@@ -82,7 +85,8 @@ fn generate_has_its_text_in_the_line_itself() {
 
 #[test]
 fn answer_without_an_end_gets_none() {
-    let lines = told(Api::OpenAiChat, Api::OllamaChat, &[chunk(&json!({"content": "Hi"}), None)]);
+    let lines =
+        told(ChatApi::OpenAiChat, ChatApi::OllamaChat, &[chunk(&json!({"content": "Hi"}), None)]);
     assert!(lines.iter().all(|line| line["done"] == false));
 }
 
@@ -91,11 +95,11 @@ proptest! {
     fn no_word_is_lost_either_way(words in proptest::collection::vec("[a-zäß ]{0,5}", 0..8)) {
         let text = words.concat();
         let lines: Vec<Value> = words.iter().map(|word| line(word)).chain([last_line("stop")]).collect();
-        let chunks = told(Api::OllamaChat, Api::OpenAiChat, &lines);
-        let body = whole(Api::OpenAiChat, &chunks);
+        let chunks = told(ChatApi::OllamaChat, ChatApi::OpenAiChat, &lines);
+        let body = whole(ChatApi::OpenAiChat, &chunks);
         prop_assert_eq!(body["choices"][0]["message"]["content"].as_str().unwrap_or_default(), &text);
         prop_assert_eq!(&body["usage"]["total_tokens"], 7);
-        let back = whole(Api::OllamaChat, &told(Api::OpenAiChat, Api::OllamaChat, &chunks));
+        let back = whole(ChatApi::OllamaChat, &told(ChatApi::OpenAiChat, ChatApi::OllamaChat, &chunks));
         prop_assert_eq!(&back["message"]["content"], &text);
         prop_assert_eq!(&back["eval_count"], 2);
     }

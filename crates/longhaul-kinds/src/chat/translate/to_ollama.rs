@@ -4,8 +4,8 @@ use longhaul::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::text;
-use crate::chat::call::Api;
-use crate::chat::gather::Gathered;
+use crate::chat::accumulate::Accumulator;
+use crate::chat::call::ChatApi;
 use crate::chat::request::arguments;
 
 #[derive(Debug)]
@@ -13,14 +13,14 @@ pub(in crate::chat) struct ToOllama {
     /// Whether the text goes into the line itself and not into a message.
     plain: bool,
     /// All that was said, for what Ollama tells in one piece: calls, and the numbers at the end.
-    said: Gathered,
+    said: Accumulator,
     created_s: i64,
     model: String,
 }
 
 impl ToOllama {
     pub(super) fn new(plain: bool, created_s: i64) -> Self {
-        Self { plain, said: Gathered::new(Api::OpenAiChat), created_s, model: String::new() }
+        Self { plain, said: Accumulator::new(ChatApi::OpenAiChat), created_s, model: String::new() }
     }
 
     pub(super) fn take(&mut self, chunk: &Value) -> Vec<Value> {

@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use longhaul_kinds::chat::{Failure, Fields};
+use longhaul_kinds::chat::{ChatError, JsonObject};
 use serde_json::{Value, json};
 
 use super::tongue::Tongue;
@@ -47,7 +47,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let chat = state.chat()?;
     let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    let asked: Fields = body::outer_object(&text)?;
+    let asked: JsonObject = body::outer_object(&text)?;
     Ok(told(Tongue::Ollama, chat.show(&asked).await))
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn version(
     Ok(Json(json!({"version": env!("CARGO_PKG_VERSION")})).into_response())
 }
 
-fn told(tongue: Tongue, answer: Result<Value, Failure>) -> Response {
+fn told(tongue: Tongue, answer: Result<Value, ChatError>) -> Response {
     match answer {
         Ok(answer) => Json(answer).into_response(),
         Err(failure) => tongue.refuse(failure.status(), &failure.to_string(), None),

@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use longhaul::job::Record;
 use longhaul::{JobHandle, JobId, Status};
-use longhaul_kinds::chat::{Answer, Api, Call, status_of};
+use longhaul_kinds::chat::{ChatApi, ChatCall, ChatResult, http_status};
 
 use super::stream::{self, Listener};
 use super::submit::{accepted, read, submission};
@@ -24,7 +24,7 @@ pub(super) async fn ollama_chat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    answer(state, caller, headers, body, Api::OllamaChat).await
+    answer(state, caller, headers, body, ChatApi::OllamaChat).await
 }
 
 /// `POST /api/generate`
@@ -34,7 +34,7 @@ pub(super) async fn ollama_generate(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    answer(state, caller, headers, body, Api::OllamaGenerate).await
+    answer(state, caller, headers, body, ChatApi::OllamaGenerate).await
 }
 
 /// `POST /v1/chat/completions`
@@ -44,7 +44,7 @@ pub(super) async fn openai_chat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    answer(state, caller, headers, body, Api::OpenAiChat).await
+    answer(state, caller, headers, body, ChatApi::OpenAiChat).await
 }
 
 async fn answer(
@@ -52,7 +52,7 @@ async fn answer(
     caller: Caller<Submit>,
     headers: HeaderMap,
     body: Body,
-    api: Api,
+    api: ChatApi,
 ) -> Result<Response, Problem> {
     let chat = state.chat()?.clone();
     // A server that takes submissions only with a key cannot ask that of others' clients.
@@ -61,7 +61,7 @@ async fn answer(
     let handle = accepted(&state, submission(&caller, &call, key)).await?;
     let (id, tenant) = (handle.id(), caller.engine.tenant().clone());
     if call.streams() {
-        let reader = chat.hub().read(&tenant, id);
+        let reader = chat.stream_logs().read(&tenant, id);
         let standing = caller.standing(&headers);
         let listener = Listener::new(&call, reader, handle, state, standing);
         return Ok(named(stream::respond(listener).await?, id));
@@ -96,7 +96,7 @@ pub(super) fn stopping(job: JobId) -> Problem {
 }
 
 /// What a caller that does not stream is answered.
-fn whole(call: &Call, record: &Record) -> Result<Response, Problem> {
+fn whole(call: &ChatCall, record: &Record) -> Result<Response, Problem> {
     match outcome(record)? {
         Outcome::Answered(found) => Ok(answer::verbatim(&found.body)),
         Outcome::Failed { status, message, code } => {
@@ -109,7 +109,7 @@ fn whole(call: &Call, record: &Record) -> Result<Response, Problem> {
 /// How a chat ended.
 pub(super) enum Outcome {
     /// With this.
-    Answered(Answer),
+    Answered(ChatResult),
     /// Without an answer.
     Failed {
         /// What its caller is answered with.
@@ -128,7 +128,7 @@ pub(super) fn outcome(record: &Record) -> Result<Outcome, Problem> {
     }
     Ok(match (&record.job.error, record.job.status) {
         (Some(error), Status::Failed) => Outcome::Failed {
-            status: status_of(&error.code),
+            status: http_status(&error.code),
             message: error.message.clone(),
             code: Some(error.code.clone()),
         },

@@ -6,7 +6,7 @@ use longhaul::job::{Record, State};
 use longhaul::store::StoreError;
 use longhaul::{Engine, Job};
 use longhaul_client::wire::RawJson;
-use longhaul_kinds::chat::{Answer, Call};
+use longhaul_kinds::chat::{ChatCall, ChatResult};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -59,14 +59,14 @@ pub(crate) fn model(job: &Job) -> Option<&str> {
 
 /// What a caller is answered, of a chat's result.
 pub(crate) fn answered(result: &RawValue) -> Option<Box<RawValue>> {
-    let answer: Answer = serde_json::from_str(result.get()).ok()?;
+    let answer: ChatResult = serde_json::from_str(result.get()).ok()?;
     RawValue::from_string(answer.body.as_str().to_owned()).ok()
 }
 
 /// The job as it stands.
 pub(in crate::api) async fn show(engine: &Engine, record: Record) -> Result<Response, Problem> {
     let job = &record.job;
-    let answer: Option<Answer> = record.result.as_ref().and_then(|result| result.to().ok());
+    let answer: Option<ChatResult> = record.result.as_ref().and_then(|result| result.to().ok());
     let shown = Shown {
         job_id: job.id.to_string(),
         state: State::of(job.status, job.phase.as_deref()).as_str(),
@@ -88,6 +88,6 @@ pub(in crate::api) async fn show(engine: &Engine, record: Record) -> Result<Resp
 
 /// The model of a job that came by another way than this door.
 async fn asked_model(engine: &Engine, job: &Job) -> Result<Option<String>, StoreError> {
-    let call: Option<Call> = engine.input(job.id).await?.to().ok();
+    let call: Option<ChatCall> = engine.input(job.id).await?.to().ok();
     Ok(call.and_then(|call| call.model()))
 }

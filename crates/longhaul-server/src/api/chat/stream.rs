@@ -16,7 +16,7 @@ use futures_util::stream;
 use longhaul::job::Record;
 use longhaul::store::StoreError;
 use longhaul::{JobHandle, JobId, Timestamp};
-use longhaul_kinds::chat::{Api, Call, Gathered, Read, Reader};
+use longhaul_kinds::chat::{Accumulator, ChatApi, ChatCall, StreamRead, StreamReader};
 use serde_json::Value;
 
 use super::passthrough::{Outcome, outcome, stopping};
@@ -36,16 +36,16 @@ type Ending = Pin<Box<dyn Future<Output = Result<Record, StoreError>> + Send>>;
 
 /// Somebody who is told an answer as it is made.
 pub(super) struct Listener {
-    api: Api,
+    api: ChatApi,
     /// Whether a caller of `OpenAI`'s API wants to know what it used.
     usage: bool,
     job: JobId,
-    reader: Reader,
+    reader: StreamReader,
     ending: Ending,
     state: AppState,
     standing: Standing<Submit>,
     /// What was sent, and of which attempt.
-    sent: Gathered,
+    sent: Accumulator,
     run: Option<u64>,
     /// Whether the rest is to be had from the result alone.
     waits: bool,
@@ -58,7 +58,7 @@ pub(super) struct Listener {
 
 /// What happens next.
 enum Heard {
-    Piece(Read),
+    Piece(StreamRead),
     Ended(Result<Box<Record>, StoreError>),
     Stopping,
     Nothing,
@@ -66,8 +66,8 @@ enum Heard {
 
 impl Listener {
     pub(super) fn new(
-        call: &Call,
-        reader: Reader,
+        call: &ChatCall,
+        reader: StreamReader,
         handle: JobHandle,
         state: AppState,
         standing: Standing<Submit>,
@@ -84,7 +84,7 @@ impl Listener {
             ending: Box::pin(async move { handle.ended().await }),
             state,
             standing,
-            sent: Gathered::new(call.api),
+            sent: Accumulator::new(call.api),
             run: None,
             waits: false,
             next: VecDeque::new(),
@@ -107,10 +107,10 @@ impl Listener {
     }
 
     /// Notes a piece to be sent, if it goes on where the last one ended.
-    fn take(&mut self, read: Read) {
+    fn take(&mut self, read: StreamRead) {
         let (run, text) = match read {
-            Read::Piece(run, text) => (run, text),
-            Read::Missed(_) => {
+            StreamRead::Chunk(run, text) => (run, text),
+            StreamRead::Missed(_) => {
                 self.waits = true;
                 return;
             }
@@ -133,11 +133,11 @@ impl Listener {
             }
             Outcome::Answered(answer) => {
                 let body: Value = answer.body.to().map_err(Problem::internal)?;
-                match self.sent.rest(&body, self.usage) {
+                match self.sent.remaining(&body, self.usage) {
                     Ok(rest) => {
                         let rest = rest.iter().map(|piece| framed(self.api, &piece.to_string()));
                         self.next.extend(rest);
-                        if self.api == Api::OpenAiChat {
+                        if self.api == ChatApi::OpenAiChat {
                             self.next.push_back(DONE.to_owned());
                         }
                     }
@@ -199,16 +199,16 @@ impl Listener {
     /// Lines of Ollama have no words for nothing.
     fn keep_alive(&mut self) {
         let due = self.said_at.after(self.state.settings.keep_alive);
-        if self.api == Api::OpenAiChat && self.state.clock.now() >= due {
+        if self.api == ChatApi::OpenAiChat && self.state.clock.now() >= due {
             self.next.push_back(KEEP_ALIVE.to_owned());
         }
     }
 }
 
-fn framed(api: Api, text: &str) -> String {
+fn framed(api: ChatApi, text: &str) -> String {
     match api {
-        Api::OllamaChat | Api::OllamaGenerate => format!("{text}\n"),
-        Api::OpenAiChat => format!("data: {text}\n\n"),
+        ChatApi::OllamaChat | ChatApi::OllamaGenerate => format!("{text}\n"),
+        ChatApi::OpenAiChat => format!("data: {text}\n\n"),
     }
 }
 
@@ -235,8 +235,8 @@ pub(super) async fn respond(mut listener: Listener) -> Result<Response, Problem>
         }
     }
     let content_type = match listener.api {
-        Api::OllamaChat | Api::OllamaGenerate => "application/x-ndjson",
-        Api::OpenAiChat => "text/event-stream",
+        ChatApi::OllamaChat | ChatApi::OllamaGenerate => "application/x-ndjson",
+        ChatApi::OpenAiChat => "text/event-stream",
     };
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(content_type)),

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use longhaul::job::{Dialect, EventFilter, Webhook};
 use longhaul::{JobHandle, Submission};
-use longhaul_kinds::chat::{Api, CHAT, Call, Fields};
+use longhaul_kinds::chat::{CHAT, ChatApi, ChatCall, JsonObject};
 use serde_json::json;
 
 use super::shown::MODEL_LABEL;
@@ -29,7 +29,7 @@ pub(super) async fn submit(
 ) -> Result<Response, Problem> {
     state.chat()?;
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
-    let mut call = read(&caller, &headers, body, Api::OllamaChat).await?;
+    let mut call = read(&caller, &headers, body, ChatApi::OllamaChat).await?;
     let webhook = webhook(&state, &mut call.body).await?;
     let submission = submission(&caller, &call, key);
     let submission = match webhook {
@@ -46,18 +46,22 @@ pub(super) async fn read(
     caller: &Caller<Submit>,
     headers: &HeaderMap,
     body: Body,
-    api: Api,
-) -> Result<Call, Problem> {
+    api: ChatApi,
+) -> Result<ChatCall, Problem> {
     let bytes_max = body::submission_bytes_max(caller.engine.limits());
     let text = body::json_text(headers, body, bytes_max).await?;
     body::refuse_doubled_keys(&text)?;
-    let call = Call { api, body: body::outer_object(&text)? };
+    let call = ChatCall { api, body: body::outer_object(&text)? };
     call.check().map_err(|why| Problem::new(Code::BadRequest, why))?;
     Ok(call)
 }
 
 /// From a call to the engine.
-pub(super) fn submission(caller: &Caller<Submit>, call: &Call, key: Option<String>) -> Submission {
+pub(super) fn submission(
+    caller: &Caller<Submit>,
+    call: &ChatCall,
+    key: Option<String>,
+) -> Submission {
     let model = call.model().unwrap_or_default();
     let submission = caller.engine.submit(CHAT, call).label(MODEL_LABEL, model);
     match key {
@@ -75,7 +79,7 @@ pub(super) async fn accepted(
 }
 
 /// Takes who is told of the job's states out of a body, if that may be.
-async fn webhook(state: &AppState, body: &mut Fields) -> Result<Option<Webhook>, Problem> {
+async fn webhook(state: &AppState, body: &mut JsonObject) -> Result<Option<Webhook>, Problem> {
     let Some(given) = body.remove(STATE_WEBHOOK_URL) else { return Ok(None) };
     let url: Option<String> = serde_json::from_str(given.get()).map_err(|_| {
         Problem::new(Code::Validation, format!("{STATE_WEBHOOK_URL} must be a URL"))

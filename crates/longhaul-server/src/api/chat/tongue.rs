@@ -6,7 +6,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use longhaul::JobId;
-use longhaul_kinds::chat::Api;
+use longhaul_kinds::chat::ChatApi;
 use serde_json::{Value, json};
 
 use crate::problem::{Code, InDialect, Problem};
@@ -26,10 +26,10 @@ pub(in crate::api) enum Tongue {
 }
 
 impl Tongue {
-    pub(super) fn of(api: Api) -> Self {
+    pub(super) fn of(api: ChatApi) -> Self {
         match api {
-            Api::OllamaChat | Api::OllamaGenerate => Self::Ollama,
-            Api::OpenAiChat => Self::OpenAi,
+            ChatApi::OllamaChat | ChatApi::OllamaGenerate => Self::Ollama,
+            ChatApi::OpenAiChat => Self::OpenAi,
         }
     }
 

@@ -6,7 +6,10 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use longhaul::job::{Json, Record};
 use longhaul::{Engine, Job, JobError, Status};
-use longhaul_kinds::http::{ANSWERED, ARTIFACT, Answer, STEP, TIMED_OUT, Unreadable};
+use longhaul_kinds::http::{
+    BODY_ARTIFACT, CODE_ERROR_STATUS, CODE_TIMEOUT, RESPONSE_STEP, StoredResponse,
+    StoredResponseError,
+};
 
 use crate::problem::{Code, Problem, Verbatim};
 
@@ -32,26 +35,30 @@ pub(super) async fn of_target(engine: &Engine, record: &Record) -> Result<Respon
 }
 
 /// What the endpoint said to the last attempt, if that is what failed it.
-async fn last_answer(engine: &Engine, job: &Job) -> Result<Option<Answer>, Problem> {
-    if job.error.as_ref().is_none_or(|error| error.code != ANSWERED) {
+async fn last_answer(engine: &Engine, job: &Job) -> Result<Option<StoredResponse>, Problem> {
+    if job.error.as_ref().is_none_or(|error| error.code != CODE_ERROR_STATUS) {
         return Ok(None);
     }
     let steps = engine.steps(job.id).await?;
-    let last = steps.iter().rev().find(|step| step.name.starts_with(STEP));
+    let last = steps.iter().rev().find(|step| step.name.starts_with(RESPONSE_STEP));
     last.map(|step| read(&step.output)).transpose()
 }
 
-fn read(json: &Json) -> Result<Answer, Problem> {
+fn read(json: &Json) -> Result<StoredResponse, Problem> {
     json.to().map_err(Problem::internal)
 }
 
-async fn verbatim(engine: &Engine, job: &Job, answer: &Answer) -> Result<Response, Problem> {
-    let unreadable = |error: Unreadable| Problem::internal(error);
+async fn verbatim(
+    engine: &Engine,
+    job: &Job,
+    answer: &StoredResponse,
+) -> Result<Response, Problem> {
+    let unreadable = |error: StoredResponseError| Problem::internal(error);
     let mut headers = answer.headers().map_err(unreadable)?;
     let body = if let Some(bytes) = answer.bytes().map_err(unreadable)? {
         Body::from(bytes)
     } else {
-        let artifact = engine.artifact(job.id, ARTIFACT).await?;
+        let artifact = engine.artifact(job.id, BODY_ARTIFACT).await?;
         headers.insert(CONTENT_LENGTH, artifact.size().into());
         Body::from_stream(artifact.read(None).await?)
     };
@@ -74,7 +81,7 @@ fn unanswered(job: &Job) -> Problem {
     };
     let detail = format!("the job {} ended without an answer ({code}): {message}", job.id);
     match code.as_str() {
-        TIMED_OUT | TIMEOUT => Problem::new(Code::TargetTimeout, detail),
+        CODE_TIMEOUT | TIMEOUT => Problem::new(Code::TargetTimeout, detail),
         _ => Problem::new(Code::TargetFailed, detail),
     }
 }

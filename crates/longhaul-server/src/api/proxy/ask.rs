@@ -3,8 +3,8 @@
 use axum::http::header::{AUTHORIZATION, COOKIE, FORWARDED, HOST};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use longhaul_kinds::http::fields::{drop_senders_own, written};
-use longhaul_kinds::http::{Call, Field, check_path};
+use longhaul_kinds::http::headers::{remove_connection_headers, to_fields};
+use longhaul_kinds::http::{HeaderField, HttpCall, check_path};
 
 use super::ProxyRoute;
 use crate::api::jobs::idempotency::IDEMPOTENCY_KEY;
@@ -21,9 +21,9 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 /// What a caller asks for.
 pub(super) struct Ask {
     /// What the job sends, but for the body and what is secret.
-    pub(super) call: Call,
+    pub(super) call: HttpCall,
     /// Fields that the job's input must not show.
-    pub(super) secret: Vec<Field>,
+    pub(super) secret: Vec<HeaderField>,
     /// Whether the caller wants to wait, as `?mode` says.
     pub(super) sync: Option<bool>,
 }
@@ -35,7 +35,7 @@ impl Ask {
         let (query, sync) = without_mode(parts.uri.query().unwrap_or_default());
         let mut headers = parts.headers.clone();
         let host = headers.get(HOST).cloned();
-        drop_senders_own(&mut headers);
+        remove_connection_headers(&mut headers);
         for ours in [PREFER, X_API_KEY, IDEMPOTENCY_KEY] {
             headers.remove(ours);
         }
@@ -44,19 +44,19 @@ impl Ask {
         }
         let secret = take_secret(&mut headers, &route.pass);
         forward(&mut headers, parts.extensions.get::<ClientInfo>(), host);
-        let call = Call {
+        let call = HttpCall {
             method: Some(parts.method.to_string()),
             path: (!path.is_empty()).then(|| path.to_owned()),
             query: (!query.is_empty()).then_some(query),
-            headers: written(&headers),
-            ..Call::default()
+            headers: to_fields(&headers),
+            ..HttpCall::default()
         };
         Ok(Self { call, secret, sync })
     }
 }
 
 /// Takes out what must not be readable: all that is passed on sealed, and what is not passed on at all.
-fn take_secret(headers: &mut HeaderMap, pass: &[HeaderName]) -> Vec<Field> {
+fn take_secret(headers: &mut HeaderMap, pass: &[HeaderName]) -> Vec<HeaderField> {
     let mut secret = HeaderMap::new();
     for name in pass {
         let values: Vec<HeaderValue> = headers.get_all(name).iter().cloned().collect();
@@ -68,7 +68,7 @@ fn take_secret(headers: &mut HeaderMap, pass: &[HeaderName]) -> Vec<Field> {
     for name in [AUTHORIZATION, COOKIE] {
         headers.remove(name);
     }
-    written(&secret)
+    to_fields(&secret)
 }
 
 /// Says anew for whom this is: what a caller says of itself is worth nothing.
@@ -138,10 +138,10 @@ mod tests {
             scheme: crate::listen::Scheme::Https,
         };
         forward(&mut headers, Some(&client), Some(HeaderValue::from_static("jobs.example")));
-        let mut said = written(&headers);
-        said.sort_by(|Field(one, _), Field(other, _)| one.cmp(other));
+        let mut said = to_fields(&headers);
+        said.sort_by(|HeaderField(one, _), HeaderField(other, _)| one.cmp(other));
         let said: Vec<(&str, &str)> =
-            said.iter().map(|Field(n, v)| (n.as_str(), v.as_str())).collect();
+            said.iter().map(|HeaderField(n, v)| (n.as_str(), v.as_str())).collect();
         assert_eq!(
             said,
             [

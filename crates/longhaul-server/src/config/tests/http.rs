@@ -1,7 +1,7 @@
 //! Kinds that ask endpoints, and the paths that lead to them.
 
 use axum::http::Method;
-use longhaul_kinds::http::{RetryOn, Target};
+use longhaul_kinds::http::{RetryOn, TargetUrl};
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn endpoint_of_the_contract_is_read() {
     let config = Given::file(&format!("{REPORT}[[proxy]]\npath = '/reports'\nkind = 'report'\n"));
     let config = config.config();
     let expected = HttpTarget {
-        target: Some(Target::parse("http://127.0.0.1:9000/report").unwrap()),
+        target: Some(TargetUrl::parse("http://127.0.0.1:9000/report").unwrap()),
         method: Method::POST,
         headers: axum::http::HeaderMap::new(),
         retry_on: RetryOn::default(),

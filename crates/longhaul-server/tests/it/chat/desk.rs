@@ -14,7 +14,7 @@ use longhaul::store::endpoints::Endpoints;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Engine, Kind, Retry};
-use longhaul_kinds::chat::{Chat, Target, TargetApi};
+use longhaul_kinds::chat::{Chat, ModelServer, TargetApi};
 use longhaul_net::egress;
 use longhaul_server::api::{AppState, Hooks, router};
 use longhaul_server::auth::{Auth, AuthSettings};
@@ -92,8 +92,8 @@ impl Ground {
     }
 }
 
-fn described(number: usize, target: &FakeTarget, wish: Wish) -> Target {
-    let named = Target::new(format!("t{number}"), &target.url(), target.api()).unwrap();
+fn described(number: usize, target: &FakeTarget, wish: Wish) -> ModelServer {
+    let named = ModelServer::new(format!("t{number}"), &target.url(), target.api()).unwrap();
     named.concurrency(wish.concurrency).key("sk-target").unwrap()
 }
 

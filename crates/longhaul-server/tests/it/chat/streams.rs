@@ -157,7 +157,7 @@ async fn caller_that_goes_away_in_the_middle_leaves_a_job_that_goes_on(ground: G
     target.say(100);
     let job = desk.ended(&id).await;
     assert_eq!(job["result"]["body"]["message"]["content"], reply("hi"));
-    assert!(desk.state.chat.as_ref().unwrap().hub().is_empty());
+    assert!(desk.state.chat.as_ref().unwrap().stream_logs().is_empty());
 }
 
 async fn server_that_stops_ends_a_stream_with_its_error(ground: Ground) {

@@ -12,7 +12,7 @@ use longhaul::store::endpoints::Endpoints;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Engine, Retry, Timestamp};
-use longhaul_kinds::http::{HttpKind, Target};
+use longhaul_kinds::http::{HttpKind, TargetUrl};
 use longhaul_net::egress;
 use longhaul_server::api::{AppState, CallerUrls, Hooks, ProxyRoute, ProxyRoutes, router};
 use longhaul_server::auth::{Auth, AuthSettings};
@@ -91,7 +91,7 @@ impl House {
         let policy = egress::Policy::new(allowed.into_iter().filter(|_| wish.loopback));
         let client = egress::Client::new(policy);
         let kind = |name: &str| {
-            let target = Target::parse(&format!("http://{target}/own?k=1")).unwrap();
+            let target = TargetUrl::parse(&format!("http://{target}/own?k=1")).unwrap();
             let kind = HttpKind::new(name, target).clock(clock.clone());
             kind.keyring(Arc::clone(&keyring))
         };
@@ -106,7 +106,9 @@ impl House {
             .register(kind("report").build().retry(ATTEMPTS))
             .register(kind("own").headers(own.clone()).build().retry(ATTEMPTS))
             .register(kind("once").timeout(PATIENCE).build().retry(Retry::NEVER))
-            .register(kind("anywhere").headers(own).callers(client.clone()).build().retry(ATTEMPTS))
+            .register(
+                kind("anywhere").headers(own).caller_urls(client.clone()).build().retry(ATTEMPTS),
+            )
             .start()
             .await
             .unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use longhaul_kinds::http::Target;
+use longhaul_kinds::http::TargetUrl;
 use longhaul_server::config::{Config, Run};
 use tokio::net::TcpStream;
 
@@ -22,14 +22,14 @@ pub(super) async fn all(config: &Config) -> Vec<Finding> {
         }
     }
     for chat in config.chat.iter().flat_map(|chat| &chat.targets) {
-        if let Ok(target) = Target::parse(&chat.url) {
+        if let Ok(target) = TargetUrl::parse(&chat.url) {
             findings.extend(of(&target, &format!("for chats ({})", chat.name)).await);
         }
     }
     findings
 }
 
-async fn of(target: &Target, whose: &str) -> Option<Finding> {
+async fn of(target: &TargetUrl, whose: &str) -> Option<Finding> {
     let origin = target.origin();
     Some(match reach(target.address()?).await {
         Ok(()) => Finding::good(CHECK, format!("{origin} {whose} can be reached")),

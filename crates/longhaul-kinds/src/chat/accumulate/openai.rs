@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Diverged, behind, items, text};
+use super::{StreamDiverged, behind, items, text};
 
 /// What is kept of a choice's place in a list that nobody else numbers.
 const INDEX: &str = "index";
@@ -94,14 +94,14 @@ impl Choice {
     }
 
     /// The difference from what was sent to this.
-    fn behind(&self, sent: &Self) -> Result<Map<String, Value>, Diverged> {
+    fn behind(&self, sent: &Self) -> Result<Map<String, Value>, StreamDiverged> {
         let mut delta = Map::new();
         for (name, value) in &self.message {
             match value {
                 Value::String(whole) if name != "role" => {
-                    let rest = behind(whole, text(&sent.message, name))?;
-                    if !rest.is_empty() {
-                        delta.insert(name.clone(), rest.into());
+                    let remaining = behind(whole, text(&sent.message, name))?;
+                    if !remaining.is_empty() {
+                        delta.insert(name.clone(), remaining.into());
                     }
                 }
                 Value::Null
@@ -120,7 +120,7 @@ impl Choice {
         let is_known =
             |name: &String| self.message.contains_key(name) || text(&sent.message, name).is_empty();
         if !sent.message.keys().all(is_known) {
-            return Err(Diverged);
+            return Err(StreamDiverged);
         }
         let calls = self.calls_behind(sent)?;
         if !calls.is_empty() {
@@ -129,9 +129,9 @@ impl Choice {
         Ok(delta)
     }
 
-    fn calls_behind(&self, sent: &Self) -> Result<Vec<Value>, Diverged> {
+    fn calls_behind(&self, sent: &Self) -> Result<Vec<Value>, StreamDiverged> {
         if !sent.calls.keys().all(|index| self.calls.contains_key(index)) {
-            return Err(Diverged);
+            return Err(StreamDiverged);
         }
         let mut left = Vec::new();
         for (index, call) in &self.calls {
@@ -148,11 +148,11 @@ impl Choice {
                 continue;
             };
             if !text(known, "name").is_empty() && text(known, "name") != text(whole, "name") {
-                return Err(Diverged);
+                return Err(StreamDiverged);
             }
-            let rest = behind(text(whole, "arguments"), text(known, "arguments"))?;
-            if !rest.is_empty() {
-                left.push(json!({INDEX: index, "function": {"arguments": rest}}));
+            let remaining = behind(text(whole, "arguments"), text(known, "arguments"))?;
+            if !remaining.is_empty() {
+                left.push(json!({INDEX: index, "function": {"arguments": remaining}}));
             }
         }
         Ok(left)
@@ -228,11 +228,15 @@ impl OpenAi {
         (count("prompt_tokens"), count("completion_tokens"))
     }
 
-    pub(super) fn rest(&self, body: &Value, usage: bool) -> Result<Vec<Value>, Diverged> {
+    pub(super) fn remaining(
+        &self,
+        body: &Value,
+        usage: bool,
+    ) -> Result<Vec<Value>, StreamDiverged> {
         let mut whole = Self::default();
         whole.add(body);
         if !self.choices.keys().all(|index| whole.choices.contains_key(index)) {
-            return Err(Diverged);
+            return Err(StreamDiverged);
         }
         let mut chunks = Vec::new();
         for (index, choice) in &whole.choices {

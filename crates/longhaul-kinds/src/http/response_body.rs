@@ -6,40 +6,40 @@ use http::{HeaderMap, Method, StatusCode};
 use longhaul::{Ctx, JobError};
 use reqwest::Response;
 
-use super::answer::{ARTIFACT, Answer, INLINE_BYTES_MAX};
-use super::fields::drop_hops;
+use super::headers::remove_hop_by_hop;
+use super::response::{BODY_ARTIFACT, INLINE_BYTES_MAX, StoredResponse};
 use longhaul_net::egress::SendError;
 
 /// What bytes are that nobody has described.
 const BYTES: &str = "application/octet-stream";
 
 /// Why an answer was not kept.
-pub(super) enum Lost {
+pub(super) enum ExchangeError {
     /// It broke off.
     Sending(SendError),
     /// It could not be stored.
     Storing(JobError),
 }
 
-impl From<JobError> for Lost {
+impl From<JobError> for ExchangeError {
     fn from(error: JobError) -> Self {
         Self::Storing(error)
     }
 }
 
 /// An answer as it comes in.
-pub(super) struct Incoming {
+pub(super) struct IncomingResponse {
     response: Response,
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
 }
 
-impl Incoming {
+impl IncomingResponse {
     /// The head is there.
     pub(super) fn new(mut response: Response, method: &Method) -> Self {
         let status = response.status();
         let mut headers = std::mem::take(response.headers_mut());
-        drop_hops(&mut headers);
+        remove_hop_by_hop(&mut headers);
         // It is said anew by whoever sends the body on; here there is none to measure.
         if *method != Method::HEAD && status != StatusCode::NOT_MODIFIED {
             headers.remove(CONTENT_LENGTH);
@@ -48,17 +48,18 @@ impl Incoming {
     }
 
     /// All of it: a small text as it is, everything else as an artifact.
-    pub(super) async fn whole(mut self, ctx: &Ctx) -> Result<Answer, Lost> {
+    pub(super) async fn whole(mut self, ctx: &Ctx) -> Result<StoredResponse, ExchangeError> {
         let (beginning, more) = self.beginning().await?;
         let (status, headers) = (self.status, &self.headers);
         if more.is_none()
-            && let Some(answer) = Answer::with_text(status, headers, &beginning).map_err(bug)?
+            && let Some(answer) =
+                StoredResponse::with_text(status, headers, &beginning).map_err(bug)?
         {
             return Ok(answer);
         }
         let content_type = headers.get(http::header::CONTENT_TYPE);
         let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or(BYTES);
-        let mut artifact = ctx.artifact(ARTIFACT, content_type)?;
+        let mut artifact = ctx.artifact(BODY_ARTIFACT, content_type)?;
         artifact.write(beginning).await?;
         let mut next = more;
         while let Some(piece) = next {
@@ -66,11 +67,11 @@ impl Incoming {
             next = self.piece().await?;
         }
         artifact.finish().await?;
-        Ok(Answer::with_artifact(self.status, &self.headers).map_err(bug)?)
+        Ok(StoredResponse::with_artifact(self.status, &self.headers).map_err(bug)?)
     }
 
     /// As much as fits into a step, of an answer that failed its attempt. What breaks off counts as cut.
-    pub(super) async fn cut(mut self) -> Result<Answer, JobError> {
+    pub(super) async fn cut(mut self) -> Result<StoredResponse, JobError> {
         let (mut bytes, mut cut) = (BytesMut::new(), false);
         while !cut {
             match self.piece().await {
@@ -81,11 +82,11 @@ impl Incoming {
             cut |= bytes.len() > INLINE_BYTES_MAX;
         }
         bytes.truncate(INLINE_BYTES_MAX);
-        Answer::with_bytes(self.status, &self.headers, &bytes, cut).map_err(bug)
+        StoredResponse::with_bytes(self.status, &self.headers, &bytes, cut).map_err(bug)
     }
 
     /// What is small enough to be kept in memory, and the first piece of what is beyond that.
-    async fn beginning(&mut self) -> Result<(Bytes, Option<Bytes>), Lost> {
+    async fn beginning(&mut self) -> Result<(Bytes, Option<Bytes>), ExchangeError> {
         let mut bytes = BytesMut::new();
         while let Some(piece) = self.piece().await? {
             if bytes.len() + piece.len() > INLINE_BYTES_MAX {
@@ -96,9 +97,9 @@ impl Incoming {
         Ok((bytes.freeze(), None))
     }
 
-    async fn piece(&mut self) -> Result<Option<Bytes>, Lost> {
+    async fn piece(&mut self) -> Result<Option<Bytes>, ExchangeError> {
         let piece = self.response.chunk().await;
-        piece.map_err(|error| Lost::Sending(SendError::classify(&error, None)))
+        piece.map_err(|error| ExchangeError::Sending(SendError::classify(&error, None)))
     }
 }
 

@@ -1,20 +1,20 @@
 //! From the bytes of a streamed answer to its events.
 
-use super::call::Api;
+use super::call::ChatApi;
 
 /// The longest line that is read: a line holds at least one token, and at most a whole answer.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Cuts a stream into JSON texts: lines of NDJSON, or the data of server-sent events.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct StreamDecoder {
     form: Form,
     buffer: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Form {
-    Lines,
+    StreamDecoder,
     Events,
     /// One text, whatever its lines are: of a target that does not stream though it was asked to.
     Whole,
@@ -23,31 +23,37 @@ enum Form {
 /// A line that goes on for ever.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("a line of the answer has more than {LINE_BYTES_MAX} bytes")]
-pub(super) struct TooLong;
+pub(super) struct LineTooLong;
 
-impl Lines {
+impl StreamDecoder {
     /// As this API streams; `is_json` says that the answer is one text instead.
-    pub(super) fn new(api: Api, is_json: bool) -> Self {
+    pub(super) fn new(api: ChatApi, is_json: bool) -> Self {
         let form = match api {
-            Api::OllamaChat | Api::OllamaGenerate => Form::Lines,
-            Api::OpenAiChat if is_json => Form::Whole,
-            Api::OpenAiChat => Form::Events,
+            ChatApi::OllamaChat | ChatApi::OllamaGenerate => Form::StreamDecoder,
+            ChatApi::OpenAiChat if is_json => Form::Whole,
+            ChatApi::OpenAiChat => Form::Events,
         };
         Self { form, buffer: Vec::new() }
     }
 
     /// The JSON texts that are whole with these bytes.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, TooLong> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, LineTooLong> {
         self.buffer.extend_from_slice(bytes);
         let end = match self.form {
-            Form::Lines | Form::Events => self.buffer.iter().rposition(|byte| *byte == b'\n'),
+            Form::StreamDecoder | Form::Events => {
+                self.buffer.iter().rposition(|byte| *byte == b'\n')
+            }
             Form::Whole => None,
         };
         let Some(end) = end else {
-            return if self.buffer.len() > LINE_BYTES_MAX { Err(TooLong) } else { Ok(Vec::new()) };
+            return if self.buffer.len() > LINE_BYTES_MAX {
+                Err(LineTooLong)
+            } else {
+                Ok(Vec::new())
+            };
         };
-        let rest = self.buffer.split_off(end + 1);
-        let whole = std::mem::replace(&mut self.buffer, rest);
+        let remaining = self.buffer.split_off(end + 1);
+        let whole = std::mem::replace(&mut self.buffer, remaining);
         Ok(self.texts(&whole))
     }
 
@@ -65,7 +71,7 @@ impl Lines {
 
     fn text<'a>(&self, line: &'a str) -> Option<&'a str> {
         let text = match self.form {
-            Form::Lines | Form::Whole => line.trim(),
+            Form::StreamDecoder | Form::Whole => line.trim(),
             // Comments keep a connection alive; names, ids and delays of events mean nothing here.
             Form::Events => line.trim().strip_prefix("data:")?.trim_start(),
         };
@@ -80,7 +86,7 @@ mod tests {
 
     #[test]
     fn events_are_told_from_comments_and_the_end() {
-        let mut lines = Lines::new(Api::OpenAiChat, false);
+        let mut lines = StreamDecoder::new(ChatApi::OpenAiChat, false);
         let text = ": hello\n\nevent: x\ndata: {\"a\":1}\r\n\r\ndata:{\"b\":2}\n\ndata: [DONE]\n\n";
         assert_eq!(lines.push(text.as_bytes()).unwrap(), [r#"{"a":1}"#, r#"{"b":2}"#]);
         assert!(lines.end().is_empty());
@@ -88,7 +94,7 @@ mod tests {
 
     #[test]
     fn last_line_needs_no_line_break() {
-        let mut lines = Lines::new(Api::OllamaChat, false);
+        let mut lines = StreamDecoder::new(ChatApi::OllamaChat, false);
         assert_eq!(lines.push(b"{\"a\":1}\n{\"b\"").unwrap(), [r#"{"a":1}"#]);
         assert!(lines.push(b":2}").unwrap().is_empty());
         assert_eq!(lines.end(), [r#"{"b":2}"#]);
@@ -96,7 +102,7 @@ mod tests {
 
     #[test]
     fn answer_that_is_not_streamed_is_one_text() {
-        let mut lines = Lines::new(Api::OpenAiChat, true);
+        let mut lines = StreamDecoder::new(ChatApi::OpenAiChat, true);
         assert!(lines.push(b"{\n  \"a\":").unwrap().is_empty());
         assert!(lines.push(b" 1\n}\n").unwrap().is_empty());
         assert_eq!(lines.end(), ["{\n  \"a\": 1\n}"]);
@@ -104,10 +110,10 @@ mod tests {
 
     #[test]
     fn endless_line_is_refused() {
-        let mut lines = Lines::new(Api::OllamaChat, false);
+        let mut lines = StreamDecoder::new(ChatApi::OllamaChat, false);
         let mebibyte = vec![b'x'; 1024 * 1024];
         let refused = (0..17).find_map(|_| lines.push(&mebibyte).err());
-        assert_eq!(refused, Some(TooLong));
+        assert_eq!(refused, Some(LineTooLong));
     }
 
     proptest! {
@@ -115,21 +121,21 @@ mod tests {
         fn cuts_between_reads_change_nothing(words in proptest::collection::vec("[a-zä ]{0,9}", 0..9), cuts in proptest::collection::vec(1usize..9, 0..40)) {
             let texts: Vec<String> = words.iter().map(|word| format!("{{\"w\":{word:?}}}")).collect();
             let stream = texts.join("\n");
-            let (mut lines, mut read, mut rest) = (Lines::new(Api::OllamaChat, false), Vec::new(), stream.as_bytes());
+            let (mut lines, mut read, mut remaining) = (StreamDecoder::new(ChatApi::OllamaChat, false), Vec::new(), stream.as_bytes());
             for cut in cuts {
-                let (now, later) = rest.split_at(cut.min(rest.len()));
+                let (now, later) = remaining.split_at(cut.min(remaining.len()));
                 read.extend(lines.push(now).unwrap());
-                rest = later;
+                remaining = later;
             }
-            read.extend(lines.push(rest).unwrap());
+            read.extend(lines.push(remaining).unwrap());
             read.extend(lines.end());
             prop_assert_eq!(read, texts);
         }
 
         #[test]
         fn any_bytes_are_read(bytes: Vec<u8>) {
-            for api in [Api::OllamaChat, Api::OpenAiChat] {
-                let mut lines = Lines::new(api, false);
+            for api in [ChatApi::OllamaChat, ChatApi::OpenAiChat] {
+                let mut lines = StreamDecoder::new(api, false);
                 lines.push(&bytes).unwrap();
                 lines.end();
             }

@@ -12,7 +12,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum ChatError {
     /// It could not be asked: no connection, a gateway that says so, or a connection that was closed without an answer.
     #[error("the target {target} cannot be reached: {why}")]
     Unreachable {
@@ -65,7 +65,7 @@ pub enum Failure {
     },
 }
 
-impl Failure {
+impl ChatError {
     /// No target has this model.
     pub(super) fn no_model(model: &str) -> Self {
         let message = cut(&format!("model {model:?} not found"));
@@ -127,13 +127,13 @@ impl Failure {
 
     /// The HTTP status that it is answered with.
     pub fn status(&self) -> u16 {
-        status_of(&self.code())
+        http_status(&self.code())
     }
 }
 
 /// The HTTP status for a chat job that failed with this code. That a target refuses the operator's own key is not the
 /// caller's affair.
-pub fn status_of(code: &str) -> u16 {
+pub fn http_status(code: &str) -> u16 {
     match code {
         "target-busy" => 429,
         "target-silent" | "timeout" => 504,
@@ -182,7 +182,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn answered(status: u16, body: &str) -> JobError {
-        let failure = Failure::answered("laptop", status, body.as_bytes(), None);
+        let failure = ChatError::answered("laptop", status, body.as_bytes(), None);
         failure.into_error(Retry::JOB, 1, 0.5)
     }
 
@@ -202,7 +202,7 @@ mod tests {
         ]
         .map(|(status, body)| {
             let error = answered(status, body);
-            let answer = status_of(&error.code);
+            let answer = http_status(&error.code);
             format!(
                 "{status}: {} ({}) retryable {} → {answer}",
                 error.message, error.code, error.retryable
@@ -222,7 +222,7 @@ mod tests {
     fn wish_to_be_left_alone_is_heeded_within_reason() {
         let retry_in = |asked_s| {
             let asked = Some(Duration::from_secs(asked_s));
-            let failure = Failure::answered("laptop", 429, b"", asked);
+            let failure = ChatError::answered("laptop", 429, b"", asked);
             failure.into_error(Retry::JOB, 1, 0.5).retry_in.unwrap()
         };
         assert_eq!(retry_in(77), Duration::from_secs(77));
@@ -235,7 +235,7 @@ mod tests {
         fn target_that_is_down_for_a_minute_fails_no_job(randoms in proptest::collection::vec(0.0f64..1.0, 9)) {
             let retry = Retry { max_attempts: 10, first: Duration::from_secs(1), max: Duration::from_mins(1) };
             let waited: Duration = (1..).zip(randoms).map(|(attempt, random)| {
-                let failure = Failure::Unreachable { target: "laptop".to_owned(), why: String::new() };
+                let failure = ChatError::Unreachable { target: "laptop".to_owned(), why: String::new() };
                 failure.into_error(retry, attempt, random).retry_in.unwrap()
             }).sum();
             prop_assert!(waited > Duration::from_mins(2), "{waited:?}");

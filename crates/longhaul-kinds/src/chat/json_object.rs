@@ -11,9 +11,9 @@ use serde_json::value::{RawValue, to_raw_value};
 /// The fields of an object, in their order and in their own spelling: what is passed on to somebody who understands
 /// more of it than we do must not be rewritten on the way.
 #[derive(Debug, Clone, Default)]
-pub struct Fields(Vec<(String, Box<RawValue>)>);
+pub struct JsonObject(Vec<(String, Box<RawValue>)>);
 
-impl Fields {
+impl JsonObject {
     /// The value of a field, read as a type; none if it is not there, null or of another type.
     pub fn get<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
         let (_, value) = self.0.iter().find(|(known, _)| known == name)?;
@@ -47,7 +47,7 @@ impl Fields {
     }
 }
 
-impl Serialize for Fields {
+impl Serialize for JsonObject {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (name, value) in &self.0 {
@@ -57,22 +57,22 @@ impl Serialize for Fields {
     }
 }
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de> Deserialize<'de> for JsonObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
         impl<'de> Visitor<'de> for Object {
-            type Value = Fields;
+            type Value = JsonObject;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonObject, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(field) = map.next_entry()? {
                     fields.push(field);
                 }
-                Ok(Fields(fields))
+                Ok(JsonObject(fields))
             }
         }
         deserializer.deserialize_map(Object)
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn what_is_not_changed_keeps_its_place_and_spelling() {
         let text = r#"{"z":1.50,"stream":false,"a":{"y":1e3, "b":12345678901234567890123}}"#;
-        let mut fields: Fields = serde_json::from_str(text).unwrap();
+        let mut fields: JsonObject = serde_json::from_str(text).unwrap();
         fields.set("stream", &true).unwrap();
         fields.set("new", &[1]).unwrap();
         assert_eq!(
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn nothing_but_an_object_is_one() {
         for text in ["[]", "1", "null", "\"x\""] {
-            assert!(serde_json::from_str::<Fields>(text).is_err(), "{text}");
+            assert!(serde_json::from_str::<JsonObject>(text).is_err(), "{text}");
         }
     }
 }

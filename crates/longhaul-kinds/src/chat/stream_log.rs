@@ -17,7 +17,7 @@ const KEPT_BYTES_MAX: usize = 1024 * 1024;
 /// slow holds nobody up and costs nothing; who falls further behind than the log reaches has missed something, and is
 /// told so.
 #[derive(Clone, Default)]
-pub struct Hub(Arc<Mutex<Logs>>);
+pub struct StreamLogs(Arc<Mutex<Logs>>);
 
 type Key = (TenantId, JobId);
 type Logs = HashMap<Key, Log>;
@@ -37,39 +37,39 @@ struct Log {
 
 /// What a reader finds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Read {
+pub enum StreamRead {
     /// The next piece of the attempt of this number.
-    Piece(u64, Arc<str>),
+    Chunk(u64, Arc<str>),
     /// A piece of this attempt is no longer there.
     Missed(u64),
 }
 
 /// A hold on the log of a job; it goes with the last one.
-struct Held {
-    hub: Hub,
+struct LogHandle {
+    stream_logs: StreamLogs,
     key: Key,
 }
 
 /// An attempt's end of a log.
-pub(super) struct Writer(Held);
+pub(super) struct StreamWriter(LogHandle);
 
 /// A reader's end of a log.
-pub struct Reader {
-    held: Held,
+pub struct StreamReader {
+    held: LogHandle,
     run: u64,
     place: usize,
     changed: watch::Receiver<()>,
 }
 
-impl Hub {
-    fn hold(&self, key: Key) -> Held {
+impl StreamLogs {
+    fn hold(&self, key: Key) -> LogHandle {
         self.lock().entry(key.clone()).or_default().held += 1;
-        Held { hub: self.clone(), key }
+        LogHandle { stream_logs: self.clone(), key }
     }
 
     /// Begins the log anew: what an earlier attempt wrote is not what this one will say.
-    pub(super) fn write(&self, tenant: &TenantId, job: JobId) -> Writer {
-        let writer = Writer(self.hold((tenant.clone(), job)));
+    pub(super) fn write(&self, tenant: &TenantId, job: JobId) -> StreamWriter {
+        let writer = StreamWriter(self.hold((tenant.clone(), job)));
         writer.0.change(|log| {
             log.run += 1;
             (log.first, log.bytes) = (0, 0);
@@ -79,13 +79,13 @@ impl Hub {
     }
 
     /// Reads a job's answer from the beginning of the attempt that runs, or of the next one.
-    pub fn read(&self, tenant: &TenantId, job: JobId) -> Reader {
+    pub fn read(&self, tenant: &TenantId, job: JobId) -> StreamReader {
         let held = self.hold((tenant.clone(), job));
         let changed = held.change(|log| log.changed.subscribe()).unwrap_or_else(|| {
-            // Held just now, so it is there; a reader without a log waits for the job's end.
+            // LogHandle just now, so it is there; a reader without a log waits for the job's end.
             watch::Sender::default().subscribe()
         });
-        Reader { held, run: 0, place: 0, changed }
+        StreamReader { held, run: 0, place: 0, changed }
     }
 
     /// Jobs that are written or read.
@@ -103,15 +103,15 @@ impl Hub {
     }
 }
 
-impl Held {
+impl LogHandle {
     fn change<T>(&self, change: impl FnOnce(&mut Log) -> T) -> Option<T> {
-        self.hub.lock().get_mut(&self.key).map(change)
+        self.stream_logs.lock().get_mut(&self.key).map(change)
     }
 }
 
-impl Drop for Held {
+impl Drop for LogHandle {
     fn drop(&mut self) {
-        let mut logs = self.hub.lock();
+        let mut logs = self.stream_logs.lock();
         let left = logs.get_mut(&self.key).map(|log| {
             log.held = log.held.saturating_sub(1);
             log.held
@@ -122,7 +122,7 @@ impl Drop for Held {
     }
 }
 
-impl Writer {
+impl StreamWriter {
     /// Adds a piece, and forgets the oldest ones if there are too many.
     pub(super) fn add(&self, piece: &str) {
         self.0.change(|log| {
@@ -138,9 +138,9 @@ impl Writer {
     }
 }
 
-impl Reader {
+impl StreamReader {
     /// The next piece, once there is one. It waits for ever if none comes: whoever reads also watches the job.
-    pub async fn next(&mut self) -> Read {
+    pub async fn next(&mut self) -> StreamRead {
         loop {
             self.changed.borrow_and_update();
             if let Some(read) = self.now() {
@@ -153,7 +153,7 @@ impl Reader {
     }
 
     /// The next piece, if it is there.
-    pub fn now(&mut self) -> Option<Read> {
+    pub fn now(&mut self) -> Option<StreamRead> {
         let (run, place) = (&mut self.run, &mut self.place);
         self.held.change(|log| {
             if log.run != *run {
@@ -161,18 +161,18 @@ impl Reader {
             }
             if *place < log.first {
                 *place = log.first;
-                return Some(Read::Missed(*run));
+                return Some(StreamRead::Missed(*run));
             }
             let piece = log.pieces.get(*place - log.first)?;
             *place += 1;
-            Some(Read::Piece(*run, Arc::clone(piece)))
+            Some(StreamRead::Chunk(*run, Arc::clone(piece)))
         })?
     }
 }
 
-impl fmt::Debug for Hub {
+impl fmt::Debug for StreamLogs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hub").field("jobs", &self.len()).finish()
+        f.debug_struct("StreamLogs").field("jobs", &self.len()).finish()
     }
 }
 
@@ -185,39 +185,39 @@ mod tests {
         (TenantId::default(), JobId::from_parts(Timestamp::from_millis(1), number))
     }
 
-    fn piece(run: u64, text: &str) -> Read {
-        Read::Piece(run, text.into())
+    fn piece(run: u64, text: &str) -> StreamRead {
+        StreamRead::Chunk(run, text.into())
     }
 
     #[tokio::test]
     async fn readers_find_what_was_written_before_and_after_they_came() {
-        let (hub, (tenant, id)) = (Hub::default(), job(1));
-        let mut early = hub.read(&tenant, id);
+        let (stream_logs, (tenant, id)) = (StreamLogs::default(), job(1));
+        let mut early = stream_logs.read(&tenant, id);
         assert_eq!(early.now(), None);
-        let writer = hub.write(&tenant, id);
+        let writer = stream_logs.write(&tenant, id);
         writer.add("one");
-        let mut late = hub.read(&tenant, id);
+        let mut late = stream_logs.read(&tenant, id);
         writer.add("two");
         for reader in [&mut early, &mut late] {
             assert_eq!(reader.next().await, piece(1, "one"));
             assert_eq!(reader.next().await, piece(1, "two"));
             assert_eq!(reader.now(), None);
         }
-        let mut other = hub.read(&TenantId::new("other").unwrap(), id);
+        let mut other = stream_logs.read(&TenantId::new("other").unwrap(), id);
         assert_eq!(other.now(), None, "another tenant's job of the same id is another job");
         drop((early, late, other, writer));
-        assert!(hub.is_empty());
+        assert!(stream_logs.is_empty());
     }
 
     #[tokio::test]
     async fn second_attempt_begins_anew_under_another_number() {
-        let (hub, (tenant, id)) = (Hub::default(), job(2));
-        let mut reader = hub.read(&tenant, id);
-        let writer = hub.write(&tenant, id);
+        let (stream_logs, (tenant, id)) = (StreamLogs::default(), job(2));
+        let mut reader = stream_logs.read(&tenant, id);
+        let writer = stream_logs.write(&tenant, id);
         writer.add("one");
         assert_eq!(reader.next().await, piece(1, "one"));
         drop(writer);
-        let writer = hub.write(&tenant, id);
+        let writer = stream_logs.write(&tenant, id);
         assert_eq!(reader.now(), None);
         writer.add("uno");
         assert_eq!(reader.next().await, piece(2, "uno"));
@@ -225,14 +225,14 @@ mod tests {
 
     #[test]
     fn reader_that_falls_behind_is_told_that_it_missed_something() {
-        let (hub, (tenant, id)) = (Hub::default(), job(3));
-        let mut reader = hub.read(&tenant, id);
-        let writer = hub.write(&tenant, id);
+        let (stream_logs, (tenant, id)) = (StreamLogs::default(), job(3));
+        let mut reader = stream_logs.read(&tenant, id);
+        let writer = stream_logs.write(&tenant, id);
         let half = "x".repeat(KEPT_BYTES_MAX / 2);
         for _ in 0..3 {
             writer.add(&half);
         }
-        assert_eq!(reader.now(), Some(Read::Missed(1)));
+        assert_eq!(reader.now(), Some(StreamRead::Missed(1)));
         assert_eq!(reader.now(), Some(piece(1, &half)));
         assert_eq!(reader.now(), Some(piece(1, &half)));
         assert_eq!(reader.now(), None);

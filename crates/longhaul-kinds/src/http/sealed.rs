@@ -5,15 +5,15 @@ use base64::engine::general_purpose::STANDARD;
 use longhaul::blob::{KeyError, Keyring};
 use longhaul::{Job, JobError, JobId, TenantId};
 
-use super::fields::Field;
+use super::headers::HeaderField;
 
 const HEADERS: &str = "headers";
 const BODY: &str = "body";
 
 /// Seals fields for a job. Nobody else's job can be sent with them, even by who may read its input.
-pub fn seal_fields(
+pub fn seal_headers(
     keyring: &Keyring,
-    fields: &[Field],
+    fields: &[HeaderField],
     tenant: &TenantId,
     id: JobId,
 ) -> Result<String, serde_json::Error> {
@@ -28,11 +28,11 @@ pub fn seal_body(keyring: &Keyring, body: &[u8], tenant: &TenantId, id: JobId) -
 }
 
 /// Opens fields for the job, or for one that was forked from it.
-pub(super) fn open_fields(
+pub(super) fn open_headers(
     keyring: Option<&Keyring>,
     sealed: &str,
     job: &Job,
-) -> Result<Vec<Field>, JobError> {
+) -> Result<Vec<HeaderField>, JobError> {
     let text = open(keyring, HEADERS, sealed, job)?;
     serde_json::from_str(&text).map_err(|_| unreadable(HEADERS, &KeyError::Damaged))
 }

@@ -7,24 +7,24 @@ use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::fields::{self, BadField, Field};
+use super::headers::{self, HeaderField, InvalidHeader};
 
 /// Bytes of a body that are kept with the answer; larger ones become an artifact.
 pub const INLINE_BYTES_MAX: usize = 64 << 10;
 /// What the artifact is called that a body becomes.
-pub const ARTIFACT: &str = "body";
+pub const BODY_ARTIFACT: &str = "body";
 
 /// An answer, whatever its status. It shows nothing of its fields and body.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Answer {
+pub struct StoredResponse {
     /// Its status.
     pub status: u16,
     /// Its fields, without those that belong to one connection.
-    pub headers: Vec<Field>,
+    pub headers: Vec<HeaderField>,
     /// The body, as `encoding` says.
     pub body: Box<RawValue>,
     /// How to read `body`.
-    pub encoding: Encoding,
+    pub encoding: BodyEncoding,
     /// White space before and behind a JSON body, if there is any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub around: Option<(String, String)>,
@@ -36,8 +36,8 @@ pub struct Answer {
 /// How a body is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Encoding {
-    /// As the JSON that it is, as it was written.
+pub enum BodyEncoding {
+    /// As the JSON that it is, as it was to_fields.
     Json,
     /// As a text in UTF-8.
     Text,
@@ -49,10 +49,10 @@ pub enum Encoding {
 
 /// What was kept is no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
+pub enum StoredResponseError {
     /// A field.
     #[error(transparent)]
-    Field(#[from] BadField),
+    HeaderField(#[from] InvalidHeader),
     /// The status.
     #[error("{0} is no status")]
     Status(u16),
@@ -61,22 +61,22 @@ pub enum Unreadable {
     Body,
 }
 
-impl std::fmt::Debug for Answer {
+impl std::fmt::Debug for StoredResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answer")
+        f.debug_struct("StoredResponse")
             .field("status", &self.status)
             .field("encoding", &self.encoding)
             .finish_non_exhaustive()
     }
 }
 
-impl Answer {
+impl StoredResponse {
     /// An answer whose body is an artifact.
     pub(super) fn with_artifact(
         status: StatusCode,
         headers: &HeaderMap,
-    ) -> Result<Self, Unreadable> {
-        Ok(Self::new(status, headers, quoted(ARTIFACT)?, Encoding::Artifact))
+    ) -> Result<Self, StoredResponseError> {
+        Ok(Self::new(status, headers, quoted(BODY_ARTIFACT)?, BodyEncoding::Artifact))
     }
 
     /// An answer with a small body; none if its bytes are no text.
@@ -84,16 +84,16 @@ impl Answer {
         status: StatusCode,
         headers: &HeaderMap,
         bytes: &[u8],
-    ) -> Result<Option<Self>, Unreadable> {
+    ) -> Result<Option<Self>, StoredResponseError> {
         let Ok(text) = std::str::from_utf8(bytes) else { return Ok(None) };
         if is_json(headers)
             && let Ok(body) = serde_json::from_str::<Box<RawValue>>(text)
         {
             let around = around(text, body.get());
-            let answer = Self::new(status, headers, body, Encoding::Json);
+            let answer = Self::new(status, headers, body, BodyEncoding::Json);
             return Ok(Some(Self { around, ..answer }));
         }
-        Ok(Some(Self::new(status, headers, quoted(text)?, Encoding::Text)))
+        Ok(Some(Self::new(status, headers, quoted(text)?, BodyEncoding::Text)))
     }
 
     /// An answer with a small body, or the beginning of one.
@@ -102,10 +102,12 @@ impl Answer {
         headers: &HeaderMap,
         bytes: &[u8],
         cut: bool,
-    ) -> Result<Self, Unreadable> {
+    ) -> Result<Self, StoredResponseError> {
         let answer = match Self::with_text(status, headers, bytes)? {
             Some(answer) => answer,
-            None => Self::new(status, headers, quoted(&STANDARD.encode(bytes))?, Encoding::Base64),
+            None => {
+                Self::new(status, headers, quoted(&STANDARD.encode(bytes))?, BodyEncoding::Base64)
+            }
         };
         Ok(Self { cut, ..answer })
     }
@@ -114,33 +116,37 @@ impl Answer {
         status: StatusCode,
         headers: &HeaderMap,
         body: Box<RawValue>,
-        encoding: Encoding,
+        encoding: BodyEncoding,
     ) -> Self {
-        let (status, headers) = (status.as_u16(), fields::written(headers));
+        let (status, headers) = (status.as_u16(), headers::to_fields(headers));
         Self { status, headers, body, encoding, around: None, cut: false }
     }
 
     /// Its status.
-    pub fn status(&self) -> Result<StatusCode, Unreadable> {
-        StatusCode::from_u16(self.status).map_err(|_| Unreadable::Status(self.status))
+    pub fn status(&self) -> Result<StatusCode, StoredResponseError> {
+        StatusCode::from_u16(self.status).map_err(|_| StoredResponseError::Status(self.status))
     }
 
     /// Its fields.
-    pub fn headers(&self) -> Result<HeaderMap, Unreadable> {
-        Ok(fields::read(&self.headers)?)
+    pub fn headers(&self) -> Result<HeaderMap, StoredResponseError> {
+        Ok(headers::read(&self.headers)?)
     }
 
     /// The bytes of its body, exactly as they came; none if they are an artifact.
-    pub fn bytes(&self) -> Result<Option<Vec<u8>>, Unreadable> {
-        let text = || serde_json::from_str::<String>(self.body.get()).map_err(|_| Unreadable::Body);
+    pub fn bytes(&self) -> Result<Option<Vec<u8>>, StoredResponseError> {
+        let text = || {
+            serde_json::from_str::<String>(self.body.get()).map_err(|_| StoredResponseError::Body)
+        };
         match self.encoding {
-            Encoding::Json => {
+            BodyEncoding::Json => {
                 let (before, behind) = self.around.clone().unwrap_or_default();
                 Ok(Some([before.as_str(), self.body.get(), behind.as_str()].concat().into_bytes()))
             }
-            Encoding::Text => Ok(Some(text()?.into_bytes())),
-            Encoding::Base64 => STANDARD.decode(text()?).map(Some).map_err(|_| Unreadable::Body),
-            Encoding::Artifact => Ok(None),
+            BodyEncoding::Text => Ok(Some(text()?.into_bytes())),
+            BodyEncoding::Base64 => {
+                STANDARD.decode(text()?).map(Some).map_err(|_| StoredResponseError::Body)
+            }
+            BodyEncoding::Artifact => Ok(None),
         }
     }
 }
@@ -148,9 +154,9 @@ impl Answer {
 /// Bytes that are packed are no JSON yet.
 fn is_json(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    let is_json = essence.eq_ignore_ascii_case("application/json")
-        || essence.to_ascii_lowercase().ends_with("+json");
+    let media_type = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let is_json = media_type.eq_ignore_ascii_case("application/json")
+        || media_type.to_ascii_lowercase().ends_with("+json");
     is_json && !headers.contains_key(CONTENT_ENCODING)
 }
 
@@ -160,8 +166,8 @@ fn around(text: &str, json: &str) -> Option<(String, String)> {
     any.then(|| (before.to_owned(), behind.to_owned()))
 }
 
-fn quoted(text: &str) -> Result<Box<RawValue>, Unreadable> {
-    serde_json::value::to_raw_value(text).map_err(|_| Unreadable::Body)
+fn quoted(text: &str) -> Result<Box<RawValue>, StoredResponseError> {
+    serde_json::value::to_raw_value(text).map_err(|_| StoredResponseError::Body)
 }
 
 #[cfg(test)]
@@ -174,9 +180,9 @@ mod tests {
         HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))])
     }
 
-    fn kept(content_type: &'static str, bytes: &[u8]) -> Answer {
+    fn kept(content_type: &'static str, bytes: &[u8]) -> StoredResponse {
         let answer =
-            Answer::with_bytes(StatusCode::OK, &typed(content_type), bytes, false).unwrap();
+            StoredResponse::with_bytes(StatusCode::OK, &typed(content_type), bytes, false).unwrap();
         // As both stores keep it: as a text.
         serde_json::from_str(&serde_json::to_string(&answer).unwrap()).unwrap()
     }
@@ -192,7 +198,7 @@ mod tests {
         ] {
             for content_type in ["application/json; charset=utf-8", "application/problem+json"] {
                 let answer = kept(content_type, text.as_bytes());
-                assert_eq!(answer.encoding, Encoding::Json, "{text}");
+                assert_eq!(answer.encoding, BodyEncoding::Json, "{text}");
                 assert_eq!(answer.bytes().unwrap().unwrap(), text.as_bytes());
             }
         }
@@ -207,7 +213,7 @@ mod tests {
         let deep = "[".repeat(50_000);
         for text in ["{", "", "1 2", "\u{feff}{}", &deep] {
             let answer = kept("application/json", text.as_bytes());
-            assert_eq!(answer.encoding, Encoding::Text);
+            assert_eq!(answer.encoding, BodyEncoding::Text);
             assert_eq!(answer.bytes().unwrap().unwrap(), text.as_bytes());
         }
     }

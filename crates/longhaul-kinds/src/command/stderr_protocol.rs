@@ -11,7 +11,7 @@ pub(super) const PHASE_CHARS_MAX: usize = 64;
 
 /// A line, understood.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum StderrLine {
     /// `::progress 3/10 text`, with or without total and text.
     Progress { done: u64, total: Option<u64>, message: Option<String> },
     /// `::phase text`.
@@ -20,7 +20,7 @@ pub(super) enum Said {
     Log,
 }
 
-impl Said {
+impl StderrLine {
     pub(super) fn parse(line: &str) -> Self {
         let said = match line.split_once(' ') {
             Some(("::progress", rest)) => progress(rest.trim()),
@@ -31,29 +31,29 @@ impl Said {
     }
 }
 
-fn progress(text: &str) -> Option<Said> {
+fn progress(text: &str) -> Option<StderrLine> {
     let (count, message) = text.split_once(' ').unwrap_or((text, ""));
     let (done, total) = match count.split_once('/') {
         Some((done, total)) => (done, Some(total.parse().ok()?)),
         None => (count, None),
     };
     let message = Some(message.trim().to_owned()).filter(|message| !message.is_empty());
-    Some(Said::Progress { done: done.parse().ok()?, total, message })
+    Some(StderrLine::Progress { done: done.parse().ok()?, total, message })
 }
 
-fn phase(text: &str) -> Option<Said> {
+fn phase(text: &str) -> Option<StderrLine> {
     let phase: String = text.chars().take(PHASE_CHARS_MAX).collect();
     // Where it was cut there may be a space.
-    Some(Said::Phase(phase.trim_end().to_owned())).filter(|_| !text.is_empty())
+    Some(StderrLine::Phase(phase.trim_end().to_owned())).filter(|_| !text.is_empty())
 }
 
 /// Cuts a stream of bytes into lines of bounded length.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineSplitter {
     begun: Vec<u8>,
 }
 
-impl Lines {
+impl LineSplitter {
     /// The lines that end in these bytes.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
@@ -85,12 +85,12 @@ impl Lines {
 
 /// The last lines of a log, bounded in number and length.
 #[derive(Debug, Default)]
-pub(super) struct Tail {
+pub(super) struct LogTail {
     lines: VecDeque<String>,
     bytes: usize,
 }
 
-impl Tail {
+impl LogTail {
     pub(super) fn push(&mut self, line: String) {
         self.bytes += line.len();
         self.lines.push_back(line);
@@ -105,7 +105,7 @@ impl Tail {
     }
 }
 
-impl fmt::Display for Tail {
+impl fmt::Display for LogTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, line) in self.lines.iter().enumerate() {
             let separator = if place == 0 { "" } else { "\n" };
@@ -119,25 +119,29 @@ impl fmt::Display for Tail {
 mod tests {
     use super::*;
 
-    fn progress(done: u64, total: Option<u64>, message: Option<&str>) -> Said {
-        Said::Progress { done, total, message: message.map(str::to_owned) }
+    fn progress(done: u64, total: Option<u64>, message: Option<&str>) -> StderrLine {
+        StderrLine::Progress { done, total, message: message.map(str::to_owned) }
     }
 
     #[test]
     fn progress_comes_with_or_without_total_and_text() {
-        assert_eq!(Said::parse("::progress 3"), progress(3, None, None));
-        assert_eq!(Said::parse("::progress 3/10"), progress(3, Some(10), None));
-        assert_eq!(Said::parse("::progress 3 some"), progress(3, None, Some("some")));
-        assert_eq!(Said::parse("::progress 3/10 a b"), progress(3, Some(10), Some("a b")));
+        assert_eq!(StderrLine::parse("::progress 3"), progress(3, None, None));
+        assert_eq!(StderrLine::parse("::progress 3/10"), progress(3, Some(10), None));
+        assert_eq!(StderrLine::parse("::progress 3 some"), progress(3, None, Some("some")));
+        assert_eq!(StderrLine::parse("::progress 3/10 a b"), progress(3, Some(10), Some("a b")));
     }
 
     #[test]
     fn phase_is_named_in_up_to_64_characters() {
-        assert_eq!(Said::parse("::phase loading"), Said::Phase("loading".into()));
+        assert_eq!(StderrLine::parse("::phase loading"), StderrLine::Phase("loading".into()));
         let cut = format!("::phase {} b", "a".repeat(63));
-        assert_eq!(Said::parse(&cut), Said::Phase("a".repeat(63)), "no space where it was cut");
+        assert_eq!(
+            StderrLine::parse(&cut),
+            StderrLine::Phase("a".repeat(63)),
+            "no space where it was cut"
+        );
         let long = format!("::phase {}", "ä".repeat(100));
-        assert_eq!(Said::parse(&long), Said::Phase("ä".repeat(64)));
+        assert_eq!(StderrLine::parse(&long), StderrLine::Phase("ä".repeat(64)));
     }
 
     #[test]
@@ -155,7 +159,7 @@ mod tests {
             "::progressive 3",
             " ::progress 3",
         ] {
-            assert_eq!(Said::parse(line), Said::Log, "{line:?}");
+            assert_eq!(StderrLine::parse(line), StderrLine::Log, "{line:?}");
         }
     }
 
@@ -163,7 +167,7 @@ mod tests {
     fn lines_are_the_same_however_the_bytes_arrive() {
         let text = "one\r\ntwo\n\nthree ä".as_bytes();
         for size in 1..=text.len() {
-            let mut lines = Lines::default();
+            let mut lines = LineSplitter::default();
             let mut heard: Vec<_> = text.chunks(size).flat_map(|bytes| lines.feed(bytes)).collect();
             heard.extend(lines.rest());
             assert_eq!(heard, ["one", "two", "", "three ä"], "in pieces of {size}");
@@ -172,7 +176,7 @@ mod tests {
 
     #[test]
     fn line_without_end_is_cut() {
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         for _ in 0..10 {
             assert!(lines.feed(&[b'x'; 1_000]).is_empty());
         }
@@ -181,7 +185,7 @@ mod tests {
 
     #[test]
     fn tail_keeps_the_last_lines_within_its_bounds() {
-        let mut tail = Tail::default();
+        let mut tail = LogTail::default();
         (1..=30).for_each(|n| tail.push(n.to_string()));
         assert_eq!(tail.to_string().lines().count(), TAIL_LINES_MAX);
         assert!(tail.to_string().ends_with("29\n30"));

@@ -1,4 +1,4 @@
-//! The working folder of an attempt.
+//! The working work_dir of an attempt.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use longhaul::{JobError, JobId};
 use tokio::runtime::Handle;
 
-use super::leftovers;
+use super::orphans;
 
 /// For the owner alone: it holds what a job is about.
 const MODE: u32 = 0o700;
@@ -18,22 +18,22 @@ const MODE: u32 = 0o700;
 const DELETE_TRIES: u32 = 10;
 const DELETE_PAUSE: Duration = Duration::from_millis(50);
 
-/// A folder that is deleted with all that is in it.
-pub(super) struct Folder {
+/// A work_dir that is deleted with all that is in it.
+pub(super) struct WorkDir {
     path: PathBuf,
     job: JobId,
     deleted: bool,
 }
 
-impl Folder {
-    /// A new folder below `root`. Its name is unique even where an attempt is run again, or what
+impl WorkDir {
+    /// A new work_dir below `root`. Its name is unique even where an attempt is run again, or what
     /// a crashed server started is still alive.
     pub(super) async fn create(root: &Path, job: JobId, attempt: u32) -> Result<Self, JobError> {
         let (root, prefix) = (root.to_owned(), format!("{job}-{attempt}-"));
         let creating = tokio::task::spawn_blocking(move || {
             create(&root, &prefix).map_err(|error| {
                 JobError::retryable(format!(
-                    "cannot create a working folder in {}: {error}",
+                    "cannot create a working work_dir in {}: {error}",
                     root.display()
                 ))
             })
@@ -52,7 +52,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for WorkDir {
     fn drop(&mut self) {
         if self.deleted {
             return;
@@ -66,11 +66,11 @@ impl Drop for Folder {
 
 fn create(root: &Path, prefix: &str) -> io::Result<PathBuf> {
     fs::DirBuilder::new().recursive(true).mode(MODE).create(root)?;
-    let folder = tempfile::Builder::new()
+    let work_dir = tempfile::Builder::new()
         .prefix(prefix)
         .permissions(fs::Permissions::from_mode(MODE))
         .tempdir_in(root)?;
-    Ok(folder.keep())
+    Ok(work_dir.keep())
 }
 
 async fn delete(path: PathBuf, job: JobId) {
@@ -98,7 +98,7 @@ fn or_gone(result: io::Result<()>) -> io::Result<()> {
 
 fn log(result: io::Result<()>, job: JobId) {
     if let Err(error) = result {
-        tracing::warn!(%error, job.id = %job, "cannot delete a job's working folder");
+        tracing::warn!(%error, job.id = %job, "cannot delete a job's working work_dir");
     }
 }
 
@@ -108,6 +108,6 @@ fn log(result: io::Result<()>, job: JobId) {
 /// For the start of a server, before its engine starts: it would kill running jobs and take their
 /// folders away, too.
 pub fn clear_work_root(work_root: &Path) -> io::Result<()> {
-    leftovers::kill(work_root)?;
+    orphans::kill(work_root)?;
     or_gone(fs::remove_dir_all(work_root))
 }

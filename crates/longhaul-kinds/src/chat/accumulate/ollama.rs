@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Diverged, behind, items, text};
+use super::{StreamDiverged, behind, items, text};
 
-/// Fields whose texts follow each other from line to line.
+/// JsonObject whose texts follow each other from line to line.
 const TEXTS: [&str; 3] = ["content", "response", "thinking"];
-/// Fields whose items do.
+/// JsonObject whose items do.
 const LISTS: [&str; 2] = ["tool_calls", "logprobs"];
 
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ impl Ollama {
         if self.plain { &self.outer } else { &self.message }
     }
 
-    pub(super) fn rest(&self, body: &Value) -> Result<Vec<Value>, Diverged> {
+    pub(super) fn remaining(&self, body: &Value) -> Result<Vec<Value>, StreamDiverged> {
         if self.is_complete() {
             return Ok(Vec::new());
         }
@@ -87,13 +87,13 @@ impl Ollama {
         whole.add(body);
         let mut left = Map::new();
         for name in TEXTS {
-            let rest = behind(text(whole.said(), name), text(self.said(), name))?;
-            if !rest.is_empty() {
-                left.insert(name.to_owned(), rest.into());
+            let remaining = behind(text(whole.said(), name), text(self.said(), name))?;
+            if !remaining.is_empty() {
+                left.insert(name.to_owned(), remaining.into());
             }
         }
         let (calls, sent) = (items(whole.said(), "tool_calls"), items(self.said(), "tool_calls"));
-        let calls = calls.strip_prefix(sent).ok_or(Diverged)?;
+        let calls = calls.strip_prefix(sent).ok_or(StreamDiverged)?;
         if !calls.is_empty() {
             left.insert("tool_calls".to_owned(), calls.into());
         }

@@ -5,25 +5,25 @@ use std::io;
 use longhaul::Ctx;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use super::said::{Lines, Said, Tail};
+use super::stderr_protocol::{LineSplitter, LogTail, StderrLine};
 
 /// Each phase is a transition that is stored for good: a program must not be able to write
 /// without end. Further ones are ignored.
 const PHASES_MAX: usize = 100;
 
 /// Passes on what a program says of its progress and keeps the end of the rest.
-pub(super) struct Listener<'a> {
+pub(super) struct StderrReader<'a> {
     ctx: &'a Ctx,
-    lines: Lines,
-    tail: Tail,
+    lines: LineSplitter,
+    tail: LogTail,
     phases: usize,
-    told_progress: bool,
+    reports_progress: bool,
 }
 
-impl<'a> Listener<'a> {
+impl<'a> StderrReader<'a> {
     pub(super) fn new(ctx: &'a Ctx) -> Self {
-        let (lines, tail) = (Lines::default(), Tail::default());
-        Self { ctx, lines, tail, phases: 0, told_progress: false }
+        let (lines, tail) = (LineSplitter::default(), LogTail::default());
+        Self { ctx, lines, tail, phases: 0, reports_progress: false }
     }
 
     /// Listens until the other end is closed.
@@ -42,34 +42,34 @@ impl<'a> Listener<'a> {
             let lines = self.lines.feed(bytes);
             stderr.consume(count);
             for line in lines {
-                self.hear(line).await;
+                self.handle_line(line).await;
             }
         }
         if let Some(line) = self.lines.rest() {
-            self.hear(line).await;
+            self.handle_line(line).await;
         }
         Ok(())
     }
 
-    pub(super) fn told_progress(&self) -> bool {
-        self.told_progress
+    pub(super) fn reports_progress(&self) -> bool {
+        self.reports_progress
     }
 
-    pub(super) fn tail(&self) -> &Tail {
+    pub(super) fn tail(&self) -> &LogTail {
         &self.tail
     }
 
-    async fn hear(&mut self, line: String) {
-        match Said::parse(&line) {
-            Said::Progress { done, total, message } => {
-                self.told_progress = true;
+    async fn handle_line(&mut self, line: String) {
+        match StderrLine::parse(&line) {
+            StderrLine::Progress { done, total, message } => {
+                self.reports_progress = true;
                 match message {
                     Some(message) => self.ctx.progress_with(done, total, message),
                     None => self.ctx.progress(done, total),
                 }
             }
-            Said::Phase(phase) => self.enter(phase).await,
-            Said::Log => {
+            StderrLine::Phase(phase) => self.enter(phase).await,
+            StderrLine::Log => {
                 tracing::trace!(job.id = %self.ctx.id(), "{line}");
                 self.tail.push(line);
             }

@@ -7,8 +7,8 @@ use longhaul::JobError;
 use longhaul::job::Json;
 use rustix::io::Errno;
 
-use super::group::{Ended, Fault};
-use super::said::Tail;
+use super::process_group::{ExchangeError, ProgramOutput};
+use super::stderr_protocol::LogTail;
 
 /// `EX_TEMPFAIL` of sysexits.h: a failure that another attempt may not meet.
 const TRY_AGAIN: i32 = 75;
@@ -16,7 +16,7 @@ const TRY_AGAIN: i32 = 75;
 const QUOTED_CHARS_MAX: usize = 200;
 
 /// A program has ended: its output, or why there is none.
-pub(super) fn of(program: &str, ended: Ended, tail: &Tail) -> Result<Json, JobError> {
+pub(super) fn of(program: &str, ended: ProgramOutput, tail: &LogTail) -> Result<Json, JobError> {
     let how = match (ended.status.code(), ended.status.signal()) {
         (Some(0), _) => return output(program, ended.stdout),
         (Some(code), _) => format!("exited with status {code}"),
@@ -48,11 +48,11 @@ pub(super) fn not_started(program: &str, error: &io::Error) -> JobError {
 }
 
 /// A program was not listened to until its end.
-pub(super) fn broken_off(program: &str, fault: &Fault) -> JobError {
+pub(super) fn broken_off(program: &str, fault: &ExchangeError) -> JobError {
     let message = format!("{program}: {fault}");
     match fault {
-        Fault::StdoutTooLong { .. } => JobError::fatal(message).with_code("limit"),
-        Fault::Io(_) => JobError::retryable(message),
+        ExchangeError::StdoutTooLong { .. } => JobError::fatal(message).with_code("limit"),
+        ExchangeError::Io(_) => JobError::retryable(message),
     }
 }
 
@@ -84,30 +84,30 @@ mod tests {
 
     use super::*;
 
-    fn ended(wait_status: i32, stdout: &str) -> Ended {
-        Ended { status: ExitStatus::from_raw(wait_status), stdout: stdout.into() }
+    fn ended(wait_status: i32, stdout: &str) -> ProgramOutput {
+        ProgramOutput { status: ExitStatus::from_raw(wait_status), stdout: stdout.into() }
     }
 
-    fn exit(code: i32) -> Ended {
+    fn exit(code: i32) -> ProgramOutput {
         ended(code << 8, "null")
     }
 
     #[test]
     fn output_is_kept_as_it_was_written() {
-        let output = of("p", ended(0, "{\"n\": 1.50}\n"), &Tail::default()).unwrap();
+        let output = of("p", ended(0, "{\"n\": 1.50}\n"), &LogTail::default()).unwrap();
         assert_eq!(output.as_str(), "{\"n\": 1.50}");
     }
 
     #[test]
     fn no_output_is_null() {
         for nothing in ["", " \n"] {
-            assert_eq!(of("p", ended(0, nothing), &Tail::default()).unwrap(), Json::null());
+            assert_eq!(of("p", ended(0, nothing), &LogTail::default()).unwrap(), Json::null());
         }
     }
 
     #[test]
     fn only_exit_code_75_and_signals_are_worth_another_attempt() {
-        let retryable = |ended| of("p", ended, &Tail::default()).unwrap_err().retryable;
+        let retryable = |ended| of("p", ended, &LogTail::default()).unwrap_err().retryable;
         assert!(retryable(exit(75)));
         assert!(retryable(ended(9, "")));
         for code in [1, 2, 74, 76, 127, 137, 255] {
@@ -117,18 +117,18 @@ mod tests {
 
     #[test]
     fn output_that_is_not_json_is_quoted_in_part() {
-        let error = of("p", ended(0, &"ä".repeat(1_000)), &Tail::default()).unwrap_err();
+        let error = of("p", ended(0, &"ä".repeat(1_000)), &LogTail::default()).unwrap_err();
         assert_eq!((error.code.as_str(), error.retryable), ("bad-output", false));
         assert!(error.message.ends_with(&format!("{}…\"", "ä".repeat(200))), "{error}");
     }
 
     #[test]
     fn failure_ends_with_what_was_said_last() {
-        let mut tail = Tail::default();
+        let mut tail = LogTail::default();
         tail.push("no such table".to_owned());
         let error = of("./index", exit(3), &tail).unwrap_err();
         assert_eq!(error.message, "./index exited with status 3:\nno such table");
-        let error = of("./index", exit(3), &Tail::default()).unwrap_err();
+        let error = of("./index", exit(3), &LogTail::default()).unwrap_err();
         assert_eq!(error.message, "./index exited with status 3 and said nothing on stderr");
     }
 }

@@ -2,33 +2,33 @@ use super::*;
 use proptest::prelude::*;
 use serde_json::json;
 
-const APIS: [Api; 3] = [Api::OllamaChat, Api::OllamaGenerate, Api::OpenAiChat];
+const APIS: [ChatApi; 3] = [ChatApi::OllamaChat, ChatApi::OllamaGenerate, ChatApi::OpenAiChat];
 
 /// The pieces of an answer of these words, in an API.
-fn pieces(api: Api, words: &[String]) -> Vec<Value> {
+fn pieces(api: ChatApi, words: &[String]) -> Vec<Value> {
     let last = match api {
-        Api::OllamaChat => {
+        ChatApi::OllamaChat => {
             json!({"model": "m", "created_at": "x", "message": {"role": "assistant", "content": ""},
                                   "done": true, "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 4})
         }
-        Api::OllamaGenerate => {
+        ChatApi::OllamaGenerate => {
             json!({"model": "m", "created_at": "x", "response": "", "done": true,
                                       "done_reason": "stop", "context": [1], "prompt_eval_count": 3, "eval_count": 4})
         }
-        Api::OpenAiChat => {
+        ChatApi::OpenAiChat => {
             json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
             "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}})
         }
     };
     let word = |word: &String| match api {
-        Api::OllamaChat => {
+        ChatApi::OllamaChat => {
             json!({"model": "m", "created_at": "x", "message": {"role": "assistant", "content": word}, "done": false})
         }
-        Api::OllamaGenerate => {
+        ChatApi::OllamaGenerate => {
             json!({"model": "m", "created_at": "x", "response": word, "done": false})
         }
-        Api::OpenAiChat => {
+        ChatApi::OpenAiChat => {
             json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "usage": null,
             "choices": [{"index": 0, "delta": {"role": "assistant", "content": word}, "finish_reason": null}]})
         }
@@ -36,12 +36,12 @@ fn pieces(api: Api, words: &[String]) -> Vec<Value> {
     words.iter().map(word).chain([last]).collect()
 }
 
-fn gathered(api: Api, pieces: &[Value]) -> Gathered {
-    let mut gathered = Gathered::new(api);
+fn accumulator(api: ChatApi, pieces: &[Value]) -> Accumulator {
+    let mut accumulator = Accumulator::new(api);
     for piece in pieces {
-        gathered.add(piece);
+        accumulator.add(piece);
     }
-    gathered
+    accumulator
 }
 
 fn words(words: &[&str]) -> Vec<String> {
@@ -51,19 +51,19 @@ fn words(words: &[&str]) -> Vec<String> {
 #[test]
 fn whole_answers_are_as_if_nobody_had_streamed() {
     for api in APIS {
-        let whole = gathered(api, &pieces(api, &words(&["Good ", "day"])));
+        let whole = accumulator(api, &pieces(api, &words(&["Good ", "day"])));
         assert!(whole.is_complete());
         assert_eq!(whole.tokens(), (Some(3), Some(4)));
         let expected = match api {
-            Api::OllamaChat => {
+            ChatApi::OllamaChat => {
                 json!({"model": "m", "created_at": "x", "message": {"role": "assistant", "content": "Good day"},
                                       "done": true, "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 4})
             }
-            Api::OllamaGenerate => {
+            ChatApi::OllamaGenerate => {
                 json!({"model": "m", "created_at": "x", "response": "Good day", "done": true,
                                           "done_reason": "stop", "context": [1], "prompt_eval_count": 3, "eval_count": 4})
             }
-            Api::OpenAiChat => {
+            ChatApi::OpenAiChat => {
                 json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
                 "choices": [{"index": 0, "message": {"role": "assistant", "content": "Good day", "refusal": null},
                              "logprobs": null, "finish_reason": "stop"}],
@@ -90,7 +90,7 @@ fn calls_of_tools_are_put_together_from_their_bits() {
         call(json!({"index": 0, "function": {"arguments": ":1}"}})),
         json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
     ];
-    let whole = gathered(Api::OpenAiChat, &stream).body();
+    let whole = accumulator(ChatApi::OpenAiChat, &stream).body();
     assert_eq!(
         whole.pointer("/choices/0/message").unwrap(),
         &json!({"role": "assistant", "content": null, "refusal": null, "tool_calls": [
@@ -98,11 +98,11 @@ fn calls_of_tools_are_put_together_from_their_bits() {
             {"id": "b", "type": "function", "function": {"name": "smell", "arguments": "{}"}},
         ]})
     );
-    // Whoever has the beginning of the first call gets the rest of it, and all of the second.
-    let sent = gathered(Api::OpenAiChat, &stream[..2]);
-    let rest = sent.rest(&whole, false).unwrap();
+    // Whoever has the beginning of the first call gets the remaining of it, and all of the second.
+    let sent = accumulator(ChatApi::OpenAiChat, &stream[..2]);
+    let remaining = sent.remaining(&whole, false).unwrap();
     let mut all = sent.clone();
-    for piece in &rest {
+    for piece in &remaining {
         all.add(piece);
     }
     assert_eq!(all.body()["choices"], whole["choices"]);
@@ -113,18 +113,19 @@ fn choices_are_kept_apart() {
     let chunk = |index: u64, text: &str, finish: Value| json!({"choices": [{"index": index, "delta": {"content": text}, "finish_reason": finish}]});
     let stream =
         [chunk(0, "a", Value::Null), chunk(1, "b", json!("stop")), chunk(0, "c", json!("length"))];
-    let body = gathered(Api::OpenAiChat, &stream).body();
+    let body = accumulator(ChatApi::OpenAiChat, &stream).body();
     assert_eq!(body["choices"][0]["message"]["content"], "ac");
     assert_eq!(body["choices"][1]["message"]["content"], "b");
-    assert!(!gathered(Api::OpenAiChat, &stream[..2]).is_complete());
+    assert!(!accumulator(ChatApi::OpenAiChat, &stream[..2]).is_complete());
 }
 
 #[test]
 fn usage_is_told_to_those_alone_who_asked() {
-    let body = gathered(Api::OpenAiChat, &pieces(Api::OpenAiChat, &words(&["hi"]))).body();
+    let body =
+        accumulator(ChatApi::OpenAiChat, &pieces(ChatApi::OpenAiChat, &words(&["hi"]))).body();
     let has_usage = |asked| {
-        let rest = Gathered::new(Api::OpenAiChat).rest(&body, asked).unwrap();
-        rest.iter().filter(|chunk| chunk.get("usage").is_some()).count()
+        let remaining = Accumulator::new(ChatApi::OpenAiChat).remaining(&body, asked).unwrap();
+        remaining.iter().filter(|chunk| chunk.get("usage").is_some()).count()
     };
     assert_eq!((has_usage(false), has_usage(true)), (0, 1));
 }
@@ -132,34 +133,34 @@ fn usage_is_told_to_those_alone_who_asked() {
 #[test]
 fn another_beginning_is_found_out() {
     for api in APIS {
-        let sent = gathered(api, &pieces(api, &words(&["Good "]))[..1]);
-        let other = gathered(api, &pieces(api, &words(&["Great day"]))).body();
-        assert_eq!(sent.rest(&other, false), Err(Diverged), "{api:?}");
-        let shorter = gathered(api, &pieces(api, &words(&["Go"]))).body();
-        assert_eq!(sent.rest(&shorter, false), Err(Diverged), "{api:?}");
+        let sent = accumulator(api, &pieces(api, &words(&["Good "]))[..1]);
+        let other = accumulator(api, &pieces(api, &words(&["Great day"]))).body();
+        assert_eq!(sent.remaining(&other, false), Err(StreamDiverged), "{api:?}");
+        let shorter = accumulator(api, &pieces(api, &words(&["Go"]))).body();
+        assert_eq!(sent.remaining(&shorter, false), Err(StreamDiverged), "{api:?}");
     }
 }
 
-fn any_api() -> impl Strategy<Value = Api> {
-    prop_oneof![Just(Api::OllamaChat), Just(Api::OllamaGenerate), Just(Api::OpenAiChat)]
+fn any_api() -> impl Strategy<Value = ChatApi> {
+    prop_oneof![Just(ChatApi::OllamaChat), Just(ChatApi::OllamaGenerate), Just(ChatApi::OpenAiChat)]
 }
 
 proptest! {
     #[test]
     fn what_was_sent_and_the_rest_are_the_whole(api in any_api(), words in proptest::collection::vec("[a-zäß ]{0,5}", 0..8), cut in 0usize..9) {
         let stream = pieces(api, &words);
-        let whole = gathered(api, &stream).body();
+        let whole = accumulator(api, &stream).body();
         let (sent, _) = stream.split_at(cut.min(stream.len()));
-        let mut all = gathered(api, sent);
-        for piece in all.clone().rest(&whole, true).unwrap() {
+        let mut all = accumulator(api, sent);
+        for piece in all.clone().remaining(&whole, true).unwrap() {
             all.add(&piece);
         }
         prop_assert!(all.is_complete());
         // A role and an empty text may be told or not: what was said is the same.
         let said = |body: &Value| match api {
-            Api::OllamaChat => body["message"]["content"].clone(),
-            Api::OllamaGenerate => body["response"].clone(),
-            Api::OpenAiChat => body["choices"][0]["message"]["content"].as_str().unwrap_or_default().into(),
+            ChatApi::OllamaChat => body["message"]["content"].clone(),
+            ChatApi::OllamaGenerate => body["response"].clone(),
+            ChatApi::OpenAiChat => body["choices"][0]["message"]["content"].as_str().unwrap_or_default().into(),
         };
         prop_assert_eq!(said(&all.body()), said(&whole));
         prop_assert_eq!(all.tokens(), (Some(3), Some(4)));

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::Path;
 
-/// Kills every process that belongs to a folder in `work_root`, and returns when they are gone.
+/// Kills every process that belongs to a work_dir in `work_root`, and returns when they are gone.
 ///
-/// A folder outlives its programs only if their server was killed, so what has none any more (a
+/// A work_dir outlives its programs only if their server was killed, so what has none any more (a
 /// daemon that an earlier job started on purpose) is left alone.
 #[cfg(target_os = "linux")]
 pub(super) fn kill(work_root: &Path) -> io::Result<()> {
@@ -39,7 +39,7 @@ mod linux {
     /// A process that forks and exits, or is in the middle of an exec, can slip through one look.
     const QUIET_LOOKS: u32 = 2;
 
-    /// A folder by device and inode, since its path may lead elsewhere for a process in a
+    /// A work_dir by device and inode, since its path may lead elsewhere for a process in a
     /// container, and another path may lead to it.
     type Identity = (u64, u64);
 
@@ -98,10 +98,10 @@ mod linux {
         let process = PathBuf::from(format!("/proc/{pid}"));
         let Some(tmpdir) = tmpdir(&process) else { return false };
         tmpdir.ancestors().any(|path| {
-            let folder = path.file_name().and_then(|name| folders.get(name));
+            let work_dir = path.file_name().and_then(|name| folders.get(name));
             let seen =
                 || fs::metadata(process.join("root").join(path.strip_prefix("/").ok()?)).ok();
-            folder.is_some_and(|folder| seen().is_some_and(|seen| identity(&seen) == *folder))
+            work_dir.is_some_and(|work_dir| seen().is_some_and(|seen| identity(&seen) == *work_dir))
         })
     }
 

@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use super::listener::Listener;
+use super::stderr_reader::StderrReader;
 
 /// How long the pipes of a program that has exited are still read. They close at once, unless a
 /// process that left the group on purpose (a daemon) holds them open.
@@ -23,28 +23,28 @@ const DRAIN: Duration = Duration::from_secs(2);
 ///
 /// As long as its leader is not reaped, nobody else can get its number: so the leader is reaped
 /// last, and no signal is sent after that.
-pub(super) struct Group {
+pub(super) struct ProcessGroup {
     child: Child,
     leader: Pid,
     reaped: bool,
 }
 
 /// A program that has ended.
-pub(super) struct Ended {
+pub(super) struct ProgramOutput {
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
 }
 
 /// Why a conversation with a program was broken off.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum ExchangeError {
     #[error("it wrote more than {bytes_max} bytes to stdout (stdout_bytes_max)")]
     StdoutTooLong { bytes_max: usize },
     #[error("lost touch with it: {0}")]
     Io(#[from] io::Error),
 }
 
-impl Group {
+impl ProcessGroup {
     /// Starts a program as the leader of a group of its own.
     pub(super) fn spawn(mut command: Command) -> io::Result<Self> {
         let child = command.process_group(0).spawn()?;
@@ -54,12 +54,12 @@ impl Group {
     }
 
     /// Writes stdin and reads what the program says, all at the same time, until it has exited.
-    pub(super) async fn converse(
+    pub(super) async fn exchange(
         &mut self,
         stdin: &Json,
         stdout_bytes_max: usize,
-        listener: &mut Listener<'_>,
-    ) -> Result<Ended, Fault> {
+        reader: &mut StderrReader<'_>,
+    ) -> Result<ProgramOutput, ExchangeError> {
         let leader = self.leader;
         let mut output = Vec::new();
         {
@@ -68,7 +68,7 @@ impl Group {
                 tokio::try_join!(
                     write(to.take(), stdin.as_str().as_bytes()),
                     read(stdout.as_mut(), &mut output, stdout_bytes_max),
-                    async { Ok(listener.listen(stderr.as_mut()).await?) },
+                    async { Ok(reader.listen(stderr.as_mut()).await?) },
                 )
             });
             tokio::select! {
@@ -87,7 +87,7 @@ impl Group {
             }
         }
         let status = self.reap().await?;
-        Ok(Ended { status, stdout: output })
+        Ok(ProgramOutput { status, stdout: output })
     }
 
     /// Asks the group to end, and kills it if its leader has not ended after `grace`.
@@ -120,7 +120,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if !self.reaped {
             // Dropping the child hands it to the runtime, which reaps it.
@@ -145,7 +145,7 @@ async fn exited(leader: Pid) -> io::Result<()> {
     Ok(())
 }
 
-async fn write(to: Option<ChildStdin>, text: &[u8]) -> Result<(), Fault> {
+async fn write(to: Option<ChildStdin>, text: &[u8]) -> Result<(), ExchangeError> {
     let Some(mut to) = to else { return Ok(()) };
     match to.write_all(text).await {
         // A program need not read what it has no use for.
@@ -158,11 +158,11 @@ async fn read(
     from: Option<impl AsyncRead + Unpin>,
     into: &mut Vec<u8>,
     bytes_max: usize,
-) -> Result<(), Fault> {
+) -> Result<(), ExchangeError> {
     let Some(mut from) = from else { return Ok(()) };
     while from.read_buf(into).await? > 0 {
         if into.len() > bytes_max {
-            return Err(Fault::StdoutTooLong { bytes_max });
+            return Err(ExchangeError::StdoutTooLong { bytes_max });
         }
     }
     Ok(())

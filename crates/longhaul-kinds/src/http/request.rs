@@ -7,10 +7,10 @@ use longhaul::{Ctx, JobError};
 use reqwest::{Body, Response};
 use url::Url;
 
-use super::Setup;
-use super::call::{Call, bad_input};
-use super::fields::{self, Field};
-use super::seal::{open_body, open_fields};
+use super::HttpConfig;
+use super::call::{HttpCall, bad_input};
+use super::headers::{self, HeaderField};
+use super::sealed::{open_body, open_headers};
 use longhaul_net::egress::SendError;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -19,78 +19,87 @@ const ATTEMPT: HeaderName = HeaderName::from_static("longhaul-attempt");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A request that is ready to be sent.
-pub(super) struct Outgoing {
+pub(super) struct PreparedRequest {
     pub(super) method: Method,
-    to: To,
+    to: Destination,
     headers: HeaderMap,
     body: Body,
 }
 
-enum To {
+enum Destination {
     /// The operator's.
-    Target(Url),
+    TargetUrl(Url),
     /// A caller's: judged before it is dialled.
     Caller(String),
 }
 
-impl Outgoing {
-    pub(super) async fn of(setup: &Setup, ctx: &Ctx, call: Call) -> Result<Self, JobError> {
+impl PreparedRequest {
+    pub(super) async fn of(
+        config: &HttpConfig,
+        ctx: &Ctx,
+        call: HttpCall,
+    ) -> Result<Self, JobError> {
         let method = match &call.method {
             Some(name) => Method::try_from(name.as_str()).map_err(bad_input)?,
-            None => setup.method.clone(),
+            None => config.method.clone(),
         };
-        let mut headers = fields::read(&call.headers).map_err(bad_input)?;
+        let mut headers = headers::read(&call.headers).map_err(bad_input)?;
         let to = if let Some(url) = &call.url {
-            To::Caller(callers(setup, &call, url)?)
+            Destination::Caller(caller_urls(config, &call, url)?)
         } else {
-            let target = setup.target.as_ref();
+            let target = config.target.as_ref();
             let target = target.ok_or_else(|| bad_input("it has to name a url"))?;
             let path = call.path.as_deref().unwrap_or_default();
             let url = target.at(path, call.query.as_deref());
-            To::Target(url.map_err(bad_input)?)
+            Destination::TargetUrl(url.map_err(bad_input)?)
         };
         if let Some(sealed) = &call.sealed {
-            let fields: Vec<Field> = open_fields(setup.keyring.as_deref(), sealed, ctx.job())?;
-            headers.extend(fields::read(&fields).map_err(bad_input)?);
+            let fields: Vec<HeaderField> =
+                open_headers(config.keyring.as_deref(), sealed, ctx.job())?;
+            headers.extend(headers::read(&fields).map_err(bad_input)?);
         }
-        fields::drop_senders_own(&mut headers);
+        headers::remove_connection_headers(&mut headers);
         let body = match &call.sealed_body {
             Some(sealed) if call.body.is_none() && !ctx.job().has_payload => {
-                Body::from(open_body(setup.keyring.as_deref(), sealed, ctx.job())?)
+                Body::from(open_body(config.keyring.as_deref(), sealed, ctx.job())?)
             }
             Some(_) => return Err(bad_input("it has a sealed body, and another one")),
             None => body(ctx, call.body, &mut headers).await?,
         };
         identify(ctx, &mut headers)?;
         // What the operator says is for the operator's own target, and wins there.
-        if matches!(to, To::Target(_)) {
-            for name in setup.headers.keys() {
+        if matches!(to, Destination::TargetUrl(_)) {
+            for name in config.headers.keys() {
                 headers.remove(name);
             }
-            headers.extend(setup.headers.clone());
+            headers.extend(config.headers.clone());
         }
         Ok(Self { method, to, headers, body })
     }
 
     /// Sends it; the answer's head.
-    pub(super) async fn send(self, setup: &Setup) -> Result<Response, SendError> {
+    pub(super) async fn send(self, config: &HttpConfig) -> Result<Response, SendError> {
         let Self { method, to, headers, body } = self;
-        match (to, &setup.callers) {
-            (To::Target(url), _) => {
-                let sent = setup.http()?.request(method, url).headers(headers).body(body).send();
+        match (to, &config.caller_urls) {
+            (Destination::TargetUrl(url), _) => {
+                let sent = config.http()?.request(method, url).headers(headers).body(body).send();
                 sent.await.map_err(|error| SendError::classify(&error, None))
             }
-            (To::Caller(url), Some(client)) => client.open(&url, method, headers, body).await,
+            (Destination::Caller(url), Some(client)) => {
+                client.open(&url, method, headers, body).await
+            }
             // Refused when the request was made.
-            (To::Caller(_), None) => Err(SendError::Protocol("callers name no URLs".to_owned())),
+            (Destination::Caller(_), None) => {
+                Err(SendError::Protocol("caller_urls name no URLs".to_owned()))
+            }
         }
     }
 }
 
 /// A URL that a caller gave, if that may be.
-fn callers(setup: &Setup, call: &Call, url: &str) -> Result<String, JobError> {
-    if setup.callers.is_none() {
-        return Err(bad_input("this kind takes no url from callers"));
+fn caller_urls(config: &HttpConfig, call: &HttpCall, url: &str) -> Result<String, JobError> {
+    if config.caller_urls.is_none() {
+        return Err(bad_input("this kind takes no url from caller_urls"));
     }
     let is_sealed = call.sealed.is_some() || call.sealed_body.is_some();
     if call.path.is_some() || call.query.is_some() || is_sealed {
