@@ -15,7 +15,7 @@ use crate::store::postgres::{PostgresStore, fitting};
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::export::{Cursor, Page};
 use crate::store::transfer::{ExportedJob, hex};
-use crate::store::{Store as _, StoreError};
+use crate::store::{JobStore as _, ReplicaStore as _, StoreError};
 
 /// How many differing jobs are named.
 const NAMED_MAX: usize = 10;

@@ -1,17 +1,22 @@
-//! The contract between the engine and whatever keeps its jobs.
+//! The storage contract between the engine and a database.
 //!
-//! Every method is one transaction and leaves no trace when it errs. What is acknowledged is
-//! synced. Methods that a worker calls carry its lease's epoch, and a superseded epoch gets
-//! [`StoreError::LeaseLost`]. Every method names a tenant, except the few that serve all of them:
-//! `claim`, `sweep` and `expire`, `expire_payloads` and what deletes blobs, `roll_up_usage`, and those
-//! that are about processes instead of jobs: `beat`, `replicas` and `leave`. Stores hold no policy: what
-//! follows from an outcome is decided by [`crate::job::Outcome::next`], and what a finished job used by
-//! [`crate::job::Tally::meter`], inside the store's transaction.
+//! The contract is split by caller: [`JobStore`] for clients of the engine, [`WorkerStore`] for workers,
+//! [`MaintenanceStore`] for background tasks and [`ReplicaStore`] for the registry of processes.
+//! [`Store`] is all of them. SQLite and Postgres implement it, and both pass one conformance suite.
+//!
+//! Every method is one transaction: if it returns an error other than
+//! [`StoreError::Unavailable`], nothing was written. An acknowledged write is synced to disk. Every
+//! write of a worker carries the epoch of its lease, and a superseded epoch returns
+//! [`StoreError::LeaseLost`]. Methods of [`JobStore`] take a tenant and see only its jobs; workers and
+//! maintenance serve all tenants. Stores contain no policy: [`crate::job::Outcome::next`] decides what
+//! follows an outcome and [`crate::job::Tally::meter`] what a finished job used, inside the store's
+//! transaction.
 
 pub mod accounts;
 mod blobs;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod delegate;
 pub mod endpoints;
 mod error;
 #[cfg(feature = "conformance")]
@@ -28,9 +33,12 @@ pub(crate) mod transfer;
 mod types;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use async_trait::async_trait;
-use tokio::sync::Notify;
+#[doc(hidden)]
+pub use async_trait::async_trait;
+#[doc(hidden)]
+pub use tokio::sync::Notify;
 
 pub use blobs::{Blob, BlobRef, BlobRole, Deletion, NewBlob, WrappedKey};
 pub use error::StoreError;
@@ -44,21 +52,19 @@ pub use types::{
 
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 
-/// Keeps jobs. Two implementations and their wrappers pass one conformance suite.
+/// Jobs as clients of the engine see them: submit, read and control.
 #[async_trait]
-pub trait Store: Send + Sync {
-    // --- for callers ---
-
-    /// Accepts jobs, each on its own: one that is refused does not touch the others. Under a known
-    /// idempotency key the existing job is returned if the fingerprints are equal, and
-    /// [`StoreError::KeyReused`] otherwise.
+pub trait JobStore: Send + Sync {
+    /// Accepts jobs independently: a rejected job does not affect the rest of the batch. If a job with
+    /// the same idempotency key exists, it is returned when the fingerprints match; otherwise the result
+    /// is [`StoreError::KeyReused`].
     async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>>;
 
-    /// A job with its result and history. [`StoreError::Gone`] if it was deleted and is still
-    /// remembered.
+    /// Returns a job with its result and history. [`StoreError::Gone`] if it was deleted and its
+    /// tombstone still exists.
     async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError>;
 
-    /// Jobs that match, newest first.
+    /// Returns a page of matching jobs, newest first.
     async fn jobs(
         &self,
         tenant: &TenantId,
@@ -66,33 +72,37 @@ pub trait Store: Send + Sync {
         page: &PageRequest,
     ) -> Result<Page, StoreError>;
 
-    /// The job under an idempotency key.
+    /// Returns the job with this idempotency key.
     async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError>;
 
-    /// A job's input.
+    /// Returns a job's input.
     async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError>;
 
-    /// A job's finished steps, in their order.
+    /// Returns a job's finished steps by position.
     async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError>;
 
-    /// All that was stored for a job, and what became of it: also of one that is gone, for as long as
-    /// that is remembered. Nothing of a job that never was.
+    /// Returns the versions and statuses of jobs in the order of the arguments; `None` for a job that
+    /// does not exist. One query for all of them, because change polling runs it every second.
+    async fn versions(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<JobVersion>>, StoreError>;
+
+    /// Returns the blobs of a job and their deletion state. Also works for a deleted job while its
+    /// deletion records exist; empty for an unknown job.
     async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError>;
 
-    /// How many bytes are stored for the tenant's jobs.
-    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError>;
-
-    /// Cancels a pending or waiting job; asks the worker of a running one to stop, which makes its
-    /// phase `cancelling`. Asking again changes nothing, also once it has stopped.
+    /// Cancels a pending or waiting job. For a running job, requests cancellation from its worker and
+    /// sets the phase to `cancelling`. Repeating the call changes nothing.
     async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError>;
 
-    /// Puts a failed or cancelled job back in line with its finished steps kept and as many further
-    /// attempts as it had at first.
+    /// Returns a failed or cancelled job to its queue. Finished steps are kept, and the job gets its
+    /// original number of attempts again.
     async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError>;
 
-    /// Makes a new pending job `new_id` with the input of `id` and those of its finished steps that
-    /// come before `from_step` (all of them if none is named). [`StoreError::UnknownStep`] if the
-    /// job has no such step.
+    /// Creates the pending job `new_id` with the input of `id` and its finished steps before
+    /// `from_step`, or all of them if `from_step` is `None`. [`StoreError::UnknownStep`] if the job has
+    /// no such step.
     async fn fork(
         &self,
         tenant: &TenantId,
@@ -101,14 +111,14 @@ pub trait Store: Send + Sync {
         from_step: Option<&str>,
     ) -> Result<Job, StoreError>;
 
-    /// Deletes a finished job with all that belongs to it. Its id is remembered as gone, its
-    /// idempotency key is free again.
+    /// Deletes a finished job. A tombstone remains, so that reads return [`StoreError::Gone`]; the
+    /// idempotency key becomes free.
     async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError>;
 
-    /// The tenant's queues: all that have unfinished jobs or are paused, and their state.
+    /// Returns the tenant's queues that are paused or have unfinished jobs.
     async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError>;
 
-    /// Stops or restarts claims from one of the tenant's queues. Running jobs go on.
+    /// Pauses or resumes claims from one queue of the tenant. Running jobs continue.
     async fn pause_queue(
         &self,
         tenant: &TenantId,
@@ -116,8 +126,8 @@ pub trait Store: Send + Sync {
         paused: bool,
     ) -> Result<(), StoreError>;
 
-    /// How many of the tenant's jobs are pending, in all of its queues or in one, counted no further than
-    /// `up_to`.
+    /// Counts the tenant's pending jobs in one queue or in all of them. Stops counting at `up_to`, so
+    /// that the cost is bounded.
     async fn count_pending(
         &self,
         tenant: &TenantId,
@@ -125,115 +135,115 @@ pub trait Store: Send + Sync {
         up_to: u64,
     ) -> Result<u64, StoreError>;
 
-    /// Where jobs stand: their version and status, in the order asked; none for a job that is not
-    /// there. One query for all of them: this is what watching costs.
-    async fn versions(
-        &self,
-        jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<JobVersion>>, StoreError>;
-
-    /// What the tenant's finished jobs used, each counted once, in the transaction that ended it: by hour,
-    /// kind and key, from the hour that `from` is in to the last one that began before `to`. Kept for
-    /// [`crate::job::USAGE_KEPT`], longer than the jobs.
+    /// Returns the usage of the tenant's finished jobs by hour, kind and API key, from the hour that
+    /// contains `from` to the last hour that began before `to`. Each job is counted once, in the
+    /// transaction that finished it. Rows are kept for [`crate::job::USAGE_KEPT`], longer than jobs.
     async fn usage(
         &self,
         tenant: &TenantId,
         from: Timestamp,
         to: Timestamp,
     ) -> Result<Vec<UsageRow>, StoreError>;
+}
 
-    /// What other processes do to the same jobs; none if the store belongs to this process alone.
-    fn change_notifications(&self) -> Option<ChangeNotifications>;
-
-    /// Told once when this process has written deliveries since it was last told.
-    fn outbox_notify(&self) -> Arc<Notify>;
-
-    // --- for workers ---
-
-    /// Claims up to `want.limit` due jobs, rotating over tenants, each for `want.lease`. Charges
-    /// each an attempt, unless its last one was given back, and raises its epoch. Takes no more than
-    /// `want.limits` allow, and passes over what they hold back.
+/// Operations of workers, over all tenants.
+#[async_trait]
+pub trait WorkerStore: Send + Sync {
+    /// Claims up to `want.limit` due jobs within `want.limits`, round-robin over tenants, each for
+    /// `want.lease`. Raises each job's epoch and charges an attempt, unless the previous attempt was
+    /// released.
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError>;
 
-    /// Extends leases to `duration` from now.
+    /// Extends leases to `duration` from now. Results are in the order of the arguments.
     async fn renew(
         &self,
         leases: Vec<LeaseRef>,
-        duration: std::time::Duration,
+        duration: Duration,
     ) -> Result<Vec<Renewal>, StoreError>;
 
-    /// Records phases, each a transition, and the latest progress. Once a job was asked to stop its
-    /// phase is `cancelling` to the end.
+    /// Records phases, each as an event, and the latest progress. After a cancellation request the phase
+    /// stays `cancelling`.
     async fn report(&self, reports: Vec<Report>) -> Vec<Result<(), StoreError>>;
 
-    /// Stores a step's output. The same again is fine; another output under a stored name is
+    /// Stores a step's output. Storing the same output again succeeds; a different one returns
     /// [`StoreError::StepConflict`].
     async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError>;
 
-    /// Notes that a job's payload is about to be written in clear to this folder.
+    /// Ends attempts. Repeating a settlement whose response was lost succeeds.
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>>;
+
+    /// Records a work directory before a payload is written to it in clear, so that it can be deleted
+    /// after a crash.
     async fn record_work_dir(
         &self,
         lease: &LeaseRef,
         path: &str,
         replica: &str,
     ) -> Result<(), StoreError>;
+}
 
-    /// Ends attempts. Saying it again, because the answer was lost, is fine.
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>>;
-
-    // --- for the house, over all tenants ---
-
-    /// Ends the attempts of up to `limit` jobs whose leases ran out. Returns them as they stand
-    /// now.
+/// Background maintenance, over all tenants. Safe to run on all replicas at once.
+#[async_trait]
+pub trait MaintenanceStore: Send + Sync {
+    /// Ends the attempts of up to `limit` jobs whose lease expired, and returns the jobs.
     async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError>;
 
-    /// Deletes up to `limit` finished jobs whose retention has ended, and forgets ids that have
-    /// been gone for long. Returns how many jobs were deleted.
+    /// Deletes up to `limit` finished jobs past their retention, and expired tombstones. Returns the
+    /// number of deleted jobs.
     async fn prune(&self, limit: usize) -> Result<usize, StoreError>;
 
-    /// Fails up to `limit` jobs whose payloads were stored `kept` ago and that nobody has claimed since.
-    async fn expire_payloads(
-        &self,
-        kept: std::time::Duration,
-        limit: usize,
-    ) -> Result<Vec<Job>, StoreError>;
+    /// Fails up to `limit` jobs whose payload was stored `kept` ago and that were never claimed.
+    async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError>;
 
-    /// Up to `limit` blobs that nobody needs any more and whose deletion is due.
+    /// Returns up to `limit` unreferenced blobs whose deletion is due.
     async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError>;
 
-    /// Folders of this host that are not known to be deleted.
+    /// Returns the host's work directories that are not recorded as deleted.
     async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError>;
 
-    /// Records attempts of `replica` to delete things. What could not be deleted is due again later,
-    /// each time after a longer while.
+    /// Records deletion attempts of `replica`. A failed deletion becomes due again with exponential
+    /// backoff.
     async fn record_deletions(
         &self,
         deletions: Vec<Deletion>,
         replica: &str,
     ) -> Result<(), StoreError>;
 
-    /// Folds up to `limit` notes of what jobs used into the sums by hour, where a store keeps such notes,
-    /// and forgets usage that is kept no longer. Every replica may do so at once. Returns how many notes
-    /// were folded.
-    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError>;
-
-    /// Those of these blobs that belong to nobody: no job has stored them, and none that still goes on
-    /// may be about to.
+    /// Returns those of `blobs` that are orphans: no job references them, and no running submission can
+    /// still do so.
     async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError>;
 
-    // --- for replicas, over all tenants ---
+    /// Returns the number of bytes stored for the tenant's jobs.
+    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError>;
 
-    /// Says that a replica lives, and forgets those that have been silent for
-    /// [`REPLICA_FORGOTTEN_AFTER`]. [`StoreError::NameTaken`] if another run of that name is alive;
-    /// one that is silent is replaced.
-    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError>;
+    /// Adds up to `limit` usage deltas to the hourly totals, for stores that write deltas, and deletes
+    /// expired usage rows. Returns the number of deltas.
+    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError>;
+}
 
-    /// All replicas that were heard of lately, by name.
+/// The registry of running processes.
+#[async_trait]
+pub trait ReplicaStore: Send + Sync {
+    /// Records a heartbeat and deletes replicas without one for [`REPLICA_FORGOTTEN_AFTER`].
+    /// [`StoreError::NameTaken`] if another process with that name is alive; a dead one is replaced.
+    async fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<(), StoreError>;
+
+    /// Returns all registered replicas by name.
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError>;
 
-    /// A replica that stops in good order is forgotten at once. One that is not known is fine.
+    /// Removes a replica that shuts down. Succeeds for an unknown one.
     async fn deregister(&self, replica: &str) -> Result<(), StoreError>;
+}
 
-    /// The time that leases and retention go by.
+/// A complete store: what an engine runs on.
+pub trait Store: JobStore + WorkerStore + MaintenanceStore + ReplicaStore {
+    /// Returns the current time for leases, schedules and retention.
     fn now(&self) -> Timestamp;
+
+    /// Notifications of changes that other processes made; `None` if the store belongs to this process
+    /// alone.
+    fn change_notifications(&self) -> Option<ChangeNotifications>;
+
+    /// Signals that this process wrote webhook deliveries.
+    fn outbox_notify(&self) -> Arc<Notify>;
 }

@@ -24,7 +24,8 @@ const FAILING: Retry =
 
 /// Starts looking, if the store is one that other processes share.
 pub(crate) fn start(shared: &Arc<Shared>, tasks: &TaskTracker, ended: &CancellationToken) {
-    let Some(ChangeNotifications { line, jobs }) = shared.store.change_notifications() else {
+    let Some(ChangeNotifications { ready: line, jobs }) = shared.store.change_notifications()
+    else {
         return;
     };
     let (shared, ended) = (Arc::clone(shared), ended.clone());

@@ -1,19 +1,12 @@
 //! A wrapper that fails chosen calls of a store, before or after their commit.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use async_trait::async_trait;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 
-use super::{
-    Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
-    Heartbeat, JobVersion, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState,
-    Report, SettleResult, Settlement, Store, StoreError, SubmitResult,
-};
-use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
+use super::{NewJob, Store, StoreError, SubmitResult};
 
 /// Where a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +52,7 @@ impl FaultPlan {
 
 /// A store whose calls fail by a plan, each with [`StoreError::Unavailable`].
 #[derive(Debug)]
-pub struct Faulty<S: ?Sized> {
+pub struct FaultyStore<S: ?Sized> {
     inner: Arc<S>,
     /// A std mutex: held for a draw, never across an await.
     plan: Mutex<FaultPlan>,
@@ -67,7 +60,7 @@ pub struct Faulty<S: ?Sized> {
     stalled: watch::Sender<bool>,
 }
 
-impl<S: Store + ?Sized> Faulty<S> {
+impl<S: Store + ?Sized> FaultyStore<S> {
     /// Wraps a store.
     pub fn new(inner: Arc<S>, plan: FaultPlan) -> Self {
         Self { inner, plan: Mutex::new(plan), stalled: watch::Sender::new(false) }
@@ -113,7 +106,16 @@ impl<S: Store + ?Sized> Faulty<S> {
         }
     }
 
-    /// A batch fails as one: its items share a connection.
+    async fn submit_unless_stalled(
+        &self,
+        jobs: Vec<NewJob>,
+    ) -> Vec<Result<SubmitResult, StoreError>> {
+        let mut stalled = self.stalled.subscribe();
+        // Cannot fail: `self` owns the sender.
+        stalled.wait_for(|stalled| !stalled).await.ok();
+        self.batch(jobs.len(), self.inner.submit(jobs)).await
+    }
+
     async fn batch<T>(
         &self,
         items: usize,
@@ -134,198 +136,29 @@ fn unavailable() -> StoreError {
     StoreError::Unavailable("a fault on purpose".to_owned())
 }
 
-#[async_trait]
-impl<S: Store + ?Sized> Store for Faulty<S> {
-    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
-        let mut stalled = self.stalled.subscribe();
-        // The sender lives as long as this call does.
-        stalled.wait_for(|stalled| !stalled).await.ok();
-        self.batch(jobs.len(), self.inner.submit(jobs)).await
-    }
-
-    async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError> {
-        self.one(self.inner.job(tenant, id)).await
-    }
-
-    async fn jobs(
-        &self,
-        tenant: &TenantId,
-        filter: &Filter,
-        page: &PageRequest,
-    ) -> Result<Page, StoreError> {
-        self.one(self.inner.jobs(tenant, filter, page)).await
-    }
-
-    async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
-        self.one(self.inner.job_by_key(tenant, key)).await
-    }
-
-    async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError> {
-        self.one(self.inner.input(tenant, id)).await
-    }
-
-    async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError> {
-        self.one(self.inner.steps(tenant, id)).await
-    }
-
-    async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
-        self.one(self.inner.cancel(tenant, id)).await
-    }
-
-    async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
-        self.one(self.inner.resume(tenant, id)).await
-    }
-
-    async fn fork(
-        &self,
-        tenant: &TenantId,
-        id: JobId,
-        new_id: JobId,
-        from_step: Option<&str>,
-    ) -> Result<Job, StoreError> {
-        self.one(self.inner.fork(tenant, id, new_id, from_step)).await
-    }
-
-    async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
-        self.one(self.inner.purge(tenant, id)).await
-    }
-
-    async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
-        self.one(self.inner.queues(tenant)).await
-    }
-
-    async fn pause_queue(
-        &self,
-        tenant: &TenantId,
-        queue: &Name,
-        paused: bool,
-    ) -> Result<(), StoreError> {
-        self.one(self.inner.pause_queue(tenant, queue, paused)).await
-    }
-
-    async fn count_pending(
-        &self,
-        tenant: &TenantId,
-        queue: Option<&Name>,
-        up_to: u64,
-    ) -> Result<u64, StoreError> {
-        self.one(self.inner.count_pending(tenant, queue, up_to)).await
-    }
-
-    async fn versions(
-        &self,
-        jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
-        self.one(self.inner.versions(jobs)).await
-    }
-
-    fn outbox_notify(&self) -> std::sync::Arc<tokio::sync::Notify> {
-        self.inner.outbox_notify()
-    }
-
-    fn change_notifications(&self) -> Option<ChangeNotifications> {
-        self.inner.change_notifications()
-    }
-
-    async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
-        self.one(self.inner.claim(want)).await
-    }
-
-    async fn renew(
-        &self,
-        leases: Vec<LeaseRef>,
-        duration: Duration,
-    ) -> Result<Vec<Renewal>, StoreError> {
-        self.one(self.inner.renew(leases, duration)).await
-    }
-
-    async fn report(&self, reports: Vec<Report>) -> Vec<Result<(), StoreError>> {
-        self.batch(reports.len(), self.inner.report(reports)).await
-    }
-
-    async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError> {
-        self.one(self.inner.checkpoint(checkpoint)).await
-    }
-
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
-        self.batch(settlements.len(), self.inner.settle(settlements)).await
-    }
-
-    async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
-        self.one(self.inner.rescue(limit)).await
-    }
-
-    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
-        self.one(self.inner.prune(limit)).await
-    }
-
-    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
-        self.one(self.inner.blobs(tenant, id)).await
-    }
-
-    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        self.one(self.inner.blob_bytes(tenant)).await
-    }
-
-    async fn record_work_dir(
-        &self,
-        lease: &LeaseRef,
-        path: &str,
-        replica: &str,
-    ) -> Result<(), StoreError> {
-        self.one(self.inner.record_work_dir(lease, path, replica)).await
-    }
-
-    async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
-        self.one(self.inner.expire_payloads(kept, limit)).await
-    }
-
-    async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.one(self.inner.blobs_to_delete(limit)).await
-    }
-
-    async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.one(self.inner.work_dirs(host, limit)).await
-    }
-
-    async fn record_deletions(
-        &self,
-        deletions: Vec<Deletion>,
-        replica: &str,
-    ) -> Result<(), StoreError> {
-        self.one(self.inner.record_deletions(deletions, replica)).await
-    }
-
-    async fn usage(
-        &self,
-        tenant: &TenantId,
-        from: Timestamp,
-        to: Timestamp,
-    ) -> Result<Vec<UsageRow>, StoreError> {
-        self.one(self.inner.usage(tenant, from, to)).await
-    }
-
-    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
-        self.one(self.inner.roll_up_usage(limit)).await
-    }
-
-    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
-        self.one(self.inner.orphan_blobs(blobs)).await
-    }
-
-    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
-        self.one(self.inner.heartbeat(beat)).await
-    }
-
-    async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
-        self.one(self.inner.replicas()).await
-    }
-
-    async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
-        self.one(self.inner.deregister(replica)).await
-    }
-
-    fn now(&self) -> Timestamp {
-        self.inner.now()
-    }
+macro_rules! call {
+    ($this:ident, submit, $jobs:ident) => {
+        $this.submit_unless_stalled($jobs)
+    };
+    // A batch fails as one, because its items share a connection.
+    ($this:ident, report, $reports:ident) => {
+        $this.batch($reports.len(), $this.inner.report($reports))
+    };
+    ($this:ident, settle, $settlements:ident) => {
+        $this.batch($settlements.len(), $this.inner.settle($settlements))
+    };
+    ($this:ident, now) => {
+        $this.inner.now()
+    };
+    ($this:ident, change_notifications) => {
+        $this.inner.change_notifications()
+    };
+    ($this:ident, outbox_notify) => {
+        $this.inner.outbox_notify()
+    };
+    ($this:ident, $method:ident $(, $argument:ident)*) => {
+        $this.one($this.inner.$method($($argument),*))
+    };
 }
+
+crate::delegate_store!(impl[S: Store + ?Sized] for FaultyStore<S>, call);

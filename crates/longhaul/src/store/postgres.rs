@@ -85,8 +85,9 @@ use self::look::Rotation;
 use self::notify::Notifier;
 use super::{
     Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
-    Heartbeat, JobVersion, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState,
-    Report, SettleResult, Settlement, Store, StoreError, SubmitResult,
+    Heartbeat, JobStore, JobVersion, LeaseRef, MaintenanceStore, NewJob, Page, PageRequest,
+    QueueState, Renewal, ReplicaState, ReplicaStore, Report, SettleResult, Settlement, Store,
+    StoreError, SubmitResult, WorkerStore,
 };
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
@@ -192,7 +193,7 @@ impl Drop for PostgresStore {
 }
 
 #[async_trait]
-impl Store for PostgresStore {
+impl JobStore for PostgresStore {
     async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         self.submits.write(jobs).await
     }
@@ -222,12 +223,15 @@ impl Store for PostgresStore {
         persistently!(self.inner.try_steps(tenant, id))
     }
 
-    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
-        persistently!(self.inner.try_blobs(tenant, id))
+    async fn versions(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
+        persistently!(self.inner.try_versions(jobs))
     }
 
-    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        persistently!(self.inner.try_blob_bytes(tenant))
+    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
+        persistently!(self.inner.try_blobs(tenant, id))
     }
 
     async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
@@ -274,13 +278,6 @@ impl Store for PostgresStore {
         persistently!(self.inner.try_count_pending(tenant, queue, up_to))
     }
 
-    async fn versions(
-        &self,
-        jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
-        persistently!(self.inner.try_versions(jobs))
-    }
-
     async fn usage(
         &self,
         tenant: &TenantId,
@@ -289,16 +286,10 @@ impl Store for PostgresStore {
     ) -> Result<Vec<UsageRow>, StoreError> {
         persistently!(self.inner.try_usage(tenant, from, to))
     }
+}
 
-    fn change_notifications(&self) -> Option<ChangeNotifications> {
-        let (line, jobs) = self.inner.notify.heard();
-        Some(ChangeNotifications { line, jobs })
-    }
-
-    fn outbox_notify(&self) -> Arc<Notify> {
-        Arc::clone(&self.inner.outbox_notify)
-    }
-
+#[async_trait]
+impl WorkerStore for PostgresStore {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         self.inner.claim_or_look(want).await
     }
@@ -319,6 +310,10 @@ impl Store for PostgresStore {
         self.checkpoints.write_one(checkpoint).await
     }
 
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
+        self.settlements.write(settlements).await
+    }
+
     async fn record_work_dir(
         &self,
         lease: &LeaseRef,
@@ -327,11 +322,10 @@ impl Store for PostgresStore {
     ) -> Result<(), StoreError> {
         persistently!(self.inner.try_record_work_dir(lease, path, replica))
     }
+}
 
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
-        self.settlements.write(settlements).await
-    }
-
+#[async_trait]
+impl MaintenanceStore for PostgresStore {
     async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
         if self.inner.try_to_move_arrivals().await > 0 {
             self.inner.notify.hear_line();
@@ -366,14 +360,21 @@ impl Store for PostgresStore {
         persistently!(self.inner.try_record_deletions(&deletions, replica))
     }
 
-    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
-        persistently!(self.inner.try_roll_up_usage(limit))
-    }
-
     async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
         persistently!(self.inner.try_orphan_blobs(&blobs))
     }
 
+    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        persistently!(self.inner.try_blob_bytes(tenant))
+    }
+
+    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
+        persistently!(self.inner.try_roll_up_usage(limit))
+    }
+}
+
+#[async_trait]
+impl ReplicaStore for PostgresStore {
     async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
         persistently!(self.inner.try_heartbeat(beat))
     }
@@ -385,8 +386,19 @@ impl Store for PostgresStore {
     async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
         persistently!(self.inner.try_deregister(replica))
     }
+}
 
+impl Store for PostgresStore {
     fn now(&self) -> Timestamp {
         self.inner.clock.now()
+    }
+
+    fn change_notifications(&self) -> Option<ChangeNotifications> {
+        let (line, jobs) = self.inner.notify.heard();
+        Some(ChangeNotifications { ready: line, jobs })
+    }
+
+    fn outbox_notify(&self) -> Arc<Notify> {
+        Arc::clone(&self.inner.outbox_notify)
     }
 }

@@ -49,8 +49,9 @@ use self::task::Tx;
 use self::writer::Writer;
 use super::{
     Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
-    Heartbeat, JobVersion, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState,
-    Report, SettleResult, Settlement, Store, StoreError, SubmitResult,
+    Heartbeat, JobStore, JobVersion, LeaseRef, MaintenanceStore, NewJob, Page, PageRequest,
+    QueueState, Renewal, ReplicaState, ReplicaStore, Report, SettleResult, Settlement, Store,
+    StoreError, SubmitResult, WorkerStore,
 };
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
@@ -142,7 +143,7 @@ impl SqliteStore {
 }
 
 #[async_trait]
-impl Store for SqliteStore {
+impl JobStore for SqliteStore {
     async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         self.write_each(jobs, submit::submit).await
     }
@@ -177,14 +178,17 @@ impl Store for SqliteStore {
         self.read(move |tx| find::steps(tx, &tenant, id)).await
     }
 
+    async fn versions(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
+        let jobs = jobs.to_vec();
+        self.read(move |tx| find::versions(tx, &jobs)).await
+    }
+
     async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
         let tenant = tenant.clone();
         self.read(move |tx| blobs::blobs(tx, &tenant, id)).await
-    }
-
-    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        let tenant = tenant.clone();
-        self.read(move |tx| blobs::bytes(tx, &tenant)).await
     }
 
     async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
@@ -240,14 +244,6 @@ impl Store for SqliteStore {
         self.read(move |tx| list::count_pending(tx, &tenant, queue.as_ref(), up_to)).await
     }
 
-    async fn versions(
-        &self,
-        jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
-        let jobs = jobs.to_vec();
-        self.read(move |tx| find::versions(tx, &jobs)).await
-    }
-
     async fn usage(
         &self,
         tenant: &TenantId,
@@ -257,15 +253,10 @@ impl Store for SqliteStore {
         let tenant = tenant.clone();
         self.read(move |tx| usage::rows(tx, &tenant, from, to)).await
     }
+}
 
-    fn change_notifications(&self) -> Option<ChangeNotifications> {
-        None
-    }
-
-    fn outbox_notify(&self) -> Arc<Notify> {
-        Arc::clone(&self.outbox_notify)
-    }
-
+#[async_trait]
+impl WorkerStore for SqliteStore {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let (want, rotation) = (want.clone(), Arc::clone(&self.rotation));
         self.writer.call(move |tx| claim::claim(tx, &want, &rotation)).await
@@ -287,6 +278,10 @@ impl Store for SqliteStore {
         self.writer.call(move |tx| work::checkpoint(tx, &checkpoint)).await
     }
 
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
+        self.write_each(settlements, settle::settle).await
+    }
+
     async fn record_work_dir(
         &self,
         lease: &LeaseRef,
@@ -296,11 +291,10 @@ impl Store for SqliteStore {
         let (lease, path, replica) = (lease.clone(), path.to_owned(), replica.to_owned());
         self.writer.call(move |tx| blobs::record_work_dir(tx, &lease, &path, &replica)).await
     }
+}
 
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
-        self.write_each(settlements, settle::settle).await
-    }
-
+#[async_trait]
+impl MaintenanceStore for SqliteStore {
     async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
         self.writer.call(move |tx| settle::rescue(tx, limit)).await
     }
@@ -340,14 +334,22 @@ impl Store for SqliteStore {
         self.writer.call(move |tx| blobs::record_deletions(tx, &deletions, &replica)).await
     }
 
-    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
-        self.writer.call(move |tx| usage::forget(tx, limit)).await
-    }
-
     async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
         self.read(move |tx| blobs::orphan_blobs(tx, &blobs)).await
     }
 
+    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        let tenant = tenant.clone();
+        self.read(move |tx| blobs::bytes(tx, &tenant)).await
+    }
+
+    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
+        self.writer.call(move |tx| usage::forget(tx, limit)).await
+    }
+}
+
+#[async_trait]
+impl ReplicaStore for SqliteStore {
     async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
         let beat = beat.clone();
         self.writer.call(move |tx| replicas::heartbeat(tx, &beat)).await
@@ -361,8 +363,18 @@ impl Store for SqliteStore {
         let replica = replica.to_owned();
         self.writer.call(move |tx| replicas::deregister(tx, &replica)).await
     }
+}
 
+impl Store for SqliteStore {
     fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    fn change_notifications(&self) -> Option<ChangeNotifications> {
+        None
+    }
+
+    fn outbox_notify(&self) -> Arc<Notify> {
+        Arc::clone(&self.outbox_notify)
     }
 }

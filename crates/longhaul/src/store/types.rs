@@ -148,7 +148,7 @@ pub struct JobVersion {
 #[derive(Debug, Clone)]
 pub struct ChangeNotifications {
     /// There may be something to claim.
-    pub line: watch::Receiver<u64>,
+    pub ready: watch::Receiver<u64>,
     /// Jobs may have changed.
     pub jobs: watch::Receiver<u64>,
 }

@@ -4,15 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use longhaul::clock::Clock;
 use longhaul::job::{
-    Job, JobId, Json, Name, Outcome, Record, Status, Step, TenantId, Timestamp, UsageRow,
+    Job, JobId, Json, Outcome, Record, Status, Step, TenantId, Timestamp, UsageRow,
 };
 use longhaul::store::{
-    Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
-    FlowLimits, Heartbeat, JobVersion, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal,
-    ReplicaState, Report, SettleResult, Settlement, Store, StoreError, SubmitResult,
+    Checkpoint, Claim, ClaimResult, FlowLimits, JobStore, JobVersion, LeaseRef, MaintenanceStore,
+    NewJob, Renewal, Report, SettleResult, Settlement, Store, StoreError, SubmitResult,
+    WorkerStore,
 };
 
 use crate::random::InMemory;
@@ -133,8 +132,7 @@ impl Broken {
     }
 }
 
-#[async_trait]
-impl Store for Broken {
+impl Broken {
     async fn submit(&self, mut jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         for job in &mut jobs {
             self.notes.lock().unwrap().tenants.insert(job.id, job.tenant.clone());
@@ -161,33 +159,8 @@ impl Store for Broken {
         Ok(before.filter(|_| stale).unwrap_or(record))
     }
 
-    async fn jobs(
-        &self,
-        tenant: &TenantId,
-        filter: &Filter,
-        page: &PageRequest,
-    ) -> Result<Page, StoreError> {
-        self.inner.jobs(tenant, filter, page).await
-    }
-
-    async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
-        self.inner.job_by_key(tenant, key).await
-    }
-
-    async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError> {
-        self.inner.input(tenant, id).await
-    }
-
     async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError> {
         Ok(self.overwritten(id, self.inner.steps(tenant, id).await?))
-    }
-
-    async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
-        self.inner.cancel(tenant, id).await
-    }
-
-    async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
-        self.inner.resume(tenant, id).await
     }
 
     async fn fork(
@@ -199,32 +172,6 @@ impl Store for Broken {
     ) -> Result<Job, StoreError> {
         let from_step = from_step.filter(|_| !self.is(Bug::ForkSharesEverything));
         self.inner.fork(tenant, id, new_id, from_step).await
-    }
-
-    async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
-        self.inner.purge(tenant, id).await
-    }
-
-    async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
-        self.inner.queues(tenant).await
-    }
-
-    async fn pause_queue(
-        &self,
-        tenant: &TenantId,
-        queue: &Name,
-        paused: bool,
-    ) -> Result<(), StoreError> {
-        self.inner.pause_queue(tenant, queue, paused).await
-    }
-
-    async fn count_pending(
-        &self,
-        tenant: &TenantId,
-        queue: Option<&Name>,
-        up_to: u64,
-    ) -> Result<u64, StoreError> {
-        self.inner.count_pending(tenant, queue, up_to).await
     }
 
     async fn versions(
@@ -247,14 +194,6 @@ impl Store for Broken {
             }
         }
         Ok(glimpses)
-    }
-
-    fn outbox_notify(&self) -> std::sync::Arc<tokio::sync::Notify> {
-        self.inner.outbox_notify()
-    }
-
-    fn change_notifications(&self) -> Option<ChangeNotifications> {
-        self.inner.change_notifications()
     }
 
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
@@ -348,47 +287,6 @@ impl Store for Broken {
         Ok(swept)
     }
 
-    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
-        self.inner.prune(limit).await
-    }
-
-    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
-        self.inner.blobs(tenant, id).await
-    }
-
-    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        self.inner.blob_bytes(tenant).await
-    }
-
-    async fn record_work_dir(
-        &self,
-        lease: &LeaseRef,
-        path: &str,
-        replica: &str,
-    ) -> Result<(), StoreError> {
-        self.inner.record_work_dir(lease, path, replica).await
-    }
-
-    async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
-        self.inner.expire_payloads(kept, limit).await
-    }
-
-    async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.inner.blobs_to_delete(limit).await
-    }
-
-    async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.inner.work_dirs(host, limit).await
-    }
-
-    async fn record_deletions(
-        &self,
-        deletions: Vec<Deletion>,
-        replica: &str,
-    ) -> Result<(), StoreError> {
-        self.inner.record_deletions(deletions, replica).await
-    }
-
     async fn usage(
         &self,
         tenant: &TenantId,
@@ -401,31 +299,51 @@ impl Store for Broken {
         self.miscount(tenant, &mut rows);
         Ok(rows)
     }
-
-    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
-        self.inner.roll_up_usage(limit).await
-    }
-
-    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
-        self.inner.orphan_blobs(blobs).await
-    }
-
-    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
-        self.inner.heartbeat(beat).await
-    }
-
-    async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
-        self.inner.replicas().await
-    }
-
-    async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
-        self.inner.deregister(replica).await
-    }
-
-    fn now(&self) -> Timestamp {
-        self.inner.now()
-    }
 }
+
+macro_rules! call {
+    ($this:ident, submit, $jobs:ident) => {
+        $this.submit($jobs)
+    };
+    ($this:ident, job, $tenant:ident, $id:ident) => {
+        $this.job($tenant, $id)
+    };
+    ($this:ident, steps, $tenant:ident, $id:ident) => {
+        $this.steps($tenant, $id)
+    };
+    ($this:ident, fork, $tenant:ident, $id:ident, $new_id:ident, $from_step:ident) => {
+        $this.fork($tenant, $id, $new_id, $from_step)
+    };
+    ($this:ident, versions, $jobs:ident) => {
+        $this.versions($jobs)
+    };
+    ($this:ident, claim, $want:ident) => {
+        $this.claim($want)
+    };
+    ($this:ident, renew, $leases:ident, $duration:ident) => {
+        $this.renew($leases, $duration)
+    };
+    ($this:ident, report, $reports:ident) => {
+        $this.report($reports)
+    };
+    ($this:ident, checkpoint, $checkpoint:ident) => {
+        $this.checkpoint($checkpoint)
+    };
+    ($this:ident, settle, $settlements:ident) => {
+        $this.settle($settlements)
+    };
+    ($this:ident, rescue, $limit:ident) => {
+        $this.rescue($limit)
+    };
+    ($this:ident, usage, $tenant:ident, $from:ident, $to:ident) => {
+        $this.usage($tenant, $from, $to)
+    };
+    ($this:ident, $method:ident $(, $argument:ident)*) => {
+        $this.inner.$method($($argument),*)
+    };
+}
+
+longhaul::delegate_store!(impl[] for Broken, call);
 
 /// What the checker says first against a store with this bug, in so many seeds.
 async fn verdict(bug: Bug, seeds: u64) -> Option<String> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul::store::conformance::Bench;
-use longhaul::store::faulty::{FaultPlan, Faulty};
+use longhaul::store::faulty::{FaultPlan, FaultyStore};
 use longhaul::store::sqlite::SqliteStore;
 
 use crate::reference::Reference;
@@ -23,7 +23,7 @@ fn sqlite_memory() -> Bench {
 fn faulty_without_faults() -> Bench {
     let clock = Bench::clock();
     let store = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
-    Bench::new(Faulty::new(store, FaultPlan::none()), clock)
+    Bench::new(FaultyStore::new(store, FaultPlan::none()), clock)
 }
 
 fn reference() -> Bench {

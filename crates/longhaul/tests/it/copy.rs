@@ -15,6 +15,7 @@ use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{
     Claim, KindCapacity, NewBlob, NewJob, Report, Settlement, Start, Store, StoreError, WrappedKey,
 };
+use longhaul::store::{JobStore as _, MaintenanceStore as _, ReplicaStore as _, WorkerStore as _};
 use longhaul::{Clock, JobId, Status, TenantId};
 use tokio_postgres::Client;
 

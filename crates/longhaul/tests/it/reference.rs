@@ -16,9 +16,9 @@ use longhaul::job::{
 };
 use longhaul::store::{
     Blob, BlobRef, BlobRole, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
-    Heartbeat, JobVersion, Lease, LeaseRef, NewJob, Page, PageRequest, QueueState,
-    REPLICA_FORGOTTEN_AFTER, Renewal, ReplicaState, Report, SettleResult, Settlement, Start, Store,
-    StoreError, SubmitResult,
+    Heartbeat, JobStore, JobVersion, Lease, LeaseRef, MaintenanceStore, NewJob, Page, PageRequest,
+    QueueState, REPLICA_FORGOTTEN_AFTER, Renewal, ReplicaState, ReplicaStore, Report, SettleResult,
+    Settlement, Start, Store, StoreError, SubmitResult, WorkerStore,
 };
 
 use state::{Kept, Row, State};
@@ -41,7 +41,7 @@ impl Reference {
 }
 
 #[async_trait]
-impl Store for Reference {
+impl JobStore for Reference {
     async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         let mut state = self.state();
         jobs.into_iter().map(|job| state.submit(job, self.now())).collect()
@@ -83,6 +83,22 @@ impl Store for Reference {
 
     async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError> {
         self.state().row(tenant, id).map(|row| row.steps.clone())
+    }
+
+    async fn versions(
+        &self,
+        jobs: &[(TenantId, JobId)],
+    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
+        let mut state = self.state();
+        let glimpse = |(tenant, id): &(TenantId, JobId)| {
+            let Job { version, status, .. } = state.row(tenant, *id).ok()?.record.job;
+            Some(JobVersion { version, status })
+        };
+        Ok(jobs.iter().map(glimpse).collect())
+    }
+
+    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
+        Ok(self.state().blobs_of(tenant, id).map(|kept| kept.blob.clone()).collect())
     }
 
     async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
@@ -207,26 +223,18 @@ impl Store for Reference {
         Ok(queues::pending(&self.state(), tenant, queue).min(up_to))
     }
 
-    async fn versions(
+    async fn usage(
         &self,
-        jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
-        let mut state = self.state();
-        let glimpse = |(tenant, id): &(TenantId, JobId)| {
-            let Job { version, status, .. } = state.row(tenant, *id).ok()?.record.job;
-            Some(JobVersion { version, status })
-        };
-        Ok(jobs.iter().map(glimpse).collect())
+        tenant: &TenantId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<UsageRow>, StoreError> {
+        Ok(self.state().usage_of(tenant, from, to))
     }
+}
 
-    fn outbox_notify(&self) -> std::sync::Arc<tokio::sync::Notify> {
-        std::sync::Arc::default()
-    }
-
-    fn change_notifications(&self) -> Option<ChangeNotifications> {
-        None
-    }
-
+#[async_trait]
+impl WorkerStore for Reference {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let (mut state, now) = (self.state(), self.now());
         let mut rooms: HashMap<Name, usize> =
@@ -328,6 +336,24 @@ impl Store for Reference {
         settlements.into_iter().map(|end| state.settle(end, self.now())).collect()
     }
 
+    async fn record_work_dir(
+        &self,
+        lease: &LeaseRef,
+        path: &str,
+        replica: &str,
+    ) -> Result<(), StoreError> {
+        let (mut state, now) = (self.state(), self.now());
+        state.held(lease)?;
+        let folder = Kept::folder(lease, path, replica, now);
+        if !state.blobs_of(&lease.tenant, lease.job).any(|kept| kept.blob.path == path) {
+            state.blobs.push(folder);
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl MaintenanceStore for Reference {
     async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
         let (mut state, now) = (self.state(), self.now());
         let lost = state
@@ -358,31 +384,6 @@ impl Store for Reference {
             state.remove(*id, now);
         }
         Ok(ended.len())
-    }
-
-    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
-        Ok(self.state().blobs_of(tenant, id).map(|kept| kept.blob.clone()).collect())
-    }
-
-    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        let state = self.state();
-        let left = state.blobs.iter().filter(|kept| &kept.tenant == tenant && kept.is_left());
-        Ok(left.map(|kept| kept.blob.size).sum())
-    }
-
-    async fn record_work_dir(
-        &self,
-        lease: &LeaseRef,
-        path: &str,
-        replica: &str,
-    ) -> Result<(), StoreError> {
-        let (mut state, now) = (self.state(), self.now());
-        state.held(lease)?;
-        let folder = Kept::folder(lease, path, replica, now);
-        if !state.blobs_of(&lease.tenant, lease.job).any(|kept| kept.blob.path == path) {
-            state.blobs.push(folder);
-        }
-        Ok(())
     }
 
     async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
@@ -429,25 +430,25 @@ impl Store for Reference {
         Ok(())
     }
 
-    async fn usage(
-        &self,
-        tenant: &TenantId,
-        from: Timestamp,
-        to: Timestamp,
-    ) -> Result<Vec<UsageRow>, StoreError> {
-        Ok(self.state().usage_of(tenant, from, to))
+    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
+        let mut state = self.state();
+        Ok(blobs.into_iter().filter(|blob| state.is_stray(blob)).collect())
+    }
+
+    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        let state = self.state();
+        let left = state.blobs.iter().filter(|kept| &kept.tenant == tenant && kept.is_left());
+        Ok(left.map(|kept| kept.blob.size).sum())
     }
 
     async fn roll_up_usage(&self, _limit: usize) -> Result<usize, StoreError> {
         self.state().forget_usage(self.now());
         Ok(0)
     }
+}
 
-    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
-        let mut state = self.state();
-        Ok(blobs.into_iter().filter(|blob| state.is_stray(blob)).collect())
-    }
-
+#[async_trait]
+impl ReplicaStore for Reference {
     async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
         let (mut state, now) = (self.state(), self.now());
         state.replicas.retain(|_, known| now.since(known.seen_at) < REPLICA_FORGOTTEN_AFTER);
@@ -477,8 +478,18 @@ impl Store for Reference {
         self.state().replicas.remove(replica);
         Ok(())
     }
+}
 
+impl Store for Reference {
     fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    fn change_notifications(&self) -> Option<ChangeNotifications> {
+        None
+    }
+
+    fn outbox_notify(&self) -> std::sync::Arc<tokio::sync::Notify> {
+        std::sync::Arc::default()
     }
 }

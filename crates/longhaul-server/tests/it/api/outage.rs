@@ -3,20 +3,20 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use longhaul::job::Json;
-use longhaul::store::faulty::{Fault, FaultPlan, Faulty};
+use longhaul::store::faulty::{Fault, FaultPlan, FaultyStore};
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Ctx, Engine, JobError};
 use serde_json::json;
 
 use crate::support::Server;
 
-type Store = Arc<Faulty<SqliteStore>>;
+type Store = Arc<FaultyStore<SqliteStore>>;
 
 /// A server that runs no jobs, and a hold on what its store does.
 async fn start() -> (Server, Store) {
     let clock = Clock::system();
     let inner = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
-    let store = Arc::new(Faulty::new(inner, FaultPlan::none()));
+    let store = Arc::new(FaultyStore::new(inner, FaultPlan::none()));
     let engine = Engine::builder()
         .clock(clock)
         .store(Arc::clone(&store) as _)

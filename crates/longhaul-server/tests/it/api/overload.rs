@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use longhaul::job::Json;
-use longhaul::store::faulty::{FaultPlan, Faulty};
+use longhaul::store::faulty::{FaultPlan, FaultyStore};
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Ctx, Engine, JobError};
 use longhaul_server::api::Overload;
@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use crate::support::{Answer, Server, url};
 
 /// A server with so many places, and a hold on what its store does.
-async fn start(places: usize) -> (Server, Arc<Faulty<SqliteStore>>) {
+async fn start(places: usize) -> (Server, Arc<FaultyStore<SqliteStore>>) {
     let clock = Clock::system();
     let inner = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
-    let store = Arc::new(Faulty::new(inner, FaultPlan::none()));
+    let store = Arc::new(FaultyStore::new(inner, FaultPlan::none()));
     let engine = Engine::builder()
         .clock(clock)
         .store(Arc::clone(&store) as _)

@@ -16,9 +16,9 @@ use crate::job::{
     Fingerprint, IdSource, JobId, Json, Name, Outcome, Retention, Status, TenantId, Timestamp,
 };
 use crate::store::{
-    Claim, ClaimResult, KindCapacity, NewJob, Report, Settlement, Start, Store, StoreError,
-    SubmitResult,
+    Claim, ClaimResult, KindCapacity, NewJob, Report, Settlement, Start, StoreError, SubmitResult,
 };
+use crate::store::{JobStore as _, MaintenanceStore as _, WorkerStore as _};
 
 const LEASE: Duration = Duration::from_secs(15);
 

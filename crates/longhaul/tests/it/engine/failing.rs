@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::store::Store;
-use longhaul::store::faulty::{FaultPlan, Faulty};
+use longhaul::store::faulty::{FaultPlan, FaultyStore};
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Ctx, Engine, JobError, JobHandle, JobId, Kind, Status, TenantId};
 
@@ -27,7 +27,7 @@ fn store(clock: &Clock) -> Arc<dyn Store> {
 async fn attempt_whose_lease_cannot_be_renewed_is_dropped_and_the_job_runs_elsewhere() {
     let clock = Clock::manual(START);
     let store = store(&clock);
-    let line = Arc::new(Faulty::new(Arc::clone(&store), FaultPlan::none()));
+    let line = Arc::new(FaultyStore::new(Arc::clone(&store), FaultPlan::none()));
     let (began, dropped) = (Signal::new(), Signal::new());
     let cut_off = Engine::builder()
         .clock(clock.clone())
@@ -102,7 +102,7 @@ async fn submit(engine: &Engine, key: String) -> JobHandle {
 async fn store_that_fails_at_random_loses_no_job_and_repeats_no_finished_step() {
     for seed in 0..5 {
         let clock = Clock::manual(START);
-        let faulty = Arc::new(Faulty::new(store(&clock), FaultPlan::seeded(seed, 100)));
+        let faulty = Arc::new(FaultyStore::new(store(&clock), FaultPlan::seeded(seed, 100)));
         let bodies = Counter::default();
         let kind = Kind::new("count", {
             let bodies = bodies.clone();

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use longhaul::job::{Name, Rate};
 use longhaul::store::conformance::{Bench, LEASE, TICK};
-use longhaul::store::faulty::{Fault, FaultPlan, Faulty};
+use longhaul::store::faulty::{Fault, FaultPlan, FaultyStore};
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{Claim, FlowLimit, FlowLimits, Store};
+use longhaul::store::{MaintenanceStore as _, WorkerStore as _};
 use longhaul::{Clock, Engine, Kind, Status, TenantId};
 
 use super::{START, Signal, echo, gated, still, until};
@@ -106,8 +107,8 @@ async fn tenant_that_is_held_back_leaves_the_replica_to_others() {
 async fn claim_whose_answer_is_lost_counts_once() {
     let clock = Bench::clock();
     let store = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
-    let faulty = Faulty::new(Arc::clone(&store), FaultPlan::none());
-    let bench = Bench::new(Faulty::new(store, FaultPlan::none()), clock);
+    let faulty = FaultyStore::new(Arc::clone(&store), FaultPlan::none());
+    let bench = Bench::new(FaultyStore::new(store, FaultPlan::none()), clock);
     let limits = FlowLimits { tenants: FlowLimit::running(2), ..FlowLimits::default() };
     let want = Claim { limits: Arc::new(limits), ..bench.want(9) };
     for _ in 0..9 {

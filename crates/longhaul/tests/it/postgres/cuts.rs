@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use longhaul::job::{Record, Status, TenantId};
+use longhaul::store::WorkerStore as _;
 use longhaul::store::conformance::{Bench, done, failed_for_good, name, settlement};
 use longhaul::store::postgres::PostgresStore;
-use longhaul::store::{Claim, Report, Store};
+use longhaul::store::{Claim, Report};
 
 use super::database::TestDatabase;
 use super::proxy::{Lost, Proxy};

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use longhaul::job::TenantId;
+use longhaul::store::JobStore as _;
+use longhaul::store::StoreError;
 use longhaul::store::conformance::Bench;
 use longhaul::store::postgres::PostgresStore;
-use longhaul::store::{Store, StoreError};
 use tokio::sync::mpsc;
 
 use super::cluster::Cluster;

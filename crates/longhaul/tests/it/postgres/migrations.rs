@@ -1,7 +1,7 @@
 //! The schema: made once, by whoever comes first, and never by whoever may not.
 
 use longhaul::Clock;
-use longhaul::store::Store;
+use longhaul::store::ReplicaStore as _;
 use longhaul::store::conformance::Bench;
 use longhaul::store::postgres::{OpenError, PostgresStore};
 use tokio::task::JoinSet;

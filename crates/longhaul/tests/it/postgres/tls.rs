@@ -1,7 +1,7 @@
 //! Encrypted connections, and servers that are not who they say.
 
 use longhaul::Clock;
-use longhaul::store::Store;
+use longhaul::store::ReplicaStore as _;
 use longhaul::store::postgres::{OpenError, PostgresStore};
 
 use super::cluster::Cluster;

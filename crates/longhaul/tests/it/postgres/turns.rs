@@ -4,17 +4,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use async_trait::async_trait;
 use longhaul::Clock;
-use longhaul::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
+use longhaul::job::{JobId, TenantId};
 use longhaul::store::conformance::Bench;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{
-    Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
-    Heartbeat, JobVersion, LeaseRef, NewJob, Page, PageRequest, QueueState, Renewal, ReplicaState,
-    Report, SettleResult, Settlement, Store, StoreError, SubmitResult,
+    Checkpoint, Claim, ClaimResult, LeaseRef, Report, SettleResult, Settlement, StoreError,
+    WorkerStore,
 };
 
 use super::database::{TestDatabase, open_now};
@@ -86,12 +83,7 @@ pub(crate) async fn bench_by_turns() -> Bench {
     Bench::new(store, clock).keeping(database).reopened_by(reopen)
 }
 
-#[async_trait]
-impl Store for ByTurns {
-    async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
-        self.next().submit(jobs).await
-    }
-
+impl ByTurns {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         // Three at a time: which tenant was served last is each process's own memory.
         let turn = self.claims.fetch_add(1, Ordering::Relaxed) / 3 % 2;
@@ -114,174 +106,33 @@ impl Store for ByTurns {
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
         split!(self, settlements, settle)
     }
-
-    async fn renew(
-        &self,
-        leases: Vec<LeaseRef>,
-        duration: Duration,
-    ) -> Result<Vec<Renewal>, StoreError> {
-        self.next().renew(leases, duration).await
-    }
-
-    async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
-        self.next().rescue(limit).await
-    }
-
-    fn outbox_notify(&self) -> std::sync::Arc<tokio::sync::Notify> {
-        self.stores[0].outbox_notify()
-    }
-
-    fn change_notifications(&self) -> Option<ChangeNotifications> {
-        self.stores[0].change_notifications()
-    }
-
-    fn now(&self) -> Timestamp {
-        self.stores[0].now()
-    }
-
-    async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError> {
-        self.next().job(tenant, id).await
-    }
-
-    async fn jobs(
-        &self,
-        tenant: &TenantId,
-        filter: &Filter,
-        page: &PageRequest,
-    ) -> Result<Page, StoreError> {
-        self.next().jobs(tenant, filter, page).await
-    }
-
-    async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
-        self.next().job_by_key(tenant, key).await
-    }
-
-    async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError> {
-        self.next().input(tenant, id).await
-    }
-
-    async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError> {
-        self.next().steps(tenant, id).await
-    }
-
-    async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
-        self.next().cancel(tenant, id).await
-    }
-
-    async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
-        self.next().resume(tenant, id).await
-    }
-
-    async fn fork(
-        &self,
-        tenant: &TenantId,
-        id: JobId,
-        new_id: JobId,
-        from_step: Option<&str>,
-    ) -> Result<Job, StoreError> {
-        self.next().fork(tenant, id, new_id, from_step).await
-    }
-
-    async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
-        self.next().purge(tenant, id).await
-    }
-
-    async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
-        self.next().queues(tenant).await
-    }
-
-    async fn pause_queue(
-        &self,
-        tenant: &TenantId,
-        queue: &Name,
-        paused: bool,
-    ) -> Result<(), StoreError> {
-        self.next().pause_queue(tenant, queue, paused).await
-    }
-
-    async fn count_pending(
-        &self,
-        tenant: &TenantId,
-        queue: Option<&Name>,
-        up_to: u64,
-    ) -> Result<u64, StoreError> {
-        self.next().count_pending(tenant, queue, up_to).await
-    }
-
-    async fn versions(
-        &self,
-        jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<JobVersion>>, StoreError> {
-        self.next().versions(jobs).await
-    }
-
-    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
-        self.next().prune(limit).await
-    }
-
-    async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
-        self.next().blobs(tenant, id).await
-    }
-
-    async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        self.next().blob_bytes(tenant).await
-    }
-
-    async fn record_work_dir(
-        &self,
-        lease: &LeaseRef,
-        path: &str,
-        replica: &str,
-    ) -> Result<(), StoreError> {
-        self.next().record_work_dir(lease, path, replica).await
-    }
-
-    async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
-        self.next().expire_payloads(kept, limit).await
-    }
-
-    async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.next().blobs_to_delete(limit).await
-    }
-
-    async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        self.next().work_dirs(host, limit).await
-    }
-
-    async fn record_deletions(
-        &self,
-        deletions: Vec<Deletion>,
-        replica: &str,
-    ) -> Result<(), StoreError> {
-        self.next().record_deletions(deletions, replica).await
-    }
-
-    async fn usage(
-        &self,
-        tenant: &TenantId,
-        from: Timestamp,
-        to: Timestamp,
-    ) -> Result<Vec<UsageRow>, StoreError> {
-        self.next().usage(tenant, from, to).await
-    }
-
-    async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
-        self.next().roll_up_usage(limit).await
-    }
-
-    async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
-        self.next().orphan_blobs(blobs).await
-    }
-
-    async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
-        self.next().heartbeat(beat).await
-    }
-
-    async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
-        self.next().replicas().await
-    }
-
-    async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
-        self.next().deregister(replica).await
-    }
 }
+
+macro_rules! call {
+    ($this:ident, claim, $want:ident) => {
+        $this.claim($want)
+    };
+    ($this:ident, report, $reports:ident) => {
+        $this.report($reports)
+    };
+    ($this:ident, checkpoint, $checkpoint:ident) => {
+        $this.checkpoint($checkpoint)
+    };
+    ($this:ident, settle, $settlements:ident) => {
+        $this.settle($settlements)
+    };
+    ($this:ident, now) => {
+        $this.stores[0].now()
+    };
+    ($this:ident, change_notifications) => {
+        $this.stores[0].change_notifications()
+    };
+    ($this:ident, outbox_notify) => {
+        $this.stores[0].outbox_notify()
+    };
+    ($this:ident, $method:ident $(, $argument:ident)*) => {
+        $this.next().$method($($argument),*)
+    };
+}
+
+longhaul::delegate_store!(impl[] for ByTurns, call);

@@ -4,6 +4,7 @@ use longhaul::job::{TenantId, Timestamp, Usage};
 use longhaul::store::Store;
 use longhaul::store::conformance::{Bench, done, json, settlement};
 use longhaul::store::{Checkpoint, Lease, NewJob};
+use longhaul::store::{JobStore as _, MaintenanceStore as _, WorkerStore as _};
 
 use super::database::{TestDatabase, open_now};
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use longhaul::job::{Command, Fingerprint, Job, JobId, Json, Name, Retention, Status, Transition};
+use longhaul::store::JobStore as _;
 use longhaul::store::conformance::{demo, json};
-use longhaul::store::{Filter, NewJob, PageRequest, Start, Store, StoreError};
+use longhaul::store::{Filter, NewJob, PageRequest, Start, StoreError};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 

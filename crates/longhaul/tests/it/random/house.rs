@@ -2,8 +2,9 @@
 
 use longhaul::job::Status;
 use longhaul::store::conformance::done;
-use longhaul::store::faulty::{FaultPlan, Faulty};
-use longhaul::store::{Settlement, Store, StoreError};
+use longhaul::store::faulty::{FaultPlan, FaultyStore};
+use longhaul::store::{JobStore as _, MaintenanceStore as _};
+use longhaul::store::{Settlement, StoreError};
 use rand::RngExt;
 
 use super::model::{Cause, Checked, Holder, Tracked, Violation, ensure};
@@ -89,7 +90,7 @@ impl World {
         let store = self.house.restart(store, &self.clock, kill);
         let per_mille = [0, 20, 60][usize::try_from(seed % 3).unwrap()];
         let plan = FaultPlan::seeded(seed.wrapping_add(step as u64), per_mille);
-        self.store = Some(Faulty::new(store, plan));
+        self.store = Some(FaultyStore::new(store, plan));
         // A store that belongs to one process may end the leases of the one before.
         let now = self.now();
         self.leases.iter_mut().for_each(|lease| lease.expires_at = lease.expires_at.min(now));

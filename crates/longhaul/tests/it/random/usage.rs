@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use longhaul::job::{Event, JobId, Status, TenantId, Timestamp, Usage, hour_of};
-use longhaul::store::{Store, StoreError};
+use longhaul::store::MaintenanceStore as _;
+use longhaul::store::StoreError;
 
 use super::model::{Cause, Checked, Tracked, Violation, ensure};
 use super::world::World;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::job::{Job, JobError, JobId, Next, Outcome, Progress, Standing, Status, Transition};
+use longhaul::store::WorkerStore as _;
 use longhaul::store::conformance::{LEASE, demo, json};
 use longhaul::store::{
-    Checkpoint, Claim, FlowLimit, KindCapacity, Lease, Renewal, Report, Settlement, Store,
-    StoreError,
+    Checkpoint, Claim, FlowLimit, KindCapacity, Lease, Renewal, Report, Settlement, StoreError,
 };
 use rand::RngExt;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use longhaul::clock::Clock;
 use longhaul::job::{IdSource, JobId, Name, Status, TenantId, Timestamp};
 use longhaul::store::conformance::{Bench, LEASE, name, tenant};
-use longhaul::store::faulty::{FaultPlan, Faulty};
+use longhaul::store::faulty::{FaultPlan, FaultyStore};
 use longhaul::store::{FlowLimit, FlowLimits, Lease, Store, StoreError};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -40,7 +40,7 @@ pub(crate) trait House: Send {
 pub(crate) struct World {
     pub(crate) random: StdRng,
     pub(crate) clock: Clock,
-    pub(crate) store: Option<Faulty<dyn Store>>,
+    pub(crate) store: Option<FaultyStore<dyn Store>>,
     pub(crate) house: Box<dyn House>,
     /// What all claims of the run bring, from the first to the last.
     pub(crate) limits: Arc<FlowLimits>,
@@ -83,7 +83,7 @@ impl World {
         let clock = Bench::clock();
         // A third of the runs are without faults, so that what they find is easy to read.
         let per_mille = [0, 20, 60][usize::try_from(seed % 3).unwrap()];
-        let store = Faulty::new(house.open(&clock), FaultPlan::seeded(seed, per_mille));
+        let store = FaultyStore::new(house.open(&clock), FaultPlan::seeded(seed, per_mille));
         Self {
             random: StdRng::seed_from_u64(seed),
             clock,
@@ -145,7 +145,7 @@ impl World {
     }
 
     /// The store as its users meet it, faults included.
-    pub(crate) fn store(&self) -> &Faulty<dyn Store> {
+    pub(crate) fn store(&self) -> &FaultyStore<dyn Store> {
         self.store.as_ref().expect("the store is open")
     }
 

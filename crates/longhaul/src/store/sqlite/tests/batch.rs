@@ -7,10 +7,11 @@ use tokio::sync::oneshot;
 
 use super::{accept, memory, new_job, submit};
 use crate::job::TenantId;
+use crate::store::JobStore as _;
 use crate::store::sqlite::error::Trouble;
 use crate::store::sqlite::task::{Tx, call};
 use crate::store::sqlite::{SqliteStore, sql, submit as submit_in};
-use crate::store::{NewJob, Store, StoreError, SubmitResult};
+use crate::store::{NewJob, StoreError, SubmitResult};
 
 type Answer<T> = oneshot::Receiver<Result<T, StoreError>>;
 

@@ -7,6 +7,7 @@ use super::{accept, claim, memory, new_job};
 use crate::job::{Fingerprint, JobId, Name, TenantId};
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Claim, ClaimResult, KindCapacity, NewJob, Start, Store};
+use crate::store::{JobStore as _, WorkerStore as _};
 
 fn of_tenant(tenant: &str) -> NewJob {
     NewJob { tenant: TenantId::new(tenant).unwrap(), ..new_job() }

@@ -7,7 +7,8 @@ use super::{accept, claim, clock, new_job};
 use crate::job::{JobId, Json, Outcome, TenantId};
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::task::Tx;
-use crate::store::{NewBlob, NewJob, Settlement, Store, WrappedKey};
+use crate::store::{JobStore as _, WorkerStore as _};
+use crate::store::{NewBlob, NewJob, Settlement, WrappedKey};
 
 fn holds(path: &Path, text: &str) -> bool {
     let bytes = fs::read(path).unwrap();

@@ -10,7 +10,8 @@ use crate::job::{Status, TenantId, Timestamp, Usage};
 use crate::store::sqlite::error::Trouble;
 use crate::store::sqlite::migrate::MIGRATIONS;
 use crate::store::sqlite::{OpenError, SqliteStore};
-use crate::store::{Heartbeat, Store, StoreError};
+use crate::store::{Heartbeat, StoreError};
+use crate::store::{JobStore as _, MaintenanceStore as _, ReplicaStore as _};
 
 fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
