@@ -302,7 +302,7 @@ impl Auth {
     /// former server key can go one day. That it could not be written is no reason to refuse the caller.
     async fn redigest(&self, key: &ApiKey, message: &[u8]) {
         let digest = self.digest(message);
-        if let Err(error) = self.0.accounts.redigest_key(&key.id, &digest).await {
+        if let Err(error) = self.0.accounts.replace_key_digest(&key.id, &digest).await {
             tracing::warn!(key.id = key.id, %error, "the key's digest could not be renewed");
         }
     }

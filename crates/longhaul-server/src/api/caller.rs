@@ -77,7 +77,7 @@ impl<N> Caller<N> {
         detail: String,
     ) -> Result<(), Problem> {
         let entry = self.entry(action, target, detail);
-        Ok(self.auth.accounts().audit(&[entry]).await?)
+        Ok(self.auth.accounts().record_audit(&[entry]).await?)
     }
 
     /// Whether it also has what another handler needs.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use longhaul::store::accounts::{ApiKey, Changed, Tenant};
+use longhaul::store::accounts::{AccountChanges, ApiKey, Tenant};
 use longhaul::{TenantId, Timestamp};
 use moka::sync::Cache;
 use subtle::ConstantTimeEq as _;
@@ -123,7 +123,7 @@ impl Known {
     }
 
     /// What was changed up to `heard_at` is read anew.
-    pub(super) fn hear(&self, changed: &Changed, heard_at: Timestamp) {
+    pub(super) fn hear(&self, changed: &AccountChanges, heard_at: Timestamp) {
         for id in &changed.keys {
             self.forget_key(id);
         }

@@ -96,7 +96,7 @@ impl Auth {
         if used.is_empty() {
             return;
         }
-        if let Err(error) = self.0.accounts.note_use(&used).await {
+        if let Err(error) = self.0.accounts.record_key_use(&used).await {
             tracing::warn!(%error, "when keys were used was not written down");
         }
     }
@@ -104,7 +104,7 @@ impl Auth {
     async fn forget_audit(&self) {
         let kept = u64::try_from(AUDIT_KEPT.as_millis()).unwrap_or(u64::MAX);
         let before = Timestamp::from_millis(self.now().as_millis().saturating_sub_unsigned(kept));
-        if let Err(error) = self.0.accounts.forget_audit(before, FORGET_AT_ONCE).await {
+        if let Err(error) = self.0.accounts.prune_audit(before, FORGET_AT_ONCE).await {
             tracing::warn!(%error, "old entries of the audit log were not deleted");
         }
     }

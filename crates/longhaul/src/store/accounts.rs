@@ -1,9 +1,8 @@
-//! Tenants, their keys, and who did what: what a server asks before it lets a caller near the engine.
+//! Accounts: tenants, API keys and the audit log.
 //!
-//! The engine knows tenants by name only and needs none of this. Both stores keep it beside the jobs, so
-//! that one database is all that a server has. Whatever is changed here is written down in the same
-//! transaction: an [`AuditEntry`] comes with every call that changes something. Each call may be repeated
-//! when its answer was lost.
+//! The engine needs none of this, because it knows tenants by id only. Both stores keep it beside the jobs, so
+//! that a server needs one database. Every change carries an [`AuditEntry`], which is written in the same
+//! transaction. Every call may be repeated when its response was lost.
 
 mod audit;
 mod key;
@@ -20,27 +19,32 @@ pub use tenant::{
 use super::StoreError;
 use crate::job::{TenantId, Timestamp};
 
-/// Keeps tenants and keys. Keys are found by their id alone: it is what tells the tenant.
+/// A complete account store.
+pub trait Accounts: TenantStore + ApiKeyStore + AuditStore {}
+
+impl<S: TenantStore + ApiKeyStore + AuditStore> Accounts for S {}
+
+/// Tenants and their subscriptions.
 #[async_trait]
-pub trait Accounts: Send + Sync {
-    /// Makes a tenant. None if there is one of that id already.
+pub trait TenantStore: Send + Sync {
+    /// Creates a tenant. `None` if the id exists.
     async fn create_tenant(
         &self,
         tenant: &Tenant,
         audit: &AuditEntry,
     ) -> Result<Option<Tenant>, StoreError>;
 
-    /// A tenant.
+    /// Returns a tenant.
     async fn tenant(&self, id: &TenantId) -> Result<Option<Tenant>, StoreError>;
 
-    /// Up to `limit` tenants by id, those after `after`.
+    /// Returns up to `limit` tenants by id, starting after `after`.
     async fn tenants(
         &self,
         after: Option<&TenantId>,
         limit: usize,
     ) -> Result<Vec<Tenant>, StoreError>;
 
-    /// Changes a tenant. None if there is none of that id.
+    /// Changes a tenant. `None` if the id does not exist.
     async fn change_tenant(
         &self,
         id: &TenantId,
@@ -48,31 +52,35 @@ pub trait Accounts: Send + Sync {
         audit: &AuditEntry,
     ) -> Result<Option<Tenant>, StoreError>;
 
-    /// Sets the subscriptions of all tenants that a customer of the payment provider pays for; they come
-    /// back. An event that was applied before, or is older than the last one, changes nothing. The entry is
-    /// written once for each tenant that was changed.
+    /// Sets the subscriptions of all tenants billed to one customer of the payment provider, and returns
+    /// them. A repeated event, or one older than the last applied event, changes nothing. Writes one audit
+    /// entry per changed tenant.
     async fn apply_billing(
         &self,
         event: &BillingEvent,
         audit: &AuditEntry,
     ) -> Result<Vec<Tenant>, StoreError>;
+}
 
-    /// Makes a key. None if there is no such tenant.
+/// API keys. A key is found by its id alone, because requests do not name the tenant.
+#[async_trait]
+pub trait ApiKeyStore: Send + Sync {
+    /// Creates a key. `None` if the tenant does not exist.
     async fn create_key(
         &self,
         key: &NewKey,
         audit: &AuditEntry,
     ) -> Result<Option<ApiKey>, StoreError>;
 
-    /// Makes a key and its tenant if there is no key at all. Of several that try at once, one succeeds.
+    /// Creates a key and its tenant if the store has no key yet. Of several concurrent calls, one succeeds.
     async fn create_first_key(
         &self,
         key: &NewKey,
         audit: &AuditEntry,
     ) -> Result<Option<ApiKey>, StoreError>;
 
-    /// Makes a key in the place of another, which ends at `old_ends_at` unless it ends before. None if
-    /// there is no such key, or it has ended.
+    /// Creates a replacement for the key `old`, which then expires at `old_ends_at` at the latest. `None` if
+    /// there is no such key or it has expired.
     async fn rotate_key(
         &self,
         old: &str,
@@ -81,10 +89,10 @@ pub trait Accounts: Send + Sync {
         audit: &AuditEntry,
     ) -> Result<Option<ApiKey>, StoreError>;
 
-    /// A key, also one that has ended.
+    /// Returns a key, even if it has expired.
     async fn key(&self, id: &str) -> Result<Option<ApiKey>, StoreError>;
 
-    /// Up to `limit` keys by id, those after `after`, of one tenant or of all.
+    /// Returns up to `limit` keys of one tenant or of all by id, starting after `after`.
     async fn keys(
         &self,
         tenant: Option<&TenantId>,
@@ -92,33 +100,37 @@ pub trait Accounts: Send + Sync {
         limit: usize,
     ) -> Result<Vec<ApiKey>, StoreError>;
 
-    /// Ends a key now. None if there is no such key; one that has ended stays as it is.
+    /// Revokes a key now. `None` if there is no such key; an expired key does not change.
     async fn revoke_key(&self, id: &str, audit: &AuditEntry) -> Result<Option<ApiKey>, StoreError>;
 
-    /// Notes when keys were last used. Nothing else of them changes.
-    async fn note_use(&self, used: &[(String, Timestamp)]) -> Result<(), StoreError>;
+    /// Records the last use of keys.
+    async fn record_key_use(&self, used: &[(String, Timestamp)]) -> Result<(), StoreError>;
 
-    /// Keeps another digest of the same key, after the server's own key was rotated.
-    async fn redigest_key(&self, id: &str, digest: &KeyDigest) -> Result<(), StoreError>;
+    /// Replaces the digest of a key, after the server key was rotated.
+    async fn replace_key_digest(&self, id: &str, digest: &KeyDigest) -> Result<(), StoreError>;
 
-    /// Ids of keys and tenants that were changed at or after `since`.
-    async fn changed_since(&self, since: Timestamp) -> Result<Changed, StoreError>;
-
-    /// Writes down what was done.
-    async fn audit(&self, entries: &[AuditEntry]) -> Result<(), StoreError>;
-
-    /// What was done, latest first.
-    async fn audited(&self, filter: &AuditFilter) -> Result<AuditPage, StoreError>;
-
-    /// Forgets up to `limit` entries from before `before`. How many there were.
-    async fn forget_audit(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError>;
+    /// Returns the keys and tenants that were changed at or after `since`.
+    async fn changed_since(&self, since: Timestamp) -> Result<AccountChanges, StoreError>;
 }
 
-/// What was changed.
+/// The audit log.
+#[async_trait]
+pub trait AuditStore: Send + Sync {
+    /// Appends entries.
+    async fn record_audit(&self, entries: &[AuditEntry]) -> Result<(), StoreError>;
+
+    /// Returns a page of matching entries, newest first.
+    async fn audit_log(&self, filter: &AuditFilter) -> Result<AuditPage, StoreError>;
+
+    /// Deletes up to `limit` entries older than `before`, and returns their number.
+    async fn prune_audit(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError>;
+}
+
+/// Ids of changed keys and tenants, for invalidating caches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Changed {
-    /// Keys that were revoked, rotated or given another end.
+pub struct AccountChanges {
+    /// Keys that were revoked, rotated or given another expiry.
     pub keys: Vec<String>,
-    /// Tenants whose subscription or limits are others now.
+    /// Tenants whose subscription or limits changed.
     pub tenants: Vec<TenantId>,
 }

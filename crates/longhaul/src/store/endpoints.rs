@@ -122,7 +122,7 @@ pub trait Endpoints: Send + Sync {
     ) -> Result<bool, StoreError>;
 
     /// How long it takes at most until every process that shares the store tells endpoints as they are now.
-    fn endpoints_settle_in(&self) -> std::time::Duration;
+    fn endpoint_propagation(&self) -> std::time::Duration;
 }
 
 #[cfg(test)]

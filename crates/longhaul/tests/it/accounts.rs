@@ -6,8 +6,8 @@ use std::time::Duration;
 use longhaul::Clock;
 use longhaul::job::{TenantId, Timestamp};
 use longhaul::store::accounts::{
-    Accounts, Actor, AuditEntry, AuditFilter, BillingEvent, Changed, KeyDigest, LimitsChange,
-    NewKey, Scope, Subscription, Tenant, TenantChange, TenantLimits,
+    AccountChanges, Accounts, Actor, AuditEntry, AuditFilter, BillingEvent, KeyDigest,
+    LimitsChange, NewKey, Scope, Subscription, Tenant, TenantChange, TenantLimits,
 };
 use longhaul::store::conformance::Bench;
 use longhaul::store::postgres::PostgresStore;
@@ -62,7 +62,7 @@ impl Desk {
     }
 
     async fn actions(&self) -> Vec<String> {
-        let page = self.accounts.audited(&everything(100)).await.unwrap();
+        let page = self.accounts.audit_log(&everything(100)).await.unwrap();
         page.entries.into_iter().map(|entry| format!("{} {}", entry.action, entry.target)).collect()
     }
 }
@@ -262,7 +262,7 @@ async fn use_is_noted_and_never_goes_back(desk: Desk) {
     let (early, late) = (desk.now(), desk.now().after(HOUR));
     for at in [late, early] {
         let used = [("k".to_owned(), at), ("nobody".to_owned(), at)];
-        desk.accounts.note_use(&used).await.unwrap();
+        desk.accounts.record_key_use(&used).await.unwrap();
     }
     assert_eq!(desk.accounts.key("k").await.unwrap().unwrap().last_used_at, Some(late));
 }
@@ -273,17 +273,17 @@ async fn changes_are_told(desk: Desk) {
     desk.accounts.create_key(&new_key("k", "acme"), &entry).await.unwrap().unwrap();
     desk.clock.advance(HOUR);
     let since = desk.now();
-    assert_eq!(desk.accounts.changed_since(since).await.unwrap(), Changed::default());
+    assert_eq!(desk.accounts.changed_since(since).await.unwrap(), AccountChanges::default());
     let digest = KeyDigest { server_key: "k2".to_owned(), bytes: [8; 32] };
-    desk.accounts.redigest_key("k", &digest).await.unwrap();
-    desk.accounts.note_use(&[("k".to_owned(), since)]).await.unwrap();
-    assert_eq!(desk.accounts.changed_since(since).await.unwrap(), Changed::default());
+    desk.accounts.replace_key_digest("k", &digest).await.unwrap();
+    desk.accounts.record_key_use(&[("k".to_owned(), since)]).await.unwrap();
+    assert_eq!(desk.accounts.changed_since(since).await.unwrap(), AccountChanges::default());
     assert_eq!(desk.accounts.key("k").await.unwrap().unwrap().digest, digest);
     desk.accounts.revoke_key("k", &entry).await.unwrap();
     let suspend =
         TenantChange { subscription: Some(Subscription::Suspended), ..TenantChange::default() };
     desk.accounts.change_tenant(&tenant_id("acme"), &suspend, &entry).await.unwrap();
-    let changed = Changed { keys: vec!["k".to_owned()], tenants: vec![tenant_id("acme")] };
+    let changed = AccountChanges { keys: vec!["k".to_owned()], tenants: vec![tenant_id("acme")] };
     assert_eq!(desk.accounts.changed_since(since).await.unwrap(), changed);
 }
 
@@ -296,10 +296,10 @@ async fn audit_comes_latest_first_and_by_what_it_is_about(desk: Desk) {
         }
         entries.push(entry);
     }
-    desk.accounts.audit(&entries).await.unwrap();
-    desk.accounts.audit(&entries).await.unwrap();
+    desk.accounts.record_audit(&entries).await.unwrap();
+    desk.accounts.record_audit(&entries).await.unwrap();
     let ids = async |filter: AuditFilter| {
-        let page = desk.accounts.audited(&filter).await.unwrap();
+        let page = desk.accounts.audit_log(&filter).await.unwrap();
         (page.entries.into_iter().map(|entry| entry.id).collect::<Vec<_>>(), page.next)
     };
     let (first, next) = ids(everything(3)).await;
@@ -315,8 +315,8 @@ async fn audit_comes_latest_first_and_by_what_it_is_about(desk: Desk) {
     let of_both = AuditFilter { target: Some("job0".to_owned()), ..of_tenant };
     assert_eq!(ids(of_both).await.0, ["a2", "a0"]);
     let later = desk.now().after(HOUR);
-    assert_eq!(desk.accounts.forget_audit(desk.now(), 9).await.unwrap(), 0);
-    assert_eq!(desk.accounts.forget_audit(later, 2).await.unwrap(), 2);
+    assert_eq!(desk.accounts.prune_audit(desk.now(), 9).await.unwrap(), 0);
+    assert_eq!(desk.accounts.prune_audit(later, 2).await.unwrap(), 2);
     assert_eq!(ids(everything(9)).await.0, ["a4", "a3", "a2"]);
 }
 

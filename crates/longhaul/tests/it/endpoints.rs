@@ -424,7 +424,7 @@ async fn another_process_tells_new_endpoints() {
     there.bench.pending().await;
     let here = Desk { bench: Bench::of(one.clone(), clock.clone()), endpoints: one };
     here.endpoint(&TenantId::default(), "ep_1", &["job.pending"]).await;
-    clock.advance(here.endpoints.endpoints_settle_in());
+    clock.advance(here.endpoints.endpoint_propagation());
     there.bench.pending().await;
     assert_eq!(there.told().await, ["ep_1 job.pending"]);
 }

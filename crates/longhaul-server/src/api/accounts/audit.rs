@@ -42,7 +42,7 @@ pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<AuditList, Pr
         before: asked.cursor,
         limit: asked.limit,
     };
-    let page = state.auth.accounts().audited(&filter).await?;
+    let page = state.auth.accounts().audit_log(&filter).await?;
     let entries = page.entries.into_iter().map(|entry| AuditEntry {
         id: entry.id,
         at: answer::instant(entry.at),

@@ -87,7 +87,7 @@ pub(crate) async fn create(
 
 /// Waits until every replica tells endpoints as they are now.
 async fn settle(state: &AppState) {
-    state.clock.sleep(state.hooks.endpoints.endpoints_settle_in()).await;
+    state.clock.sleep(state.hooks.endpoints.endpoint_propagation()).await;
 }
 
 /// List the tenant's endpoints, without their secrets.

@@ -16,15 +16,15 @@ use super::{Inner, PostgresStore, sql};
 use crate::job::{TenantId, Timestamp};
 use crate::store::StoreError;
 use crate::store::accounts::{
-    Accounts, ApiKey, AuditEntry, AuditFilter, AuditPage, BillingEvent, Changed, KeyDigest, NewKey,
-    Tenant, TenantChange, apply_billing,
+    AccountChanges, ApiKey, ApiKeyStore, AuditEntry, AuditFilter, AuditPage, AuditStore,
+    BillingEvent, KeyDigest, NewKey, Tenant, TenantChange, TenantStore, apply_billing,
 };
 
 /// Comes after every id.
 const LAST_ID: &str = "\u{10ffff}";
 
 #[async_trait]
-impl Accounts for PostgresStore {
+impl TenantStore for PostgresStore {
     async fn create_tenant(
         &self,
         tenant: &Tenant,
@@ -62,7 +62,10 @@ impl Accounts for PostgresStore {
     ) -> Result<Vec<Tenant>, StoreError> {
         persistently!(self.inner.try_apply_billing(event, audit))
     }
+}
 
+#[async_trait]
+impl ApiKeyStore for PostgresStore {
     async fn create_key(
         &self,
         key: &NewKey,
@@ -114,7 +117,7 @@ impl Accounts for PostgresStore {
         persistently!(self.inner.try_revoke_key(id, audit))
     }
 
-    async fn note_use(&self, used: &[(String, Timestamp)]) -> Result<(), StoreError> {
+    async fn record_key_use(&self, used: &[(String, Timestamp)]) -> Result<(), StoreError> {
         let mut used = used.to_vec();
         // In one order everywhere, so that replicas wait for each other and never in a circle.
         used.sort_unstable();
@@ -123,13 +126,13 @@ impl Accounts for PostgresStore {
         persistently!(self.inner.run(sql::NOTE_USE, &[&ids, &ats]))
     }
 
-    async fn redigest_key(&self, id: &str, digest: &KeyDigest) -> Result<(), StoreError> {
+    async fn replace_key_digest(&self, id: &str, digest: &KeyDigest) -> Result<(), StoreError> {
         let bytes = digest.bytes.to_vec();
         let params: &[&dyn Param] = &[&id, &digest.server_key, &bytes];
         persistently!(self.inner.run(sql::REDIGEST_API_KEY, params))
     }
 
-    async fn changed_since(&self, since: Timestamp) -> Result<Changed, StoreError> {
+    async fn changed_since(&self, since: Timestamp) -> Result<AccountChanges, StoreError> {
         let since = since.as_millis();
         let keys: Result<_, StoreError> =
             persistently!(self.inner.read_all(sql::CHANGED_API_KEYS, &[&since], |row| {
@@ -137,15 +140,18 @@ impl Accounts for PostgresStore {
             }));
         let tenants: Result<_, StoreError> =
             persistently!(self.inner.read_all(sql::CHANGED_TENANTS, &[&since], tenant_id));
-        Ok(Changed { keys: keys?, tenants: tenants? })
+        Ok(AccountChanges { keys: keys?, tenants: tenants? })
     }
+}
 
-    async fn audit(&self, entries: &[AuditEntry]) -> Result<(), StoreError> {
+#[async_trait]
+impl AuditStore for PostgresStore {
+    async fn record_audit(&self, entries: &[AuditEntry]) -> Result<(), StoreError> {
         let rows = AuditRows::of(entries);
         persistently!(self.inner.run(sql::INSERT_AUDIT, &rows.params()))
     }
 
-    async fn audited(&self, filter: &AuditFilter) -> Result<AuditPage, StoreError> {
+    async fn audit_log(&self, filter: &AuditFilter) -> Result<AuditPage, StoreError> {
         let before = without_nul(filter.before.as_deref().unwrap_or(LAST_ID));
         let before = &*before;
         let count = limit(filter.limit.saturating_add(1));
@@ -171,7 +177,7 @@ impl Accounts for PostgresStore {
         Ok(AuditPage::of(entries?, filter.limit))
     }
 
-    async fn forget_audit(&self, before: Timestamp, count: usize) -> Result<usize, StoreError> {
+    async fn prune_audit(&self, before: Timestamp, count: usize) -> Result<usize, StoreError> {
         let params: &[&dyn Param] = &[&before.as_millis(), &limit(count)];
         let gone: Result<Vec<()>, StoreError> =
             persistently!(self.inner.read_all(sql::FORGET_AUDIT, params, |_| Ok(())));

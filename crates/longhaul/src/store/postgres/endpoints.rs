@@ -251,7 +251,7 @@ impl Endpoints for PostgresStore {
         }
     }
 
-    fn endpoints_settle_in(&self) -> Duration {
+    fn endpoint_propagation(&self) -> Duration {
         FRESH
     }
 }

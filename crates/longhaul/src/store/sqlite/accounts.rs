@@ -10,15 +10,16 @@ use super::{SqliteStore, sql};
 use crate::job::{TenantId, Timestamp};
 use crate::store::StoreError;
 use crate::store::accounts::{
-    Accounts, ApiKey, AuditEntry, AuditFilter, AuditPage, BillingEvent, Changed, KeyDigest, NewKey,
-    Scopes, Subscription, Tenant, TenantChange, apply_billing,
+    AccountChanges, ApiKey, ApiKeyStore, AuditEntry, AuditFilter, AuditPage, AuditStore,
+    BillingEvent, KeyDigest, NewKey, Scopes, Subscription, Tenant, TenantChange, TenantStore,
+    apply_billing,
 };
 
 /// Comes after every id.
 const LAST_ID: &str = "\u{10ffff}";
 
 #[async_trait]
-impl Accounts for SqliteStore {
+impl TenantStore for SqliteStore {
     async fn create_tenant(
         &self,
         tenant: &Tenant,
@@ -87,7 +88,10 @@ impl Accounts for SqliteStore {
         })
         .await
     }
+}
 
+#[async_trait]
+impl ApiKeyStore for SqliteStore {
     async fn create_key(
         &self,
         key: &NewKey,
@@ -175,7 +179,7 @@ impl Accounts for SqliteStore {
         .await
     }
 
-    async fn note_use(&self, used: &[(String, Timestamp)]) -> Result<(), StoreError> {
+    async fn record_key_use(&self, used: &[(String, Timestamp)]) -> Result<(), StoreError> {
         let used = used.to_vec();
         self.write(move |tx| {
             for (id, at) in &used {
@@ -186,7 +190,7 @@ impl Accounts for SqliteStore {
         .await
     }
 
-    async fn redigest_key(&self, id: &str, digest: &KeyDigest) -> Result<(), StoreError> {
+    async fn replace_key_digest(&self, id: &str, digest: &KeyDigest) -> Result<(), StoreError> {
         let (id, digest) = (id.to_owned(), digest.clone());
         self.write(move |tx| {
             let params = params![id, digest.server_key, digest.bytes];
@@ -196,23 +200,26 @@ impl Accounts for SqliteStore {
         .await
     }
 
-    async fn changed_since(&self, since: Timestamp) -> Result<Changed, StoreError> {
+    async fn changed_since(&self, since: Timestamp) -> Result<AccountChanges, StoreError> {
         let since = since.as_millis();
         self.read(move |tx| {
             let keys = tx.all(sql::CHANGED_API_KEYS, [since], |row| row.get(0))?;
             let tenants = tx.all(sql::CHANGED_TENANTS, [since], tenant_id)?;
-            Ok(Changed { keys, tenants })
+            Ok(AccountChanges { keys, tenants })
         })
         .await
     }
+}
 
-    async fn audit(&self, entries: &[AuditEntry]) -> Result<(), StoreError> {
+#[async_trait]
+impl AuditStore for SqliteStore {
+    async fn record_audit(&self, entries: &[AuditEntry]) -> Result<(), StoreError> {
         let entries = entries.to_vec();
         self.write(move |tx| Ok(entries.iter().try_for_each(|entry| insert_audit(tx, entry))?))
             .await
     }
 
-    async fn audited(&self, filter: &AuditFilter) -> Result<AuditPage, StoreError> {
+    async fn audit_log(&self, filter: &AuditFilter) -> Result<AuditPage, StoreError> {
         let filter = filter.clone();
         self.read(move |tx| {
             let before = filter.before.as_deref().unwrap_or(LAST_ID);
@@ -232,7 +239,7 @@ impl Accounts for SqliteStore {
         .await
     }
 
-    async fn forget_audit(&self, before: Timestamp, count: usize) -> Result<usize, StoreError> {
+    async fn prune_audit(&self, before: Timestamp, count: usize) -> Result<usize, StoreError> {
         self.write(move |tx| Ok(tx.run(sql::FORGET_AUDIT, [before.as_millis(), limit(count)])?))
             .await
     }

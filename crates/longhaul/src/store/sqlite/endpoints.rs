@@ -127,7 +127,7 @@ impl Endpoints for SqliteStore {
         .await
     }
 
-    fn endpoints_settle_in(&self) -> std::time::Duration {
+    fn endpoint_propagation(&self) -> std::time::Duration {
         std::time::Duration::ZERO
     }
 }
