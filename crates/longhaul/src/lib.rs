@@ -26,7 +26,11 @@ pub use engine::{
 };
 pub use job::{Job, JobError, JobId, Retention, Retry, Status, TenantId, Timestamp};
 
-/// Runs the example of the project's front page.
+/// Runs the Rust examples of the README and of the guide for embedders.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct FrontPage;
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    struct FrontPage;
+    #[doc = include_str!("../../../docs/embed.md")]
+    struct Embed;
+}

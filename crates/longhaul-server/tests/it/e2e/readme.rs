@@ -1,9 +1,9 @@
-//! The README, run as its readers would run it.
+//! Runs the console examples of the README and of the pages in `docs/`.
 //!
 //! In a block marked `console`, each line that starts with `$ ` is a command, continued while a line
-//! ends with `\`; the lines below it are what it prints, where `…` stands for anything. Ids, times
-//! and durations may differ. Commands run one after the other in one folder, beside a server. A
-//! block marked `console no-run` is for the eyes only.
+//! ends with `\`. The lines below it are its expected output, where `…` matches anything. Ids, times
+//! and durations may differ. The commands of a page run one after the other in one folder, with a
+//! server of their own. A block marked `console no-run` is not run.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -128,13 +128,31 @@ pub(crate) async fn run(home: &Home, text: &str, example: &Example) -> Prints {
     }
 }
 
+/// Pages whose examples need an upstream of their own: other tests run them.
+const WITH_UPSTREAM: [&str; 3] = ["docs/chat.md", "docs/proxy.md", "docs/render.md"];
+
 #[tokio::test]
-async fn readme_does_what_it_says() {
-    // Without a README there is nothing to run; with one, nothing else is an excuse.
-    let Some(text) = text_of("README.md") else { return };
-    let home = Home::new();
-    let _server = home.start().await;
-    does_what_it_says("README.md", &text, &home).await;
+async fn readme_and_docs_console_examples_print_what_they_show() {
+    let mut pages = vec!["README.md".to_owned()];
+    for entry in std::fs::read_dir(repository().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let page = format!("docs/{name}");
+        if name.ends_with(".md") && !WITH_UPSTREAM.contains(&page.as_str()) {
+            pages.push(page);
+        }
+    }
+    let mut commands = 0;
+    for page in pages {
+        let text = text_of(&page).unwrap();
+        if examples(&text).is_empty() {
+            continue;
+        }
+        let home = Home::new();
+        let _server = home.start().await;
+        commands += examples(&text).len();
+        does_what_it_says(&page, &text, &home).await;
+    }
+    assert!(commands >= 7, "only {commands} commands found: are the blocks still marked `console`?");
 }
 
 #[test]
