@@ -152,7 +152,10 @@ async fn readme_and_docs_console_examples_print_what_they_show() {
         commands += examples(&text).len();
         does_what_it_says(&page, &text, &home).await;
     }
-    assert!(commands >= 7, "only {commands} commands found: are the blocks still marked `console`?");
+    assert!(
+        commands >= 7,
+        "only {commands} commands found: are the blocks still marked `console`?"
+    );
 }
 
 #[test]
