@@ -4,28 +4,14 @@
 //! beside them; `openapi` makes one document of it, so that what is published is what is served.
 
 pub(crate) mod accounts;
-pub(crate) mod answer;
 pub(crate) mod billing;
-pub(crate) mod body;
-pub(crate) mod caller;
-mod caller_urls;
-pub(crate) mod chat;
-mod cors;
-mod docs;
-mod doors;
-#[cfg(feature = "fuzzing")]
-pub(crate) mod fuzzing;
+pub(crate) mod compat;
 mod health;
+pub(crate) mod http;
 pub(crate) mod jobs;
 pub(crate) mod kinds;
-pub mod metrics;
-mod openapi;
-pub(crate) mod overload;
-pub(crate) mod params;
 mod proxy;
 pub(crate) mod queues;
-#[cfg(feature = "render")]
-mod render;
 pub(crate) mod replicas;
 pub(crate) mod usage;
 pub(crate) mod webhooks;
@@ -43,18 +29,17 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::auth::{self, Auth};
 use crate::dashboard;
+pub use crate::jobs::{CallerUrls, Uploads};
 use crate::problem;
 use crate::secret::Secret;
-pub(crate) use answer::shown_job;
-pub use caller_urls::CallerUrls;
-pub use cors::Origins;
-pub use jobs::Uploads;
-use metrics::Metrics;
-pub use overload::Overload;
-pub use proxy::{ProxyRoute, ProxyRoutes};
 #[cfg(feature = "render")]
-pub use render::RenderDoor;
-pub use webhooks::Hooks;
+pub use compat::render::RenderApi;
+pub use http::cors::Origins;
+pub use http::load_shedding::LoadShedder;
+pub use http::metrics::Metrics;
+use http::{cors, load_shedding, metrics, openapi};
+pub use proxy::{ProxyRoute, ProxyRoutes};
+pub use webhooks::Webhooks;
 
 /// The default of `limits.requests_in_flight_max`.
 const REQUESTS_IN_FLIGHT_MAX: usize = 2_048;
@@ -77,16 +62,16 @@ pub struct AppState {
     /// What the payment provider signs its events with.
     pub stripe_secret: Option<Secret>,
     /// Endpoints and what judges and signs deliveries.
-    pub hooks: Hooks,
+    pub webhooks: Webhooks,
     /// Language models to call, if there are any.
     pub chat: Option<Chat>,
     /// What diagrams go by, if there are any.
     #[cfg(feature = "render")]
-    pub render: Option<RenderDoor>,
+    pub render: Option<RenderApi>,
     /// Keys whose first uploads are still coming in.
     pub uploads: Uploads,
     /// Refuses early what would only wait.
-    pub overload: Overload,
+    pub load_shedder: LoadShedder,
     /// Whose pages may call.
     pub origins: Origins,
     /// Paths that lead to kinds.
@@ -130,18 +115,18 @@ impl Default for Settings {
 
 impl AppState {
     /// The state for an engine, with default settings.
-    pub fn new(engine: Engine, auth: Auth, hooks: Hooks) -> Self {
+    pub fn new(engine: Engine, auth: Auth, webhooks: Webhooks) -> Self {
         let clock = Clock::system();
         Self {
             engine,
             auth,
-            hooks,
+            webhooks,
             chat: None,
             #[cfg(feature = "render")]
             render: None,
             stripe_secret: None,
             settings: Settings::default(),
-            overload: Overload::new(REQUESTS_IN_FLIGHT_MAX, clock.clone()),
+            load_shedder: LoadShedder::new(REQUESTS_IN_FLIGHT_MAX, clock.clone()),
             origins: Origins::new(),
             proxies: ProxyRoutes::default(),
             caller_urls: CallerUrls::default(),
@@ -159,21 +144,21 @@ pub fn router(state: AppState) -> Router {
     let (guarded, _) = guarded().split_for_parts();
     let (open, _) = open().split_for_parts();
     let admit = middleware::from_fn_with_state(state.auth.clone(), auth::admit);
-    let (overload, cors) = (state.overload.clone(), cors::layer(&state.origins));
+    let (overload, cors) = (state.load_shedder.clone(), cors::layer(&state.origins));
     let router = guarded.route_layer(admit).merge(dashboard::router(&state));
     #[cfg(feature = "render")]
-    let router = router.merge(render::router(&state));
+    let router = router.merge(compat::render::router(&state));
     let router = router
-        .merge(chat::router(&state.auth))
-        .merge(doors::router(&state.auth))
+        .merge(compat::chat::router(&state.auth))
+        .merge(compat::router(&state.auth))
         .merge(open)
         .merge(openapi::router(&document))
-        .merge(docs::router(&document))
-        .layer(middleware::from_fn_with_state(overload, overload::shed))
+        .merge(openapi::docs_page::router(&document))
+        .layer(middleware::from_fn_with_state(overload, load_shedding::shed))
         .merge(proxy::router(&state))
         .layer(middleware::from_fn(metrics::measure))
         .with_state(state);
-    problem::dress(match cors {
+    problem::with_layers(match cors {
         Some(cors) => router.layer(cors),
         None => router,
     })
@@ -186,7 +171,7 @@ pub fn probes(state: AppState) -> Router {
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::show))
         .with_state(state);
-    problem::dress(router)
+    problem::with_layers(router)
 }
 
 /// The `OpenAPI` 3.1 document of what [`router`] serves.

@@ -17,11 +17,11 @@ use longhaul::store::StoreError;
 use longhaul_client::wire;
 
 use crate::request_id::{RequestId, X_REQUEST_ID};
-use crate::secure;
+use crate::security_headers;
 
 pub use code::Code;
 pub(crate) use layer::Verbatim;
-pub use layer::{InDialect, dress};
+pub use layer::{KeepBody, with_layers};
 
 /// The content type of every error.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -56,12 +56,12 @@ impl Problem {
 
     /// A fault of ours: `cause` is logged, with the request's id, and the caller is not told.
     pub fn internal(cause: impl fmt::Display) -> Self {
-        Self::new(Code::Internal, INTERNAL_DETAIL).because(cause)
+        Self::new(Code::Internal, INTERNAL_DETAIL).with_source(cause)
     }
 
     /// For the log only: what lies behind it.
     #[must_use]
-    pub fn because(mut self, cause: impl fmt::Display) -> Self {
+    pub fn with_source(mut self, cause: impl fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
         self
     }
@@ -125,13 +125,13 @@ impl Problem {
         serde_json::to_vec(&self.to_wire(request_id)).unwrap_or_default()
     }
 
-    /// The whole answer, for where [`dress`] no longer gets to see it.
+    /// The whole answer, for where [`with_layers`] no longer gets to see it.
     pub fn respond(self, id: &RequestId) -> Response {
         let body = Body::from(self.to_json(id.as_str()));
         let mut response = self.into_response();
         *response.body_mut() = body;
         response.headers_mut().insert(X_REQUEST_ID, id.to_header());
-        secure::complete(response.headers_mut(), "");
+        security_headers::complete(response.headers_mut(), "");
         response
     }
 
@@ -141,7 +141,7 @@ impl Problem {
     }
 }
 
-/// The answer lacks the request's id until it passes [`dress`], which knows it.
+/// The answer lacks the request's id until it passes [`with_layers`], which knows it.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.to_json("")));
@@ -168,12 +168,12 @@ impl From<StoreError> for Problem {
             StoreError::StorageFull => {
                 return Self::new(Code::StorageFull, error.to_string())
                     .retry_after(STORAGE_FULL_RETRY)
-                    .because(&error);
+                    .with_source(&error);
             }
             StoreError::Unavailable(_) => {
                 return Self::new(Code::Unavailable, BUSY_DETAIL)
                     .retry_after(Duration::from_secs(1))
-                    .because(&error);
+                    .with_source(&error);
             }
             // A replica's own affair, which no caller can bring about.
             StoreError::NameTaken { .. } | StoreError::Broken(_) => return Self::internal(&error),

@@ -24,13 +24,13 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::metrics::Metrics;
-use crate::api::{AppState, Hooks, Overload, ProxyRoutes, Settings, Uploads, probes, router};
+use crate::api::http::metrics::Metrics;
+use crate::api::{AppState, LoadShedder, ProxyRoutes, Settings, Uploads, Webhooks, probes, router};
 use crate::auth::{Auth, AuthSettings, Issuer, MadeKey};
 use crate::config::{Config, Database};
 use crate::listen::{self, ListenerConfig, Tls, TlsError, raise_open_files};
 use crate::secret::Secret;
-use crate::webhooks::{Courier, Secrets};
+use crate::webhooks::{Secrets, WebhookDispatcher};
 use longhaul_net::egress;
 pub use payload_store::check_keys;
 use work_dir::WorkDir;
@@ -169,7 +169,7 @@ impl Server {
         let (store, accounts, endpoints) = store(&config.database, &clock).await?;
         let vault = payload_store::open(config).await?;
         let (keyring, issuer) = (Arc::clone(&vault.1), issuer(config, &clock)?);
-        let hooks = Hooks {
+        let hooks = Webhooks {
             endpoints,
             secrets: Secrets::new(Arc::clone(&keyring)).for_states(states_secret(config)),
             client: egress::Client::new(config.egress.clone()),
@@ -201,13 +201,13 @@ impl Server {
             caller_urls: kinds::kinds_with_caller_urls(config),
             proxies: ProxyRoutes::new(config.proxies.clone(), Arc::clone(&vault.1)),
             auth,
-            hooks,
+            webhooks: hooks,
             chat,
             #[cfg(feature = "render")]
             render: kinds::render_gateway(config, &vault.1),
             stripe_secret: config.stripe_secret.clone(),
             settings: settings(config),
-            overload: Overload::new(config.limits.requests_in_flight_max, clock.clone()),
+            load_shedder: LoadShedder::new(config.limits.requests_in_flight_max, clock.clone()),
             origins: config.http.cors_origins.clone(),
             clock,
             stop: CancellationToken::new(),
@@ -322,7 +322,7 @@ struct EngineParts<'a> {
     work: &'a WorkDir,
     vault: &'a (Blobs, Arc<Keyring>),
     chat: Option<&'a Chat>,
-    courier: &'a Courier,
+    courier: &'a WebhookDispatcher,
     client: &'a egress::Client,
 }
 
@@ -378,8 +378,13 @@ fn states_secret(config: &Config) -> Option<Secret> {
 }
 
 /// What delivers to webhooks.
-fn courier(config: &Config, store: &Arc<dyn Store>, hooks: &Hooks, clock: &Clock) -> Courier {
-    Courier::new(
+fn courier(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    hooks: &Webhooks,
+    clock: &Clock,
+) -> WebhookDispatcher {
+    WebhookDispatcher::new(
         Arc::clone(store),
         Arc::clone(&hooks.endpoints),
         hooks.secrets.clone(),

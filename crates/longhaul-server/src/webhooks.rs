@@ -3,14 +3,14 @@
 //! What is owed is decided where it happens, in the store. Here it is sent: each delivery is a job of the
 //! engine, so that leases, attempts and resending are the engine's.
 
-mod body;
-mod deliver;
-mod gates;
-mod order;
-mod schedule;
+mod delivery;
+mod endpoint_limits;
+mod event_body;
+mod ordering;
+mod retry_schedule;
 mod secrets;
 pub mod signature;
-mod states;
+mod state_events;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,13 +22,13 @@ use longhaul::store::endpoints::Endpoints;
 use longhaul::store::{QueueCapacity, Store};
 use longhaul::{Clock, Kind};
 
-pub use deliver::{Arrived, Try};
-pub use schedule::Schedule;
+pub use delivery::{Arrived, Try};
+pub use retry_schedule::Schedule;
 pub use secrets::Secrets;
 
-use gates::Gates;
+use endpoint_limits::Gates;
 use longhaul_net::egress;
-use order::Order;
+use ordering::Order;
 
 /// What the configuration says about deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Default for WebhookSettings {
 
 /// Delivers. Clones share everything.
 #[derive(Clone)]
-pub struct Courier(Arc<Inner>);
+pub struct WebhookDispatcher(Arc<Inner>);
 
 struct Inner {
     store: Arc<dyn Store>,
@@ -67,7 +67,7 @@ struct Inner {
     order: Order,
 }
 
-impl Courier {
+impl WebhookDispatcher {
     /// A courier that finds what it needs here.
     pub fn new(
         store: Arc<dyn Store>,
@@ -111,8 +111,8 @@ impl Courier {
     }
 }
 
-impl fmt::Debug for Courier {
+impl fmt::Debug for WebhookDispatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Courier").finish_non_exhaustive()
+        f.debug_struct("WebhookDispatcher").finish_non_exhaustive()
     }
 }

@@ -4,14 +4,11 @@ pub(crate) mod audit;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 pub(crate) mod keys;
-mod paging;
 pub(crate) mod tenants;
 
 use longhaul::TenantId;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-
-pub(super) use paging::{Asked, next};
 
 use super::AppState;
 use crate::problem::{Code, Problem};

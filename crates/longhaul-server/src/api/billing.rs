@@ -18,8 +18,9 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::openapi::BillingProblems;
-use super::{AppState, body};
+use super::AppState;
+use crate::api::http::body;
+use crate::api::http::openapi::BillingProblems;
 use crate::auth::Deed;
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;

@@ -10,7 +10,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AppState;
-use super::openapi::Unready;
+use crate::api::http::openapi::Unready;
 use crate::problem::{Code, Problem};
 
 /// How the server is.
@@ -75,7 +75,7 @@ async fn ready(state: &AppState) -> Result<(), Problem> {
         Ok(_) | Err(StoreError::NotFound | StoreError::Gone) => Ok(()),
         Err(error) => {
             let detail = "the store does not answer; the server's log has the reason";
-            Err(Problem::new(Code::Unavailable, detail).because(error))
+            Err(Problem::new(Code::Unavailable, detail).with_source(error))
         }
     }
 }

@@ -8,19 +8,14 @@ pub(crate) mod events;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod get;
-pub(crate) mod idempotency;
+pub(crate) mod history;
 pub(crate) mod list;
-pub(crate) mod multipart;
-pub(crate) mod prefer;
 pub(crate) mod submit;
-pub(crate) mod trail;
-pub(crate) mod upload;
 
 pub(super) use artifacts::get_artifact;
 #[cfg(feature = "render")]
 pub(super) use artifacts::serve_artifact;
 pub(super) use events::X_ACCEL_BUFFERING;
-pub use upload::Uploads;
 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -35,8 +30,8 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(get::get_job, control::purge_job))
         .routes(routes!(get::get_job_input))
         .routes(routes!(get::get_job_result))
-        .routes(routes!(trail::list_job_steps))
-        .routes(routes!(trail::list_job_attempts))
+        .routes(routes!(history::list_job_steps))
+        .routes(routes!(history::list_job_attempts))
         .routes(routes!(artifacts::get_artifact))
         .routes(routes!(artifacts::get_receipt))
         .routes(routes!(events::watch_job))

@@ -7,8 +7,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AppState;
-use super::caller::{Caller, Look};
-use super::openapi::ReadProblems;
+use crate::api::http::caller::{Caller, Inspect};
+use crate::api::http::openapi::ReadProblems;
 use crate::problem::Problem;
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
@@ -20,7 +20,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     get, path = "/v1/kinds", operation_id = "listKinds", tag = "kinds",
     responses((status = 200, description = "The kinds, by name.", body = KindList), ReadProblems),
 )]
-async fn list_kinds(caller: Caller<Look>) -> Result<Json<KindList>, Problem> {
+async fn list_kinds(caller: Caller<Inspect>) -> Result<Json<KindList>, Problem> {
     let kinds = caller.engine.known_kinds().await?;
     Ok(Json(KindList { kinds: kinds.iter().map(shown).collect() }))
 }

@@ -3,9 +3,9 @@
 //! A request there is a job: submitted as any other, and answered with the job, or with exactly what the
 //! endpoint said to it.
 
-mod answer;
-mod ask;
-mod browser;
+mod browser_isolation;
+mod forwarded_request;
+mod response;
 
 use std::sync::Arc;
 
@@ -22,15 +22,18 @@ use longhaul::{JobHandle, Submission, SubmitError};
 use longhaul_kinds::http::{HeaderField, HttpCall, seal_body, seal_headers};
 use sha2::{Digest, Sha256};
 
-use super::caller::{Caller, Submit};
-use super::jobs::idempotency;
-use super::jobs::prefer::{PREFERENCE_APPLIED, Preference};
+use super::AppState;
+use super::http::idempotency;
+use super::http::prefer::{PREFERENCE_APPLIED, Preference};
 use super::jobs::submit::{Incoming, Received, held, keyed};
-use super::jobs::upload::{Announced, pieces};
-use super::{AppState, body, overload};
+use crate::api::http::body;
+use crate::api::http::caller::{Caller, Submit};
+use crate::api::http::respond;
 use crate::auth::{self, Shown};
+use crate::jobs::upload::{Announced, pieces};
 use crate::problem::Problem;
-use ask::Ask;
+use crate::to_wire;
+use forwarded_request::Ask;
 
 /// A body up to this is part of the job's input, sealed: a payload's file would cost more than all else
 /// together.
@@ -78,8 +81,11 @@ pub(super) fn router(state: &AppState) -> Router<AppState> {
     }
     router
         .route_layer(middleware::from_fn_with_state(state.auth.clone(), auth::admit_proxied))
-        .route_layer(middleware::from_fn(browser::keep_apart))
-        .layer(middleware::from_fn_with_state(state.overload.clone(), overload::shed_submission))
+        .route_layer(middleware::from_fn(browser_isolation::keep_apart))
+        .layer(middleware::from_fn_with_state(
+            state.load_shedder.clone(),
+            super::http::load_shedding::shed_submission,
+        ))
 }
 
 async fn forward(
@@ -100,9 +106,9 @@ async fn forward(
         record = handle.submitted().clone();
     }
     let mut response = if !preference.wait.is_zero() && record.job.status.is_terminal() {
-        answer::of_target(&caller.engine, &record).await?
+        response::of_target(&caller.engine, &record).await?
     } else {
-        super::answer::accepted(&super::answer::job(&caller.engine, &record)?)
+        respond::accepted(&to_wire::job(&caller.engine, &record)?)
     };
     if let Some(applied) = preference.to_header() {
         response.headers_mut().insert(PREFERENCE_APPLIED, applied);
@@ -122,7 +128,7 @@ async fn submit(
     let Ask { call, secret, .. } = ask;
     if body.is_end_stream() {
         let submission = keyed(submission(state, caller, route, call, secret, None), key);
-        return Ok(state.overload.watched(submission.into_future()).await?);
+        return Ok(state.load_shedder.watched(submission.into_future()).await?);
     }
     let announced = Announced::of(&parts.headers, &body)?;
     let mut body = body;
@@ -140,7 +146,7 @@ async fn submit(
             let (staged, _key) = *stored;
             let submission = keyed(submission(state, caller, route, call, secret, None), key);
             let submission = submission.payload(staged);
-            Ok(state.overload.watched(submission.into_future()).await?)
+            Ok(state.load_shedder.watched(submission.into_future()).await?)
         }
     }
 }
@@ -156,7 +162,7 @@ async fn sealed(
     key: Option<String>,
 ) -> Result<JobHandle, Problem> {
     let submission = keyed(submission(state, caller, route, call, secret, Some(body)), key);
-    Ok(state.overload.watched(submission.into_future()).await?)
+    Ok(state.load_shedder.watched(submission.into_future()).await?)
 }
 
 /// The job, with what is secret sealed for it alone.

@@ -9,11 +9,12 @@ use longhaul_client::wire::{Queue, QueueList};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::caller::{Caller, Look, Stop};
-use super::openapi::{QueueProblems, ReadProblems};
-use super::params::NamePath;
-use super::{AppState, answer};
+use super::AppState;
+use crate::api::http::caller::{Caller, Control, Inspect};
+use crate::api::http::openapi::{QueueProblems, ReadProblems};
+use crate::api::http::params::NamePath;
 use crate::problem::Problem;
+use crate::to_wire;
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
@@ -27,7 +28,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     get, path = "/v1/queues", operation_id = "listQueues", tag = "queues",
     responses((status = 200, description = "The queues.", body = QueueList), ReadProblems),
 )]
-async fn list_queues(caller: Caller<Look>) -> Result<Json<QueueList>, Problem> {
+async fn list_queues(caller: Caller<Inspect>) -> Result<Json<QueueList>, Problem> {
     let queues = caller.engine.queues().await?;
     let shown = |queue| shown(&caller.engine, queue);
     Ok(Json(QueueList { queues: queues.iter().map(shown).collect() }))
@@ -40,7 +41,7 @@ async fn list_queues(caller: Caller<Look>) -> Result<Json<QueueList>, Problem> {
     responses((status = 200, description = "The queue.", body = Queue), QueueProblems),
 )]
 async fn pause_queue(
-    caller: Caller<Stop>,
+    caller: Caller<Control>,
     NamePath(name): NamePath,
 ) -> Result<Json<Queue>, Problem> {
     pause(&caller, &name).await?;
@@ -48,8 +49,8 @@ async fn pause_queue(
 }
 
 /// Holds a queue's jobs back in the caller's name.
-pub(crate) async fn pause(caller: &Caller<Stop>, name: &Name) -> Result<(), Problem> {
-    caller.note("queue.pause", name.as_str(), String::new()).await?;
+pub(crate) async fn pause(caller: &Caller<Control>, name: &Name) -> Result<(), Problem> {
+    caller.audit("queue.pause", name.as_str(), String::new()).await?;
     Ok(caller.engine.pause_queue(name).await?)
 }
 
@@ -60,7 +61,7 @@ pub(crate) async fn pause(caller: &Caller<Stop>, name: &Name) -> Result<(), Prob
     responses((status = 200, description = "The queue.", body = Queue), QueueProblems),
 )]
 async fn resume_queue(
-    caller: Caller<Stop>,
+    caller: Caller<Control>,
     NamePath(name): NamePath,
 ) -> Result<Json<Queue>, Problem> {
     resume(&caller, &name).await?;
@@ -68,8 +69,8 @@ async fn resume_queue(
 }
 
 /// Lets a queue's jobs go on in the caller's name.
-pub(crate) async fn resume(caller: &Caller<Stop>, name: &Name) -> Result<(), Problem> {
-    caller.note("queue.resume", name.as_str(), String::new()).await?;
+pub(crate) async fn resume(caller: &Caller<Control>, name: &Name) -> Result<(), Problem> {
+    caller.audit("queue.resume", name.as_str(), String::new()).await?;
     Ok(caller.engine.resume_queue(name).await?)
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn shown(engine: &Engine, queue: &QueueState) -> Queue {
         paused: queue.paused,
         pending: queue.pending,
         running: queue.running,
-        oldest_due_at: queue.oldest_due_at.map(answer::instant),
+        oldest_due_at: queue.oldest_due_at.map(to_wire::instant),
         running_max: limit.running_max,
         rate: limit.rate.map(|rate| format!("{}/{}", rate.jobs, format_duration(rate.per))),
     }

@@ -6,10 +6,11 @@ use longhaul_client::wire::{Replica, ReplicaList};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::caller::{Caller, Look};
-use super::openapi::ReadProblems;
-use super::{AppState, answer};
+use super::AppState;
+use crate::api::http::caller::{Caller, Inspect};
+use crate::api::http::openapi::ReadProblems;
 use crate::problem::Problem;
+use crate::to_wire;
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(list_replicas))
@@ -23,7 +24,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     get, path = "/v1/replicas", operation_id = "listReplicas", tag = "operations",
     responses((status = 200, description = "The replicas, by name.", body = ReplicaList), ReadProblems),
 )]
-async fn list_replicas(caller: Caller<Look>) -> Result<Json<ReplicaList>, Problem> {
+async fn list_replicas(caller: Caller<Inspect>) -> Result<Json<ReplicaList>, Problem> {
     let replicas = caller.engine.replicas().await?;
     Ok(Json(ReplicaList { replicas: replicas.into_iter().map(shown).collect() }))
 }
@@ -41,8 +42,8 @@ pub(crate) fn shown(known: ReplicaState) -> Replica {
         kinds: kinds.iter().map(ToString::to_string).collect(),
         running,
         concurrency,
-        started_at: answer::instant(started_at),
-        seen_at: answer::instant(seen_at),
+        started_at: to_wire::instant(started_at),
+        seen_at: to_wire::instant(seen_at),
         alive,
     }
 }

@@ -14,11 +14,12 @@ use longhaul_client::wire::{Usage, UsageBy, UsageRow, UsageTotal};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::caller::{Caller, Look};
-use super::openapi::{ListProblems, UsageParams};
-use super::params::{Pairs, bad, instant, once, unknown};
-use super::{AppState, answer};
+use super::AppState;
+use crate::api::http::caller::{Caller, Inspect};
+use crate::api::http::openapi::{ListProblems, UsageParams};
+use crate::api::http::params::{Pairs, bad, instant, once, unknown};
 use crate::problem::{Code, Problem};
+use crate::to_wire;
 
 /// The longest time that one answer is about: a month of last year and all since.
 const DAYS_MAX: u64 = 400;
@@ -47,7 +48,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     ),
 )]
 async fn get_usage(
-    caller: Caller<Look>,
+    caller: Caller<Inspect>,
     headers: HeaderMap,
     query: Pairs,
 ) -> Result<Response, Problem> {
@@ -57,7 +58,7 @@ async fn get_usage(
     if csv {
         return Ok(([vary, (CONTENT_TYPE, CSV)], csv::table(&rows)).into_response());
     }
-    let (from, to) = (answer::instant(hour_of(from)), answer::instant(to));
+    let (from, to) = (to_wire::instant(hour_of(from)), to_wire::instant(to));
     Ok(([vary], Json(Usage { from, to, by, rows, total })).into_response())
 }
 
@@ -142,7 +143,7 @@ pub(crate) fn start(by: UsageBy, at: Timestamp) -> Timestamp {
 fn shown(((start, kind, key), usage): ((Timestamp, Name, Option<String>), job::Usage)) -> UsageRow {
     let total = in_all(usage);
     UsageRow {
-        start: answer::instant(start),
+        start: to_wire::instant(start),
         kind: kind.to_string(),
         key,
         jobs: total.jobs,

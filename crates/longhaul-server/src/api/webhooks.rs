@@ -21,7 +21,7 @@ use longhaul_net::egress;
 
 /// What the handlers of webhooks need.
 #[derive(Clone)]
-pub struct Hooks {
+pub struct Webhooks {
     /// Where endpoints are kept.
     pub endpoints: Arc<dyn Endpoints>,
     /// What seals their secrets.
@@ -30,9 +30,9 @@ pub struct Hooks {
     pub client: egress::Client,
 }
 
-impl fmt::Debug for Hooks {
+impl fmt::Debug for Webhooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hooks").finish_non_exhaustive()
+        f.debug_struct("Webhooks").finish_non_exhaustive()
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(deliveries::list_job_deliveries))
 }
 
-impl Hooks {
+impl Webhooks {
     /// A job's own webhook, if it may be told.
     pub(super) async fn asked(
         &self,

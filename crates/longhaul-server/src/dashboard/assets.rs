@@ -8,7 +8,7 @@ use axum::routing::get;
 use sha2::{Digest as _, Sha256};
 
 use crate::api::AppState;
-use crate::api::answer::hex;
+use crate::encoding::hex;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("app.js");

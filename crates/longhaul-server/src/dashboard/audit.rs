@@ -10,8 +10,8 @@ use super::parts::{cut, told};
 use super::view::View;
 use crate::api::AppState;
 use crate::api::accounts::audit;
-use crate::api::caller::Admin;
-use crate::api::params::Pairs;
+use crate::api::http::caller::Admin;
+use crate::api::http::params::Pairs;
 use crate::problem::Problem;
 
 pub(super) async fn show(

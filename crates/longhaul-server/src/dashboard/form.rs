@@ -5,7 +5,8 @@ use longhaul::job::parse_duration;
 use url::form_urlencoded;
 
 use super::session::Session;
-use crate::api::{AppState, body};
+use crate::api::AppState;
+use crate::api::http::body;
 use crate::problem::{Code, Problem};
 
 /// The field that every form has.

@@ -21,10 +21,10 @@ use super::parts::{self, cut, status};
 use super::view::View;
 use super::viewer;
 use crate::api::AppState;
-use crate::api::caller::Read;
+use crate::api::http::caller::Read;
+use crate::api::http::params::JobPath;
 use crate::api::jobs::events;
-use crate::api::params::JobPath;
-use crate::problem::{InDialect, Problem};
+use crate::problem::{KeepBody, Problem};
 
 pub(super) fn router() -> Router<AppState> {
     Router::new()
@@ -179,7 +179,7 @@ async fn gone(view: &View<Read>, id: JobId) -> Result<Response, Problem> {
     };
     let mut response = view.page("A job that is gone", Place::Jobs, &content);
     *response.status_mut() = StatusCode::GONE;
-    response.extensions_mut().insert(InDialect);
+    response.extensions_mut().insert(KeepBody);
     Ok(response)
 }
 

@@ -15,7 +15,7 @@ use super::layout::Place;
 use super::parts::{self, cut, empty, status, time, took};
 use super::view::View;
 use crate::api::AppState;
-use crate::api::caller::{Look, Read, Stop, Submit};
+use crate::api::http::caller::{Control, Inspect, Read, Submit};
 use crate::api::jobs::list::cursor;
 use crate::problem::Problem;
 use filter::Wish;
@@ -60,7 +60,7 @@ fn nothing(wish: &Wish) -> Markup {
 }
 
 fn table(view: &View<Read>, wish: &Wish, found: &Found, now: Timestamp) -> Markup {
-    let may_change = view.may::<Stop>();
+    let may_change = view.may::<Control>();
     html! {
         form #bulk method="post" {
             // Enter in a field presses the first button that there is, also one of a question that is
@@ -176,5 +176,5 @@ fn pages(view: &View<Read>, wish: &Wish, found: &Found) -> Markup {
 
 /// Whether the viewer may put jobs back in line.
 fn may_resume(view: &View<Read>) -> bool {
-    view.may::<Submit>() && view.may::<Look>()
+    view.may::<Submit>() && view.may::<Inspect>()
 }

@@ -14,8 +14,8 @@ use super::parts::{Ask, token, told, told_or};
 use super::view::View;
 use crate::api::AppState;
 use crate::api::accounts::keys;
-use crate::api::caller::Admin;
-use crate::api::params::{IdPath, Pairs};
+use crate::api::http::caller::Admin;
+use crate::api::http::params::{IdPath, Pairs};
 use crate::problem::Problem;
 
 /// What a key can be good for, and what that means.

@@ -14,8 +14,8 @@ use super::form::Form;
 use super::layout::Place;
 use super::parts::{count, empty, status, token, told, took};
 use super::view::View;
-use crate::api::caller::{Look, Read, Stop};
-use crate::api::params::NamePath;
+use crate::api::http::caller::{Control, Inspect, Read};
+use crate::api::http::params::NamePath;
 use crate::api::{AppState, queues, replicas};
 use crate::problem::Problem;
 use hour::Hour;
@@ -34,7 +34,10 @@ struct Seen {
     now: Timestamp,
 }
 
-pub(super) async fn show(State(_): State<AppState>, view: View<Look>) -> Result<Response, Problem> {
+pub(super) async fn show(
+    State(_): State<AppState>,
+    view: View<Inspect>,
+) -> Result<Response, Problem> {
     let engine = &view.caller.engine;
     let known: Vec<ReplicaState> = engine.replicas().await?;
     let queues = engine.queues().await?;
@@ -56,7 +59,7 @@ async fn counted(engine: &longhaul::Engine, status: Status) -> Result<usize, Pro
     Ok(engine.jobs(&filter, &page).await?.jobs.len())
 }
 
-fn write(view: &View<Look>, seen: &Seen) -> Markup {
+fn write(view: &View<Inspect>, seen: &Seen) -> Markup {
     let is_new = seen.queues.is_empty()
         && seen.hour.as_ref().is_some_and(Hour::is_empty)
         && seen.waiting == 0;
@@ -79,7 +82,7 @@ fn write(view: &View<Look>, seen: &Seen) -> Markup {
     }
 }
 
-fn statuses(view: &View<Look>, seen: &Seen) -> Markup {
+fn statuses(view: &View<Inspect>, seen: &Seen) -> Markup {
     let sum = |of: fn(&Queue) -> u64| seen.queues.iter().map(of).sum::<u64>();
     let waiting = u64::try_from(seen.waiting).unwrap_or(u64::MAX);
     let now = [
@@ -112,8 +115,8 @@ fn tile(url: &str, word: Status, number: u64, when: &str) -> Markup {
     }
 }
 
-fn queue_table(view: &View<Look>, seen: &Seen) -> Markup {
-    let may_pause = view.may::<Stop>();
+fn queue_table(view: &View<Inspect>, seen: &Seen) -> Markup {
+    let may_pause = view.may::<Control>();
     html! {
         section aria-labelledby="queues-title" {
             h2 #queues-title { "Queues" }
@@ -141,7 +144,7 @@ fn queue_table(view: &View<Look>, seen: &Seen) -> Markup {
     }
 }
 
-fn queue_row(view: &View<Look>, queue: &Queue, now: Timestamp, may_pause: bool) -> Markup {
+fn queue_row(view: &View<Inspect>, queue: &Queue, now: Timestamp, may_pause: bool) -> Markup {
     let oldest = queue.oldest_due_at.as_ref().and_then(|at| Timestamp::parse(at.as_str()));
     let change = if queue.paused { "resume" } else { "pause" };
     let action = view.link(&format!("/ui/queues/{}/{change}", queue.name), &[]);
@@ -204,7 +207,7 @@ fn replica_table(seen: &Seen) -> Markup {
 }
 
 pub(super) async fn pause(
-    view: View<Stop>,
+    view: View<Control>,
     NamePath(name): NamePath,
     _form: Form,
 ) -> Result<Response, Problem> {
@@ -213,7 +216,7 @@ pub(super) async fn pause(
 }
 
 pub(super) async fn resume(
-    view: View<Stop>,
+    view: View<Control>,
     NamePath(name): NamePath,
     _form: Form,
 ) -> Result<Response, Problem> {

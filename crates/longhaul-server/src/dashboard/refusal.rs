@@ -12,7 +12,7 @@ use super::guard::SEC_FETCH_SITE;
 use super::layout::{self, Place, Shell};
 use super::session::{self, Session};
 use crate::auth::Auth;
-use crate::problem::{Code, InDialect, Problem};
+use crate::problem::{Code, KeepBody, Problem};
 use crate::request_id::RequestId;
 
 /// Shows a problem as a page, and who has to sign in where to do so.
@@ -114,7 +114,7 @@ fn page(asked: &Asked, problem: &Problem) -> Response {
     let mut response = layout::page(&shell, &body);
     *response.status_mut() = problem.status();
     response.headers_mut().extend(problem.headers().clone());
-    response.extensions_mut().insert(InDialect);
+    response.extensions_mut().insert(KeepBody);
     response
 }
 

@@ -13,8 +13,9 @@ use super::guard::host;
 use super::layout::{self, Place, Shell};
 use super::refusal::redirect;
 use super::session::{self, Session};
-use crate::api::params::Pairs;
-use crate::api::{AppState, body};
+use crate::api::AppState;
+use crate::api::http::body;
+use crate::api::http::params::Pairs;
 use crate::auth::{Principal, Refusal};
 use crate::listen::{ClientInfo, Scheme};
 use crate::problem::{Code, Problem};
@@ -58,7 +59,7 @@ pub(super) async fn sign_in(
     let again = |why: &str| {
         let mut answer = page(&session, &ask(&session, &next, None, Some(why)));
         *answer.status_mut() = StatusCode::UNAUTHORIZED;
-        answer.extensions_mut().insert(crate::problem::InDialect);
+        answer.extensions_mut().insert(crate::problem::KeepBody);
         Ok(answer)
     };
     let Some(shown) = form.text("key").as_deref().and_then(Secret::new) else {

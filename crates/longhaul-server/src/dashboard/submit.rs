@@ -17,11 +17,13 @@ use super::form::{self, Form};
 use super::layout::Place;
 use super::parts::{empty, took};
 use super::view::View;
-use crate::api::caller::Submit;
-use crate::api::jobs::multipart::Parts;
-use crate::api::jobs::{idempotency, submit};
-use crate::api::{AppState, body};
-use crate::problem::{InDialect, Problem};
+use crate::api::AppState;
+use crate::api::http::body;
+use crate::api::http::caller::Submit;
+use crate::api::http::idempotency;
+use crate::api::http::multipart::Parts;
+use crate::api::jobs::submit;
+use crate::problem::{KeepBody, Problem};
 use fields::Inputs;
 
 pub(super) fn router() -> Router<AppState> {
@@ -81,7 +83,7 @@ async fn send(
         Err(problem) if problem.status().is_client_error() => {
             let mut again = page(&view, &kind, &inputs, &form, Some(&problem));
             *again.status_mut() = problem.status();
-            again.extensions_mut().insert(InDialect);
+            again.extensions_mut().insert(KeepBody);
             Ok(again)
         }
         Err(problem) => Err(problem),

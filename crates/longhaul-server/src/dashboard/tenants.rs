@@ -14,8 +14,8 @@ use super::parts::{bytes, count, empty, token, told};
 use super::view::View;
 use crate::api::AppState;
 use crate::api::accounts::tenants;
-use crate::api::caller::Admin;
-use crate::api::params::{IdPath, Pairs, bad};
+use crate::api::http::caller::Admin;
+use crate::api::http::params::{IdPath, Pairs, bad};
 use crate::problem::Problem;
 
 const SUBSCRIPTIONS: [(Subscription, &str, &str); 3] = [

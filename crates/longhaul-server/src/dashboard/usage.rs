@@ -12,8 +12,8 @@ use super::charts::{Column, columns};
 use super::layout::Place;
 use super::parts::{bytes, count, empty, told, took};
 use super::view::View;
-use crate::api::caller::Look;
-use crate::api::params::bad;
+use crate::api::http::caller::Inspect;
+use crate::api::http::params::bad;
 use crate::api::usage;
 use crate::problem::Problem;
 
@@ -24,7 +24,7 @@ const SPANS: [(&str, &str, Duration, UsageBy, Duration); 3] = [
     ("90d", "last 90 days", Duration::from_hours(24 * 89), UsageBy::Day, Duration::from_hours(24)),
 ];
 
-pub(super) async fn show(view: View<Look>) -> Result<Response, Problem> {
+pub(super) async fn show(view: View<Inspect>) -> Result<Response, Problem> {
     let asked = view.asked("span").unwrap_or("30d");
     let span = SPANS.iter().find(|(name, ..)| *name == asked);
     let Some(&(name, said, back, by, step)) = span else {

@@ -12,8 +12,8 @@ use super::refusal::redirect;
 use super::session::Session;
 use super::sign_in::whoever;
 use crate::api::AppState;
-use crate::api::caller::{Admin, Caller, Need, Submit};
-use crate::api::params::{Pairs, bad};
+use crate::api::http::caller::{Admin, Caller, Permission, Submit};
+use crate::api::http::params::{Pairs, bad};
 use crate::problem::Problem;
 
 /// Names the tenant that an administrator looks at.
@@ -35,7 +35,7 @@ pub(super) struct View<N> {
     notice: Option<String>,
 }
 
-impl<N: Need> FromRequestParts<AppState> for View<N> {
+impl<N: Permission> FromRequestParts<AppState> for View<N> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
@@ -54,7 +54,7 @@ impl<N: Need> FromRequestParts<AppState> for View<N> {
         let tenant = tenant.map(|text| TenantId::new(text).map_err(bad)).transpose()?;
         let other = tenant.filter(|tenant| *tenant != caller.principal.tenant);
         if let Some(other) = &other {
-            caller = caller.in_place_of(other.clone()).await?;
+            caller = caller.impersonate(other.clone()).await?;
         }
         let notice = did.and_then(|did| notice(&did, count.and_then(|count| count.parse().ok())));
         Ok(Self { caller, session, other, query, notice })
@@ -76,7 +76,7 @@ impl<N> View<N> {
     }
 
     /// Whether the viewer may do what needs this. What it may not is not offered.
-    pub(super) fn may<M: Need>(&self) -> bool {
+    pub(super) fn may<M: Permission>(&self) -> bool {
         self.caller.may::<M>()
     }
 

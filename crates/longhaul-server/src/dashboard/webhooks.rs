@@ -14,8 +14,8 @@ use super::layout::Place;
 use super::parts::{Ask, cut, empty, token, told};
 use super::view::View;
 use crate::api::AppState;
-use crate::api::caller::{Look, Need, Read, Stop, Submit};
-use crate::api::params::{IdPath, Pairs};
+use crate::api::http::caller::{Control, Inspect, Permission, Read, Submit};
+use crate::api::http::params::{IdPath, Pairs};
 use crate::api::webhooks::endpoints;
 use crate::problem::Problem;
 
@@ -30,11 +30,11 @@ pub(super) fn router() -> Router<AppState> {
         .route("/ui/deliveries/{id}/resend", post(deliveries::resend))
 }
 
-async fn show(State(state): State<AppState>, view: View<Look>) -> Result<Response, Problem> {
+async fn show(State(state): State<AppState>, view: View<Inspect>) -> Result<Response, Problem> {
     page(&state, &view, None).await
 }
 
-async fn page<N: Need>(
+async fn page<N: Permission>(
     state: &AppState,
     view: &View<N>,
     made: Option<&NewEndpoint>,
@@ -80,7 +80,7 @@ async fn page<N: Need>(
     Ok(view.page("Webhooks", Place::Webhooks, &content))
 }
 
-fn row<N: Need>(view: &View<N>, endpoint: &Endpoint) -> Markup {
+fn row<N: Permission>(view: &View<N>, endpoint: &Endpoint) -> Markup {
     let at = |what: &str| view.link(&format!("/ui/webhooks/{}/{what}", endpoint.id), &[]);
     let (switch, said) = if endpoint.enabled { ("off", "Switch off") } else { ("on", "Switch on") };
     html! {
@@ -108,14 +108,14 @@ fn row<N: Need>(view: &View<N>, endpoint: &Endpoint) -> Markup {
                             (token(&view.session)) button { (said) }
                         }
                     }
-                    @if view.may::<Stop>() { (deleting(view, endpoint, &at("delete"))) }
+                    @if view.may::<Control>() { (deleting(view, endpoint, &at("delete"))) }
                 }
             }
         }
     }
 }
 
-fn deleting<N: Need>(view: &View<N>, endpoint: &Endpoint, action: &str) -> Markup {
+fn deleting<N: Permission>(view: &View<N>, endpoint: &Endpoint, action: &str) -> Markup {
     let ask = Ask {
         id: &format!("delete-{}", endpoint.id),
         button: "Delete…",
@@ -152,7 +152,7 @@ fn fresh(made: &NewEndpoint) -> Markup {
     }
 }
 
-fn wanted<N: Need>(view: &View<N>) -> Markup {
+fn wanted<N: Permission>(view: &View<N>) -> Markup {
     html! {
         form.inline method="post" action=(view.link("/ui/webhooks", &[]))
             aria-label="Make an endpoint" {
@@ -231,7 +231,7 @@ async fn switch(
 
 async fn delete(
     State(state): State<AppState>,
-    view: View<Stop>,
+    view: View<Control>,
     IdPath(id): IdPath,
     _form: Form,
 ) -> Result<Response, Problem> {

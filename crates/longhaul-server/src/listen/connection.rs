@@ -28,7 +28,7 @@ use super::timed_body::TimedBody;
 use super::{ClientInfo, ConnLimits, ListenerConfig, Scheme, Tls};
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
-use crate::secure;
+use crate::security_headers;
 
 /// Minimum size of hyper's response buffer.
 const BUFFER_BYTES_MIN: usize = 64 * 1024;
@@ -123,7 +123,7 @@ async fn serve_http(
         Box::pin(async move {
             let mut response = response.await?;
             if scheme == Scheme::Https {
-                secure::insist_on_tls(response.headers_mut());
+                security_headers::insist_on_tls(response.headers_mut());
             }
             Ok::<_, Infallible>(response)
         })

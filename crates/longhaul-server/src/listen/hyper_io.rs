@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use super::stream::MaybeTlsStream;
 use crate::problem::{Code, PROBLEM_JSON, Problem};
 use crate::request_id::RequestId;
-use crate::secure;
+use crate::security_headers;
 
 /// Upper bound on the size of hyper's error responses: a status line, three fields and no body.
 const ERROR_BYTES_MAX: usize = 256;
@@ -145,7 +145,7 @@ pub(super) fn encode_response(problem: &Problem, id: &RequestId) -> Vec<u8> {
     .into_bytes();
     let mut fields = problem.headers().clone();
     fields.insert(CONTENT_TYPE, PROBLEM_JSON);
-    secure::complete(&mut fields, "");
+    security_headers::complete(&mut fields, "");
     for (name, value) in &fields {
         response.extend_from_slice(name.as_str().as_bytes());
         response.extend_from_slice(b": ");

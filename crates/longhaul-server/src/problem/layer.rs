@@ -18,7 +18,7 @@ use tracing::Instrument;
 use super::{INTERNAL_DETAIL, PROBLEM_JSON, Problem};
 use crate::listen::ClientInfo;
 use crate::request_id::{RequestId, X_REQUEST_ID};
-use crate::secure;
+use crate::security_headers;
 
 /// Marks an answer that is somebody else's, errors included: it goes out as it is.
 #[derive(Debug, Clone, Copy)]
@@ -29,10 +29,10 @@ const DETAIL_BYTES_MAX: usize = 4_096;
 
 /// Marks an error that is answered in a door's own dialect, and stays as it is.
 #[derive(Debug, Clone, Copy)]
-pub struct InDialect;
+pub struct KeepBody;
 
 /// Puts the layers around a router: request id and span outermost, then the problems, then panics.
-pub fn dress(router: Router) -> Router {
+pub fn with_layers(router: Router) -> Router {
     router.layer(CatchPanicLayer::custom(answer_panic)).layer(middleware::from_fn(finish))
 }
 
@@ -67,11 +67,11 @@ async fn finish(mut request: Request, next: Next) -> Response {
             return response;
         }
         let is_error = response.status().is_client_error() || response.status().is_server_error();
-        if is_error && response.extensions().get::<InDialect>().is_none() {
+        if is_error && response.extensions().get::<KeepBody>().is_none() {
             response = as_problem(response, &id).await;
         }
         response.headers_mut().insert(X_REQUEST_ID, id.to_header());
-        secure::complete(response.headers_mut(), &path);
+        security_headers::complete(response.headers_mut(), &path);
         log(&response, began);
         response
     }

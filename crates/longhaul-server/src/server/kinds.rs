@@ -12,7 +12,7 @@ use longhaul_kinds::http::{self, HttpKind};
 
 use crate::api::CallerUrls;
 #[cfg(feature = "render")]
-use crate::api::RenderDoor;
+use crate::api::RenderApi;
 use crate::config::{self, ChatConfig, ChatTarget, Config, HttpTarget, Run, StepCommand};
 use longhaul_net::egress;
 
@@ -78,9 +78,9 @@ pub(super) fn render(config: &Config) -> Option<Kind> {
 
 /// What `POST /render` goes by, if there are diagrams.
 #[cfg(feature = "render")]
-pub(super) fn render_gateway(config: &Config, keyring: &Arc<Keyring>) -> Option<RenderDoor> {
+pub(super) fn render_gateway(config: &Config, keyring: &Arc<Keyring>) -> Option<RenderApi> {
     let render = config.render?;
-    let door = RenderDoor::new(Arc::clone(keyring), render_limits(&render), render.retention);
+    let door = RenderApi::new(Arc::clone(keyring), render_limits(&render), render.retention);
     Some(door.public_links(render.public_links))
 }
 

@@ -13,7 +13,7 @@ use longhaul::Timestamp;
 use rand::Rng as _;
 use zeroize::Zeroizing;
 
-use crate::signed;
+use crate::hmac_signature;
 
 /// The delivery's id: the same however often it is tried.
 pub const ID: HeaderName = HeaderName::from_static("webhook-id");
@@ -134,7 +134,7 @@ pub fn headers(
     let signatures: Vec<String> = secrets
         .iter()
         .map(|secret| {
-            let tag = signed::sign(&secret.0, &[id.as_bytes(), time.as_bytes(), body]);
+            let tag = hmac_signature::sign(&secret.0, &[id.as_bytes(), time.as_bytes(), body]);
             format!("v1,{}", BASE64.encode(tag))
         })
         .collect();
@@ -156,17 +156,18 @@ pub fn verify(
         .unwrap_or_default()
         .split(' ')
         .filter_map(|signature| BASE64.decode(signature.strip_prefix("v1,")?).ok())
-        .take(signed::SIGNATURES_MAX)
+        .take(hmac_signature::SIGNATURES_MAX)
         .collect();
     if signatures.is_empty() {
         return Err(Doubt::Malformed("webhook-signature"));
     }
     let parts = [id.as_bytes(), time.as_bytes(), body];
-    let is_by =
-        |secret: &SigningSecret| signed::is_among(&signed::sign(&secret.0, &parts), &signatures);
+    let is_by = |secret: &SigningSecret| {
+        hmac_signature::is_among(&hmac_signature::sign(&secret.0, &parts), &signatures)
+    };
     if !secrets.iter().any(is_by) {
         Err(Doubt::Forged)
-    } else if signed::is_fresh(seconds, now) {
+    } else if hmac_signature::is_fresh(seconds, now) {
         Ok(())
     } else {
         Err(Doubt::Stale)

@@ -5,12 +5,12 @@ use axum::body::Body;
 use axum::extract::Json;
 use axum::http::{Method, Request, Response, StatusCode};
 use axum::routing::{get, post};
-use longhaul_server::problem::{Code, Problem, dress};
+use longhaul_server::problem::{Code, Problem, with_layers};
 use serde_json::Value;
 use tower::ServiceExt;
 
 fn app() -> Router {
-    dress(
+    with_layers(
         Router::new()
             .route("/ok", get(|| async { "fine" }))
             .route("/panic", get(|| async { panic!("secret in a panic") as &str }))

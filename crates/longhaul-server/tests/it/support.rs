@@ -18,9 +18,9 @@ use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{FlowLimit, Store};
 use longhaul::{Clock, Ctx, Engine, EngineBuilder, JobError, Kind, Retry, Timestamp};
 use longhaul_net::egress;
-use longhaul_server::api::{AppState, Hooks, router};
+use longhaul_server::api::{AppState, Webhooks, router};
 use longhaul_server::auth::{Auth, AuthSettings};
-use longhaul_server::webhooks::{Courier, Secrets, WebhookSettings};
+use longhaul_server::webhooks::{Secrets, WebhookDispatcher, WebhookSettings};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
@@ -85,12 +85,12 @@ impl Server {
         let auth = Auth::new(store.clone(), Arc::clone(&keyring), clock, settings);
         let blobs = Blobs::open("memory:").unwrap();
         let loopback = ["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()];
-        let hooks = Hooks {
+        let hooks = Webhooks {
             endpoints: store.clone(),
             secrets: Secrets::new(Arc::clone(&keyring)),
             client: egress::Client::new(egress::Policy::new(loopback)),
         };
-        let courier = Courier::new(
+        let courier = WebhookDispatcher::new(
             store.clone(),
             store.clone(),
             hooks.secrets.clone(),

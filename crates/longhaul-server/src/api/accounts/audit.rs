@@ -5,13 +5,14 @@ use axum::extract::State;
 use longhaul::store::accounts::AuditFilter;
 use longhaul_client::wire::{AuditEntry, AuditList};
 
-use super::paging::Asked;
 use super::tenant_id;
-use crate::api::caller::{Admin, Caller};
-use crate::api::openapi::{AdminProblems, PageParams};
-use crate::api::params::Pairs;
-use crate::api::{AppState, answer};
+use crate::api::AppState;
+use crate::api::http::caller::{Admin, Caller};
+use crate::api::http::openapi::{AdminProblems, PageParams};
+use crate::api::http::paging::Asked;
+use crate::api::http::params::Pairs;
 use crate::problem::Problem;
+use crate::to_wire;
 
 /// List what was done to keys, tenants, jobs and queues, latest first.
 ///
@@ -45,7 +46,7 @@ pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<AuditList, Pr
     let page = state.auth.accounts().audit_log(&filter).await?;
     let entries = page.entries.into_iter().map(|entry| AuditEntry {
         id: entry.id,
-        at: answer::instant(entry.at),
+        at: to_wire::instant(entry.at),
         tenant: entry.tenant.to_string(),
         actor: entry.actor,
         action: entry.action,

@@ -1,7 +1,7 @@
 //! What holds of the pages of lists.
 
-use super::paging::{Asked, LIMIT_MAX};
-use crate::api::fuzzing::pairs;
+use crate::api::http::fuzzing::pairs;
+use crate::api::http::paging::{Asked, LIMIT_MAX};
 use crate::fuzzing::{Target, text};
 
 pub(crate) const PAGE: Target = (

@@ -10,14 +10,16 @@ use longhaul::Timestamp;
 use longhaul::store::accounts::{ApiKey, Scope};
 use longhaul_client::wire::{self, Key, KeyList, KeyRequest, NewKey, RotateRequest};
 
-use super::paging::{self, Asked};
 use super::{invalid, label, no_tenant, tenant_id};
-use crate::api::caller::{Admin, Caller};
-use crate::api::openapi::{AdminProblems, KeyProblems, NewKeyProblems, PageParams};
-use crate::api::params::{IdPath, Pairs};
-use crate::api::{AppState, answer, body};
+use crate::api::AppState;
+use crate::api::http::body;
+use crate::api::http::caller::{Admin, Caller};
+use crate::api::http::openapi::{AdminProblems, KeyProblems, NewKeyProblems, PageParams};
+use crate::api::http::paging::{self, Asked};
+use crate::api::http::params::{IdPath, Pairs};
 use crate::auth::{KeyWish, MadeKey};
 use crate::problem::{Code, Problem};
+use crate::to_wire;
 
 /// How long a key is good for beside its successor, if nobody says.
 const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
@@ -46,7 +48,7 @@ pub(crate) async fn create(
     request: KeyRequest,
 ) -> Result<NewKey, Problem> {
     let wish = wish(request, state.auth.now())?;
-    match state.auth.create_key(&wish, &caller.deed()).await? {
+    match state.auth.create_key(&wish, &caller.audit_actor()).await? {
         Some(made) => Ok(fresh(made)),
         None => Err(no_tenant(&wish.tenant)),
     }
@@ -96,7 +98,7 @@ pub(crate) async fn revoke(
     caller: &Caller<Admin>,
     id: &str,
 ) -> Result<(), Problem> {
-    let revoked = state.auth.revoke_key(id, &caller.deed()).await?;
+    let revoked = state.auth.revoke_key(id, &caller.audit_actor()).await?;
     revoked.map(|_| ()).ok_or_else(no_key)
 }
 
@@ -122,7 +124,7 @@ pub(crate) async fn rotate_key(
     if overlap > OVERLAP_MAX {
         return Err(invalid("the overlap is at most 366d"));
     }
-    let made = state.auth.rotate_key(&id, overlap, &caller.deed()).await?;
+    let made = state.auth.rotate_key(&id, overlap, &caller.audit_actor()).await?;
     made.map(|made| (StatusCode::CREATED, Json(fresh(made)))).ok_or_else(no_key)
 }
 
@@ -165,10 +167,10 @@ fn shown(key: ApiKey) -> Key {
         tenant: key.tenant.to_string(),
         name: key.name,
         scopes: key.scopes.iter().map(shown_scope).collect(),
-        created_at: answer::instant(key.created_at),
-        expires_at: key.expires_at.map(answer::instant),
-        revoked_at: key.revoked_at.map(answer::instant),
-        last_used_at: key.last_used_at.map(answer::instant),
+        created_at: to_wire::instant(key.created_at),
+        expires_at: key.expires_at.map(to_wire::instant),
+        revoked_at: key.revoked_at.map(to_wire::instant),
+        last_used_at: key.last_used_at.map(to_wire::instant),
         requests_per_second: key.requests_per_s,
         rotated_from: key.rotated_from,
     }

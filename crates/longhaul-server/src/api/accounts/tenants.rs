@@ -10,13 +10,15 @@ use longhaul_client::wire::{
     self, LimitsPatch, TenantLimits, TenantList, TenantPatch, TenantRequest,
 };
 
-use super::paging::{self, Asked};
 use super::{invalid, label, no_tenant, tenant_id};
-use crate::api::caller::{Admin, Caller};
-use crate::api::openapi::{AdminProblems, NewTenantProblems, PageParams, TenantProblems};
-use crate::api::params::{IdPath, Pairs};
-use crate::api::{AppState, answer, body};
+use crate::api::AppState;
+use crate::api::http::body;
+use crate::api::http::caller::{Admin, Caller};
+use crate::api::http::openapi::{AdminProblems, NewTenantProblems, PageParams, TenantProblems};
+use crate::api::http::paging::{self, Asked};
+use crate::api::http::params::{IdPath, Pairs};
 use crate::problem::{Code, Problem};
+use crate::to_wire;
 
 /// Make a tenant.
 #[utoipa::path(
@@ -42,7 +44,8 @@ pub(crate) async fn create(
 ) -> Result<wire::Tenant, Problem> {
     let name = label("the name", name.unwrap_or_else(|| id.clone()))?;
     let tenant = Tenant::new(tenant_id(&id)?, name, state.auth.now());
-    let audit = state.auth.entry(&caller.deed(), &tenant.id, "tenant.create", &id, String::new());
+    let audit =
+        state.auth.entry(&caller.audit_actor(), &tenant.id, "tenant.create", &id, String::new());
     let made = state.auth.accounts().create_tenant(&tenant, &audit).await?;
     state.auth.forget_tenant(&tenant.id);
     match made {
@@ -118,7 +121,7 @@ pub(crate) async fn change(
 ) -> Result<wire::Tenant, Problem> {
     let change = asked(patch.clone())?;
     let detail = serde_json::to_string(&patch).map_err(Problem::internal)?;
-    let audit = state.auth.entry(&caller.deed(), id, "tenant.change", id.as_str(), detail);
+    let audit = state.auth.entry(&caller.audit_actor(), id, "tenant.change", id.as_str(), detail);
     let changed = state.auth.accounts().change_tenant(id, &change, &audit).await?;
     state.auth.forget_tenant(id);
     let Some(tenant) = changed else { return Err(no_tenant(id)) };
@@ -188,7 +191,7 @@ fn shown(tenant: Tenant) -> wire::Tenant {
             Subscription::PastDue => wire::Subscription::PastDue,
             Subscription::Suspended => wire::Subscription::Suspended,
         },
-        inactive_since: tenant.inactive_since.map(answer::instant),
+        inactive_since: tenant.inactive_since.map(to_wire::instant),
         limits: TenantLimits {
             requests_per_second: tenant.limits.requests_per_s,
             pending_max: tenant.limits.pending_max,
@@ -197,6 +200,6 @@ fn shown(tenant: Tenant) -> wire::Tenant {
             input_bytes_max: tenant.limits.input_bytes_max,
         },
         billing_id: tenant.billing_id,
-        created_at: answer::instant(tenant.created_at),
+        created_at: to_wire::instant(tenant.created_at),
     }
 }

@@ -4,7 +4,7 @@ use longhaul::Timestamp;
 use ring::hmac;
 
 use super::{Event, signature, told};
-use crate::api::body;
+use crate::api::http::body;
 use crate::fuzzing::{Target, line, text};
 
 /// Not the one that the texts to begin with were signed with.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use longhaul::Timestamp;
 
-use crate::signed;
+use crate::hmac_signature;
 
 /// Why an event is not believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) fn check(secret: &str, header: &str, body: &[u8], now: Timestamp) -> 
     for part in header.split(',') {
         match part.trim().split_once('=') {
             Some(("t", text)) => time = text.parse::<i64>().ok().map(|seconds| (text, seconds)),
-            Some(("v1", hex)) if signatures.len() < signed::SIGNATURES_MAX => {
+            Some(("v1", hex)) if signatures.len() < hmac_signature::SIGNATURES_MAX => {
                 signatures.extend(from_hex(hex));
             }
             Some(_) | None => {}
@@ -44,11 +44,11 @@ pub(super) fn check(secret: &str, header: &str, body: &[u8], now: Timestamp) -> 
     if signatures.is_empty() {
         return Err(Doubt::Malformed);
     }
-    let tag = signed::sign(secret.as_bytes(), &[text.as_bytes(), body]);
-    if !signed::is_among(&tag, &signatures) {
+    let tag = hmac_signature::sign(secret.as_bytes(), &[text.as_bytes(), body]);
+    if !hmac_signature::is_among(&tag, &signatures) {
         return Err(Doubt::Forged);
     }
-    if signed::is_fresh(seconds, now) { Ok(()) } else { Err(Doubt::Stale) }
+    if hmac_signature::is_fresh(seconds, now) { Ok(()) } else { Err(Doubt::Stale) }
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {

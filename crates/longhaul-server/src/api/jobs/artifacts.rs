@@ -19,12 +19,13 @@ use longhaul::store::{Blob, BlobRole, StoreError};
 use longhaul::{ArtifactError, Engine, JobId, StoredArtifact};
 use longhaul_client::wire::{Receipt, Stored, StoredRole};
 
-use crate::api::answer;
-use crate::api::caller::Caller;
-use crate::api::openapi::{ArtifactProblems, PathOfJob, ReceiptProblems};
-use crate::api::params::{JobPath, whole};
+use crate::api::http::caller::Caller;
+use crate::api::http::openapi::{ArtifactProblems, PathOfJob, ReceiptProblems};
+use crate::api::http::params::{JobPath, whole};
+use crate::encoding;
 use crate::problem::{Code, Problem};
-use crate::secure::SANDBOX;
+use crate::security_headers::SANDBOX;
+use crate::to_wire;
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
@@ -48,7 +49,7 @@ const BYTES: HeaderValue = HeaderValue::from_static("bytes");
         ArtifactProblems,
     ),
 )]
-pub(in crate::api) async fn get_artifact(
+pub(crate) async fn get_artifact(
     caller: Caller,
     path: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
@@ -67,7 +68,7 @@ pub(crate) async fn serve_artifact(
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
     let artifact = engine.artifact(id, name).await?;
-    let etag = format!("\"{}\"", answer::hex(&artifact.digest()));
+    let etag = format!("\"{}\"", encoding::hex(&artifact.digest()));
     if is_named(headers, &IF_NONE_MATCH, &etag) {
         let mut response = StatusCode::NOT_MODIFIED.into_response();
         insert(&mut response, ETAG, &etag);
@@ -105,7 +106,7 @@ fn describe(response: &mut Response, artifact: &StoredArtifact, name: &str, etag
     insert(response, ETAG, etag);
     let digest = STANDARD.encode(artifact.digest());
     insert(response, REPR_DIGEST, &format!("sha-256=:{digest}:"));
-    let file = format!("attachment; filename*=UTF-8''{}", answer::encoded(name));
+    let file = format!("attachment; filename*=UTF-8''{}", encoding::path_segment(name));
     insert(response, CONTENT_DISPOSITION, &file);
 }
 
@@ -162,12 +163,12 @@ impl From<ArtifactError> for Problem {
             ArtifactError::Unknown { .. } => Self::new(Code::ArtifactNotFound, error.to_string()),
             ArtifactError::Blob(BlobError::Missing) => {
                 Self::new(Code::ArtifactNotFound, "the artifact is not in the blob store any more")
-                    .because(error)
+                    .with_source(error)
             }
             ArtifactError::Blob(ref blob) if blob.is_transient() => {
                 Self::new(Code::Unavailable, "the blob store is out of reach")
                     .retry_after(std::time::Duration::from_secs(1))
-                    .because(error)
+                    .with_source(error)
             }
             ArtifactError::Blob(_) | ArtifactError::Key(_) => Self::internal(error),
         }
@@ -199,7 +200,7 @@ pub(crate) async fn receipt(caller: &Caller, id: JobId) -> Result<Receipt, Probl
     Ok(Receipt {
         job_id: receipt.job.to_string(),
         job_gone: receipt.gone,
-        at: answer::instant(receipt.at),
+        at: to_wire::instant(receipt.at),
         unreadable: receipt.blobs.iter().all(unreadable),
         deleted: receipt.blobs.iter().all(|blob| blob.deleted_at.is_some()),
         stored: receipt.blobs.into_iter().map(stored).collect(),
@@ -218,11 +219,11 @@ fn stored(blob: Blob) -> Stored {
         name: if is_folder { blob.path } else { blob.name },
         content_type: blob.content_type,
         size: (!is_folder).then_some(blob.size),
-        sha256: blob.digest.map(|digest| answer::hex(&digest)),
-        stored_at: answer::instant(blob.stored_at),
+        sha256: blob.digest.map(|digest| encoding::hex(&digest)),
+        stored_at: to_wire::instant(blob.stored_at),
         stored_by: blob.stored_by,
-        key_destroyed_at: blob.key_destroyed_at.map(answer::instant),
-        deleted_at: blob.deleted_at.map(answer::instant),
+        key_destroyed_at: blob.key_destroyed_at.map(to_wire::instant),
+        deleted_at: blob.deleted_at.map(to_wire::instant),
         deleted_by: blob.deleted_by,
         failed_deletions: blob.failures,
     }

@@ -9,13 +9,15 @@ use longhaul_client::wire::{self, BatchAnswer, BatchJob, BatchRequest, BatchResp
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::idempotency::{self, IDEMPOTENCY_KEY};
 use super::submit::{submission, webhook};
-use crate::api::caller::{Caller, Submit};
-use crate::api::openapi::BatchProblems;
-use crate::api::{AppState, answer, body};
+use crate::api::AppState;
+use crate::api::http::body;
+use crate::api::http::caller::{Caller, Submit};
+use crate::api::http::idempotency::{self, IDEMPOTENCY_KEY};
+use crate::api::http::openapi::BatchProblems;
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
+use crate::to_wire;
 
 /// A [`BatchRequest`] whose jobs are not read yet: one that cannot be read is refused alone.
 #[derive(Deserialize)]
@@ -91,7 +93,7 @@ async fn submit_all(
     let answered = refused.into_iter().map(|refused| match refused {
         Some(problem) => Err(problem),
         None => match answers.next() {
-            Some(Ok(handle)) => answer::job(engine, handle.submitted()),
+            Some(Ok(handle)) => to_wire::job(engine, handle.submitted()),
             Some(Err(error)) => Err(error.into()),
             None => Err(Problem::internal("a submission of a batch was not answered")),
         },

@@ -8,10 +8,11 @@ use longhaul::store::Filter;
 use longhaul::{Bulk, Timestamp};
 use longhaul_client::wire::{BulkRequest, BulkResult, JobFilter};
 
-use crate::api::caller::{Caller, Stop, Submit};
-use crate::api::openapi::BulkProblems;
-use crate::api::{answer, body};
+use crate::api::http::body;
+use crate::api::http::caller::{Caller, Control, Submit};
+use crate::api::http::openapi::BulkProblems;
 use crate::problem::{Code, Problem};
+use crate::to_wire;
 
 /// Cancel all jobs that match and have not ended.
 #[utoipa::path(
@@ -20,7 +21,7 @@ use crate::problem::{Code, Problem};
     responses((status = 200, description = "How many were cancelled or asked to stop.", body = BulkResult), BulkProblems),
 )]
 pub(super) async fn cancel_jobs(
-    caller: Caller<Stop>,
+    caller: Caller<Control>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BulkResult>, Problem> {
@@ -48,7 +49,7 @@ pub(super) async fn resume_jobs(
     responses((status = 200, description = "How many were deleted.", body = BulkResult), BulkProblems),
 )]
 pub(super) async fn purge_jobs(
-    caller: Caller<Stop>,
+    caller: Caller<Control>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BulkResult>, Problem> {
@@ -79,7 +80,7 @@ pub(crate) async fn for_filter<N>(
         Bulk::Purge => "jobs.purge",
     };
     let detail = serde_json::to_string(&filter).map_err(Problem::internal)?;
-    caller.note(action, "", detail).await?;
+    caller.audit(action, "", detail).await?;
     Ok(caller.engine.for_all(&asked(filter)?, command).await?)
 }
 
@@ -90,7 +91,7 @@ fn asked(filter: JobFilter) -> Result<Filter, Problem> {
         Timestamp::parse(at.as_str()).ok_or_else(|| invalid(reason))
     });
     Ok(Filter {
-        statuses: filter.status.into_iter().map(answer::asked_status).collect(),
+        statuses: filter.status.into_iter().map(to_wire::status_from).collect(),
         kind: name(filter.kind)?,
         queue: name(filter.queue)?,
         labels: filter.labels,

@@ -6,11 +6,13 @@ use axum::response::Response;
 use longhaul::{Job, JobId};
 use longhaul_client::wire::ForkRequest;
 
-use crate::api::caller::{Caller, Stop, Submit};
-use crate::api::openapi::{Accepted, ChangeProblems, ForkProblems, PathOfJob};
-use crate::api::params::JobPath;
-use crate::api::{answer, body};
+use crate::api::http::body;
+use crate::api::http::caller::{Caller, Control, Submit};
+use crate::api::http::openapi::{Accepted, ChangeProblems, ForkProblems, PathOfJob};
+use crate::api::http::params::JobPath;
+use crate::api::http::respond;
 use crate::problem::Problem;
+use crate::to_wire;
 
 /// Cancel a job.
 ///
@@ -25,16 +27,16 @@ use crate::problem::Problem;
     responses(Accepted, ChangeProblems)
 )]
 pub(crate) async fn cancel_job(
-    caller: Caller<Stop>,
+    caller: Caller<Control>,
     JobPath(id): JobPath,
 ) -> Result<Response, Problem> {
     let job = cancel(&caller, id).await?;
-    Ok(answer::accepted(&answer::without_result(&caller.engine, &job)))
+    Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
 }
 
 /// Cancels a job in the caller's name.
-pub(crate) async fn cancel(caller: &Caller<Stop>, id: JobId) -> Result<Job, Problem> {
-    caller.note("job.cancel", &id.to_string(), String::new()).await?;
+pub(crate) async fn cancel(caller: &Caller<Control>, id: JobId) -> Result<Job, Problem> {
+    caller.audit("job.cancel", &id.to_string(), String::new()).await?;
     Ok(caller.engine.cancel(id).await?)
 }
 
@@ -54,12 +56,12 @@ pub(crate) async fn resume_job(
     JobPath(id): JobPath,
 ) -> Result<Response, Problem> {
     let job = resume(&caller, id).await?;
-    Ok(answer::accepted(&answer::without_result(&caller.engine, &job)))
+    Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
 }
 
 /// Puts a job back in line in the caller's name.
 pub(crate) async fn resume(caller: &Caller<Submit>, id: JobId) -> Result<Job, Problem> {
-    caller.note("job.resume", &id.to_string(), String::new()).await?;
+    caller.audit("job.resume", &id.to_string(), String::new()).await?;
     Ok(caller.engine.resume(id).await?)
 }
 
@@ -83,7 +85,7 @@ pub(crate) async fn fork_job(
         None => ForkRequest::default(),
     };
     let job = fork(&caller, id, from_step.as_deref()).await?;
-    Ok(answer::accepted(&answer::without_result(&caller.engine, &job)))
+    Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
 }
 
 /// Makes a new job from an old one in the caller's name.
@@ -93,7 +95,7 @@ pub(crate) async fn fork(
     from_step: Option<&str>,
 ) -> Result<Job, Problem> {
     let from = from_step.map(|step| format!("from {step:?}")).unwrap_or_default();
-    caller.note("job.fork", &id.to_string(), from).await?;
+    caller.audit("job.fork", &id.to_string(), from).await?;
     Ok(caller.engine.fork(id, from_step).await?)
 }
 
@@ -106,7 +108,7 @@ pub(crate) async fn fork(
     responses((status = 204, description = "It is deleted."), ChangeProblems),
 )]
 pub(crate) async fn purge_job(
-    caller: Caller<Stop>,
+    caller: Caller<Control>,
     JobPath(id): JobPath,
 ) -> Result<StatusCode, Problem> {
     purge(&caller, id).await?;
@@ -114,7 +116,7 @@ pub(crate) async fn purge_job(
 }
 
 /// Deletes a job in the caller's name.
-pub(crate) async fn purge(caller: &Caller<Stop>, id: JobId) -> Result<(), Problem> {
-    caller.note("job.purge", &id.to_string(), String::new()).await?;
+pub(crate) async fn purge(caller: &Caller<Control>, id: JobId) -> Result<(), Problem> {
+    caller.audit("job.purge", &id.to_string(), String::new()).await?;
     Ok(caller.engine.purge(id).await?)
 }

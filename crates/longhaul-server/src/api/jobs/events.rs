@@ -17,16 +17,16 @@ use futures_util::stream;
 use longhaul::job::Record;
 use longhaul::{Engine, JobId, Timestamp, Watcher};
 
-use crate::api::caller::{Caller, Standing};
-use crate::api::openapi::{EventStream, JobAskedProblems, PathOfJob};
-use crate::api::params::{JobPath, bad};
-use crate::api::{AppState, answer};
+use crate::api::AppState;
+use crate::api::http::caller::{Authorization, Caller};
+use crate::api::http::openapi::{EventStream, JobAskedProblems, PathOfJob};
+use crate::api::http::params::{JobPath, bad};
 use crate::problem::Problem;
+use crate::to_wire;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Asks nginx, which would hold events back, not to.
-pub(in crate::api) const X_ACCEL_BUFFERING: HeaderName =
-    HeaderName::from_static("x-accel-buffering");
+pub(crate) const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const KEEP_ALIVE: &str = ": keep-alive\n\n";
 /// How often it is asked whether the caller may still watch. What is remembered of keys and tenants
 /// answers, so that it costs a hash and two looks.
@@ -62,7 +62,7 @@ pub(crate) async fn watch(
     caller: Caller,
     id: JobId,
     headers: &HeaderMap,
-    standing: Standing,
+    standing: Authorization,
 ) -> Result<Response, Problem> {
     let last_seen = last_seen(headers)?;
     let now = caller.engine.job(id).await?.job;
@@ -96,7 +96,7 @@ struct Events {
     engine: Engine,
     state: AppState,
     watcher: Watcher,
-    standing: Standing,
+    standing: Authorization,
     /// What is sent before anything else.
     first: Option<String>,
     /// When it was last asked whether the caller may still watch.
@@ -153,7 +153,7 @@ impl Events {
 /// One event. Results are kept as they were written, line breaks between tokens included, which
 /// would end the line here; inside of strings JSON has none.
 fn event(engine: &Engine, record: &Record) -> Option<String> {
-    let job = answer::job(engine, record).ok()?;
+    let job = to_wire::job(engine, record).ok()?;
     let data = serde_json::to_string(&job).ok()?.replace(['\n', '\r'], " ");
     Some(format!("event: job\nid: {}\ndata: {data}\n\n", job.version))
 }

@@ -8,14 +8,14 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use super::artifacts::{Asked as Range, range};
-use super::idempotency::{self, IDEMPOTENCY_KEY as KEY_NAME};
 use super::list::{asked, cursor, read_cursor};
-use super::multipart::Parts;
-use super::prefer::{PREFER as PREFER_NAME, Preference, preference};
-use super::upload::Announced;
-use crate::api::fuzzing::pairs;
-use crate::api::params::Pairs;
+use crate::api::http::fuzzing::pairs;
+use crate::api::http::idempotency::{self, IDEMPOTENCY_KEY as KEY_NAME};
+use crate::api::http::multipart::Parts;
+use crate::api::http::params::Pairs;
+use crate::api::http::prefer::{PREFER as PREFER_NAME, Preference, preference};
 use crate::fuzzing::{Target, line, text};
+use crate::jobs::upload::Announced;
 use crate::problem::Code;
 
 fn header(name: HeaderName, value: &[u8]) -> Option<HeaderMap> {

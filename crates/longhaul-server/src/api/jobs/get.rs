@@ -10,14 +10,16 @@ use longhaul::job::Record;
 use longhaul::store::StoreError;
 use longhaul::{Engine, Status};
 
-use crate::api::caller::Caller;
-use crate::api::openapi::{
+use crate::api::AppState;
+use crate::api::http::caller::Caller;
+use crate::api::http::load_shedding::without_permit;
+use crate::api::http::openapi::{
     JobAskedProblems, JobProblems, JobStated, JobUnchanged, PathOfJob, ResultProblems,
 };
-use crate::api::overload::aside;
-use crate::api::params::{JobPath, Pairs, seconds};
-use crate::api::{AppState, answer};
+use crate::api::http::params::{JobPath, Pairs, seconds};
+use crate::api::http::respond;
 use crate::problem::{Code, Problem};
+use crate::to_wire;
 
 /// Read a job.
 ///
@@ -61,7 +63,7 @@ pub(super) async fn get_job(
     if known.includes(record.job.version) && !(known.is_any() && changed) {
         return Ok(unchanged(&caller.engine, &record));
     }
-    Ok(answer::stated(&answer::job(&caller.engine, &record)?))
+    Ok(respond::job_response(&to_wire::job(&caller.engine, &record)?))
 }
 
 /// The job once it has another version, or as it is when the time is up or the server stops.
@@ -72,7 +74,7 @@ async fn held(
     wait: Duration,
 ) -> Result<Record, StoreError> {
     let mut watcher = engine.watch(found.job.id, Some(found.job.version));
-    let changed = aside(async {
+    let changed = without_permit(async {
         tokio::select! {
             _ = watcher.next() => true,
             () = state.clock.sleep(wait.min(state.settings.sync_wait_max)) => false,
@@ -85,9 +87,9 @@ async fn held(
 
 fn unchanged(engine: &Engine, record: &Record) -> Response {
     let mut response = StatusCode::NOT_MODIFIED.into_response();
-    response.headers_mut().insert(ETAG, answer::etag(record.job.version));
+    response.headers_mut().insert(ETAG, respond::etag(record.job.version));
     if !record.job.status.is_terminal() {
-        let seconds = answer::whole(engine.retry_after(&record.job));
+        let seconds = respond::ceil_seconds(engine.retry_after(&record.job));
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     response
@@ -149,7 +151,7 @@ pub(super) async fn get_job_input(
     caller: Caller,
     JobPath(id): JobPath,
 ) -> Result<Response, Problem> {
-    Ok(answer::verbatim(&caller.engine.input(id).await?))
+    Ok(respond::raw_json(&caller.engine.input(id).await?))
 }
 
 /// Read a completed job's result, and nothing else.
@@ -164,7 +166,7 @@ pub(super) async fn get_job_result(
 ) -> Result<Response, Problem> {
     let record = caller.engine.job(id).await?;
     match &record.result {
-        Some(result) => Ok(answer::verbatim(result)),
+        Some(result) => Ok(respond::raw_json(result)),
         None => Err(no_result(&caller.engine, &record)),
     }
 }

@@ -7,11 +7,12 @@ use longhaul::store::{Filter, PageRequest};
 use longhaul::{JobId, Status};
 use longhaul_client::wire::{self, JobList};
 
-use crate::api::caller::Caller;
-use crate::api::openapi::{ListParams, ListProblems};
-use crate::api::params::{Pairs, bad, instant, once, twice, unknown, whole};
-use crate::api::{AppState, answer};
+use crate::api::AppState;
+use crate::api::http::caller::Caller;
+use crate::api::http::openapi::{ListParams, ListProblems};
+use crate::api::http::params::{Pairs, bad, instant, once, twice, unknown, whole};
 use crate::problem::{Code, Problem};
+use crate::to_wire;
 
 const LIMIT_DEFAULT: usize = 50;
 
@@ -34,7 +35,7 @@ pub(crate) async fn list_jobs(
 ) -> Result<Json<JobList>, Problem> {
     let Asked { filter, page } = asked(query, state.settings.list_limit_max)?;
     let found = caller.engine.jobs(&filter, &page).await?;
-    let jobs = found.jobs.iter().map(|job| answer::summary(&caller.engine, job)).collect();
+    let jobs = found.jobs.iter().map(|job| to_wire::job_summary(&caller.engine, job)).collect();
     Ok(Json(JobList { jobs, next_cursor: found.next.map(cursor) }))
 }
 
@@ -77,7 +78,7 @@ pub(crate) fn asked(query: Pairs, limit_max: usize) -> Result<Asked, Problem> {
 }
 
 fn status(word: &str) -> Result<Status, Problem> {
-    word.trim().parse::<wire::Status>().map(answer::asked_status).map_err(bad)
+    word.trim().parse::<wire::Status>().map(to_wire::status_from).map_err(bad)
 }
 
 fn page_limit(text: &str, limit_max: usize) -> Result<usize, Problem> {

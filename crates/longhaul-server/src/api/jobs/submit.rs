@@ -13,16 +13,19 @@ use longhaul::store::StoreError;
 use longhaul::{Engine, JobHandle, Staged, Submission, SubmitError, Timestamp};
 use longhaul_client::wire::{RetentionRequest, SubmitRequest};
 
-use super::idempotency;
-use super::multipart::{Parts, PayloadPart, is_multipart};
-use super::prefer::{PREFERENCE_APPLIED, Preference, preference};
-use super::upload::{self, Announced, InProgress, too_large};
-use crate::api::caller::{Caller, Submit};
-use crate::api::openapi::{Accepted, SubmitHeaders, SubmitProblems};
-use crate::api::overload::aside;
-use crate::api::params::Pairs;
-use crate::api::{AppState, answer, body};
+use crate::api::AppState;
+use crate::api::http::body;
+use crate::api::http::caller::{Caller, Submit};
+use crate::api::http::idempotency;
+use crate::api::http::load_shedding::without_permit;
+use crate::api::http::multipart::{Parts, PayloadPart, is_multipart};
+use crate::api::http::openapi::{Accepted, SubmitHeaders, SubmitProblems};
+use crate::api::http::params::Pairs;
+use crate::api::http::prefer::{PREFERENCE_APPLIED, Preference, preference};
+use crate::api::http::respond;
+use crate::jobs::upload::{self, Announced, InProgress, too_large};
 use crate::problem::{Code, Problem};
+use crate::to_wire;
 
 /// A submission in parts.
 #[derive(utoipa::ToSchema)]
@@ -66,7 +69,7 @@ pub(super) async fn submit_job(
     let mut request: SubmitRequest = body::object(&text)?;
     let webhook = webhook(&state, &caller.engine, &mut request).await?;
     let submission = submission(&caller.engine, request, webhook, key)?;
-    let handle = state.overload.watched(submission.into_future()).await?;
+    let handle = state.load_shedder.watched(submission.into_future()).await?;
     respond(&state, &caller, &headers, handle, &preference).await
 }
 
@@ -159,9 +162,9 @@ pub(super) async fn submit_input(
     body::refuse_doubled_keys(&text)?;
     let input = longhaul::job::Json::from_text(text)
         .map_err(|error| Problem::new(Code::InvalidJson, format!("the input is {error}")))?;
-    state.caller_urls.check(&state.hooks.client, &kind, || Some(input.clone())).await?;
+    state.caller_urls.check(&state.webhooks.client, &kind, || Some(input.clone())).await?;
     let submission = keyed(caller.engine.submit(&kind, &input), key);
-    let handle = state.overload.watched(submission.into_future()).await?;
+    let handle = state.load_shedder.watched(submission.into_future()).await?;
     respond(&state, &caller, &headers, handle, &preference).await
 }
 
@@ -197,14 +200,14 @@ async fn submit_payload(
 }
 
 /// A payload that is about to come in.
-pub(in crate::api) struct Incoming {
-    pub(in crate::api) announced: Announced,
-    pub(in crate::api) name: Option<String>,
-    pub(in crate::api) key: Option<String>,
+pub(crate) struct Incoming {
+    pub(crate) announced: Announced,
+    pub(crate) name: Option<String>,
+    pub(crate) key: Option<String>,
 }
 
 /// What became of it.
-pub(in crate::api) enum Received {
+pub(crate) enum Received {
     /// It is stored, and its key is held until the job is submitted.
     Stored(Box<(Staged, InProgress)>),
     /// It is the payload of a job that is there.
@@ -213,7 +216,7 @@ pub(in crate::api) enum Received {
 
 impl Incoming {
     /// Stores the payload, or only compares it if its key is known.
-    pub(in crate::api) async fn receive(
+    pub(crate) async fn receive(
         self,
         state: &AppState,
         caller: &Caller<Submit>,
@@ -245,8 +248,8 @@ pub(crate) async fn webhook(
     request: &mut SubmitRequest,
 ) -> Result<Option<Webhook>, Problem> {
     let input = || Json::from_value(&request.input).ok();
-    state.caller_urls.check(&state.hooks.client, &request.kind, input).await?;
-    state.hooks.asked(engine.tenant(), request.webhook.take()).await
+    state.caller_urls.check(&state.webhooks.client, &request.kind, input).await?;
+    state.webhooks.asked(engine.tenant(), request.webhook.take()).await
 }
 
 /// From the wire to the engine.
@@ -295,7 +298,7 @@ pub(super) fn submission(
     Ok(submission)
 }
 
-pub(in crate::api) fn keyed(submission: Submission, key: Option<String>) -> Submission {
+pub(crate) fn keyed(submission: Submission, key: Option<String>) -> Submission {
     match key {
         Some(key) => submission.key(key),
         None => submission,
@@ -319,7 +322,7 @@ async fn respond(
     if !preference.wait.is_zero() && caller.standing(headers).lost().await.is_some() {
         record = handle.submitted().clone();
     }
-    let mut response = answer::accepted(&answer::job(&caller.engine, &record)?);
+    let mut response = respond::accepted(&to_wire::job(&caller.engine, &record)?);
     if let Some(applied) = preference.to_header() {
         response.headers_mut().insert(PREFERENCE_APPLIED, applied);
     }
@@ -327,7 +330,7 @@ async fn respond(
 }
 
 /// The job once it has ended, or as it stands when the time is up or the server stops.
-pub(in crate::api) async fn held(
+pub(crate) async fn held(
     state: &AppState,
     handle: &JobHandle,
     wait: Duration,
@@ -336,7 +339,7 @@ pub(in crate::api) async fn held(
     if wait.is_zero() || submitted.job.status.is_terminal() {
         return Ok(submitted.clone());
     }
-    let ended = aside(async {
+    let ended = without_permit(async {
         tokio::select! {
             ended = handle.ended() => Some(ended),
             () = state.clock.sleep(wait) => None,

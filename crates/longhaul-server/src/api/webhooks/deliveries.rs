@@ -16,14 +16,15 @@ use longhaul_client::wire::{
 };
 
 use super::invalid;
-use crate::api::accounts::Asked;
-use crate::api::caller::{Caller, Submit};
-use crate::api::openapi::{
+use crate::api::http::body;
+use crate::api::http::caller::{Caller, Submit};
+use crate::api::http::openapi::{
     BulkProblems, DeliveryProblems, JobListProblems, ListProblems, PageParams, PathOfJob,
 };
-use crate::api::params::{IdPath, JobPath, Pairs, bad};
-use crate::api::{answer, body};
+use crate::api::http::paging::Asked;
+use crate::api::http::params::{IdPath, JobPath, Pairs, bad};
 use crate::problem::{Code, Problem};
+use crate::to_wire;
 use crate::webhooks::Try;
 
 /// List deliveries, newest first.
@@ -44,7 +45,7 @@ pub(crate) async fn list_deliveries(
     let mut asked = Asked::of(query, &["status", "endpoint", "type"])?;
     let status = asked.take("status").map(|text| {
         let parsed = text.parse::<wire::Status>();
-        parsed.map(answer::asked_status).map_err(bad)
+        parsed.map(to_wire::status_from).map_err(bad)
     });
     let (endpoint, event) = (asked.take("endpoint"), asked.take("type"));
     let filter = Filter {
@@ -141,7 +142,7 @@ pub(crate) async fn resend_delivery(
 pub(crate) async fn resend(caller: &Caller<Submit>, id: JobId) -> Result<JobId, Problem> {
     let outbox = caller.engine.outbox();
     let known = outbox.job(id).await.map_err(no_delivery)?.job;
-    caller.note("delivery.resend", &id.to_string(), String::new()).await?;
+    caller.audit("delivery.resend", &id.to_string(), String::new()).await?;
     Ok(match known.status {
         // It is on its way.
         Status::Pending | Status::Running | Status::Waiting => id,
@@ -168,7 +169,7 @@ pub(crate) async fn resend_deliveries(
     let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
     let ResendRequest { filter } = body::object(&text)?;
     let detail = serde_json::to_string(&filter).map_err(Problem::internal)?;
-    caller.note("deliveries.resend", "", detail).await?;
+    caller.audit("deliveries.resend", "", detail).await?;
     let DeliveryFilter { endpoint_id, job_id, event, created_after } = filter;
     let parent = job_id.map(|text| {
         text.parse().map_err(|()| invalid(format_args!("jobId {text:?} is not a job's id")))
@@ -223,7 +224,7 @@ fn no_delivery(error: StoreError) -> Problem {
 
 fn attempt(said: Try) -> DeliveryAttempt {
     DeliveryAttempt {
-        at: answer::instant(said.at),
+        at: to_wire::instant(said.at),
         status: said.status,
         latency_ms: said.latency_ms,
         answer: said.answer,
@@ -240,13 +241,13 @@ fn shown(job: &Job, attempts: Vec<DeliveryAttempt>) -> wire::Delivery {
         job_id: job.parent_id.map(|id| id.to_string()),
         endpoint_id: label(ENDPOINT_LABEL),
         url: label(URL_LABEL),
-        status: answer::status(job.status),
+        status: to_wire::status(job.status),
         attempt: job.attempt,
         max_attempts: job.max_attempts,
-        timestamp: label(AT_LABEL).map_or_else(|| answer::instant(job.created_at), Instant),
-        run_at: answer::instant(job.run_at),
-        completed_at: job.completed_at.map(answer::instant),
-        expires_at: job.expires_at.map(answer::instant),
+        timestamp: label(AT_LABEL).map_or_else(|| to_wire::instant(job.created_at), Instant),
+        run_at: to_wire::instant(job.run_at),
+        completed_at: job.completed_at.map(to_wire::instant),
+        expires_at: job.expires_at.map(to_wire::instant),
         error: job.error.as_ref().map(|error| error.message.clone()),
         attempts,
     }

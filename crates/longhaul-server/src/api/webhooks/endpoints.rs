@@ -16,14 +16,17 @@ use longhaul_client::wire::{
 use ulid::Ulid;
 
 use super::{deliveries, event_filter, invalid};
-use crate::api::accounts::{Asked, label, next};
-use crate::api::caller::{Caller, Look, Stop, Submit};
-use crate::api::openapi::{
+use crate::api::AppState;
+use crate::api::accounts::label;
+use crate::api::http::body;
+use crate::api::http::caller::{Caller, Control, Inspect, Submit};
+use crate::api::http::openapi::{
     EndpointProblems, ListProblems, NewEndpointProblems, PageParams, ReadProblems,
 };
-use crate::api::params::{IdPath, Pairs};
-use crate::api::{AppState, answer, body};
+use crate::api::http::paging::{Asked, next};
+use crate::api::http::params::{IdPath, Pairs};
 use crate::problem::{Code, Problem};
+use crate::to_wire;
 use crate::webhooks::signature::SigningSecret;
 
 /// How long deliveries are signed with the former secret too, if nobody says.
@@ -57,7 +60,7 @@ pub(crate) async fn create(
     request: EndpointRequest,
 ) -> Result<NewEndpoint, Problem> {
     let EndpointRequest { url, description, events, payload } = request;
-    let (hooks, tenant) = (&state.hooks, &caller.principal.tenant);
+    let (hooks, tenant) = (&state.webhooks, &caller.principal.tenant);
     hooks.check(&url).await?;
     let known = hooks.endpoints.endpoints(tenant, None, ENDPOINTS_MAX).await?;
     if known.len() >= ENDPOINTS_MAX {
@@ -87,7 +90,7 @@ pub(crate) async fn create(
 
 /// Waits until every replica tells endpoints as they are now.
 async fn settle(state: &AppState) {
-    state.clock.sleep(state.hooks.endpoints.endpoint_propagation()).await;
+    state.clock.sleep(state.webhooks.endpoints.endpoint_propagation()).await;
 }
 
 /// List the tenant's endpoints, without their secrets.
@@ -98,7 +101,7 @@ async fn settle(state: &AppState) {
 )]
 pub(crate) async fn list_endpoints(
     State(state): State<AppState>,
-    caller: Caller<Look>,
+    caller: Caller<Inspect>,
     query: Pairs,
 ) -> Result<Json<EndpointList>, Problem> {
     Ok(Json(list(&state, &caller, query).await?))
@@ -113,7 +116,7 @@ pub(crate) async fn list<N>(
     let asked = Asked::of(query, &[])?;
     let (cursor, limit) = (asked.cursor.as_deref(), asked.limit);
     let tenant = &caller.principal.tenant;
-    let mut endpoints = state.hooks.endpoints.endpoints(tenant, cursor, limit + 1).await?;
+    let mut endpoints = state.webhooks.endpoints.endpoints(tenant, cursor, limit + 1).await?;
     let next_cursor = next(&mut endpoints, limit, |endpoint| endpoint.id.clone());
     Ok(EndpointList { endpoints: endpoints.into_iter().map(shown).collect(), next_cursor })
 }
@@ -126,10 +129,10 @@ pub(crate) async fn list<N>(
 )]
 pub(crate) async fn get_endpoint(
     State(state): State<AppState>,
-    caller: Caller<Look>,
+    caller: Caller<Inspect>,
     IdPath(id): IdPath,
 ) -> Result<Json<wire::Endpoint>, Problem> {
-    let found = state.hooks.endpoints.endpoint(&caller.principal.tenant, &id).await?;
+    let found = state.webhooks.endpoints.endpoint(&caller.principal.tenant, &id).await?;
     found.map(|endpoint| Json(shown(endpoint))).ok_or_else(no_endpoint)
 }
 
@@ -162,7 +165,7 @@ pub(crate) async fn change(
     patch: EndpointPatch,
 ) -> Result<wire::Endpoint, Problem> {
     if let Some(url) = &patch.url {
-        state.hooks.check(url).await?;
+        state.webhooks.check(url).await?;
     }
     let description = patch.description.map(|text| label("the description", text)).transpose()?;
     let change = EndpointChange {
@@ -184,7 +187,7 @@ async fn changed(
     action: &str,
 ) -> Result<Endpoint, Problem> {
     let audit = caller.entry(action, id, String::new());
-    let endpoints = &state.hooks.endpoints;
+    let endpoints = &state.webhooks.endpoints;
     let changed = endpoints.change_endpoint(&caller.principal.tenant, id, &change, &audit).await?;
     let changed = changed.ok_or_else(no_endpoint)?;
     settle(state).await;
@@ -199,7 +202,7 @@ async fn changed(
 )]
 pub(crate) async fn delete_endpoint(
     State(state): State<AppState>,
-    caller: Caller<Stop>,
+    caller: Caller<Control>,
     IdPath(id): IdPath,
 ) -> Result<StatusCode, Problem> {
     delete(&state, &caller, &id).await.map(|()| StatusCode::NO_CONTENT)
@@ -208,12 +211,12 @@ pub(crate) async fn delete_endpoint(
 /// Deletes an endpoint in the caller's name.
 pub(crate) async fn delete(
     state: &AppState,
-    caller: &Caller<Stop>,
+    caller: &Caller<Control>,
     id: &str,
 ) -> Result<(), Problem> {
     let audit = caller.entry("endpoint.delete", id, String::new());
     let tenant = &caller.principal.tenant;
-    if !state.hooks.endpoints.delete_endpoint(tenant, id, &audit).await? {
+    if !state.webhooks.endpoints.delete_endpoint(tenant, id, &audit).await? {
         return Err(no_endpoint());
     }
     settle(state).await;
@@ -247,7 +250,7 @@ pub(crate) async fn rotate_endpoint_secret(
         return Err(invalid("the overlap is at most 30d"));
     }
     let secret = SigningSecret::generate();
-    let sealed = state.hooks.secrets.seal(&secret, &caller.principal.tenant, &id);
+    let sealed = state.webhooks.secrets.seal(&secret, &caller.principal.tenant, &id);
     let until = state.auth.now().after(overlap);
     let change = EndpointChange { secret: Some((sealed, until)), ..EndpointChange::default() };
     let endpoint = changed(&state, &caller, &id, change, "endpoint.rotate").await?;
@@ -279,9 +282,9 @@ pub(crate) async fn send_test(
     caller: &Caller<Submit>,
     id: &str,
 ) -> Result<JobId, Problem> {
-    let found = state.hooks.endpoints.endpoint(&caller.principal.tenant, id).await?;
+    let found = state.webhooks.endpoints.endpoint(&caller.principal.tenant, id).await?;
     let endpoint = found.ok_or_else(no_endpoint)?;
-    caller.note("endpoint.test", &endpoint.id, String::new()).await?;
+    caller.audit("endpoint.test", &endpoint.id, String::new()).await?;
     let delivery = Delivery {
         message_id: format!("msg_{}", Ulid::generate()),
         event: EventType::Test,
@@ -306,7 +309,7 @@ pub(crate) async fn get_webhook_secret(
     State(state): State<AppState>,
     caller: Caller<Submit>,
 ) -> Json<WebhookSecret> {
-    let secret = state.hooks.secrets.of_tenant(&caller.principal.tenant);
+    let secret = state.webhooks.secrets.of_tenant(&caller.principal.tenant);
     Json(WebhookSecret { secret: secret.expose().to_string() })
 }
 
@@ -323,8 +326,8 @@ fn shown(endpoint: Endpoint) -> wire::Endpoint {
         payload: if endpoint.full { PayloadSize::Full } else { PayloadSize::Thin },
         enabled: endpoint.enabled,
         disabled_reason: endpoint.disabled_reason,
-        former_secret_until: endpoint.former_secret.map(|(_, until)| answer::instant(until)),
-        created_at: answer::instant(endpoint.created_at),
-        changed_at: answer::instant(endpoint.changed_at),
+        former_secret_until: endpoint.former_secret.map(|(_, until)| to_wire::instant(until)),
+        created_at: to_wire::instant(endpoint.created_at),
+        changed_at: to_wire::instant(endpoint.changed_at),
     }
 }

@@ -6,9 +6,9 @@ use longhaul::job::Record;
 use longhaul::{Job, Status};
 use maud::{Markup, html};
 
-use crate::api::caller::{Read, Stop, Submit};
+use crate::api::http::caller::{Control, Read, Submit};
+use crate::api::http::params::JobPath;
 use crate::api::jobs::control;
-use crate::api::params::JobPath;
 use crate::api::webhooks::deliveries;
 use crate::dashboard::form::Form;
 use crate::dashboard::parts::Ask;
@@ -18,7 +18,7 @@ use crate::problem::Problem;
 /// The buttons that the job's status and the viewer's scopes allow.
 pub(super) fn buttons(view: &View<Read>, record: &Record) -> Markup {
     let job = &record.job;
-    let (may_stop, may_submit) = (view.may::<Stop>(), view.may::<Submit>());
+    let (may_stop, may_submit) = (view.may::<Control>(), view.may::<Submit>());
     let at = |what: &str| view.link(&format!("/ui/jobs/{}/{what}", job.id), &[]);
     html! {
         div.bar role="group" aria-label="Change this job" {
@@ -141,7 +141,7 @@ pub(super) fn fork_from(view: &View<Read>, job: &Job, place: usize, step: &str) 
 }
 
 pub(super) async fn cancel(
-    view: View<Stop>,
+    view: View<Control>,
     JobPath(id): JobPath,
     _form: Form,
 ) -> Result<Response, Problem> {
@@ -170,7 +170,7 @@ pub(super) async fn fork(
 }
 
 pub(super) async fn purge(
-    view: View<Stop>,
+    view: View<Control>,
     JobPath(id): JobPath,
     _form: Form,
 ) -> Result<Response, Problem> {

@@ -9,13 +9,13 @@ use longhaul::JobId;
 use longhaul::job::Json;
 use longhaul::store::StoreError;
 
-use crate::api::answer;
-use crate::api::caller::Read;
+use crate::api::http::caller::Read;
+use crate::api::http::params::JobPath;
+use crate::api::http::respond;
 use crate::api::jobs::artifacts;
-use crate::api::params::JobPath;
 use crate::dashboard::view::View;
 use crate::problem::{Code, Problem};
-use crate::secure::SANDBOX;
+use crate::security_headers::SANDBOX;
 
 pub(in crate::dashboard) async fn input(
     view: View<Read>,
@@ -46,7 +46,7 @@ pub(in crate::dashboard) async fn artifact(
 
 /// A JSON text that is saved, never opened as a page.
 fn file(json: &Json) -> Response {
-    let mut response = answer::verbatim(json);
+    let mut response = respond::raw_json(json);
     let headers = response.headers_mut();
     headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);

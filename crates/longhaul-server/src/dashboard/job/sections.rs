@@ -6,13 +6,14 @@ use longhaul::{Job, JobId, Status, Timestamp};
 use longhaul_client::wire::{Stored, StoredRole};
 use maud::{Markup, html};
 
-use crate::api::answer;
-use crate::api::caller::{Read, Submit};
+use crate::api::http::caller::{Read, Submit};
 use crate::api::jobs::artifacts;
 use crate::api::webhooks::deliveries;
 use crate::dashboard::parts::{bytes, cut, maybe, status, time, token, told, told_or, took};
 use crate::dashboard::view::View;
+use crate::encoding;
 use crate::problem::Problem;
+use crate::to_wire;
 
 /// Deliveries that are shown, the newest ones.
 const DELIVERIES_MAX: usize = 50;
@@ -124,7 +125,7 @@ pub(super) fn artifacts(view: &View<Read>, job: &Job) -> Markup {
             @if job.artifacts.is_empty() { p.soft { "It has none." } }
             ul.artifacts {
                 @for artifact in &job.artifacts {
-                    @let path = format!("{folder}/{}", answer::encoded(&artifact.name));
+                    @let path = format!("{folder}/{}", encoding::path_segment(&artifact.name));
                     @let url = view.link(&path, &[]);
                     li {
                         @if is_previewed(artifact) {
@@ -180,7 +181,7 @@ pub(super) async fn deliveries(view: &View<Read>, id: JobId) -> Result<Markup, P
                                 (cut(to.unwrap_or("–"), 80))
                             }
                             td {
-                                (status(answer::asked_status(delivery.status)))
+                                (status(to_wire::status_from(delivery.status)))
                                 @if let Some(error) = &delivery.error {
                                     p.error-text { (cut(error, 200)) }
                                 }

@@ -5,7 +5,7 @@ use longhaul::{Status, Timestamp};
 use maud::{Markup, html};
 
 use super::actions::fork_from;
-use crate::api::caller::{Read, Submit};
+use crate::api::http::caller::{Read, Submit};
 use crate::dashboard::charts::Span;
 use crate::dashboard::parts::{cut, status, time, took};
 use crate::dashboard::view::View;

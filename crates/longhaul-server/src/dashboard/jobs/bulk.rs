@@ -9,7 +9,7 @@ use url::form_urlencoded;
 
 use super::filter::Wish;
 use crate::api::AppState;
-use crate::api::caller::{Caller, Read, Stop, Submit};
+use crate::api::http::caller::{Caller, Control, Read, Submit};
 use crate::api::jobs::{bulk, control};
 use crate::dashboard::form::{Form, invalid};
 use crate::dashboard::refusal::redirect;
@@ -86,7 +86,7 @@ fn ask(view: &View<Read>, wish: &Wish, choice: &Choice) -> Markup {
 pub(in crate::dashboard) async fn bulk(
     State(state): State<AppState>,
     Path(action): Path<String>,
-    view: View<Stop>,
+    view: View<Control>,
     resuming: Result<View<Submit>, Problem>,
     form: Form,
 ) -> Result<Response, Problem> {
@@ -111,8 +111,8 @@ pub(in crate::dashboard) async fn bulk(
 
 /// What is done, and in whose name.
 enum Hand<'a> {
-    Cancel(&'a Caller<Stop>),
-    Purge(&'a Caller<Stop>),
+    Cancel(&'a Caller<Control>),
+    Purge(&'a Caller<Control>),
     Resume(Box<Caller<Submit>>),
 }
 
@@ -157,7 +157,7 @@ fn selected(form: &Form) -> Result<Vec<JobId>, Problem> {
     Ok(ids)
 }
 
-fn wish(state: &AppState, view: &View<Stop>, form: &Form) -> Result<Wish, Problem> {
+fn wish(state: &AppState, view: &View<Control>, form: &Form) -> Result<Wish, Problem> {
     let wish = Wish::read(&filter(form), state, view.caller.engine.now())?;
     if wish.text.is_some() {
         return Err(invalid("select the jobs that a text was found in".to_owned()));

@@ -10,12 +10,12 @@ use url::form_urlencoded;
 
 use super::PAGE;
 use crate::api::AppState;
-use crate::api::answer;
-use crate::api::caller::{Admin, Read};
+use crate::api::http::caller::{Admin, Read};
+use crate::api::http::params::{Pairs, bad};
 use crate::api::jobs::list::asked;
-use crate::api::params::{Pairs, bad};
 use crate::dashboard::view::View;
 use crate::problem::Problem;
+use crate::to_wire;
 
 /// How far back the list may be asked to go.
 const SPANS: [(&str, &str, Duration); 4] = [
@@ -105,7 +105,7 @@ impl Wish {
     pub(super) fn to_wire(&self) -> JobFilter {
         let Filter { statuses, kind, queue, labels, created_after, .. } = &self.filter;
         JobFilter {
-            status: statuses.iter().copied().map(answer::status).collect(),
+            status: statuses.iter().copied().map(to_wire::status).collect(),
             kind: kind.as_ref().map(ToString::to_string),
             queue: queue.as_ref().map(ToString::to_string),
             labels: labels.clone(),

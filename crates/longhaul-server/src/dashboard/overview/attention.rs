@@ -6,7 +6,7 @@ use longhaul::Timestamp;
 use maud::{Markup, html};
 
 use super::{COUNTED_MAX, Seen};
-use crate::api::caller::Look;
+use crate::api::http::caller::Inspect;
 use crate::dashboard::parts::{count, took};
 use crate::dashboard::view::View;
 
@@ -14,7 +14,7 @@ use crate::dashboard::view::View;
 const LATE: Duration = Duration::from_mins(1);
 
 /// What is wrong, the worst first.
-pub(super) fn show(view: &View<Look>, seen: &Seen) -> Markup {
+pub(super) fn show(view: &View<Inspect>, seen: &Seen) -> Markup {
     let found = find(view, seen);
     html! {
         section.attention.calm[found.is_empty()] aria-labelledby="attention-title" {
@@ -28,7 +28,7 @@ pub(super) fn show(view: &View<Look>, seen: &Seen) -> Markup {
     }
 }
 
-fn find(view: &View<Look>, seen: &Seen) -> Vec<Markup> {
+fn find(view: &View<Inspect>, seen: &Seen) -> Vec<Markup> {
     let mut found = Vec::new();
     let works = |role: &str| role != "api";
     if !seen.replicas.iter().any(|replica| replica.alive && works(&replica.role)) {

@@ -7,7 +7,7 @@ use longhaul::store::{Filter, PageRequest, StoreError};
 use longhaul::{Engine, Job, Status, Timestamp};
 use maud::{Markup, html};
 
-use crate::api::caller::Look;
+use crate::api::http::caller::Inspect;
 use crate::dashboard::charts::{Column, columns};
 use crate::dashboard::parts::{count, cut, time, took};
 use crate::dashboard::view::View;
@@ -161,7 +161,7 @@ impl Hour {
         failing
     }
 
-    pub(super) fn failing(&self, view: &View<Look>) -> Markup {
+    pub(super) fn failing(&self, view: &View<Inspect>) -> Markup {
         let kinds = self.failing_kinds();
         if kinds.is_empty() {
             return html! {};

@@ -5,7 +5,7 @@ use longhaul_client::wire::RawJson;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use crate::api::body;
+use crate::api::http::body;
 use crate::dashboard::form::{Form, invalid};
 use crate::problem::{Code, Problem};
 

@@ -7,20 +7,21 @@ use longhaul::{JobId, Status};
 use longhaul_client::wire::{self, Delivery, DeliveryAttempt, Endpoint};
 use maud::{Markup, html};
 
-use crate::api::caller::{Need, Read, Submit};
-use crate::api::params::{IdPath, Pairs, bad};
+use crate::api::AppState;
+use crate::api::http::caller::{Permission, Read, Submit};
+use crate::api::http::params::{IdPath, Pairs, bad};
 use crate::api::webhooks::{deliveries, endpoints};
-use crate::api::{AppState, answer};
 use crate::dashboard::form::Form;
 use crate::dashboard::layout::Place;
 use crate::dashboard::parts::{cut, status, token, told};
 use crate::dashboard::view::View;
 use crate::problem::Problem;
+use crate::to_wire;
 
 const PAGE: usize = 50;
 
 /// One page of deliveries, with the links to others.
-pub(super) async fn list<N: Need>(
+pub(super) async fn list<N: Permission>(
     view: &View<N>,
     endpoints: &[Endpoint],
 ) -> Result<Markup, Problem> {
@@ -30,7 +31,7 @@ pub(super) async fn list<N: Need>(
         text.parse::<JobId>().map_err(|()| bad("the cursor is not one that a page gave"))
     });
     let filter = Filter {
-        statuses: asked.map(answer::asked_status).into_iter().collect(),
+        statuses: asked.map(to_wire::status_from).into_iter().collect(),
         ..Filter::default()
     };
     let page = PageRequest { limit: PAGE, before: before.transpose()? };
@@ -58,7 +59,7 @@ pub(super) async fn list<N: Need>(
     })
 }
 
-fn tab<N: Need>(view: &View<N>, word: &str, said: &str, shown: &str) -> Markup {
+fn tab<N: Permission>(view: &View<N>, word: &str, said: &str, shown: &str) -> Markup {
     let query: &[(&str, &str)] = if word.is_empty() { &[] } else { &[("status", word)] };
     let url = view.link("/ui/webhooks", query);
     html! {
@@ -70,7 +71,7 @@ fn tab<N: Need>(view: &View<N>, word: &str, said: &str, shown: &str) -> Markup {
     }
 }
 
-fn table<N: Need>(view: &View<N>, deliveries: &[Delivery], endpoints: &[Endpoint]) -> Markup {
+fn table<N: Permission>(view: &View<N>, deliveries: &[Delivery], endpoints: &[Endpoint]) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label="Table of deliveries" {
             table.rows {
@@ -86,7 +87,7 @@ fn table<N: Need>(view: &View<N>, deliveries: &[Delivery], endpoints: &[Endpoint
     }
 }
 
-fn row<N: Need>(view: &View<N>, delivery: &Delivery, endpoints: &[Endpoint]) -> Markup {
+fn row<N: Permission>(view: &View<N>, delivery: &Delivery, endpoints: &[Endpoint]) -> Markup {
     let url = view.link(&format!("/ui/deliveries/{}", delivery.delivery_id), &[]);
     html! {
         tr data-row=(url) {
@@ -100,7 +101,7 @@ fn row<N: Need>(view: &View<N>, delivery: &Delivery, endpoints: &[Endpoint]) -> 
             }
             td.said title=[delivery.endpoint_id.as_deref()] { (receiver(delivery, endpoints)) }
             td {
-                (status(answer::asked_status(delivery.status)))
+                (status(to_wire::status_from(delivery.status)))
                 @if let Some(error) = &delivery.error { p.error-text { (cut(error, 200)) } }
             }
             td { (delivery.attempt) " of " (delivery.max_attempts) }
@@ -124,7 +125,7 @@ fn last(id: &str) -> String {
     rest.map_or_else(|| id.to_owned(), |rest| format!("…{rest}"))
 }
 
-fn resending<N: Need>(view: &View<N>, delivery: &Delivery) -> Markup {
+fn resending<N: Permission>(view: &View<N>, delivery: &Delivery) -> Markup {
     let may = view.may::<Submit>() && delivery.status.is_terminal();
     let action = view.link(&format!("/ui/deliveries/{}/resend", delivery.delivery_id), &[]);
     html! {
@@ -142,7 +143,7 @@ pub(super) async fn show(
     let id = deliveries::delivery_id(&id)?;
     let known = endpoints::list(&state, &view.caller, Pairs::default()).await?;
     let delivery = deliveries::whole(&view.caller.engine.outbox(), id).await?;
-    let stands = answer::asked_status(delivery.status);
+    let stands = to_wire::status_from(delivery.status);
     let content = html! {
         section #delivery data-live aria-label="The delivery" {
             h1 { span.soft { (delivery.event) } " " code { (delivery.delivery_id) } }

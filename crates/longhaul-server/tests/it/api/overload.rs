@@ -8,7 +8,7 @@ use longhaul::job::Json;
 use longhaul::store::faulty::{FaultPlan, FaultyStore};
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Ctx, Engine, JobError};
-use longhaul_server::api::Overload;
+use longhaul_server::api::LoadShedder;
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -30,7 +30,7 @@ async fn start(places: usize) -> (Server, Arc<FaultyStore<SqliteStore>>) {
         .unwrap();
     let server = Server::with(|state| {
         state.engine = engine;
-        state.overload = Overload::new(places, state.clock.clone());
+        state.load_shedder = LoadShedder::new(places, state.clock.clone());
     });
     (server.await, store)
 }
@@ -110,7 +110,7 @@ async fn requests_that_wait_for_a_job_have_no_place() {
         held.spawn(server.post("/v1/jobs?mode=sync").json(body).send());
         tokio::task::yield_now().await;
         // Both have come in; they leave their places once they wait.
-        while server.state.overload.in_flight() > 0 {
+        while server.state.load_shedder.in_flight() > 0 {
             tokio::task::yield_now().await;
         }
     }

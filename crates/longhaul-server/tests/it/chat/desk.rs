@@ -16,10 +16,10 @@ use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Engine, Kind, Retry};
 use longhaul_kinds::chat::{Chat, ModelServer, TargetApi};
 use longhaul_net::egress;
-use longhaul_server::api::{AppState, Hooks, router};
+use longhaul_server::api::{AppState, Webhooks, router};
 use longhaul_server::auth::{Auth, AuthSettings};
 use longhaul_server::secret::Secret;
-use longhaul_server::webhooks::{Courier, Secrets, WebhookSettings};
+use longhaul_server::webhooks::{Secrets, WebhookDispatcher, WebhookSettings};
 use serde_json::{Value, json};
 
 use super::target::FakeTarget;
@@ -110,12 +110,12 @@ impl Desk {
         let auth = Auth::new(store.clone(), Arc::clone(&keyring), clock.clone(), settings);
         let policy = egress::Policy::new(["127.0.0.0/8".parse().unwrap()]);
         let secret = Secret::new(SECRET).filter(|_| wish.signs);
-        let hooks = Hooks {
+        let hooks = Webhooks {
             endpoints: store.clone(),
             secrets: Secrets::new(Arc::clone(&keyring)).for_states(secret),
             client: egress::Client::new(policy),
         };
-        let courier = Courier::new(
+        let courier = WebhookDispatcher::new(
             store.clone(),
             store.clone(),
             hooks.secrets.clone(),

@@ -11,7 +11,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use futures_util::stream::{self, Stream, StreamExt};
 use longhaul_server::listen::{ClientInfo, ConnLimits, ListenerConfig, serve};
-use longhaul_server::problem::dress;
+use longhaul_server::problem::with_layers;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -64,7 +64,7 @@ fn app(enter: mpsc::UnboundedSender<()>, release: CancellationToken) -> Router {
         release.cancelled().await;
         "held"
     };
-    dress(
+    with_layers(
         Router::new()
             .route(
                 "/peer",

@@ -14,7 +14,7 @@ use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Engine, Retry, Timestamp};
 use longhaul_kinds::http::{HttpKind, TargetUrl};
 use longhaul_net::egress;
-use longhaul_server::api::{AppState, CallerUrls, Hooks, ProxyRoute, ProxyRoutes, router};
+use longhaul_server::api::{AppState, CallerUrls, ProxyRoute, ProxyRoutes, Webhooks, router};
 use longhaul_server::auth::{Auth, AuthSettings};
 use longhaul_server::listen::{ListenerConfig, serve};
 use longhaul_server::webhooks::Secrets;
@@ -120,7 +120,8 @@ impl House {
                 ticking.advance(TICK);
             }
         });
-        let hooks = Hooks { endpoints: store, secrets: Secrets::new(Arc::clone(&keyring)), client };
+        let hooks =
+            Webhooks { endpoints: store, secrets: Secrets::new(Arc::clone(&keyring)), client };
         let mut state = AppState::new(engine.clone(), auth, hooks);
         state.clock = Clock::system();
         state.caller_urls = CallerUrls::of(["anywhere".to_owned()]);

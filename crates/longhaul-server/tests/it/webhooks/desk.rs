@@ -16,9 +16,9 @@ use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Ctx, Engine, JobError, Kind, Retry, TenantId, Timestamp};
 use longhaul_net::egress;
-use longhaul_server::api::{AppState, Hooks, router};
+use longhaul_server::api::{AppState, Webhooks, router};
 use longhaul_server::auth::{Auth, AuthSettings};
-use longhaul_server::webhooks::{Courier, Secrets, WebhookSettings};
+use longhaul_server::webhooks::{Secrets, WebhookDispatcher, WebhookSettings};
 use serde_json::{Value, json};
 
 use crate::e2e::database::Database;
@@ -74,13 +74,13 @@ impl Desk {
         let auth = Auth::new(store.clone(), Arc::clone(&keyring), clock.clone(), settings);
         let allowed = ["127.0.0.0/8".parse().unwrap()];
         let policy = egress::Policy::new(allowed.into_iter().filter(|_| wish.loopback));
-        let hooks = Hooks {
+        let hooks = Webhooks {
             endpoints: store.clone(),
             secrets: Secrets::new(Arc::clone(&keyring)),
             client: egress::Client::new(policy),
         };
         let secrets = hooks.secrets.clone();
-        let courier = Courier::new(
+        let courier = WebhookDispatcher::new(
             store.clone(),
             store.clone(),
             secrets.clone(),

@@ -1,0 +1,93 @@
+//! `/jobs/{id}`: one path for the jobs of several doors, each shown in its own door's dialect.
+
+pub(crate) mod chat;
+mod error_format;
+#[cfg(feature = "render")]
+pub(crate) mod render;
+
+use axum::Router;
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::get;
+use longhaul::JobId;
+use longhaul::job::Record;
+use longhaul::store::StoreError;
+use longhaul_kinds::chat::CHAT;
+#[cfg(feature = "render")]
+use longhaul_kinds::render::RenderKind;
+
+use super::AppState;
+use super::jobs::get_artifact;
+use crate::api::http::caller::Caller;
+use crate::auth::Auth;
+use crate::problem::{Code, Problem};
+use error_format::ErrorFormat;
+
+const NOT_FOUND: &str = "Job not found";
+
+/// What is below `/jobs`, but for submitting.
+pub(super) fn router(auth: &Auth) -> Router<AppState> {
+    let routes = Router::new()
+        .route("/jobs/{id}", get(get_job))
+        .route("/jobs/{id}/artifacts/{name}", get(artifact));
+    chat::said_in(routes, ErrorFormat::Ollama, auth)
+}
+
+/// The doors whose jobs are shown here.
+#[derive(Debug, Clone, Copy)]
+enum Door {
+    Chat,
+    #[cfg(feature = "render")]
+    Render,
+}
+
+impl Door {
+    fn of(kind: &str) -> Option<Self> {
+        match kind {
+            CHAT => Some(Self::Chat),
+            #[cfg(feature = "render")]
+            RenderKind::NAME => Some(Self::Render),
+            _ => None,
+        }
+    }
+}
+
+/// A job of one of the doors. Any other is not there, as one of another tenant is not.
+async fn found(caller: &Caller, id: &str) -> Result<(Door, Record), Problem> {
+    let unknown = || Problem::new(Code::JobNotFound, NOT_FOUND);
+    let id: JobId = id.parse().map_err(|()| unknown())?;
+    let record = match caller.engine.job(id).await {
+        Ok(record) => record,
+        Err(StoreError::NotFound) => return Err(unknown()),
+        Err(error) => return Err(error.into()),
+    };
+    let door = Door::of(record.job.kind.as_str()).ok_or_else(unknown)?;
+    Ok((door, record))
+}
+
+/// `GET /jobs/{id}`
+async fn get_job(
+    caller: Caller,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Response, Problem> {
+    let id = path.map(|Path(id)| id).unwrap_or_default();
+    let (door, record) = found(&caller, &id).await?;
+    match door {
+        Door::Chat => chat::show(&caller.engine, record).await,
+        #[cfg(feature = "render")]
+        Door::Render => Ok(render::show(&record)),
+    }
+}
+
+/// `GET /jobs/{id}/artifacts/{name}`
+async fn artifact(
+    caller: Caller,
+    path: Result<Path<(String, String)>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let id = path.as_ref().map(|Path((id, _))| id.clone()).unwrap_or_default();
+    found(&caller, &id).await?;
+    get_artifact(caller, path, headers).await
+}

@@ -1,0 +1,69 @@
+//! Which models there are, as Ollama and `OpenAI` tell it.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use longhaul_kinds::chat::{ChatError, JsonObject};
+use serde_json::{Value, json};
+
+use crate::api::AppState;
+use crate::api::compat::error_format::ErrorFormat;
+use crate::api::http::body;
+use crate::api::http::caller::{Caller, Inspect, Read};
+use crate::problem::Problem;
+
+/// `GET /api/tags`
+pub(crate) async fn tags(
+    State(state): State<AppState>,
+    _caller: Caller<Inspect>,
+) -> Result<Response, Problem> {
+    Ok(told(ErrorFormat::Ollama, state.chat()?.tags().await))
+}
+
+/// `GET /v1/models`
+pub(crate) async fn models(
+    State(state): State<AppState>,
+    _caller: Caller<Inspect>,
+) -> Result<Response, Problem> {
+    Ok(told(ErrorFormat::OpenAi, state.chat()?.models().await))
+}
+
+/// `GET /v1/models/{model}`, whose name may have slashes.
+pub(crate) async fn model(
+    State(state): State<AppState>,
+    _caller: Caller<Inspect>,
+    Path(model): Path<String>,
+) -> Result<Response, Problem> {
+    Ok(told(ErrorFormat::OpenAi, state.chat()?.model(&model).await))
+}
+
+/// `POST /api/show`
+pub(crate) async fn show(
+    State(state): State<AppState>,
+    _caller: Caller<Read>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let chat = state.chat()?;
+    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
+    let asked: JsonObject = body::outer_object(&text)?;
+    Ok(told(ErrorFormat::Ollama, chat.show(&asked).await))
+}
+
+/// `GET /api/version`
+pub(crate) async fn version(
+    State(state): State<AppState>,
+    _caller: Caller<Inspect>,
+) -> Result<Response, Problem> {
+    state.chat()?;
+    Ok(Json(json!({"version": env!("CARGO_PKG_VERSION")})).into_response())
+}
+
+fn told(tongue: ErrorFormat, answer: Result<Value, ChatError>) -> Response {
+    match answer {
+        Ok(answer) => Json(answer).into_response(),
+        Err(failure) => tongue.refuse(failure.status(), &failure.to_string(), None),
+    }
+}

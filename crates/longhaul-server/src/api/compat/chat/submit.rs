@@ -1,0 +1,93 @@
+//! Chats become jobs.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use longhaul::job::{Dialect, EventFilter, Webhook};
+use longhaul::{JobHandle, Submission};
+use longhaul_kinds::chat::{CHAT, ChatApi, ChatCall, JsonObject};
+use serde_json::json;
+
+use super::response::MODEL_LABEL;
+use crate::api::AppState;
+use crate::api::compat::error_format::named;
+use crate::api::http::body;
+use crate::api::http::caller::{Caller, Submit};
+use crate::api::http::idempotency;
+use crate::problem::{Code, Problem};
+
+/// The field of `POST /jobs` that is not Ollama's.
+const STATE_WEBHOOK_URL: &str = "state_webhook_url";
+
+/// `POST /jobs`: a chat whose caller does not wait.
+pub(crate) async fn submit(
+    State(state): State<AppState>,
+    caller: Caller<Submit>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    state.chat()?;
+    let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
+    let mut call = read(&caller, &headers, body, ChatApi::OllamaChat).await?;
+    let webhook = webhook(&state, &mut call.body).await?;
+    let submission = submission(&caller, &call, key);
+    let submission = match webhook {
+        Some(webhook) => submission.webhook(webhook),
+        None => submission,
+    };
+    let handle = accepted(&state, submission).await?;
+    let answer = (StatusCode::ACCEPTED, Json(json!({"job_id": handle.id().to_string()})));
+    Ok(named(answer.into_response(), handle.id()))
+}
+
+/// Reads a call in an API.
+pub(crate) async fn read(
+    caller: &Caller<Submit>,
+    headers: &HeaderMap,
+    body: Body,
+    api: ChatApi,
+) -> Result<ChatCall, Problem> {
+    let bytes_max = body::submission_bytes_max(caller.engine.limits());
+    let text = body::json_text(headers, body, bytes_max).await?;
+    body::refuse_doubled_keys(&text)?;
+    let call = ChatCall { api, body: body::outer_object(&text)? };
+    call.check().map_err(|why| Problem::new(Code::BadRequest, why))?;
+    Ok(call)
+}
+
+/// From a call to the engine.
+pub(crate) fn submission(
+    caller: &Caller<Submit>,
+    call: &ChatCall,
+    key: Option<String>,
+) -> Submission {
+    let model = call.model().unwrap_or_default();
+    let submission = caller.engine.submit(CHAT, call).label(MODEL_LABEL, model);
+    match key {
+        Some(key) => submission.key(key),
+        None => submission,
+    }
+}
+
+/// The job, once it is stored.
+pub(crate) async fn accepted(
+    state: &AppState,
+    submission: Submission,
+) -> Result<JobHandle, Problem> {
+    Ok(state.load_shedder.watched(submission.into_future()).await?)
+}
+
+/// Takes who is told of the job's states out of a body, if that may be.
+async fn webhook(state: &AppState, body: &mut JsonObject) -> Result<Option<Webhook>, Problem> {
+    let Some(given) = body.remove(STATE_WEBHOOK_URL) else { return Ok(None) };
+    let url: Option<String> = serde_json::from_str(given.get()).map_err(|_| {
+        Problem::new(Code::Validation, format!("{STATE_WEBHOOK_URL} must be a URL"))
+    })?;
+    let Some(url) = url else { return Ok(None) };
+    state.webhooks.check(&url).await?;
+    let (events, dialect) = (EventFilter::default(), Dialect::States);
+    // Answers are what receivers wait for, of whatever length.
+    Ok(Some(Webhook { url, events, sealed_secret: None, full: true, dialect }))
+}

@@ -1,0 +1,168 @@
+//! Requests for pictures become jobs.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{LOCATION, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use longhaul::job::Record;
+use longhaul::store::StoreError;
+use longhaul::{Engine, Job, JobHandle, Status};
+use longhaul_kinds::render::RenderKind;
+use longhaul_render::{ErrorCode, RenderError, RenderRequest};
+use serde::Serialize;
+use serde_json::json;
+
+use super::RenderApi;
+use super::response::{Link, key, status, why_not};
+use crate::api::AppState;
+use crate::api::http::body;
+use crate::api::http::caller::{Caller, Submit};
+use crate::api::http::idempotency;
+use crate::api::http::params::Pairs;
+use crate::api::http::prefer::{PREFERENCE_APPLIED, preference};
+use crate::api::jobs::submit::held;
+use crate::problem::{Code, KeepBody, Problem};
+
+/// Most diagrams are there before anybody asks again.
+const ASK_AGAIN_S: HeaderValue = HeaderValue::from_static("1");
+
+/// `POST /render`
+pub(crate) async fn submit(
+    State(state): State<AppState>,
+    caller: Caller<Submit>,
+    query: Pairs,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let door = state.render()?;
+    let preference = preference(&headers, query, state.settings.sync_wait_max)?;
+    // What is asked for is the key already. One that is sent must still be one.
+    idempotency::key(&headers, false)?;
+    let bytes_max = body::submission_bytes_max(caller.engine.limits());
+    let text = body::json_text(&headers, body, bytes_max).await?;
+    let request = body::object::<RenderRequest>(&text)?.normalized();
+    request.check(&door.limits).map_err(|error| refused(&error))?;
+    let shortlink = door.links.of(caller.engine.tenant(), &request);
+    let handle = job(&state, &caller.engine, door, &request, &shortlink).await?;
+    if handle.submitted().job.status == Status::Completed {
+        return Ok(drawn(&shortlink, true));
+    }
+    let mut record = held(&state, &handle, preference.wait).await?;
+    // As for any other submission: what became of the job is for those alone who still may ask.
+    if !preference.wait.is_zero() && caller.standing(&headers).lost().await.is_some() {
+        record = handle.submitted().clone();
+    }
+    let mut response = match record.job.status {
+        Status::Completed => drawn(&shortlink, false),
+        Status::Failed | Status::Cancelled if !preference.wait.is_zero() => failed(&record.job),
+        Status::Failed
+        | Status::Cancelled
+        | Status::Pending
+        | Status::Waiting
+        | Status::Running => accepted(&record),
+    };
+    if let Some(applied) = preference.to_header() {
+        response.headers_mut().insert(PREFERENCE_APPLIED, applied);
+    }
+    Ok(response)
+}
+
+/// The job of this picture: the one that there is, or a new one.
+async fn job(
+    state: &AppState,
+    engine: &Engine,
+    door: &RenderApi,
+    request: &RenderRequest,
+    shortlink: &str,
+) -> Result<JobHandle, Problem> {
+    let key = key(shortlink);
+    let known = async || engine.known(&key, Some(RenderKind::NAME), None, None).await;
+    if let Some(found) = known().await? {
+        if !may_end_otherwise(&found.submitted().job) {
+            return Ok(found);
+        }
+        match engine.resume(found.id()).await {
+            // Somebody else was faster, or it is gone just now.
+            Ok(_)
+            | Err(StoreError::WrongStatus { .. } | StoreError::NotFound | StoreError::Gone) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(found) = known().await? {
+            return Ok(found);
+        }
+    }
+    let submission =
+        engine.submit(RenderKind::NAME, request).key(key.as_str()).keep_completed(door.retention);
+    Ok(state.load_shedder.watched(submission.into_future()).await?)
+}
+
+/// Whether a job has failed for another reason than what it was asked for, which does not change.
+fn may_end_otherwise(job: &Job) -> bool {
+    let for_good =
+        [ErrorCode::BadInput, ErrorCode::Syntax, ErrorCode::Unsupported, ErrorCode::TooLarge];
+    match (job.status, &job.error) {
+        (Status::Cancelled, _) | (Status::Failed, None) => true,
+        (Status::Failed, Some(error)) => {
+            !for_good.iter().any(|trouble| trouble.as_str() == error.code)
+        }
+        (Status::Pending | Status::Waiting | Status::Running | Status::Completed, _) => false,
+    }
+}
+
+/// What a request is refused with before it is a job.
+fn refused(error: &RenderError) -> Problem {
+    let code = match error.code {
+        ErrorCode::TooLarge => Code::PayloadTooLarge,
+        ErrorCode::BadInput
+        | ErrorCode::Syntax
+        | ErrorCode::Unsupported
+        | ErrorCode::TookTooLong
+        | ErrorCode::RendererFailed => Code::Validation,
+    };
+    Problem::new(code, error.to_string())
+}
+
+fn drawn(shortlink: &str, cached: bool) -> Response {
+    #[derive(Serialize)]
+    struct Drawn {
+        #[serde(flatten)]
+        link: Link,
+        cached: bool,
+    }
+    Json(Drawn { link: Link::to(shortlink), cached }).into_response()
+}
+
+fn accepted(record: &Record) -> Response {
+    let (id, said) = (record.job.id.to_string(), status(record.job.status));
+    let url = format!("/jobs/{id}");
+    let body = Json(json!({"jobId": id, "status": said, "statusUrl": url}));
+    let mut response = (StatusCode::ACCEPTED, body).into_response();
+    response.headers_mut().insert(RETRY_AFTER, ASK_AGAIN_S);
+    if let Ok(url) = HeaderValue::from_str(&url) {
+        response.headers_mut().insert(LOCATION, url);
+    }
+    response
+}
+
+/// What whoever has waited is told of a job that failed.
+fn failed(job: &Job) -> Response {
+    let code = job.error.as_ref().map_or("cancelled", |error| error.code.as_str());
+    let is = |trouble: ErrorCode| trouble.as_str() == code;
+    let status = if is(ErrorCode::BadInput) || is(ErrorCode::Syntax) || is(ErrorCode::Unsupported) {
+        StatusCode::UNPROCESSABLE_ENTITY
+    } else if is(ErrorCode::TooLarge) {
+        StatusCode::PAYLOAD_TOO_LARGE
+    } else if is(ErrorCode::TookTooLong) {
+        StatusCode::GATEWAY_TIMEOUT
+    } else if job.status == Status::Cancelled {
+        StatusCode::CONFLICT
+    } else {
+        StatusCode::BAD_GATEWAY
+    };
+    let body = json!({"error": why_not(job), "code": code, "jobId": job.id.to_string()});
+    let mut response = (status, Json(body)).into_response();
+    response.extensions_mut().insert(KeepBody);
+    response
+}

@@ -1,0 +1,144 @@
+//! A submission in parts: the job first, then its payload.
+
+use axum::body::{Body, Bytes};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use futures_util::{Stream, StreamExt, stream};
+use longhaul_client::wire::SubmitRequest;
+use multer::{Field, Multipart};
+
+use crate::api::http::body;
+use crate::api::http::load_shedding::without_permit;
+use crate::jobs::upload::Announced;
+use crate::problem::{Code, Problem};
+
+/// The part that describes the job.
+const JOB: &str = "job";
+/// What the part with the payload may be called.
+const PAYLOAD: [&str; 2] = ["payload", "file"];
+
+/// A body that comes in parts.
+pub(crate) struct Parts(Multipart<'static>);
+
+/// The payload's part.
+pub(crate) struct PayloadPart {
+    pub(crate) announced: Announced,
+    pub(crate) name: Option<String>,
+    field: Field<'static>,
+    rest: Multipart<'static>,
+}
+
+/// Whether the body comes in parts.
+pub(crate) fn is_multipart(headers: &HeaderMap) -> bool {
+    let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    given.is_some_and(|given| {
+        given.trim_start().to_ascii_lowercase().starts_with("multipart/form-data")
+    })
+}
+
+impl Parts {
+    pub(crate) fn of(headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
+        let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let boundary = multer::parse_boundary(given.unwrap_or_default())
+            .map_err(|_| Problem::new(Code::BadRequest, "multipart/form-data needs a boundary"))?;
+        Ok(Self(Multipart::new(body.into_data_stream(), boundary)))
+    }
+
+    /// Reads the first part, which must be the job.
+    pub(crate) async fn job(&mut self, bytes_max: usize) -> Result<SubmitRequest, Problem> {
+        let first = without_permit(self.0.next_field()).await.map_err(|error| broken(&error))?;
+        let Some(mut field) = first.filter(|field| field.name() == Some(JOB)) else {
+            let detail = "the first part must be `job`, with the submission as JSON";
+            return Err(Problem::new(Code::BadRequest, detail));
+        };
+        let text = text(&mut field, JOB, bytes_max).await?;
+        body::refuse_deep(&text)?;
+        body::object(&text)
+    }
+
+    /// Reads the fields of a page's form, of at most so many bytes together, up to the file that may
+    /// come behind them.
+    pub(crate) async fn form(
+        mut self,
+        bytes_max: usize,
+    ) -> Result<(Vec<(String, String)>, Option<PayloadPart>), Problem> {
+        let (mut fields, mut left) = (Vec::new(), bytes_max);
+        while let Some(mut field) =
+            without_permit(self.0.next_field()).await.map_err(|error| broken(&error))?
+        {
+            let name = field.name().unwrap_or_default().to_owned();
+            if let Some(file) = field.file_name().map(str::to_owned) {
+                // What a browser sends where no file was chosen.
+                let chosen = !file.is_empty();
+                let content_type = field.content_type().map(ToString::to_string);
+                let announced = Announced { bytes: None, digest: None, waits: false, content_type };
+                let part = PayloadPart { announced, name: Some(file), field, rest: self.0 };
+                return Ok((fields, chosen.then_some(part)));
+            }
+            let value = text(&mut field, &name, left).await?;
+            left = left.saturating_sub(name.len() + value.len());
+            fields.push((name, value));
+        }
+        Ok((fields, None))
+    }
+
+    /// The second part, if there is one.
+    pub(crate) async fn payload(
+        mut self,
+        whole: &Announced,
+    ) -> Result<Option<PayloadPart>, Problem> {
+        let Some(field) =
+            without_permit(self.0.next_field()).await.map_err(|error| broken(&error))?
+        else {
+            return Ok(None);
+        };
+        if !field.name().is_some_and(|name| PAYLOAD.contains(&name)) {
+            let detail =
+                "after the part `job` there may be one part `payload` or `file`, and nothing else";
+            return Err(Problem::new(Code::BadRequest, detail));
+        }
+        let content_type = field.content_type().map(ToString::to_string);
+        // The body's own length and digest are those of all parts together.
+        let announced = Announced { bytes: None, digest: None, waits: whole.waits, content_type };
+        let name = field.file_name().map(str::to_owned);
+        Ok(Some(PayloadPart { announced, name, field, rest: self.0 }))
+    }
+}
+
+impl PayloadPart {
+    /// Its bytes as they come in; an error at the end if it is not the last part.
+    pub(crate) fn pieces(self) -> impl Stream<Item = Result<Bytes, Problem>> {
+        let Self { field, rest, .. } = self;
+        let pieces = field.map(|piece| piece.map_err(|error| broken(&error)));
+        pieces.chain(stream::once(end(rest)).filter_map(async |ended| ended.err().map(Err)))
+    }
+}
+
+/// All of a part that is a text.
+async fn text(field: &mut Field<'static>, name: &str, bytes_max: usize) -> Result<String, Problem> {
+    let mut text = Vec::new();
+    while let Some(piece) = without_permit(field.chunk()).await.map_err(|error| broken(&error))? {
+        if text.len() + piece.len() > bytes_max {
+            let detail = format!("the part `{name}` has more than {bytes_max} bytes");
+            return Err(Problem::new(Code::PayloadTooLarge, detail));
+        }
+        text.extend_from_slice(&piece);
+    }
+    let not_text = |_| Problem::new(Code::InvalidJson, format!("the part `{name}` is not UTF-8"));
+    String::from_utf8(text).map_err(not_text)
+}
+
+async fn end(mut rest: Multipart<'static>) -> Result<(), Problem> {
+    let next = rest.next_field().await.map_err(|error| broken(&error))?;
+    if next.is_none() {
+        return Ok(());
+    }
+    Err(Problem::new(Code::BadRequest, "there are parts after the payload"))
+}
+
+fn broken(error: &multer::Error) -> Problem {
+    Problem::new(
+        Code::BadRequest,
+        format!("the body is not as multipart/form-data should be: {error}"),
+    )
+}

@@ -1,0 +1,114 @@
+//! How long a caller wants to be kept: `Prefer` (RFC 7240) and `?mode=sync`.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::api::http::params::{Pairs, bad, whole};
+use crate::problem::Problem;
+
+/// Tells which preferences were honoured.
+pub(crate) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
+
+/// What was asked for, and what of it the server does.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Preference {
+    /// For how long to hold the request.
+    pub(crate) wait: Duration,
+    /// For `Preference-Applied`.
+    pub(crate) applied: Option<String>,
+}
+
+/// Reads the request's preferences. As the RFC wants it, those that cannot be understood are
+/// ignored; `mode` is ours, and is not.
+pub(crate) fn preference(
+    headers: &HeaderMap,
+    query: Pairs,
+    wait_max: Duration,
+) -> Result<Preference, Problem> {
+    let sync = match query.only("mode")?.as_deref() {
+        Some("sync") => true,
+        Some("async") | None => false,
+        Some(other) => return Err(bad(format_args!("mode is sync or async, not {other:?}"))),
+    };
+    Ok(Preference::of(headers, sync, wait_max))
+}
+
+impl Preference {
+    /// What the fields say; where they say nothing, `sync` does.
+    pub(crate) fn of(headers: &HeaderMap, sync: bool, wait_max: Duration) -> Self {
+        let (wait, respond_async) = (asked_wait(headers), tokens(headers).any(is_async));
+        let held = wait.map(|asked| asked.min(wait_max));
+        let mut applied = Vec::new();
+        if respond_async {
+            applied.push("respond-async".to_owned());
+        }
+        if let Some(held) = held {
+            applied.push(format!("wait={}", held.as_secs()));
+        }
+        let unasked = if sync && !respond_async { wait_max } else { Duration::ZERO };
+        Self {
+            wait: held.unwrap_or(unasked),
+            applied: (!applied.is_empty()).then(|| applied.join(", ")),
+        }
+    }
+
+    /// As a header.
+    pub(crate) fn to_header(&self) -> Option<HeaderValue> {
+        self.applied.as_deref().and_then(|text| HeaderValue::from_str(text).ok())
+    }
+}
+
+fn tokens(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
+}
+
+fn is_async(token: &str) -> bool {
+    token.eq_ignore_ascii_case("respond-async")
+}
+
+/// The first `wait` counts.
+fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
+    let mut named = tokens(headers).filter_map(|token| token.split_once('='));
+    let (_, value) = named.find(|(name, _)| name.trim_end().eq_ignore_ascii_case("wait"))?;
+    let seconds = u32::try_from(whole(value.trim().trim_matches('"'))?).ok()?;
+    Some(Duration::from_secs(seconds.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[&'static str], mode: Option<&str>) -> (u64, Option<String>) {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(PREFER, HeaderValue::from_static(value));
+        }
+        let query = Pairs(mode.map(|mode| ("mode".into(), mode.into())).into_iter().collect());
+        let found = preference(&headers, query, Duration::from_mins(1)).unwrap();
+        (found.wait.as_secs(), found.applied)
+    }
+
+    #[test]
+    fn preferences_are_read_and_echoed() {
+        let applied = |text: &str| Some(text.to_owned());
+        assert_eq!(of(&[], None), (0, None));
+        assert_eq!(of(&["wait=5"], None), (5, applied("wait=5")));
+        assert_eq!(of(&["Wait = \"5\""], None), (5, applied("wait=5")));
+        assert_eq!(of(&["wait=3600"], None), (60, applied("wait=60")));
+        assert_eq!(of(&["respond-async"], None), (0, applied("respond-async")));
+        let both = (5, applied("respond-async, wait=5"));
+        assert_eq!(of(&["respond-async, wait=5"], None), both);
+        assert_eq!(of(&["respond-async", "wait=5"], None), both);
+        assert_eq!(of(&["wait=soon, handling=lenient"], None), (0, None));
+    }
+
+    #[test]
+    fn mode_sync_waits_as_long_as_the_server_allows_unless_the_caller_says_how_long() {
+        assert_eq!(of(&[], Some("sync")), (60, None));
+        assert_eq!(of(&["wait=5"], Some("sync")).0, 5);
+        assert_eq!(of(&[], Some("async")), (0, None));
+    }
+}

@@ -1,0 +1,227 @@
+//! A payload's way in: from a body to the blob store, hashed and sealed on the way.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::header::{CONTENT_TYPE, EXPECT};
+use axum::http::{HeaderMap, HeaderName};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::{Stream, StreamExt};
+use longhaul::job::Json;
+use longhaul::{Engine, JobHandle, Staged, TenantId, UploadError};
+use sha2::{Digest, Sha256};
+
+use crate::api::http::body::announced;
+use crate::api::http::load_shedding::without_permit;
+use crate::problem::{Code, Problem};
+
+const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
+/// When a second upload of a key is worth trying.
+const IN_PROGRESS_RETRY: Duration = Duration::from_secs(2);
+/// When some of what is stored may have been deleted.
+const STORED_RETRY: Duration = Duration::from_secs(10);
+
+/// The keys of uploads that come in right now.
+#[derive(Debug, Clone, Default)]
+pub struct Uploads(
+    /// A std mutex: held for a set access, never across an await.
+    Arc<Mutex<HashSet<(TenantId, String)>>>,
+);
+
+/// A key that is being uploaded under, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct InProgress {
+    uploads: Uploads,
+    key: Option<(TenantId, String)>,
+}
+
+impl Uploads {
+    /// Begins an upload, unless one under the same key is coming in.
+    pub(crate) fn begin(
+        &self,
+        tenant: &TenantId,
+        key: Option<&str>,
+    ) -> Result<InProgress, Problem> {
+        let key = key.map(|key| (tenant.clone(), key.to_owned()));
+        if let Some(key) = &key {
+            let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if !keys.insert(key.clone()) {
+                let detail =
+                    "another request is sending a payload under this key; ask again for its job";
+                let problem = Problem::new(Code::UploadInProgress, detail);
+                return Err(problem.retry_after(IN_PROGRESS_RETRY));
+            }
+        }
+        Ok(InProgress { uploads: self.clone(), key })
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.uploads.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        }
+    }
+}
+
+/// What the head says of a payload that is the whole body.
+#[derive(Debug, Clone)]
+pub(crate) struct Announced {
+    pub(crate) bytes: Option<u64>,
+    pub(crate) digest: Option<[u8; 32]>,
+    /// The sender waits to be told to go on.
+    pub(crate) waits: bool,
+    pub(crate) content_type: Option<String>,
+}
+
+impl Announced {
+    pub(crate) fn of(headers: &HeaderMap, body: &Body) -> Result<Self, Problem> {
+        let waits = headers
+            .get(EXPECT)
+            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+        let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        Ok(Self {
+            // No body at all has no length in its head.
+            bytes: announced(headers).or(body.size_hint().exact()),
+            digest: content_digest(headers)?,
+            waits,
+            content_type: content_type.map(str::to_owned),
+        })
+    }
+
+    /// Whether it may be small, and is just being sent with nothing else to be heeded.
+    pub(crate) fn may_be_small(&self, bytes_max: usize) -> bool {
+        let fits = self.bytes.is_none_or(|bytes| bytes <= bytes_max as u64);
+        fits && self.digest.is_none() && !self.waits
+    }
+
+    /// Whether a job that is known need not be sent its payload again.
+    pub(crate) fn need_not_be_sent(&self) -> bool {
+        self.digest.is_some() || self.waits || self.bytes == Some(0)
+    }
+}
+
+/// The SHA-256 of RFC 9530's `Content-Digest`, if it is there.
+fn content_digest(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Problem> {
+    let wrong = || {
+        let detail = "Content-Digest: sha-256=:…: has no base64 of 32 bytes between the colons";
+        Problem::new(Code::BadRequest, detail)
+    };
+    for value in headers.get_all(CONTENT_DIGEST) {
+        let text = value.to_str().map_err(|_| wrong())?;
+        for member in text.split(',').map(str::trim) {
+            // Algorithms that we do not know are for others.
+            let Some(digest) = member.strip_prefix("sha-256=") else { continue };
+            let base64 = digest.strip_prefix(':').and_then(|rest| rest.strip_suffix(':'));
+            let bytes = STANDARD.decode(base64.ok_or_else(wrong)?).map_err(|_| wrong())?;
+            return Ok(Some(bytes.try_into().map_err(|_| wrong())?));
+        }
+    }
+    Ok(None)
+}
+
+/// Stores a payload piece by piece.
+pub(crate) async fn store(
+    engine: &Engine,
+    announced: &Announced,
+    name: Option<String>,
+    pieces: impl Stream<Item = Result<Bytes, Problem>>,
+) -> Result<Staged, Problem> {
+    let mut upload = engine.upload().await.map_err(refusal)?;
+    if let Some(content_type) = &announced.content_type {
+        upload = upload.content_type(content_type);
+    }
+    if let Some(name) = name {
+        upload = upload.name(name);
+    }
+    // Before the first byte is asked for: a sender that waits is not told to go on.
+    if let Some(bytes) = announced.bytes {
+        upload.check(bytes).map_err(refusal)?;
+    }
+    let mut pieces = std::pin::pin!(pieces);
+    while let Some(piece) = without_permit(pieces.next()).await {
+        let written = match piece {
+            Ok(piece) => upload.write(piece).await.map_err(refusal),
+            Err(problem) => Err(problem),
+        };
+        if let Err(problem) = written {
+            upload.abort().await;
+            return Err(problem);
+        }
+    }
+    let staged = upload.finish().await.map_err(refusal)?;
+    check_digest(announced, staged.digest())?;
+    Ok(staged)
+}
+
+/// The job under a key that is known, once what comes in has turned out to be its payload. Nothing is stored.
+pub(crate) async fn compare(
+    engine: &Engine,
+    announced: &Announced,
+    key: &str,
+    kind: &str,
+    input: &Json,
+    pieces: impl Stream<Item = Result<Bytes, Problem>>,
+) -> Result<Option<JobHandle>, Problem> {
+    let max = engine.limits().payload_bytes_max;
+    let (mut hash, mut bytes) = (Sha256::new(), 0);
+    let mut pieces = std::pin::pin!(pieces);
+    while let Some(piece) = without_permit(pieces.next()).await {
+        let piece = piece?;
+        bytes += piece.len() as u64;
+        if bytes > max {
+            return Err(too_large(max));
+        }
+        hash.update(&piece);
+    }
+    let digest: [u8; 32] = hash.finalize().into();
+    check_digest(announced, &digest)?;
+    Ok(engine.known(key, Some(kind), Some(input), Some(&digest)).await?)
+}
+
+fn check_digest(announced: &Announced, digest: &[u8; 32]) -> Result<(), Problem> {
+    if announced.digest.is_none_or(|said| said == *digest) {
+        return Ok(());
+    }
+    let detail = "the body is not what its Content-Digest says; nothing was stored";
+    Err(Problem::new(Code::DigestMismatch, detail))
+}
+
+/// A body as it comes in.
+pub(crate) fn pieces(body: Body) -> impl Stream<Item = Result<Bytes, Problem>> {
+    body.into_data_stream().map(|piece| {
+        piece
+            .map_err(|error| Problem::new(Code::BadRequest, format!("the body broke off: {error}")))
+    })
+}
+
+pub(crate) fn too_large(max: u64) -> Problem {
+    let detail = format!("the payload has more than {max} bytes (payload_bytes_max)");
+    Problem::new(Code::PayloadTooLarge, detail)
+}
+
+/// What a caller sees of a payload that was not stored.
+fn refusal(error: UploadError) -> Problem {
+    use longhaul::blob::BlobError;
+    match error {
+        UploadError::Limit(over) => Problem::new(Code::PayloadTooLarge, over.to_string()),
+        UploadError::TenantFull { .. } => {
+            Problem::new(Code::StoredLimit, error.to_string()).retry_after(STORED_RETRY)
+        }
+        UploadError::NoBlobStore => Problem::new(Code::Validation, error.to_string()),
+        UploadError::Store(error) => error.into(),
+        UploadError::Blob(BlobError::StorageFull) => {
+            Problem::new(Code::StorageFull, "the blob storage is full").retry_after(STORED_RETRY)
+        }
+        UploadError::Blob(error) if error.is_transient() => {
+            let detail = "the blob store is out of reach; nothing was stored: send it again";
+            Problem::new(Code::Unavailable, detail)
+                .retry_after(Duration::from_secs(1))
+                .with_source(error)
+        }
+        UploadError::Blob(error) => Problem::internal(error),
+    }
+}
