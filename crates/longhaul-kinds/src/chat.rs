@@ -111,7 +111,7 @@ impl Chat {
 
     /// The kind for a process that runs no jobs.
     pub fn remote(&self) -> Kind {
-        self.described(Kind::elsewhere(CHAT))
+        self.described(Kind::remote(CHAT))
     }
 
     fn described(&self, kind: Kind) -> Kind {

@@ -189,7 +189,7 @@ impl HttpKind {
         let run = move |ctx: Ctx, input: Json| attempt::run(Arc::clone(&config), ctx, input);
         Kind::new(&name, run)
             .timeout(timeout.saturating_add(TIMEOUT_MARGIN))
-            .essence(idempotency_fields)
+            .idempotency_fields(idempotency_fields)
             .description(description)
     }
 }

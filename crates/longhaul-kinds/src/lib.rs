@@ -15,7 +15,7 @@
 //! use serde_json::{Value, json};
 //!
 //! let engine = Engine::builder().memory().register(demo()).start().await?;
-//! let job = engine.submit("demo", &json!({"steps": 3, "result": "done"})).await?;
+//! let job = engine.submit_raw("demo", &json!({"steps": 3, "result": "done"})).await?;
 //! assert_eq!(job.result::<Value>().await?, "done");
 //! # engine.stop().await; Ok(()) }
 //! ```

@@ -18,7 +18,7 @@ pub enum Scenario {
     /// One durable submit per call, awaited.
     Submit,
     /// Submits in batches of 1,000.
-    Bulk,
+    BulkCommand,
     /// Jobs submitted first, then timed from the first claim to the last one settled.
     Drain,
     /// One job every 20 ms on an idle engine: from the submit call to the handler's start.

@@ -80,7 +80,7 @@ pub struct Config {
     /// How long finished jobs are kept.
     pub retention: Retention,
     /// How long a payload waits for its job to be claimed.
-    pub payload_kept: Duration,
+    pub payload_retention: Duration,
     /// How jobs are held and found again.
     pub lease: Lease,
     /// How jobs are run.

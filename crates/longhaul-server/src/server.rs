@@ -263,7 +263,7 @@ impl Server {
         let auth = tokio::spawn(state.auth.keep_up(engine.clone(), stopping.clone()));
         let ended = tokio::select! {
             () = stop.cancelled() => StopReason::Stopped,
-            () = engine.broken() => StopReason::StoreFailed,
+            () = engine.store_failed() => StopReason::StoreFailed,
         };
         stopping.cancel();
         if ended == StopReason::Stopped {
@@ -338,24 +338,24 @@ async fn engine(
         .replica(config.replica.as_str())
         .role(config.role.as_str())
         .lease(config.lease.duration, config.lease.renew)
-        .sweep_every(config.lease.sweep)
+        .rescue_interval(config.lease.sweep)
         .stop_grace(config.worker.stop_grace)
         .cancel_grace(config.worker.cancel_grace + CANCEL_MARGIN)
         .retention(config.retention)
-        .payload_kept(config.payload_kept)
+        .payload_retention(config.payload_retention)
         .blobs(blobs.clone(), Arc::clone(keyring))
         .work_root(work.path())
         .limits(config.limits.job)
-        .limit_tenants(config.limits.tenants)
+        .tenant_limit(config.limits.tenants)
         .concurrency(kinds::concurrency(config, chat))
-        .courier(courier.kind(), config.webhooks.concurrency, courier.windows())
+        .delivery_worker(courier.kind(), config.webhooks.concurrency, courier.windows())
         .register(kinds::demo(config));
     if let Some(chat) = chat {
         builder = builder.register(kinds::chat_kind(chat, config));
     }
     if let Some(render) = kinds::render(config) {
         let queue = render.default_queue();
-        builder = builder.register(render).limit_pending(queue, DIAGRAMS_PENDING_MAX);
+        builder = builder.register(render).queue_pending_max(queue, DIAGRAMS_PENDING_MAX);
     }
     for (name, kind) in &config.kinds {
         let kind = kinds::configured_kind(name, kind, config, &deps)
@@ -364,9 +364,9 @@ async fn engine(
         builder = builder.register(kind);
     }
     for (name, limit) in &config.queues {
-        builder = builder.limit_queue(name.clone(), limit.flow);
+        builder = builder.queue_limit(name.clone(), limit.flow);
         if let Some(max) = limit.pending_max {
-            builder = builder.limit_pending(name.clone(), max);
+            builder = builder.queue_pending_max(name.clone(), max);
         }
     }
     Ok(builder.store(store).start().await?)

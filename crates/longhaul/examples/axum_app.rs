@@ -49,7 +49,8 @@ async fn periodically(engine: Engine, every: Duration) {
         timer.tick().await;
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let tick = since_1970.as_secs() / every.as_secs().max(1);
-        if let Err(error) = engine.submit("tidy-up", &tick).key(format!("tidy-up-{tick}")).await {
+        if let Err(error) = engine.submit_raw("tidy-up", &tick).key(format!("tidy-up-{tick}")).await
+        {
             eprintln!("cannot submit a periodic job: {error}");
         }
     }
@@ -65,7 +66,7 @@ async fn write_report(ctx: Ctx, report: Report) -> Result<String, JobError> {
 }
 
 async fn submit(State(engine): State<Engine>, Json(report): Json<Report>) -> Answer {
-    let job = engine.submit("report", &report).await.map_err(refused)?;
+    let job = engine.submit_raw("report", &report).await.map_err(refused)?;
     Ok((StatusCode::ACCEPTED, Json(json!({"id": job.id()}))))
 }
 

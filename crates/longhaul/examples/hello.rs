@@ -7,7 +7,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let engine = Engine::builder().kind("greet", greet).start().await?;
 
     let name = std::env::args().nth(1).unwrap_or_else(|| "world".to_owned());
-    let job = engine.submit("greet", &name).await?;
+    let job = engine.submit_raw("greet", &name).await?;
     let greeting: String = job.result().await?;
     println!("{greeting}");
 

@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The key makes the second run find the first run's job instead of shipping twice.
     let order = Order { number: 4711 };
-    let job = engine.submit("ship", &order).key("order-4711").await?;
+    let job = engine.submit_raw("ship", &order).key("order-4711").await?;
     say(&format!("job {} ({})", job.id(), if job.created() { "new" } else { "known" }));
 
     let receipt: String = job.result().await?;

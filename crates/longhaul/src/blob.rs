@@ -24,30 +24,30 @@
 //! # });
 //! ```
 
-mod address;
 mod cipher;
 #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
 mod cloud;
+mod encryption;
 mod error;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod key_markers;
 mod keys;
 mod layout;
 mod local;
-mod mark;
+mod location;
 mod path;
 mod reader;
-mod seal;
 mod store;
 mod upload;
 mod writer;
 
-pub use address::{CloudOptions, Patience};
 pub use error::BlobError;
+pub use key_markers::{KEY_MARKERS_NAME, KeyCheck};
 pub use keys::{JobKey, KeyError, Keyring};
 pub use layout::BLOB_BYTES_MAX;
-pub use mark::{KeysFit, MARKS_NAME};
+pub use location::{CloudOptions, RequestPolicy};
 pub use path::{BlobPath, PathError};
 pub use reader::BlobStream;
-pub use store::{Blobs, Kept};
+pub use store::{Blobs, DeletedBlobs};
 pub use writer::{BlobWriter, Written};

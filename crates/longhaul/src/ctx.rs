@@ -13,16 +13,16 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 pub use artifact::ArtifactWriter;
-use artifact::Made;
+use artifact::AttemptOutputs;
 pub use payload::Payload;
 pub use step::StepCall;
 
 use crate::engine::Shared;
 use crate::job::{
-    Job, JobError, JobId, Outcome, Progress, Retry, Status, Step, Timestamp, Tokens, within,
+    Job, JobError, JobId, Outcome, Progress, Retry, Status, Step, Timestamp, Tokens, check_limit,
 };
 use crate::store::{Lease, LeaseRef, Report, StoreError};
-use crate::worker::Reports;
+use crate::worker::ProgressReporter;
 use replay::Replay;
 
 /// How soon a write of a handler is tried again while the store is not available.
@@ -37,7 +37,7 @@ pub struct Ctx(Arc<Inner>);
 
 struct Inner {
     shared: Arc<Shared>,
-    reports: Arc<Reports>,
+    reports: Arc<ProgressReporter>,
     lease: LeaseRef,
     job: Job,
     stored: Vec<Step>,
@@ -45,7 +45,7 @@ struct Inner {
     /// A std mutex: held for a few field writes, never across an await.
     state: Mutex<State>,
     /// A std mutex: the same.
-    made: Mutex<Made>,
+    made: Mutex<AttemptOutputs>,
 }
 
 /// How the outside tells a running attempt what to do.
@@ -83,7 +83,7 @@ struct State {
 impl Ctx {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        reports: Arc<Reports>,
+        reports: Arc<ProgressReporter>,
         lease: Lease,
         code_version: Option<&str>,
         signals: Signals,
@@ -169,17 +169,17 @@ impl Ctx {
     pub async fn phase(&self, phase: impl Into<String>) -> Result<(), JobError> {
         let phase = phase.into();
         let chars_max = self.0.shared.limits.phase_chars_max;
-        within("a phase in characters", "phase_chars_max", &phase.chars().count(), &chars_max)
+        check_limit("a phase in characters", "phase_chars_max", &phase.chars().count(), &chars_max)
             .map_err(|error| JobError::new("limit", error, false))?;
         let follows = self.state().follows();
-        self.insist(|| async {
+        self.retry_until_lease_lost(|| async {
             let (lease, phases) = (self.0.lease.clone(), vec![phase.clone()]);
             let report = Report { lease, phases, progress: None };
             self.0.shared.store.report(vec![report]).await.pop().unwrap_or(Ok(()))
         })
         .await?;
         let LeaseRef { tenant, job, .. } = &self.0.lease;
-        self.0.shared.hub.changed(tenant, *job, Status::Running, None);
+        self.0.shared.watchers.changed(tenant, *job, Status::Running, None);
         if follows {
             self.state().answered();
         }
@@ -187,7 +187,10 @@ impl Ctx {
     }
 
     /// Writes to the store, however long it is away: when the lease runs out the attempt is dropped.
-    async fn insist<Fut>(&self, mut write: impl FnMut() -> Fut) -> Result<(), JobError>
+    async fn retry_until_lease_lost<Fut>(
+        &self,
+        mut write: impl FnMut() -> Fut,
+    ) -> Result<(), JobError>
     where
         Fut: Future<Output = Result<(), StoreError>>,
     {
@@ -199,7 +202,7 @@ impl Ctx {
                     tokio::time::sleep(STORE_RETRY.delay(attempt, rand::random())).await;
                 }
                 Err(error) => {
-                    self.0.shared.noted(&error);
+                    self.0.shared.record_store_error(&error);
                     return Err(error.into());
                 }
             }
@@ -209,7 +212,7 @@ impl Ctx {
 
     /// Tells what a language model read and wrote in this attempt, once more or for the first time. It is
     /// metered with the job if this attempt ends it.
-    pub fn use_tokens(&self, tokens: Tokens) {
+    pub fn record_tokens(&self, tokens: Tokens) {
         self.state().tokens += tokens;
     }
 

@@ -1,22 +1,22 @@
 //! The engine: what a program submits to, asks, watches and stops.
 
 mod admission;
+mod artifacts;
 mod builder;
+pub(crate) mod change_poller;
 mod control;
-mod elsewhere;
 mod handle;
-mod hub;
+mod idempotency;
 mod kind;
-mod known;
-pub(crate) mod lookout;
-mod pace;
-mod stored;
+mod kind_registry;
+pub(crate) mod payload_store;
+mod retry_after;
 mod submission;
 #[cfg(feature = "postgres")]
 mod transactional;
 mod upload;
-pub(crate) mod vault;
 mod watcher;
+mod watchers;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -24,14 +24,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+pub use artifacts::{ArtifactError, Receipt, StoredArtifact};
 pub use builder::{BuildError, EngineBuilder};
-pub use control::Bulk;
+pub use control::BulkCommand;
 pub use handle::{JobHandle, ResultError};
-pub use kind::{Essence, Handler, Kind};
-pub use stored::{ArtifactError, Receipt, StoredArtifact};
+pub use kind::{FingerprintFn, Handler, Kind};
 pub use submission::{Submission, SubmitError};
 pub(crate) use upload::delete as delete_blob;
-pub use upload::{Staged, Upload, UploadError};
+pub use upload::{StagedPayload, Upload, UploadError};
 pub use watcher::Watcher;
 
 use crate::clock::Clock;
@@ -66,35 +66,35 @@ pub(crate) struct Shared {
     pub(crate) flow: RwLock<Arc<FlowLimits>>,
     pub(crate) retention: Retention,
     /// How long a payload waits for its job to be claimed.
-    pub(crate) payload_kept: std::time::Duration,
-    pub(crate) vault: Option<Arc<vault::Vault>>,
+    pub(crate) payload_retention: std::time::Duration,
+    pub(crate) encrypted_blobs: Option<Arc<payload_store::EncryptedBlobs>>,
     /// Where attempts have their folders.
     pub(crate) work_root: std::path::PathBuf,
     /// There may be something to delete.
-    pub(crate) doomed: Notify,
+    pub(crate) blob_gc_wake: Notify,
     pub(crate) ids: IdSource,
     /// Tells the claim loop that there may be something to claim, or room for it.
     pub(crate) wake: Arc<Notify>,
     /// The same for the loop that claims deliveries.
-    pub(crate) wake_courier: Arc<Notify>,
-    pub(crate) courier: Option<Courier>,
-    pub(crate) hub: hub::Hub,
-    pub(crate) pace: pace::Pace,
+    pub(crate) wake_deliveries: Arc<Notify>,
+    pub(crate) delivery_worker: Option<DeliveryWorker>,
+    pub(crate) watchers: watchers::Watchers,
+    pub(crate) retry_after_estimator: retry_after::RetryAfterEstimator,
     pub(crate) admission: admission::Admission,
-    pub(crate) elsewhere: elsewhere::Elsewhere,
+    pub(crate) remote_kinds: kind_registry::RemoteKinds,
     /// Cancelled once the store said that it is broken.
-    pub(crate) broken: CancellationToken,
+    pub(crate) store_failed: CancellationToken,
 }
 
 /// How many deliveries of each queue may be under way at once in this process, now, by how many are.
-pub(crate) type Windows = Arc<dyn Fn(&HashMap<Name, usize>) -> QueueCapacity + Send + Sync>;
+pub(crate) type DeliveryWindows = Arc<dyn Fn(&HashMap<Name, usize>) -> QueueCapacity + Send + Sync>;
 
 /// What delivers.
-pub(crate) struct Courier {
+pub(crate) struct DeliveryWorker {
     pub(crate) kind: Arc<Kind>,
     /// How many at once.
     pub(crate) jobs: usize,
-    pub(crate) windows: Windows,
+    pub(crate) windows: DeliveryWindows,
 }
 
 impl Engine {
@@ -122,7 +122,7 @@ impl Engine {
         let unfit = || StoreError::Broken("a delivery that is not JSON".to_owned());
         let new = new_delivery(&self.tenant, id, delivery).ok_or_else(unfit)?;
         let answer = self.shared.store.submit(vec![new]).await.pop().ok_or_else(unfit)?;
-        self.shared.wake_courier.notify_one();
+        self.shared.wake_deliveries.notify_one();
         answer.map(|submitted| submitted.record.job.id)
     }
 
@@ -167,7 +167,7 @@ impl Engine {
 
     /// From now on claims of this process let at most so many jobs of one tenant run at once, over all
     /// replicas; none goes back to what holds for all tenants. Every process that runs jobs has to be told.
-    pub fn limit_tenant(&self, tenant: &TenantId, running_max: Option<u32>) {
+    pub fn set_tenant_running_max(&self, tenant: &TenantId, running_max: Option<u32>) {
         let mut flow = self.shared.flow.write().unwrap_or_else(PoisonError::into_inner);
         let mut limits = FlowLimits::clone(&flow);
         match running_max {
@@ -198,8 +198,8 @@ impl Engine {
 
     /// Returns when the store can no longer promise anything: the process should end, so that
     /// another one, or this one after its restart, reads what was really kept.
-    pub async fn broken(&self) {
-        self.shared.broken.cancelled().await;
+    pub async fn store_failed(&self) {
+        self.shared.store_failed.cancelled().await;
     }
 
     /// Stops claiming and lets running jobs finish. What still runs after the grace period is
@@ -217,28 +217,29 @@ impl Shared {
     }
 
     /// Tells the process when the store can no longer promise anything.
-    pub(crate) fn noted(&self, error: &StoreError) {
+    pub(crate) fn record_store_error(&self, error: &StoreError) {
         if matches!(error, StoreError::Broken(_)) {
-            self.broken.cancel();
+            self.store_failed.cancel();
         }
     }
 
     /// Tells whoever claims this tenant's jobs that there may be one.
     pub(crate) fn wake_for(&self, tenant: &TenantId) {
-        if tenant.is_outbox() { self.wake_courier.notify_one() } else { self.wake.notify_one() }
+        if tenant.is_outbox() { self.wake_deliveries.notify_one() } else { self.wake.notify_one() }
     }
 
     /// Tells everybody who claims that there may be something.
     pub(crate) fn wake_all(&self) {
         self.wake.notify_one();
-        self.wake_courier.notify_one();
+        self.wake_deliveries.notify_one();
     }
 
     /// The kind of a job that was claimed.
     pub(crate) fn kind_that_runs(&self, name: &Name) -> Option<Arc<Kind>> {
-        let courier = self.courier.as_ref().map(|courier| &courier.kind);
-        let courier = courier.filter(|kind| kind.name() == name.as_str());
-        self.kinds.get(name).or(courier).cloned()
+        let delivery_worker =
+            self.delivery_worker.as_ref().map(|delivery_worker| &delivery_worker.kind);
+        let delivery_worker = delivery_worker.filter(|kind| kind.name() == name.as_str());
+        self.kinds.get(name).or(delivery_worker).cloned()
     }
 
     /// A fresh job id.

@@ -31,7 +31,7 @@ macro_rules! failpoints {
 
 failpoints! {
     /// The first bytes of a payload have come in.
-    UploadBegun,
+    UploadStarted,
     /// All bytes of a payload were sent to the blob store, which shows no blob yet.
     UploadSent,
     /// The blob is there, and no job knows of it.
@@ -41,27 +41,27 @@ failpoints! {
     /// The job has a lease, and its handler has not begun.
     Claimed,
     /// A folder is there that is not on record.
-    FolderMade,
+    WorkDirCreated,
     /// The folder is on record, and has nothing in clear yet.
-    FolderRecorded,
+    WorkDirRecorded,
     /// A part of the payload is in the folder in clear.
-    PayloadHalfInClear,
+    PayloadPartlyDecrypted,
     /// All of the payload is there in clear, and nobody has worked on it.
-    PayloadInClear,
+    PayloadDecrypted,
     /// The first bytes of an artifact were sent to the blob store.
-    ArtifactBegun,
+    ArtifactStarted,
     /// An artifact's blob is there, and its job does not know of it.
     ArtifactStored,
     /// The handler has returned, and nothing of it is cleared away.
     HandlerReturned,
     /// The folder is gone, and the record has it.
-    FolderDeleted,
+    WorkDirDeleted,
     /// Nothing is left in clear, and the job has not ended.
-    ClearedUp,
+    CleanedUp,
     /// The job has ended, and nobody was told.
     Settled,
     /// The payload's key is destroyed, and its blob is there.
-    BlobDoomed,
+    BlobMarkedForDeletion,
     /// The payload's blob is gone, and the record has it.
     BlobDeleted,
     /// The job was deleted, and its artifacts' blobs are there.

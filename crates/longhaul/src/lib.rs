@@ -3,8 +3,6 @@
 
 pub mod blob;
 pub mod clock;
-#[cfg(feature = "postgres")]
-pub mod copy;
 mod ctx;
 mod engine;
 #[cfg(feature = "failpoints")]
@@ -15,14 +13,16 @@ mod failpoint;
 pub mod fuzzing;
 pub mod job;
 pub mod store;
+#[cfg(feature = "postgres")]
+pub mod transfer;
 mod worker;
 
 pub use clock::Clock;
 pub use ctx::{ArtifactWriter, Ctx, Payload, StepCall};
 pub use engine::{
-    ArtifactError, BuildError, Bulk, Engine, EngineBuilder, Essence, Handler, JobHandle, Kind,
-    Receipt, ResultError, Staged, StoredArtifact, Submission, SubmitError, Upload, UploadError,
-    Watcher,
+    ArtifactError, BuildError, BulkCommand, Engine, EngineBuilder, FingerprintFn, Handler,
+    JobHandle, Kind, Receipt, ResultError, StagedPayload, StoredArtifact, Submission, SubmitError,
+    Upload, UploadError, Watcher,
 };
 pub use job::{Job, JobError, JobId, Retention, Retry, Status, TenantId, Timestamp};
 

@@ -9,7 +9,7 @@
 //! write of a worker carries the epoch of its lease, and a superseded epoch returns
 //! [`StoreError::LeaseLost`]. Methods of [`JobStore`] take a tenant and see only its jobs; workers and
 //! maintenance serve all tenants. Stores contain no policy: [`crate::job::Outcome::next`] decides what
-//! follows an outcome and [`crate::job::Tally::meter`] what a finished job used, inside the store's
+//! follows an outcome and [`crate::job::UsageMeter::meter`] what a finished job used, inside the store's
 //! transaction.
 
 pub mod accounts;
@@ -137,7 +137,7 @@ pub trait JobStore: Send + Sync {
 
     /// Returns the usage of the tenant's finished jobs by hour, kind and API key, from the hour that
     /// contains `from` to the last hour that began before `to`. Each job is counted once, in the
-    /// transaction that finished it. Rows are kept for [`crate::job::USAGE_KEPT`], longer than jobs.
+    /// transaction that finished it. Rows are kept for [`crate::job::USAGE_RETENTION`], longer than jobs.
     async fn usage(
         &self,
         tenant: &TenantId,

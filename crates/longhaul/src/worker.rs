@@ -1,12 +1,12 @@
 //! Claims jobs and runs them, keeps their leases, and looks after what others left behind.
 
 mod attempt;
-pub(crate) mod beats;
-mod claims;
-mod cleaning;
-mod house;
-mod keeper;
-mod reports;
+mod blob_gc;
+mod claim_loop;
+pub(crate) mod heartbeat;
+mod lease_renewer;
+mod maintenance;
+mod progress;
 mod slots;
 
 use std::io;
@@ -17,17 +17,17 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub(crate) use reports::Reports;
+pub(crate) use progress::ProgressReporter;
 
-use crate::engine::{Shared, lookout};
+use crate::engine::{Shared, change_poller};
 use crate::job::JobId;
 use attempt::Runner;
-use beats::Beats;
-use keeper::Keeper;
+use heartbeat::Heartbeats;
+use lease_renewer::LeaseRenewer;
 use slots::Slots;
 
 /// How long a stop waits for what should take a moment.
-const LAST_PATIENCE: Duration = Duration::from_secs(3);
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How a replica works.
 #[derive(Debug, Clone, Copy)]
@@ -58,8 +58,8 @@ pub(crate) struct Workers {
     shared: Arc<Shared>,
     settings: WorkerSettings,
     slots: Arc<Slots>,
-    keeper: Arc<Keeper>,
-    beats: Beats,
+    lease_renewer: Arc<LeaseRenewer>,
+    heartbeats: Heartbeats,
     /// Claim nothing more, begin no further step.
     stopping: CancellationToken,
     /// Give back what still runs.
@@ -75,13 +75,18 @@ impl Workers {
     pub(crate) fn start(shared: &Arc<Shared>, settings: WorkerSettings) -> io::Result<Self> {
         let (ended, attempts) = (CancellationToken::new(), TaskTracker::new());
         let slots = Arc::new(Slots::new(settings.concurrency, shared.kinds.values()));
-        let beats = Beats::new(shared, &slots, settings.concurrency);
+        let heartbeats = Heartbeats::new(shared, &slots, settings.concurrency);
         let workers = Self {
             shared: Arc::clone(shared),
             settings,
             slots,
-            keeper: Arc::new(Keeper::start(shared, settings, beats.clone(), ended.clone())?),
-            beats,
+            lease_renewer: Arc::new(LeaseRenewer::start(
+                shared,
+                settings,
+                heartbeats.clone(),
+                ended.clone(),
+            )?),
+            heartbeats,
             stopping: CancellationToken::new(),
             release: CancellationToken::new(),
             ended: ended.clone(),
@@ -89,18 +94,20 @@ impl Workers {
             attempts,
             loops: TaskTracker::new(),
         };
-        let reports = Reports::start(shared, &workers.loops, ended.clone());
-        house::start(shared, settings.sweep, &workers.loops, &ended);
-        cleaning::start(shared, &workers.loops, &ended);
-        lookout::start(shared, &workers.loops, &ended);
+        let reports = ProgressReporter::start(shared, &workers.loops, ended.clone());
+        maintenance::start(shared, settings.sweep, &workers.loops, &ended);
+        blob_gc::start(shared, &workers.loops, &ended);
+        change_poller::start(shared, &workers.loops, &ended);
         if settings.concurrency > 0 && shared.kinds.values().any(|kind| kind.runs_here()) {
             workers.claim_with(&reports, &workers.slots, &shared.wake);
         }
         // Deliveries have places of their own: receivers that hang hold up no job, and a claim for the one
         // does not look at the other.
-        if let Some(courier) = shared.courier.as_ref().filter(|_| settings.concurrency > 0) {
-            let slots = Arc::new(Slots::of_courier(courier));
-            workers.claim_with(&reports, &slots, &shared.wake_courier);
+        if let Some(delivery_worker) =
+            shared.delivery_worker.as_ref().filter(|_| settings.concurrency > 0)
+        {
+            let slots = Arc::new(Slots::for_deliveries(delivery_worker));
+            workers.claim_with(&reports, &slots, &shared.wake_deliveries);
         }
         for tasks in [&workers.claiming, &workers.attempts, &workers.loops] {
             tasks.close();
@@ -108,18 +115,18 @@ impl Workers {
         Ok(workers)
     }
 
-    fn claim_with(&self, reports: &Arc<Reports>, slots: &Arc<Slots>, wake: &Arc<Notify>) {
+    fn claim_with(&self, reports: &Arc<ProgressReporter>, slots: &Arc<Slots>, wake: &Arc<Notify>) {
         let runner = Runner {
             shared: Arc::clone(&self.shared),
             settings: self.settings,
             reports: Arc::clone(reports),
-            keeper: Arc::clone(&self.keeper),
+            lease_renewer: Arc::clone(&self.lease_renewer),
             slots: Arc::clone(slots),
             wake: Arc::clone(wake),
             stopping: self.stopping.clone(),
             release: self.release.clone(),
         };
-        self.claiming.spawn(claims::claim_on(Arc::new(runner), self.attempts.clone()));
+        self.claiming.spawn(claim_loop::run(Arc::new(runner), self.attempts.clone()));
     }
 
     pub(crate) fn running(&self) -> usize {
@@ -133,33 +140,33 @@ impl Workers {
     /// Tells the attempt of this job, if it runs here, at once what its lease would tell it at the
     /// next renewal.
     pub(crate) fn cancel(&self, id: JobId) {
-        self.keeper.cancel(id);
+        self.lease_renewer.cancel(id);
     }
 
     /// Waits for what should take a moment, and not for ever: the leases of what is left run out.
-    async fn patiently(&self, wait: impl Future<Output = ()>, or_else: &str) {
+    async fn with_stop_timeout(&self, wait: impl Future<Output = ()>, or_else: &str) {
         tokio::select! {
             () = wait => {}
-            () = self.shared.clock.sleep(LAST_PATIENCE) => tracing::error!("stopping: {or_else}"),
+            () = self.shared.clock.sleep(STOP_TIMEOUT) => tracing::error!("stopping: {or_else}"),
         }
     }
 
     pub(crate) async fn stop(&self) {
         self.stopping.cancel();
         // A claim that is under way may still bring leases: they are given back at once.
-        self.patiently(self.claiming.wait(), "the store does not answer a claim").await;
+        self.with_stop_timeout(self.claiming.wait(), "the store does not answer a claim").await;
         let grace = self.shared.clock.sleep(self.settings.stop_grace);
         tokio::select! {
             () = self.attempts.wait() => {}
             () = grace => {
                 self.release.cancel();
-                self.patiently(self.attempts.wait(), "handlers do not let go of their threads").await;
+                self.with_stop_timeout(self.attempts.wait(), "handlers do not let go of their threads").await;
             }
         }
         self.ended.cancel();
         self.loops.wait().await;
-        self.keeper.ended().await;
-        self.patiently(self.beats.leave(), "the store does not take a goodbye").await;
+        self.lease_renewer.ended().await;
+        self.with_stop_timeout(self.heartbeats.leave(), "the store does not take a goodbye").await;
     }
 }
 

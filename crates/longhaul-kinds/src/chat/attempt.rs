@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use longhaul::job::{Json, LOADING, Tokens, WORKING};
+use longhaul::job::{Json, PHASE_LOADING, PHASE_WORKING, Tokens};
 use longhaul::{Ctx, JobError};
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
@@ -90,7 +90,7 @@ impl TargetCall<'_> {
         model: &str,
     ) -> Result<ChatResult, AttemptError> {
         let loaded = self.is_loaded(model).await?;
-        self.phase(if loaded { WORKING } else { LOADING }).await?;
+        self.phase(if loaded { PHASE_WORKING } else { PHASE_LOADING }).await?;
         let job = self.ctx.job();
         let writer = self.chat.stream_logs.write(&job.tenant, job.id);
         let began = self.chat.clock.now();
@@ -113,7 +113,7 @@ impl TargetCall<'_> {
         let body = Json::from_value(&said.accumulator.body());
         let body = body.map_err(|error| AttemptError::As(JobError::from(error)))?;
         let (prompt_tokens, completion_tokens) = said.accumulator.tokens();
-        self.ctx.use_tokens(Tokens {
+        self.ctx.record_tokens(Tokens {
             prompt: prompt_tokens.unwrap_or_default(),
             completion: completion_tokens.unwrap_or_default(),
         });
@@ -194,7 +194,7 @@ impl TargetCall<'_> {
                 if said.is_first {
                     self.place.success();
                     if !loaded {
-                        self.phase(WORKING).await?;
+                        self.phase(PHASE_WORKING).await?;
                     }
                 }
                 said.hear(text).map_err(|message| self.failed(&message))?;

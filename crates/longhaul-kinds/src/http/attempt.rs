@@ -34,7 +34,7 @@ pub(super) async fn run(config: Arc<HttpConfig>, ctx: Ctx, input: Json) -> Resul
             Err(wait) => {
                 // Spread: of all that wait only one may try.
                 let delay = wait.mul_f64(1.0 + rand::random::<f64>());
-                return Err(ctx.put_off(delay).await);
+                return Err(ctx.snooze(delay).await);
             }
         }
     } else {

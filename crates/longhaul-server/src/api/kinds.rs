@@ -21,7 +21,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     responses((status = 200, description = "The kinds, by name.", body = KindList), ReadProblems),
 )]
 async fn list_kinds(caller: Caller<Inspect>) -> Result<Json<KindList>, Problem> {
-    let kinds = caller.engine.known_kinds().await?;
+    let kinds = caller.engine.all_kinds().await?;
     Ok(Json(KindList { kinds: kinds.iter().map(shown).collect() }))
 }
 

@@ -175,7 +175,7 @@ fn submission(
     body: Option<Bytes>,
 ) -> Submission {
     let (keyring, tenant) = (state.proxies.keyring.clone(), caller.engine.tenant().clone());
-    caller.engine.submit_made(&route.kind, move |id| {
+    caller.engine.submit_with(&route.kind, move |id| {
         if let (Some(keyring), false) = (&keyring, secret.is_empty()) {
             let sealed = seal_headers(keyring, &secret, &tenant, id);
             call.sealed = Some(sealed.map_err(JsonError::from)?);

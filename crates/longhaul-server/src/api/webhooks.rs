@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use longhaul::TenantId;
-use longhaul::job::{Dialect, EventFilter, Webhook};
+use longhaul::job::{EventFilter, Webhook, WebhookFormat};
 use longhaul::store::endpoints::Endpoints;
 use longhaul_client::wire::{PayloadSize, WebhookRequest};
 use utoipa_axum::router::OpenApiRouter;
@@ -72,7 +72,7 @@ impl Webhooks {
             events: event_filter(events.as_deref())?,
             full: payload == Some(PayloadSize::Full),
             sealed_secret,
-            dialect: Dialect::Standard,
+            format: WebhookFormat::Standard,
             url,
         }))
     }

@@ -33,7 +33,7 @@ impl Auth {
             }
             for tenant in changed {
                 if let Ok(Some(tenant)) = self.tenant(&tenant).await {
-                    engine.limit_tenant(&tenant.id, tenant.limits.running_max);
+                    engine.set_tenant_running_max(&tenant.id, tenant.limits.running_max);
                 }
             }
             let waited = self.0.clock.sleep(LOOK_EVERY);
@@ -81,7 +81,7 @@ impl Auth {
                 }
             };
             for tenant in tenants.iter().filter(|tenant| tenant.limits.running_max.is_some()) {
-                engine.limit_tenant(&tenant.id, tenant.limits.running_max);
+                engine.set_tenant_running_max(&tenant.id, tenant.limits.running_max);
             }
             if tenants.len() < TENANTS_AT_ONCE {
                 return true;

@@ -61,7 +61,7 @@ pub(super) async fn run(plan: &BenchPlan, store: &BenchStore) -> anyhow::Result<
     }
     match plan.scenario {
         Scenario::Submit => bench.submit().await,
-        Scenario::Bulk => bench.bulk().await,
+        Scenario::BulkCommand => bench.bulk().await,
         Scenario::Drain => {
             let (took, watch) = bench.drain(plan.jobs, "drain").await?;
             Ok(BenchReport::new(plan, took, &watch))
@@ -82,7 +82,7 @@ impl EngineBench<'_> {
         let turns = Turns::new(self.plan.jobs, self.plan.rate);
         callers(self.plan.concurrency, turns, &watch, move |_| {
             let (engine, load) = (engine.clone(), load(began, &filler));
-            async move { engine.submit("noop", &load).await.map(drop).context("submit") }
+            async move { engine.submit_raw("noop", &load).await.map(drop).context("submit") }
         })
         .await?;
         watch.done();
@@ -149,7 +149,7 @@ impl EngineBench<'_> {
         let start = Instant::now();
         for _ in 0..self.plan.jobs {
             timer.tick().await;
-            engine.submit("noop", &load(began, &filler)).await?;
+            engine.submit_raw("noop", &load(began, &filler)).await?;
             watch.took(pickups.recv().await.context("the workers stopped")?, 1);
         }
         watch.done();
@@ -174,7 +174,7 @@ impl EngineBench<'_> {
         let submitter = engine.clone();
         callers(self.plan.concurrency, turns, &watch, move |_| {
             let (engine, load) = (submitter.clone(), load(began, &filler));
-            async move { Ok(engine.submit("noop", &load).await?.result::<()>().await?) }
+            async move { Ok(engine.submit_raw("noop", &load).await?.result::<()>().await?) }
         })
         .await?;
         let took = timer.elapsed();
@@ -195,7 +195,7 @@ impl EngineBench<'_> {
             let size = left.min(BATCH);
             let timer = Instant::now();
             let batch =
-                (0..size).map(|_| engine.submit("noop", &load(self.began, &filler))).collect();
+                (0..size).map(|_| engine.submit_raw("noop", &load(self.began, &filler))).collect();
             for answer in engine.submit_all(batch).await {
                 answer?;
             }
@@ -212,7 +212,7 @@ impl EngineBench<'_> {
         let limits = Limits { pending_per_tenant_max: u64::MAX, ..Limits::default() };
         let builder =
             Engine::builder().store(Arc::clone(&self.store)).concurrency(0).limits(limits);
-        Ok(builder.register(Kind::elsewhere("noop")).start().await?)
+        Ok(builder.register(Kind::remote("noop")).start().await?)
     }
 
     pub(super) async fn worker(&self, kind: Kind) -> anyhow::Result<Engine> {

@@ -95,7 +95,7 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Check
     let key_file = c.read("server_key_file", |entry, key| entry.text(key).map(str::to_owned));
     let server_key = c.read("server_key", |entry, key| entry.text(key).map(str::to_owned));
     let stripe = c.read("billing.stripe_secret", |e, key| e.text(key).map(Secret::new));
-    let payload_kept = c.duration("retention.payload", MOMENT..=DAY * 7);
+    let payload_retention = c.duration("retention.payload", MOMENT..=DAY * 7);
     let replica = c.read("replica", |entry, key| replica_name(entry, key, &sources.replica));
     let metrics_listen = c.read("metrics_listen", metrics_listen);
     let role = c.read("role", role);
@@ -153,7 +153,7 @@ pub(super) fn check(layers: Layers, sources: &Sources) -> (Option<Config>, Check
             sync_wait_max: sync_wait_max?,
             log: log?,
             retention: retention?,
-            payload_kept: payload_kept?,
+            payload_retention: payload_retention?,
             lease: lease?,
             worker: worker?,
             limits: limits?,

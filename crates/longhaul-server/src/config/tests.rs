@@ -77,7 +77,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
         sync_wait_max: 60 * SECOND,
         log: Log { format: LogFormat::Auto, filter: "info".into() },
         retention: Retention::default(),
-        payload_kept: 3600 * SECOND,
+        payload_retention: 3600 * SECOND,
         lease: Lease { duration: 15 * SECOND, renew: 5 * SECOND, sweep: 2 * SECOND },
         worker: Worker { concurrency: 4, stop_grace: 20 * SECOND, cancel_grace: 5 * SECOND },
         limits: Limits {

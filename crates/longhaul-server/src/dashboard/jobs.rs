@@ -32,7 +32,7 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let wish = Wish::read(&view.query, &state, view.caller.engine.now())?;
     let found = search::find(&view.caller.engine, &wish).await?;
-    let kinds = view.caller.engine.known_kinds().await?;
+    let kinds = view.caller.engine.all_kinds().await?;
     let now = view.caller.engine.now();
     let content = html! {
         h1 { "Jobs" }

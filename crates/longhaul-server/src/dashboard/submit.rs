@@ -32,7 +32,7 @@ pub(super) fn router() -> Router<AppState> {
 
 /// Which kind.
 async fn choose(view: View<Submit>) -> Result<Response, Problem> {
-    let kinds = view.caller.engine.known_kinds().await?;
+    let kinds = view.caller.engine.all_kinds().await?;
     let content = html! {
         h1 { "Submit a job" }
         @if kinds.is_empty() {
@@ -91,7 +91,7 @@ async fn send(
 }
 
 async fn find(view: &View<Submit>, name: &str) -> Result<Kind, Problem> {
-    let kinds = view.caller.engine.known_kinds().await?;
+    let kinds = view.caller.engine.all_kinds().await?;
     let known = kinds.iter().map(|kind| kind.name().to_owned()).collect();
     let found = kinds.into_iter().find(|kind| kind.name() == name);
     found.ok_or_else(|| SubmitError::UnknownKind { kind: name.to_owned(), known }.into())

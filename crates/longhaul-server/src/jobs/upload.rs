@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::{Stream, StreamExt};
 use longhaul::job::Json;
-use longhaul::{Engine, JobHandle, Staged, TenantId, UploadError};
+use longhaul::{Engine, JobHandle, StagedPayload, TenantId, UploadError};
 use sha2::{Digest, Sha256};
 
 use crate::api::http::body::announced;
@@ -129,7 +129,7 @@ pub(crate) async fn store(
     announced: &Announced,
     name: Option<String>,
     pieces: impl Stream<Item = Result<Bytes, Problem>>,
-) -> Result<Staged, Problem> {
+) -> Result<StagedPayload, Problem> {
     let mut upload = engine.upload().await.map_err(refusal)?;
     if let Some(content_type) = &announced.content_type {
         upload = upload.content_type(content_type);
@@ -179,7 +179,7 @@ pub(crate) async fn compare(
     }
     let digest: [u8; 32] = hash.finalize().into();
     check_digest(announced, &digest)?;
-    Ok(engine.known(key, Some(kind), Some(input), Some(&digest)).await?)
+    Ok(engine.find_by_key(key, Some(kind), Some(input), Some(&digest)).await?)
 }
 
 fn check_digest(announced: &Announced, digest: &[u8; 32]) -> Result<(), Problem> {

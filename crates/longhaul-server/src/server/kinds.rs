@@ -63,7 +63,7 @@ pub(super) fn render(config: &Config) -> Option<Kind> {
     use longhaul_kinds::render::{RenderKind, queue};
     let render = config.render?;
     if !config.role.runs_jobs() {
-        return Some(Kind::elsewhere(RenderKind::NAME).queue(queue()).payload(false));
+        return Some(Kind::remote(RenderKind::NAME).queue(queue()).payload(false));
     }
     // By this name a child is what its parent is, also when the file was replaced since.
     let this = if cfg!(target_os = "linux") {
@@ -130,13 +130,13 @@ pub(super) fn configured_kind(
     let runs_here = config.role.runs_jobs();
     let built = match &kind.run {
         Run::Http(target) if runs_here => http(name, kind, target, deps),
-        Run::Http(_) => Kind::elsewhere(name.as_str()).essence(http::idempotency_fields),
+        Run::Http(_) => Kind::remote(name.as_str()).idempotency_fields(http::idempotency_fields),
         Run::Command(argv) if runs_here => {
             command(name, Program::Single { argv: argv.clone() }, config, deps)?
         }
         Run::Steps(steps) if runs_here => command(name, pipeline(steps), config, deps)?,
         // Its programs need not be here.
-        Run::Command(_) | Run::Steps(_) => Kind::elsewhere(name.as_str()),
+        Run::Command(_) | Run::Steps(_) => Kind::remote(name.as_str()),
     };
     let built = built.payload(kind.payload);
     let mut built =

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use longhaul::blob::{BlobError, Blobs, Kept, Keyring, KeysFit, MARKS_NAME};
+use longhaul::blob::{BlobError, Blobs, DeletedBlobs, KEY_MARKERS_NAME, KeyCheck, Keyring};
 
 use super::StartError;
 use crate::config::{Config, ServerKey};
@@ -15,12 +15,12 @@ pub(super) async fn open(config: &Config) -> Result<(Blobs, Arc<Keyring>), Start
     let unusable = |source: BlobError| StartError::Blobs { place: place.clone(), source };
     let blobs = Blobs::open(&config.blobs).map_err(unusable)?;
     match blobs.check().await.map_err(unusable)? {
-        Kept::Nothing => {}
-        Kept::Unknown => tracing::info!(
+        DeletedBlobs::Nothing => {}
+        DeletedBlobs::Unknown => tracing::info!(
             place,
             "the blob store does not tell whether it keeps what is deleted; its own settings do",
         ),
-        Kept::Versions => tracing::warn!(
+        DeletedBlobs::Versions => tracing::warn!(
             place,
             "the blob store keeps old versions of what is deleted; they cannot be read once their \
              keys are destroyed, but they take up room until its own rules remove them",
@@ -28,11 +28,11 @@ pub(super) async fn open(config: &Config) -> Result<(Blobs, Arc<Keyring>), Start
     }
     // Before the keys are opened: a key file that is lost must not be replaced by a fresh one.
     if is_lost(&config.server_key) {
-        let fit = blobs.keys_fit(&Keyring::generate()).await.map_err(unusable)?;
+        let fit = blobs.check_keys(&Keyring::generate()).await.map_err(unusable)?;
         missing_key(fit, config, None)?;
     }
     let keyring = keyring(&config.server_key).await?;
-    let fit = blobs.mark_keys(&keyring).await.map_err(unusable)?;
+    let fit = blobs.record_keys(&keyring).await.map_err(unusable)?;
     if let Some(newest) = missing_key(fit, config, Some(&keyring))? {
         tracing::warn!(
             place,
@@ -57,7 +57,7 @@ pub async fn check_keys(config: &Config) -> Result<Option<String>, StartError> {
         if is_lost(&config.server_key) { None } else { Some(keyring(&config.server_key).await?) };
     // No mark opens with a fresh key.
     let fresh = Keyring::generate();
-    let fit = blobs.keys_fit(keyring.as_ref().unwrap_or(&fresh)).await.map_err(unusable)?;
+    let fit = blobs.check_keys(keyring.as_ref().unwrap_or(&fresh)).await.map_err(unusable)?;
     missing_key(fit, config, keyring.as_ref())
 }
 
@@ -82,14 +82,14 @@ async fn keyring(keys: &ServerKey) -> Result<Keyring, StartError> {
 /// The id of the newest key, if it is not among these; errs if none of them is any good. No keys are those
 /// of a file that is not there.
 fn missing_key(
-    fit: KeysFit,
+    fit: KeyCheck,
     config: &Config,
     keyring: Option<&Keyring>,
 ) -> Result<Option<String>, StartError> {
     let newest = match fit {
-        KeysFit::Unmarked | KeysFit::Fitting => return Ok(None),
-        KeysFit::Behind { newest } => return Ok(Some(newest)),
-        KeysFit::Foreign { newest } => newest,
+        KeyCheck::Unmarked | KeyCheck::Fitting => return Ok(None),
+        KeyCheck::Behind { newest } => return Ok(Some(newest)),
+        KeyCheck::Foreign { newest } => newest,
     };
     let from = match &config.server_key {
         ServerKey::File(path) => format!("the key file {}", path.display()),
@@ -104,7 +104,7 @@ fn missing_key(
     };
     let place = place(&config.blobs);
     let folder = place.strip_prefix("file:").unwrap_or(&place);
-    let marks = format!("{}/{MARKS_NAME}", folder.trim_end_matches('/'));
+    let marks = format!("{}/{KEY_MARKERS_NAME}", folder.trim_end_matches('/'));
     Err(StartError::ForeignKeys { newest, looked, marks, place })
 }
 

@@ -55,7 +55,7 @@ impl<E: From<BuildError>> From<BuildError> for StartFailure<E> {
             other @ (BuildError::Open(_)
             | BuildError::Name(_)
             | BuildError::KindTwice(_)
-            | BuildError::Courier(_)
+            | BuildError::DeliveryKind(_)
             | BuildError::LeaseTooShort { .. }
             | BuildError::Blobs(_)
             | BuildError::Postgres(_)

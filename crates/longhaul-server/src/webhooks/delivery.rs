@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
-use longhaul::job::{Delivery, Dialect, Json, Receiver, Webhook};
+use longhaul::job::{Delivery, Json, Receiver, Webhook, WebhookFormat};
 use longhaul::store::StoreError;
 use longhaul::store::accounts::{Actor, AuditEntry};
 use longhaul::store::endpoints::{Endpoint, EndpointChange};
@@ -56,7 +56,7 @@ struct Address {
     url: String,
     secrets: Vec<SigningSecret>,
     full: bool,
-    dialect: Dialect,
+    format: WebhookFormat,
 }
 
 impl WebhookDispatcher {
@@ -76,7 +76,7 @@ impl WebhookDispatcher {
         if tried == 0 && !was_tried(job) {
             match inner.order.turn(&*inner.store, job, &inner.clock).await {
                 Ok(Turn::Now) => {}
-                Ok(Turn::Later(delay)) => return Err(ctx.put_off(delay).await),
+                Ok(Turn::Later(delay)) => return Err(ctx.snooze(delay).await),
                 Ok(Turn::Unwanted) => return Err(gone()),
                 Err(error) => return away(&ctx, &error).await,
             }
@@ -88,13 +88,13 @@ impl WebhookDispatcher {
             Entry::Open(pass) => pass,
             Entry::Full => {
                 let delay = (now.since(job.created_at) / 4).clamp(NO_PLACE.0, NO_PLACE.1);
-                return Err(ctx.put_off(delay.mul_f64(0.5 + rand::random::<f64>())).await);
+                return Err(ctx.snooze(delay.mul_f64(0.5 + rand::random::<f64>())).await);
             }
             // What was never sent waits a while for its turn, so that first deliveries stay in order.
             Entry::Alone(until) if tried == 0 && now.since(job.created_at) < FIRST_PATIENCE => {
                 // Spread: of all that wait for it only one may try.
                 let delay = until.since(now).max(LEFT_ALONE);
-                return Err(ctx.put_off(delay.mul_f64(1.0 + 2.0 * rand::random::<f64>())).await);
+                return Err(ctx.snooze(delay.mul_f64(1.0 + 2.0 * rand::random::<f64>())).await);
             }
             Entry::Alone(_) => {
                 let message = "the receiver keeps failing and is left alone for a moment";
@@ -163,7 +163,7 @@ fn gone() -> JobError {
 /// The store does not answer: that is no fault of the receiver, and charges no attempt.
 async fn away<T>(ctx: &Ctx, error: &StoreError) -> Result<T, JobError> {
     tracing::warn!(%error, job.id = %ctx.id(), "a delivery waits for the store");
-    Err(ctx.put_off(STORE_AWAY).await)
+    Err(ctx.snooze(STORE_AWAY).await)
 }
 
 impl Inner {
@@ -203,7 +203,7 @@ impl Inner {
             secrets: secrets.collect::<Result<_, _>>()?,
             url: endpoint.url,
             full: endpoint.full,
-            dialect: Dialect::Standard,
+            format: WebhookFormat::Standard,
         })
     }
 
@@ -218,8 +218,8 @@ impl Inner {
             }
             None => self.secrets.all_of_tenant(tenant),
         };
-        let Webhook { url, full, dialect, .. } = webhook.clone();
-        Ok(Address { url, secrets, full, dialect })
+        let Webhook { url, full, format, .. } = webhook.clone();
+        Ok(Address { url, secrets, full, format })
     }
 
     async fn send(
@@ -234,14 +234,14 @@ impl Inner {
         let result = whole.as_deref().or(delivery.result.as_deref());
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let body = match address.dialect {
-            Dialect::Standard => {
+        let body = match address.format {
+            WebhookFormat::Standard => {
                 let body = event_body::bytes(delivery, result).map_err(unfit)?;
                 let signed = signature::headers(&delivery.message_id, now, &body, &address.secrets);
                 headers.extend(signed.map_err(|error| SendError::Protocol(error.to_string()))?);
                 body
             }
-            Dialect::States => {
+            WebhookFormat::States => {
                 let body = state_events::bytes(delivery, result).map_err(unfit)?;
                 headers.extend(
                     self.secrets.of_states().and_then(|secret| state_events::signed(secret, &body)),

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use longhaul::job::{ENDPOINT_LABEL, Job, JobId, Status, told_version};
+use longhaul::job::{ENDPOINT_LABEL, Job, JobId, Status, delivered_version};
 use longhaul::store::{Filter, PageRequest, Store, StoreError};
 use longhaul::{Clock, JobError};
 use tokio::sync::watch;
@@ -144,7 +144,7 @@ async fn older(store: &dyn Store, delivery: &Job, parent: JobId) -> Result<Vec<J
     let before = JobId::from_parts(delivery.created_at.after(CLOCKS_APART), 0);
     let page = PageRequest { limit: LOOK_BACK, before: Some(before) };
     let mut found = store.jobs(&delivery.tenant, &filter, &page).await?.jobs;
-    found.retain(|other| told_version(other.id) < told_version(delivery.id));
+    found.retain(|other| delivered_version(other.id) < delivered_version(delivery.id));
     Ok(found)
 }
 

@@ -1,7 +1,7 @@
 //! What receivers of states are sent: the dialect of the chat door.
 
 use axum::http::{HeaderName, HeaderValue};
-use longhaul::job::{Delivery, State};
+use longhaul::job::{Delivery, JobState};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -36,7 +36,7 @@ pub(super) fn bytes(
     let answer = result.and_then(chat::answered);
     let body = Body {
         job_id: job.map(|job| job.id.to_string()),
-        state: job.map(|job| State::of(job.status, job.phase.as_deref()).as_str()),
+        state: job.map(|job| JobState::of(job.status, job.phase.as_deref()).as_str()),
         previous_state: delivery.before.as_ref().map(|before| before.state().as_str()),
         timestamp: delivery.at.to_string(),
         model: job.and_then(chat::model),

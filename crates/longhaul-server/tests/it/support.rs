@@ -99,11 +99,11 @@ impl Server {
             WebhookSettings { first_retry: Duration::from_millis(10), ..Default::default() },
         );
         let engine = builder
-            .courier(courier.kind(), 64, courier.windows())
+            .delivery_worker(courier.kind(), 64, courier.windows())
             .store(store)
             .blobs(blobs, keyring)
             .replica("test")
-            .limit_queue(Name::new("mail").unwrap(), mail())
+            .queue_limit(Name::new("mail").unwrap(), mail())
             .register(echo(Arc::clone(&runs)))
             .register(gated(Arc::clone(&gate), Arc::clone(&runs)))
             .register(Kind::new("steps", steps).retry(Retry::times(1)))

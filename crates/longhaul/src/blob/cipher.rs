@@ -44,7 +44,7 @@ impl Cipher {
         ))
     }
 
-    /// Encrypts in place and returns what authenticates the text and its context.
+    /// Encrypts in backend and returns what authenticates the text and its context.
     #[expect(clippy::expect_used, reason = "only a text of more than 64 GiB is refused")]
     pub(super) fn seal(
         &self,
@@ -59,7 +59,7 @@ impl Cipher {
         tag
     }
 
-    /// Decrypts in place what [`Cipher::seal`] made, followed by its tag.
+    /// Decrypts in backend what [`Cipher::seal`] made, followed by its tag.
     pub(super) fn open<'a>(
         &self,
         nonce: [u8; NONCE_BYTES],

@@ -13,8 +13,8 @@ use object_store::prefix::PrefixStore;
 use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
 use url::Url;
 
-use super::address::{CloudOptions, Opened, Parts, Patience, Place, Told};
 use super::error::{BlobError, with_causes};
+use super::location::{Backend, CloudOptions, OpenedStore, Parts, RequestPolicy, VersionInfo};
 
 /// S3 takes parts from 5 MiB on, and up to ten thousand of them.
 const PARTS: Parts = Parts { bytes: 8 * 1024 * 1024, in_flight_max: 3 };
@@ -25,12 +25,12 @@ const PAUSE_GROWTH: f64 = 2.0;
 pub(super) fn opened(
     url: &Url,
     store: Arc<dyn ObjectStore>,
-    told: Told,
-) -> Result<Opened, BlobError> {
+    version_info: VersionInfo,
+) -> Result<OpenedStore, BlobError> {
     let prefix = Path::from_url_path(url.path())
         .map_err(|_| BlobError::refused("the path in its address is not understood"))?;
     let store = Arc::new(PrefixStore::new(store, prefix));
-    Ok(Opened { store, place: Place::Cloud(told), parts: PARTS })
+    Ok(OpenedStore { store, backend: Backend::Cloud(version_info), parts: PARTS })
 }
 
 #[cfg(feature = "s3")]
@@ -41,7 +41,7 @@ pub(super) fn s3(url: &Url, options: &CloudOptions) -> Result<Arc<dyn ObjectStor
         Some(variables) => named(variables, "AWS_")
             .fold(AmazonS3Builder::new(), |builder, (key, value)| builder.with_config(key, value)),
     };
-    builder = builder.with_bucket_name(bucket(url)?).with_retry(retry(&options.patience));
+    builder = builder.with_bucket_name(bucket(url)?).with_retry(retry(&options.requests));
     let mut http = None;
     for (name, value) in url.query_pairs() {
         match &*name {
@@ -54,7 +54,7 @@ pub(super) fn s3(url: &Url, options: &CloudOptions) -> Result<Arc<dyn ObjectStor
             _ => return Err(unknown("endpoint, region, virtual_hosted, allow_http")),
         }
     }
-    for (key, value) in client(&options.patience, http) {
+    for (key, value) in client(&options.requests, http) {
         builder = builder.with_config(Key::Client(key), value);
     }
     Ok(Arc::new(builder.build().map_err(|error| unusable(&error))?))
@@ -70,7 +70,7 @@ pub(super) fn azure(url: &Url, options: &CloudOptions) -> Result<Arc<dyn ObjectS
                 builder.with_config(key, value)
             }),
     };
-    builder = builder.with_container_name(bucket(url)?).with_retry(retry(&options.patience));
+    builder = builder.with_container_name(bucket(url)?).with_retry(retry(&options.requests));
     let mut http = None;
     for (name, value) in url.query_pairs() {
         match &*name {
@@ -80,7 +80,7 @@ pub(super) fn azure(url: &Url, options: &CloudOptions) -> Result<Arc<dyn ObjectS
             _ => return Err(unknown("account, endpoint, allow_http")),
         }
     }
-    for (key, value) in client(&options.patience, http) {
+    for (key, value) in client(&options.requests, http) {
         builder = builder.with_config(Key::Client(key), value);
     }
     Ok(Arc::new(builder.build().map_err(|error| unusable(&error))?))
@@ -96,7 +96,7 @@ pub(super) fn gcs(url: &Url, options: &CloudOptions) -> Result<Arc<dyn ObjectSto
                 builder.with_config(key, value)
             }),
     };
-    builder = builder.with_bucket_name(bucket(url)?).with_retry(retry(&options.patience));
+    builder = builder.with_bucket_name(bucket(url)?).with_retry(retry(&options.requests));
     let mut http = None;
     for (name, value) in url.query_pairs() {
         match &*name {
@@ -105,7 +105,7 @@ pub(super) fn gcs(url: &Url, options: &CloudOptions) -> Result<Arc<dyn ObjectSto
             _ => return Err(unknown("endpoint, allow_http")),
         }
     }
-    for (key, value) in client(&options.patience, http) {
+    for (key, value) in client(&options.requests, http) {
         builder = builder.with_config(Key::Client(key), value);
     }
     // Its messages may quote from a service account that is not written as it should be.
@@ -154,30 +154,30 @@ fn unusable(error: &object_store::Error) -> BlobError {
 }
 
 /// Settings of the HTTP client, beside those that the environment has.
-fn client(patience: &Patience, allow_http: Option<bool>) -> Vec<(ClientConfigKey, String)> {
+fn client(requests: &RequestPolicy, allow_http: Option<bool>) -> Vec<(ClientConfigKey, String)> {
     // The provider of the rest of the program; whoever has chosen one before is left alone.
     drop(rustls::crypto::ring::default_provider().install_default());
     let millis = |duration: Duration| format!("{}ms", duration.as_millis());
     let mut settings = vec![
-        (ClientConfigKey::ConnectTimeout, millis(patience.connect_timeout)),
-        (ClientConfigKey::Timeout, millis(patience.request_timeout)),
+        (ClientConfigKey::ConnectTimeout, millis(requests.connect_timeout)),
+        (ClientConfigKey::Timeout, millis(requests.request_timeout)),
     ];
     settings.extend(allow_http.map(|allow| (ClientConfigKey::AllowHttp, allow.to_string())));
     settings
 }
 
-fn retry(patience: &Patience) -> RetryConfig {
-    let tries = u32::try_from(patience.retries_max).unwrap_or(u32::MAX).saturating_add(1);
+fn retry(requests: &RequestPolicy) -> RetryConfig {
+    let tries = u32::try_from(requests.retries_max).unwrap_or(u32::MAX).saturating_add(1);
     RetryConfig {
         backoff: BackoffConfig {
-            init_backoff: patience.first_pause,
-            max_backoff: patience.pause_max,
+            init_backoff: requests.backoff_initial,
+            max_backoff: requests.backoff_max,
             base: PAUSE_GROWTH,
         },
-        max_retries: patience.retries_max,
+        max_retries: requests.retries_max,
         // Long enough for every try to time out: their number is the limit.
         retry_timeout: Duration::saturating_mul(
-            patience.request_timeout.saturating_add(patience.pause_max),
+            requests.request_timeout.saturating_add(requests.backoff_max),
             tries,
         ),
     }

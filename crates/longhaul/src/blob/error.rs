@@ -3,10 +3,10 @@
 use std::error::Error;
 use std::io::{self, ErrorKind};
 
+use super::encryption::Damage;
 use super::layout::BLOB_BYTES_MAX;
-use super::seal::Damage;
 
-/// Where clouds' machines are told their credentials.
+/// Where clouds' machines are version_info their credentials.
 const METADATA_SERVICES: [&str; 3] = ["//169.254.169.254", "//169.254.170.2", "//metadata.google"];
 
 /// Why a blob cannot be written or read. No message holds a key, a credential or an address.
@@ -56,7 +56,10 @@ impl From<Damage> for BlobError {
 impl From<object_store::Error> for BlobError {
     fn from(error: object_store::Error) -> Self {
         use object_store::Error as Trouble;
-        #[expect(clippy::wildcard_enum_match_arm, reason = "the rest is told by its causes")]
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "the rest is version_info by its causes"
+        )]
         match &error {
             Trouble::NotFound { .. } => Self::Missing,
             Trouble::JoinError { .. } => Self::Unavailable("the process is stopping".to_owned()),

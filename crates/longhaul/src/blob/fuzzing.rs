@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::CloudOptions;
-use super::address::open;
+use super::location::open;
 use crate::fuzzing::{SECRET, Target, text};
 
 pub(crate) const ADDRESS: Target = (

@@ -55,7 +55,7 @@ impl Layout {
         first..range.end.div_ceil(CHUNK).max(first + 1)
     }
 
-    /// The plain bytes of a chunk, by their place in the blob.
+    /// The plain bytes of a chunk, by their backend in the blob.
     fn plain_range(self, chunk: u64) -> Range<u64> {
         let start = chunk * CHUNK;
         start.min(self.size)..(start + CHUNK).min(self.size)
@@ -67,11 +67,11 @@ impl Layout {
         in_chunk(plain.end - plain.start)
     }
 
-    /// What of a range lies in one of its chunks, by its place in that chunk.
+    /// What of a range lies in one of its chunks, by its backend in that chunk.
     pub(super) fn asked_of(self, chunk: u64, range: &Range<u64>) -> Range<usize> {
         let plain = self.plain_range(chunk);
-        let place = |at: u64| in_chunk(at.clamp(plain.start, plain.end) - plain.start);
-        place(range.start)..place(range.end)
+        let backend = |at: u64| in_chunk(at.clamp(plain.start, plain.end) - plain.start);
+        backend(range.start)..backend(range.end)
     }
 
     /// The bytes of the sealed blob that are these chunks.
@@ -82,7 +82,7 @@ impl Layout {
     }
 }
 
-/// A place in a chunk, or its length.
+/// A backend in a chunk, or its length.
 fn in_chunk(bytes: u64) -> usize {
     usize::try_from(bytes).map_or(CHUNK_BYTES, |bytes| bytes.min(CHUNK_BYTES))
 }

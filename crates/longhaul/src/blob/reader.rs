@@ -16,11 +16,11 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt as _};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::encryption::Opener;
 use super::error::BlobError;
 use super::keys::JobKey;
 use super::layout::{HEADER_BYTES, Layout};
 use super::path::BlobPath;
-use super::seal::Opener;
 
 /// Bytes that are fetched at once.
 const WINDOW_BYTES: u64 = 4 * 1024 * 1024;

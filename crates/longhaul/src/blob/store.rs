@@ -8,15 +8,15 @@ use futures_util::{Stream, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 
-use super::address::{self, CloudOptions, Opened, Place, Told};
 use super::cipher::random;
+use super::encryption::Sealer;
 use super::error::BlobError;
+use super::key_markers::{self, KeyCheck};
 use super::keys::{JobKey, Keyring};
 use super::local;
-use super::mark::{self, KeysFit};
+use super::location::{self, Backend, CloudOptions, OpenedStore, VersionInfo};
 use super::path::BlobPath;
 use super::reader::{self, BlobStream};
-use super::seal::Sealer;
 use super::upload::Upload;
 use super::writer::BlobWriter;
 use crate::job::{JobId, TenantId, Timestamp};
@@ -27,12 +27,12 @@ const PROBE: &str = "longhaul was here";
 /// Where blobs are kept. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Blobs {
-    opened: Arc<Opened>,
+    opened: Arc<OpenedStore>,
 }
 
 /// What a store keeps of a blob that is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum DeletedBlobs {
     /// Nothing.
     Nothing,
     /// An older version, until somebody or a rule of the store's deletes that too. Without the job's
@@ -64,7 +64,7 @@ impl Blobs {
 
     /// Opens a store that is spoken to in another way.
     pub fn open_with(address: &str, options: &CloudOptions) -> Result<Self, BlobError> {
-        Ok(Self { opened: Arc::new(address::open(address, options)?) })
+        Ok(Self { opened: Arc::new(location::open(address, options)?) })
     }
 
     /// Begins a blob. Nobody can read it before it is finished.
@@ -106,7 +106,7 @@ impl Blobs {
     /// Deletes what processes that were killed left of unfinished blobs, if it has not grown since
     /// `before`: how many that were. Only a folder has such files; a cloud has rules for them.
     pub async fn sweep_unfinished(&self, before: Timestamp) -> Result<u64, BlobError> {
-        let Place::Folder(folder) = self.opened.place.clone() else { return Ok(0) };
+        let Backend::Folder(folder) = self.opened.backend.clone() else { return Ok(0) };
         let millis = u64::try_from(before.as_millis()).unwrap_or(0);
         let before = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
         let swept = tokio::task::spawn_blocking(move || local::sweep_unfinished(&folder, before));
@@ -114,7 +114,7 @@ impl Blobs {
     }
 
     /// Writes, reads and deletes a blob, to find out at the start whether all of that works.
-    pub async fn check(&self) -> Result<Kept, BlobError> {
+    pub async fn check(&self) -> Result<DeletedBlobs, BlobError> {
         // No job has this id: whatever is left of a check is an orphan and goes with the others.
         let nobody = JobId::from_parts(Timestamp::from_millis(0), 0);
         let (path, key) = (BlobPath::new(&TenantId::default(), nobody), JobKey::generate());
@@ -131,22 +131,26 @@ impl Blobs {
         }
         // What S3 says once versions are no longer kept.
         let has_version = version.is_some_and(|version| version != "null");
-        Ok(match self.opened.place {
-            Place::Cloud(Told::Everything | Told::Versions) if has_version => Kept::Versions,
-            Place::Cloud(Told::Versions | Told::Nothing) => Kept::Unknown,
-            Place::Cloud(Told::Everything) | Place::Folder(_) | Place::Memory => Kept::Nothing,
+        Ok(match self.opened.backend {
+            Backend::Cloud(VersionInfo::Everything | VersionInfo::Versions) if has_version => {
+                DeletedBlobs::Versions
+            }
+            Backend::Cloud(VersionInfo::Versions | VersionInfo::Nothing) => DeletedBlobs::Unknown,
+            Backend::Cloud(VersionInfo::Everything) | Backend::Folder(_) | Backend::Memory => {
+                DeletedBlobs::Nothing
+            }
         })
     }
 
     /// How a server's keys fit what is stored here. Changes nothing.
-    pub async fn keys_fit(&self, keyring: &Keyring) -> Result<KeysFit, BlobError> {
-        mark::look(&*self.opened.store, keyring).await
+    pub async fn check_keys(&self, keyring: &Keyring) -> Result<KeyCheck, BlobError> {
+        key_markers::check(&*self.opened.store, keyring).await
     }
 
-    /// As [`Blobs::keys_fit`], for a server that is about to use the store: notes its current key, in an
-    /// object of the name [`MARKS_NAME`](super::MARKS_NAME), unless its keys are foreign.
-    pub async fn mark_keys(&self, keyring: &Keyring) -> Result<KeysFit, BlobError> {
-        mark::leave(&*self.opened.store, keyring).await
+    /// As [`Blobs::check_keys`], for a server that is about to use the store: notes its current key, in an
+    /// object of the name [`KEY_MARKERS_NAME`](super::KEY_MARKERS_NAME), unless its keys are foreign.
+    pub async fn record_keys(&self, keyring: &Keyring) -> Result<KeyCheck, BlobError> {
+        key_markers::record(&*self.opened.store, keyring).await
     }
 
     fn store(&self) -> Arc<dyn ObjectStore> {

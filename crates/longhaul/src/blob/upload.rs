@@ -8,8 +8,8 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload, WriteMultipart};
 
-use super::address::Parts;
 use super::error::BlobError;
+use super::location::Parts;
 
 /// How often a write is begun whose folder is deleted at the same time, again and again.
 const FOLDER_TRIES: usize = 100;

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use ring::digest::{Context, SHA256};
 
+use super::encryption::Sealer;
 use super::error::BlobError;
 use super::layout::{BLOB_BYTES_MAX, CHUNK_BYTES};
-use super::seal::Sealer;
 use super::upload::{Upload, ended};
 
 /// A blob that is being written. Dropped before it is finished, it leaves nothing that can be read.

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use super::Ctx;
 use crate::blob::BlobError;
 use crate::engine::delete_blob;
-use crate::engine::vault::{Incoming, Vault};
+use crate::engine::payload_store::{BlobUpload, EncryptedBlobs};
 use crate::failpoint::{self, Failpoint};
-use crate::job::{JobError, within};
+use crate::job::{JobError, check_limit};
 use crate::store::NewBlob;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const NAME_CHARS_MAX: usize = 255;
 
 /// What an attempt has made outside of the database.
 #[derive(Default)]
-pub(super) struct Made {
+pub(super) struct AttemptOutputs {
     /// Finished artifacts, by the order in which they were.
     pub(super) blobs: Vec<NewBlob>,
     /// Folders to delete.
@@ -29,7 +29,7 @@ pub(super) struct Made {
 /// An artifact that is being written. Dropped before it is finished, it leaves nothing behind.
 pub struct ArtifactWriter {
     ctx: Ctx,
-    incoming: Incoming,
+    upload: BlobUpload,
     name: String,
     content_type: String,
     bytes: u64,
@@ -40,18 +40,18 @@ impl ArtifactWriter {
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), JobError> {
         self.bytes += bytes.len() as u64;
         let max = self.ctx.shared().limits.payload_bytes_max;
-        within("an artifact in bytes", "payload_bytes_max", &self.bytes, &max)
+        check_limit("an artifact in bytes", "payload_bytes_max", &self.bytes, &max)
             .map_err(|error| JobError::new("limit", error, false))?;
-        self.incoming.write(bytes).await.map_err(|error| cannot_store(&error))?;
-        failpoint::reach(Failpoint::ArtifactBegun).await;
+        self.upload.write(bytes).await.map_err(|error| cannot_store(&error))?;
+        failpoint::reach(Failpoint::ArtifactStarted).await;
         Ok(())
     }
 
     /// Waits until all of it is stored. It is the job's once the job completes.
     pub async fn finish(self) -> Result<(), JobError> {
-        let Self { ctx, incoming, name, content_type, .. } = self;
+        let Self { ctx, upload, name, content_type, .. } = self;
         let replica = ctx.shared().replica.clone();
-        let blob = incoming
+        let blob = upload
             .finish(name, content_type, replica)
             .await
             .map_err(|error| cannot_store(&error))?;
@@ -64,7 +64,7 @@ impl ArtifactWriter {
             replaced
         };
         if let Some(replaced) = replaced {
-            delete_all(ctx.vault()?, vec![replaced]).await;
+            delete_all(ctx.encrypted_blobs()?, vec![replaced]).await;
         }
         Ok(())
     }
@@ -82,21 +82,21 @@ impl Ctx {
         check_name(&name)?;
         let max = self.shared().limits.artifacts_max;
         let count = self.artifacts().blobs.len() + 1;
-        within("the number of artifacts", "artifacts_max", &count, &max)
+        check_limit("the number of artifacts", "artifacts_max", &count, &max)
             .map_err(|error| JobError::new("limit", error, false))?;
         let job = self.job();
-        let incoming = self.vault()?.begin(&job.tenant, job.id);
-        Ok(ArtifactWriter { ctx: self.clone(), incoming, name, content_type, bytes: 0 })
+        let upload = self.encrypted_blobs()?.begin(&job.tenant, job.id);
+        Ok(ArtifactWriter { ctx: self.clone(), upload, name, content_type, bytes: 0 })
     }
 
-    pub(super) fn vault(&self) -> Result<&Arc<Vault>, JobError> {
-        let vault = self.shared().vault.as_ref();
-        vault.ok_or_else(|| {
+    pub(super) fn encrypted_blobs(&self) -> Result<&Arc<EncryptedBlobs>, JobError> {
+        let encrypted_blobs = self.shared().encrypted_blobs.as_ref();
+        encrypted_blobs.ok_or_else(|| {
             JobError::fatal("this replica has no blob store").with_code("blob-store")
         })
     }
 
-    pub(super) fn artifacts(&self) -> MutexGuard<'_, Made> {
+    pub(super) fn artifacts(&self) -> MutexGuard<'_, AttemptOutputs> {
         self.0.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,16 +107,16 @@ impl Ctx {
 
     /// Deletes artifacts that became nobody's.
     pub(crate) async fn delete_artifacts(&self, blobs: Vec<NewBlob>) {
-        if let Ok(vault) = self.vault() {
-            delete_all(vault, blobs).await;
+        if let Ok(encrypted_blobs) = self.encrypted_blobs() {
+            delete_all(encrypted_blobs, blobs).await;
         }
     }
 }
 
-async fn delete_all(vault: &Vault, blobs: Vec<NewBlob>) {
+async fn delete_all(encrypted_blobs: &EncryptedBlobs, blobs: Vec<NewBlob>) {
     for blob in blobs {
         if let Ok(path) = blob.path.parse() {
-            delete_blob(vault, &path).await;
+            delete_blob(encrypted_blobs, &path).await;
         }
     }
 }

@@ -6,7 +6,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::Ctx;
 use crate::blob::{BlobError, BlobStream, KeyError};
-use crate::engine::vault::VaultError;
+use crate::engine::payload_store::EncryptedBlobError;
 use crate::failpoint::{self, Failpoint};
 use crate::job::JobError;
 use crate::store::{Blob, BlobRef, BlobRole, Deletion};
@@ -50,9 +50,12 @@ impl Payload {
 
     /// Its bytes, piece by piece, each one checked before it is handed out.
     pub async fn read(&self) -> Result<BlobStream, JobError> {
-        let vault = self.ctx.vault()?;
+        let encrypted_blobs = self.ctx.encrypted_blobs()?;
         let job = self.ctx.job();
-        vault.read(&job.tenant, job.id, &self.blob, None).await.map_err(|error| unreadable(&error))
+        encrypted_blobs
+            .read(&job.tenant, job.id, &self.blob, None)
+            .await
+            .map_err(|error| unreadable(&error))
     }
 
     /// Writes it to a file in this attempt's own [folder](Ctx::folder).
@@ -75,10 +78,10 @@ impl Payload {
         while let Some(piece) = next(&mut bytes).await {
             let piece = piece.map_err(|error| unreadable(&error.into()))?;
             file.write_all(&piece).await.map_err(|error| cannot_write(&error))?;
-            failpoint::reach(Failpoint::PayloadHalfInClear).await;
+            failpoint::reach(Failpoint::PayloadPartlyDecrypted).await;
         }
         file.flush().await.map_err(|error| cannot_write(&error))?;
-        failpoint::reach(Failpoint::PayloadInClear).await;
+        failpoint::reach(Failpoint::PayloadDecrypted).await;
         Ok(path)
     }
 }
@@ -91,14 +94,16 @@ fn cannot_write(error: &std::io::Error) -> JobError {
     JobError::retryable(format!("cannot write the payload to a file: {error}"))
 }
 
-fn unreadable(error: &VaultError) -> JobError {
+fn unreadable(error: &EncryptedBlobError) -> JobError {
     let (code, retryable) = match error {
-        VaultError::Blob(BlobError::Missing) | VaultError::Destroyed => ("payload-missing", false),
-        VaultError::Blob(BlobError::Damaged(_)) => ("payload-damaged", false),
-        VaultError::Blob(error) => ("blob-store", error.is_transient()),
+        EncryptedBlobError::Blob(BlobError::Missing) | EncryptedBlobError::Destroyed => {
+            ("payload-missing", false)
+        }
+        EncryptedBlobError::Blob(BlobError::Damaged(_)) => ("payload-damaged", false),
+        EncryptedBlobError::Blob(error) => ("blob-store", error.is_transient()),
         // Another replica may have the key: the payload must not go because this one was set up wrongly.
-        VaultError::Key(KeyError::Unknown { .. }) => ("payload-unreadable", true),
-        VaultError::Key(_) => ("payload-unreadable", false),
+        EncryptedBlobError::Key(KeyError::Unknown { .. }) => ("payload-unreadable", true),
+        EncryptedBlobError::Key(_) => ("payload-unreadable", false),
     };
     JobError::new(code, format!("the payload cannot be read: {error}"), retryable)
 }
@@ -112,7 +117,8 @@ impl Ctx {
         let job = self.job();
         let blobs = self.shared().store.blobs(&job.tenant, job.id).await?;
         let payload = blobs.into_iter().find(|blob| blob.role == BlobRole::Payload);
-        let blob = payload.ok_or_else(|| unreadable(&VaultError::Blob(BlobError::Missing)))?;
+        let blob =
+            payload.ok_or_else(|| unreadable(&EncryptedBlobError::Blob(BlobError::Missing)))?;
         Ok(Payload { ctx: self.clone(), blob })
     }
 
@@ -142,11 +148,13 @@ impl Ctx {
         if !self.job().has_payload {
             return Ok(());
         }
-        failpoint::reach(Failpoint::FolderMade).await;
+        failpoint::reach(Failpoint::WorkDirCreated).await;
         let (shared, on_host) = (self.shared(), on_this_host(path));
-        self.insist(|| shared.store.record_work_dir(self.lease(), &on_host, &shared.replica))
-            .await?;
-        failpoint::reach(Failpoint::FolderRecorded).await;
+        self.retry_until_lease_lost(|| {
+            shared.store.record_work_dir(self.lease(), &on_host, &shared.replica)
+        })
+        .await?;
+        failpoint::reach(Failpoint::WorkDirRecorded).await;
         Ok(())
     }
 
@@ -168,7 +176,7 @@ impl Ctx {
                 }
             }
         }
-        failpoint::reach(Failpoint::FolderDeleted).await;
+        failpoint::reach(Failpoint::WorkDirDeleted).await;
         if self.job().has_payload
             && !deletions.is_empty()
             && let Err(error) =

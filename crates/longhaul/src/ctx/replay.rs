@@ -31,7 +31,7 @@ struct Stored {
 
 /// What the code gets for a step it asks for.
 #[derive(Debug, PartialEq)]
-pub(super) enum Found {
+pub(super) enum StepLookup {
     /// It is finished: this is its output.
     Stored(Json),
     /// It is still to be done, at this place in the order.
@@ -69,7 +69,7 @@ impl Replay {
     }
 
     /// The code asks for the step `name`.
-    pub(super) fn ask(&mut self, name: &str) -> Result<Found, JobError> {
+    pub(super) fn ask(&mut self, name: &str) -> Result<StepLookup, JobError> {
         if !self.asked_names.insert(name.to_owned()) {
             let message = format!(
                 "the step {name:?} was asked for twice; give each step of a job a name of its own, \
@@ -82,9 +82,9 @@ impl Replay {
         match self.by_name.get(name).and_then(|place| self.stored.get(*place)) {
             Some(step) => {
                 self.unasked = self.unasked.saturating_sub(1);
-                Ok(Found::Stored(step.output.clone()))
+                Ok(StepLookup::Stored(step.output.clone()))
             }
-            None => self.finish().map(|()| Found::Fresh { position }),
+            None => self.finish().map(|()| StepLookup::Fresh { position }),
         }
     }
 
@@ -145,9 +145,15 @@ mod tests {
     #[test]
     fn stored_steps_are_replayed_and_new_ones_go_on() {
         let mut replay = replay(&[("fetch", true), ("parse", true)]);
-        assert_eq!(replay.ask("fetch").unwrap(), Found::Stored(Json::from_value("fetch").unwrap()));
-        assert_eq!(replay.ask("parse").unwrap(), Found::Stored(Json::from_value("parse").unwrap()));
-        assert_eq!(replay.ask("index").unwrap(), Found::Fresh { position: 2 });
+        assert_eq!(
+            replay.ask("fetch").unwrap(),
+            StepLookup::Stored(Json::from_value("fetch").unwrap())
+        );
+        assert_eq!(
+            replay.ask("parse").unwrap(),
+            StepLookup::Stored(Json::from_value("parse").unwrap())
+        );
+        assert_eq!(replay.ask("index").unwrap(), StepLookup::Fresh { position: 2 });
         assert!(replay.finish().is_ok());
     }
 
@@ -177,16 +183,16 @@ mod tests {
     #[test]
     fn swapped_steps_keep_their_outputs() {
         let mut replay = replay(&[("one", true), ("two", true)]);
-        assert!(matches!(replay.ask("two").unwrap(), Found::Stored(_)));
-        assert!(matches!(replay.ask("one").unwrap(), Found::Stored(_)));
+        assert!(matches!(replay.ask("two").unwrap(), StepLookup::Stored(_)));
+        assert!(matches!(replay.ask("one").unwrap(), StepLookup::Stored(_)));
         assert!(replay.finish().is_ok());
     }
 
     #[test]
     fn steps_that_ran_side_by_side_may_come_in_any_order_or_not_at_all() {
         let mut replay = replay(&[("left", true), ("right", false)]);
-        assert_eq!(replay.ask("middle").unwrap(), Found::Fresh { position: 0 });
-        assert!(matches!(replay.ask("right").unwrap(), Found::Stored(_)));
+        assert_eq!(replay.ask("middle").unwrap(), StepLookup::Fresh { position: 0 });
+        assert!(matches!(replay.ask("right").unwrap(), StepLookup::Stored(_)));
         assert!(replay.finish().is_ok());
     }
 
@@ -196,8 +202,8 @@ mod tests {
         let mut steps = stored(&[("next", true)]);
         steps[0].position = 1;
         let mut replay = Replay::new(&steps, None, None);
-        assert_eq!(replay.ask("optional").unwrap(), Found::Fresh { position: 0 });
-        assert!(matches!(replay.ask("next").unwrap(), Found::Stored(_)));
+        assert_eq!(replay.ask("optional").unwrap(), StepLookup::Fresh { position: 0 });
+        assert!(matches!(replay.ask("next").unwrap(), StepLookup::Stored(_)));
     }
 
     #[test]

@@ -5,15 +5,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Ctx;
-use super::replay::Found;
-use super::step::Flight;
+use super::replay::StepLookup;
+use super::step::InFlight;
 use crate::job::{JobError, Json, Timestamp};
 use crate::store::Checkpoint;
 
 /// What a sleep leaves behind as its checkpoint.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Slept {
+struct SleepCheckpoint {
     sleep_until: Timestamp,
 }
 
@@ -32,15 +32,15 @@ impl Ctx {
     async fn sleep_as(&self, name: String, duration: Duration) -> Result<(), JobError> {
         let clock = &self.0.shared.clock;
         let found = self.ask(&name)?;
-        let flight = Flight::begin(self);
+        let flight = InFlight::begin(self);
         let until = match found {
-            Found::Stored(output) => output.to::<Slept>()?.sleep_until,
-            Found::Fresh { position } => {
+            StepLookup::Stored(output) => output.to::<SleepCheckpoint>()?.sleep_until,
+            StepLookup::Fresh { position } => {
                 // Lets whatever the handler begins beside this begin, so that it is seen.
                 tokio::task::yield_now().await;
                 let started_at = clock.now();
                 let sleep_until = started_at.after(duration);
-                let output = Json::from_value(&Slept { sleep_until })?;
+                let output = Json::from_value(&SleepCheckpoint { sleep_until })?;
                 let (lease, alone) = (self.0.lease.clone(), flight.alone());
                 let checkpoint = Checkpoint { lease, name, position, output, alone, started_at };
                 self.checkpoint(checkpoint).await?;
@@ -48,7 +48,7 @@ impl Ctx {
             }
         };
         if clock.now() < until {
-            let _asleep = Asleep::until(self, until);
+            let _guard = SleepGuard::until(self, until);
             // Steps beside this one may keep the attempt alive until then.
             clock.sleep_until(until).await;
         }
@@ -59,27 +59,27 @@ impl Ctx {
 impl Ctx {
     /// Puts the job off: the attempt ends here, uncharged, and the handler runs again after `delay`. Unlike a
     /// sleep nothing is remembered of it. It never returns.
-    pub async fn put_off(&self, delay: Duration) -> JobError {
+    pub async fn snooze(&self, delay: Duration) -> JobError {
         let until = self.0.shared.clock.now().after(delay);
-        let _asleep = Asleep::until(self, until);
+        let _guard = SleepGuard::until(self, until);
         std::future::pending().await
     }
 }
 
 /// A branch of the handler that sleeps; no longer when dropped.
-struct Asleep<'a> {
+struct SleepGuard<'a> {
     ctx: &'a Ctx,
     until: Timestamp,
 }
 
-impl<'a> Asleep<'a> {
+impl<'a> SleepGuard<'a> {
     fn until(ctx: &'a Ctx, until: Timestamp) -> Self {
         ctx.state().sleepers.push(until);
         Self { ctx, until }
     }
 }
 
-impl Drop for Asleep<'_> {
+impl Drop for SleepGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.ctx.state();
         if let Some(place) = state.sleepers.iter().position(|until| *until == self.until) {

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Ctx;
-use super::replay::Found;
-use crate::job::{JobError, Json, Retry, Timestamp, within};
+use super::replay::StepLookup;
+use crate::job::{JobError, Json, Retry, Timestamp, check_limit};
 use crate::store::Checkpoint;
 
 /// A step in the making. Await it to run it, or to get what it returned in an earlier attempt.
@@ -50,11 +50,11 @@ impl Ctx {
     }
 
     /// Looks a step up, and remembers for good when the code does not fit the job.
-    pub(super) fn ask(&self, name: &str) -> Result<Found, JobError> {
+    pub(super) fn ask(&self, name: &str) -> Result<StepLookup, JobError> {
         let mut state = self.state();
         let steps = state.replay.len().saturating_add(1);
         let steps_max = self.0.shared.limits.steps_max;
-        let found = within("the number of steps", "steps_max", &steps, &steps_max)
+        let found = check_limit("the number of steps", "steps_max", &steps, &steps_max)
             .map_err(|error| JobError::new("limit", error, false))
             .and_then(|()| state.replay.ask(name));
         if let Err(error) = &found {
@@ -65,11 +65,11 @@ impl Ctx {
 
     /// Stores a step's output, however long the store is away.
     pub(super) async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), JobError> {
-        self.insist(|| self.0.shared.store.checkpoint(checkpoint.clone())).await
+        self.retry_until_lease_lost(|| self.0.shared.store.checkpoint(checkpoint.clone())).await
     }
 
     /// Waits out a stop of the replica, and refuses once the job was asked to stop.
-    async fn may_begin(&self) -> Result<(), JobError> {
+    async fn ensure_may_start(&self) -> Result<(), JobError> {
         if self.is_cancelled() {
             return Err(cancelled());
         }
@@ -105,12 +105,12 @@ impl<F> StepCall<'_, F> {
         T: Serialize + DeserializeOwned,
         E: Into<JobError>,
     {
-        let result = self.ask_or_run().await;
+        let result = self.replay_or_run().await;
         self.ctx.state().answered();
         result
     }
 
-    async fn ask_or_run<Fut, T, E>(&mut self) -> Result<T, JobError>
+    async fn replay_or_run<Fut, T, E>(&mut self) -> Result<T, JobError>
     where
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, E>>,
@@ -118,18 +118,19 @@ impl<F> StepCall<'_, F> {
         E: Into<JobError>,
     {
         let position = match self.ctx.ask(&self.name)? {
-            Found::Stored(output) => return stored(&self.name, &output),
-            Found::Fresh { position } => position,
+            StepLookup::Stored(output) => return stored(&self.name, &output),
+            StepLookup::Fresh { position } => position,
         };
-        self.ctx.may_begin().await?;
-        let flight = Flight::begin(self.ctx);
+        self.ctx.ensure_may_start().await?;
+        let flight = InFlight::begin(self.ctx);
         let (value, started_at) = self.tries().await?;
         let output = Json::from_value(&value)?;
         let bytes_max = self.ctx.0.shared.limits.step_bytes_max;
         let bytes = output.as_str().len();
-        within("the output of a step in bytes", "step_bytes_max", &bytes, &bytes_max).map_err(
-            |error| JobError::new("limit", format!("step {:?}: {error}", self.name), false),
-        )?;
+        check_limit("the output of a step in bytes", "step_bytes_max", &bytes, &bytes_max)
+            .map_err(|error| {
+                JobError::new("limit", format!("step {:?}: {error}", self.name), false)
+            })?;
         let (lease, name) = (self.ctx.0.lease.clone(), self.name.clone());
         let alone = flight.alone();
         let checkpoint = Checkpoint { lease, name, position, output, alone, started_at };
@@ -198,13 +199,13 @@ fn stored<T: DeserializeOwned>(name: &str, output: &Json) -> Result<T, JobError>
 
 /// A step body or a sleep that goes on. Knows whether anything else of the handler can have been
 /// going on beside it.
-pub(super) struct Flight<'a> {
+pub(super) struct InFlight<'a> {
     ctx: &'a Ctx,
     follows: bool,
     begun: u64,
 }
 
-impl<'a> Flight<'a> {
+impl<'a> InFlight<'a> {
     pub(super) fn begin(ctx: &'a Ctx) -> Self {
         let mut state = ctx.state();
         let follows = state.in_flight == 0 && state.follows();
@@ -219,7 +220,7 @@ impl<'a> Flight<'a> {
     }
 }
 
-impl Drop for Flight<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.ctx.state().in_flight -= 1;
     }

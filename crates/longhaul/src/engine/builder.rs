@@ -12,16 +12,19 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::admission::Admission;
-use super::elsewhere::Elsewhere;
-use super::vault::Vault;
-use super::{Courier, Engine, Kind, Shared, Windows, hub::Hub, pace::Pace};
+use super::kind_registry::RemoteKinds;
+use super::payload_store::EncryptedBlobs;
+use super::{
+    DeliveryWindows, DeliveryWorker, Engine, Kind, Shared, retry_after::RetryAfterEstimator,
+    watchers::Watchers,
+};
 use crate::blob::{BlobError, Blobs, Keyring};
 use crate::clock::Clock;
 use crate::ctx::Ctx;
 use crate::job::{DELIVERY_KIND, IdSource, JobError, Limits, Name, NameError, Retention, TenantId};
 use crate::store::sqlite::{OpenError, SqliteStore};
 use crate::store::{FlowLimit, FlowLimits, QueueCapacity, ReplicaState, Store};
-use crate::worker::{WorkerSettings, Workers, beats};
+use crate::worker::{WorkerSettings, Workers, heartbeat};
 
 /// Describes an engine. Everything has a default; without a store it keeps its jobs in memory.
 ///
@@ -33,7 +36,7 @@ use crate::worker::{WorkerSettings, Workers, beats};
 ///     .kind("greet", |_ctx: Ctx, name: String| async move { Ok::<_, JobError>(format!("Hello, {name}!")) })
 ///     .start()
 ///     .await?;
-/// let greeting: String = engine.submit("greet", &"Ada").await?.result().await?;
+/// let greeting: String = engine.submit_raw("greet", &"Ada").await?.result().await?;
 /// assert_eq!(greeting, "Hello, Ada!");
 /// # engine.stop().await; Ok(()) }
 /// ```
@@ -48,11 +51,11 @@ pub struct EngineBuilder {
     flow: FlowLimits,
     pending: HashMap<Name, u64>,
     retention: Retention,
-    payload_kept: Duration,
-    vault: Option<Vault>,
+    payload_retention: Duration,
+    encrypted_blobs: Option<EncryptedBlobs>,
     work_root: Option<PathBuf>,
     kinds: Vec<Kind>,
-    courier: Option<(Kind, usize, Windows)>,
+    delivery_worker: Option<(Kind, usize, DeliveryWindows)>,
     settings: WorkerSettings,
 }
 
@@ -82,7 +85,7 @@ pub enum BuildError {
     KindTwice(String),
     /// What delivers has another name.
     #[error("what delivers is of the kind {DELIVERY_KIND:?}, not {0:?}")]
-    Courier(String),
+    DeliveryKind(String),
     /// The lease times contradict each other.
     #[error(
         "a lease must last longer than two renewals: it lasts {lease:?} and is renewed every {renew:?}"
@@ -126,11 +129,11 @@ impl Default for EngineBuilder {
             flow: FlowLimits::default(),
             pending: HashMap::new(),
             retention: Retention::default(),
-            payload_kept: Duration::from_hours(1),
-            vault: None,
+            payload_retention: Duration::from_hours(1),
+            encrypted_blobs: None,
             work_root: None,
             kinds: Vec::new(),
-            courier: None,
+            delivery_worker: None,
             settings: WorkerSettings::default(),
         }
     }
@@ -190,13 +193,13 @@ impl EngineBuilder {
     /// take turns. Before each claim `windows` is told how many deliveries of each are under way, and asked
     /// how many may be: few for a receiver that hangs, so that it does not take the places of others. A claim
     /// brings at most a quarter of what may be under way in all.
-    pub fn courier(
+    pub fn delivery_worker(
         mut self,
         kind: Kind,
         concurrency: usize,
         windows: impl Fn(&HashMap<Name, usize>) -> QueueCapacity + Send + Sync + 'static,
     ) -> Self {
-        self.courier = Some((kind, concurrency, Arc::new(windows)));
+        self.delivery_worker = Some((kind, concurrency, Arc::new(windows)));
         self
     }
 
@@ -234,7 +237,7 @@ impl EngineBuilder {
     }
 
     /// How often the leases of dead workers are looked for: every 2 s if nobody says.
-    pub fn sweep_every(mut self, interval: Duration) -> Self {
+    pub fn rescue_interval(mut self, interval: Duration) -> Self {
         self.settings.sweep = interval;
         self
     }
@@ -258,15 +261,15 @@ impl EngineBuilder {
     }
 
     /// How long a payload waits for its job to be claimed before the job fails: an hour if nobody says.
-    pub fn payload_kept(mut self, kept: Duration) -> Self {
-        self.payload_kept = kept;
+    pub fn payload_retention(mut self, kept: Duration) -> Self {
+        self.payload_retention = kept;
         self
     }
 
     /// Keeps payloads and artifacts there, each sealed with a key of its own, which is sealed with the
     /// keyring's. An engine that keeps its jobs in memory keeps them there too, if nobody says.
     pub fn blobs(mut self, blobs: Blobs, keyring: impl Into<Arc<Keyring>>) -> Self {
-        self.vault = Some(Vault::new(blobs, keyring.into()));
+        self.encrypted_blobs = Some(EncryptedBlobs::new(blobs, keyring.into()));
         self
     }
 
@@ -286,7 +289,7 @@ impl EngineBuilder {
 
     /// Limits what a queue may do, over all tenants and all processes that share a store, each of
     /// which has to say so. Jobs that are held back wait in line; other queues' go on.
-    pub fn limit_queue(mut self, queue: Name, limit: FlowLimit) -> Self {
+    pub fn queue_limit(mut self, queue: Name, limit: FlowLimit) -> Self {
         self.flow.queues.retain(|(name, _)| *name != queue);
         self.flow.queues.push((queue, limit));
         self
@@ -294,14 +297,14 @@ impl EngineBuilder {
 
     /// How many of one tenant's jobs may be pending in a queue: beyond it submissions are refused. Each process
     /// that accepts jobs has to say so.
-    pub fn limit_pending(mut self, queue: Name, max: u64) -> Self {
+    pub fn queue_pending_max(mut self, queue: Name, max: u64) -> Self {
         self.pending.insert(queue, max);
         self
     }
 
     /// Limits what each tenant may do, over all processes that share a store, each of which has to
     /// say so. One tenant's limit holds no other back. For kinds see [`Kind::running_max`].
-    pub fn limit_tenants(mut self, limit: FlowLimit) -> Self {
+    pub fn tenant_limit(mut self, limit: FlowLimit) -> Self {
         self.flow.tenants = limit;
         self
     }
@@ -328,12 +331,12 @@ impl EngineBuilder {
             return Err(BuildError::LeaseTooShort { lease, renew });
         }
         let clock = self.clock.clone();
-        let vault = match (self.vault, &self.place) {
+        let encrypted_blobs = match (self.encrypted_blobs, &self.place) {
             (None, Place::Memory) => {
                 let blobs = Blobs::open("memory:").map_err(BuildError::Blobs)?;
-                Some(Vault::new(blobs, Keyring::generate().into()))
+                Some(EncryptedBlobs::new(blobs, Keyring::generate().into()))
             }
-            (vault, _) => vault,
+            (encrypted_blobs, _) => encrypted_blobs,
         };
         let store: Arc<dyn Store> = match self.place {
             Place::Memory => Arc::new(SqliteStore::memory(clock)?),
@@ -353,18 +356,18 @@ impl EngineBuilder {
         let work_root = self.work_root.unwrap_or_else(|| {
             std::env::temp_dir().join(format!("longhaul-{}", std::process::id()))
         });
-        let courier = match self.courier {
+        let delivery_worker = match self.delivery_worker {
             Some((kind, jobs, windows)) => {
                 if kind.checked_name()?.as_str() != DELIVERY_KIND {
-                    return Err(BuildError::Courier(kind.name().to_owned()));
+                    return Err(BuildError::DeliveryKind(kind.name().to_owned()));
                 }
-                Some(Courier { kind: Arc::new(kind), jobs, windows })
+                Some(DeliveryWorker { kind: Arc::new(kind), jobs, windows })
             }
             None => None,
         };
         let shared = Arc::new(Shared {
-            wake_courier: store.outbox_notify(),
-            courier,
+            wake_deliveries: store.outbox_notify(),
+            delivery_worker,
             store,
             clock: self.clock,
             replica,
@@ -374,19 +377,19 @@ impl EngineBuilder {
             limits: self.limits,
             flow: RwLock::new(Arc::new(flow)),
             retention: self.retention,
-            payload_kept: self.payload_kept,
-            vault: vault.map(Arc::new),
+            payload_retention: self.payload_retention,
+            encrypted_blobs: encrypted_blobs.map(Arc::new),
             work_root,
-            doomed: Notify::new(),
+            blob_gc_wake: Notify::new(),
             ids: IdSource::default(),
             wake: Arc::default(),
-            hub: Hub::default(),
-            pace: Pace::default(),
+            watchers: Watchers::default(),
+            retry_after_estimator: RetryAfterEstimator::default(),
             admission: Admission::new(self.pending),
-            elsewhere: Elsewhere::default(),
-            broken: CancellationToken::new(),
+            remote_kinds: RemoteKinds::default(),
+            store_failed: CancellationToken::new(),
         });
-        beats::begin(&shared, self.settings.concurrency).await?;
+        heartbeat::begin(&shared, self.settings.concurrency).await?;
         let workers = Workers::start(&shared, self.settings).map_err(BuildError::Thread)?;
         Ok(Engine {
             shared,

@@ -49,14 +49,14 @@ impl Engine {
     /// Stops a job: at once if it waits; a running one is asked to, starts no further step, and is
     /// dropped after the grace period.
     pub async fn cancel(&self, id: JobId) -> Result<Job, StoreError> {
-        self.to_the_end(async move |engine| {
+        self.run_to_completion(async move |engine| {
             let job = engine.shared.store.cancel(&engine.tenant, id).await?;
             if job.status == Status::Running {
                 engine.workers.cancel(id);
             } else if job.has_payload {
-                engine.shared.doomed.notify_one();
+                engine.shared.blob_gc_wake.notify_one();
             }
-            engine.shared.hub.changed(&job.tenant, id, job.status, Some(job.version));
+            engine.shared.watchers.changed(&job.tenant, id, job.status, Some(job.version));
             Ok(job)
         })
         .await
@@ -64,10 +64,10 @@ impl Engine {
 
     /// Puts a failed or cancelled job back in line. Its finished steps are kept.
     pub async fn resume(&self, id: JobId) -> Result<Job, StoreError> {
-        self.to_the_end(async move |engine| {
+        self.run_to_completion(async move |engine| {
             let job = engine.shared.store.resume(&engine.tenant, id).await?;
-            engine.shared.hub.changed(&job.tenant, id, job.status, Some(job.version));
-            engine.shared.admission.came(&job.tenant, &job.queue);
+            engine.shared.watchers.changed(&job.tenant, id, job.status, Some(job.version));
+            engine.shared.admission.record_pending(&job.tenant, &job.queue);
             engine.shared.wake_for(&job.tenant);
             Ok(job)
         })
@@ -76,7 +76,7 @@ impl Engine {
 
     /// Does all of `work` even if the caller goes away in the middle, as a client that disconnects
     /// does: what the store has changed, watchers and workers must hear of.
-    async fn to_the_end<T, F>(&self, work: impl FnOnce(Self) -> F) -> Result<T, StoreError>
+    async fn run_to_completion<T, F>(&self, work: impl FnOnce(Self) -> F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -90,7 +90,7 @@ impl Engine {
     pub async fn fork(&self, id: JobId, from_step: Option<&str>) -> Result<Job, StoreError> {
         let new_id = self.shared.new_id();
         let job = self.shared.store.fork(&self.tenant, id, new_id, from_step).await?;
-        self.shared.admission.came(&self.tenant, &job.queue);
+        self.shared.admission.record_pending(&self.tenant, &job.queue);
         self.shared.wake_for(&self.tenant);
         Ok(job)
     }
@@ -101,7 +101,7 @@ impl Engine {
         // Only what has ended can be purged, and whoever watched it has been told.
         self.shared.store.purge(&self.tenant, id).await?;
         failpoint::reach(Failpoint::Purged).await;
-        self.shared.doomed.notify_one();
+        self.shared.blob_gc_wake.notify_one();
         if !self.tenant.is_outbox()
             && let Err(error) = self.outbox().purge_deliveries_of(id).await
         {
@@ -117,7 +117,9 @@ impl Engine {
         let mut page = PageRequest { limit: BULK_PAGE, before: None };
         loop {
             let Page { jobs, next } = self.jobs(&filter, &page).await?;
-            for delivery in jobs.iter().filter(|delivery| Bulk::Purge.changes(delivery.status)) {
+            for delivery in
+                jobs.iter().filter(|delivery| BulkCommand::Purge.changes(delivery.status))
+            {
                 match self.shared.store.purge(&self.tenant, delivery.id).await {
                     // It was resent, or deleted by somebody else.
                     Ok(()) | Err(StoreError::WrongStatus { .. } | StoreError::Gone) => {}
@@ -135,7 +137,7 @@ impl Engine {
     ///
     /// Not one transaction: jobs that change meanwhile are judged by what they are when their
     /// turn comes.
-    pub async fn for_all(&self, filter: &Filter, command: Bulk) -> Result<u64, StoreError> {
+    pub async fn bulk(&self, filter: &Filter, command: BulkCommand) -> Result<u64, StoreError> {
         let mut done = 0;
         let mut page = PageRequest { limit: BULK_PAGE, before: None };
         loop {
@@ -166,11 +168,11 @@ impl Engine {
         }
     }
 
-    async fn do_to(&self, id: JobId, command: Bulk) -> Result<(), StoreError> {
+    async fn do_to(&self, id: JobId, command: BulkCommand) -> Result<(), StoreError> {
         match command {
-            Bulk::Cancel => self.cancel(id).await.map(|_| ()),
-            Bulk::Resume => self.resume(id).await.map(|_| ()),
-            Bulk::Purge => self.purge(id).await,
+            BulkCommand::Cancel => self.cancel(id).await.map(|_| ()),
+            BulkCommand::Resume => self.resume(id).await.map(|_| ()),
+            BulkCommand::Purge => self.purge(id).await,
         }
     }
 
@@ -204,25 +206,29 @@ impl Engine {
             return fixed;
         }
         let now = self.shared.clock.now();
-        if self.shared.pace.wants_count(&self.tenant, now) {
+        if self.shared.retry_after_estimator.wants_count(&self.tenant, now) {
             let engine = self.clone();
             tokio::spawn(async move {
                 // Only an estimate: without a count it is made from the run times alone.
                 if let Ok(queues) = engine.queues().await {
-                    engine.shared.pace.counted(&engine.tenant, &queues, engine.shared.clock.now());
+                    engine.shared.retry_after_estimator.counted(
+                        &engine.tenant,
+                        &queues,
+                        engine.shared.clock.now(),
+                    );
                 }
             });
         }
         let here = self.workers.concurrency();
         let side_by_side =
             kind.and_then(|kind| kind.concurrency).map_or(here, |kind| kind.min(here));
-        self.shared.pace.retry_after(job, side_by_side, now)
+        self.shared.retry_after_estimator.retry_after(job, side_by_side, now)
     }
 }
 
 /// What can be done to many jobs at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bulk {
+pub enum BulkCommand {
     /// [`Engine::cancel`]
     Cancel,
     /// [`Engine::resume`]
@@ -231,7 +237,7 @@ pub enum Bulk {
     Purge,
 }
 
-impl Bulk {
+impl BulkCommand {
     /// Whether it would do anything to a job that stands here.
     fn changes(self, status: Status) -> bool {
         let command = match self {
@@ -240,8 +246,8 @@ impl Bulk {
             Self::Purge => Command::Purge,
         };
         match status.on(command) {
-            Transition::Move(_) | Transition::Ask | Transition::Remove => true,
-            Transition::Keep | Transition::Refuse => false,
+            Transition::Move(_) | Transition::RequestStop | Transition::Delete => true,
+            Transition::Unchanged | Transition::Reject => false,
         }
     }
 }

@@ -68,13 +68,14 @@ impl JobHandle {
 
     /// Waits until the job has ended.
     pub async fn ended(&self) -> Result<Record, StoreError> {
-        let mut subscription = self.engine.shared.hub.subscribe(self.engine.tenant(), self.id());
+        let mut subscription =
+            self.engine.shared.watchers.subscribe(self.engine.tenant(), self.id());
         loop {
             let record = self.record().await?;
             if record.job.status.is_terminal() {
                 return Ok(record);
             }
-            self.engine.or_a_look(subscription.ended()).await;
+            self.engine.wait_or_poll(subscription.ended()).await;
         }
     }
 

@@ -14,7 +14,7 @@ use crate::job::{Fingerprint, JobError, Json, JsonError, Name, NameError, Retry}
 type Work = Pin<Box<dyn Future<Output = Result<Json, JobError>> + Send>>;
 
 /// What of an input makes two submissions under one idempotency key the same one.
-pub type Essence = fn(&Json) -> Json;
+pub type FingerprintFn = fn(&Json) -> Json;
 
 /// A handler with its types erased.
 pub type Handler = Arc<dyn Fn(Ctx, Json) -> Work + Send + Sync>;
@@ -44,7 +44,7 @@ pub struct Kind {
     pub(crate) code_version: Option<String>,
     pub(crate) retry_after: Option<Duration>,
     takes_payload: bool,
-    essence: Option<Essence>,
+    idempotency_fields: Option<FingerprintFn>,
     description: String,
     input_schema: Option<String>,
 }
@@ -74,7 +74,7 @@ impl Kind {
     }
 
     /// A kind that is run by other processes: this one accepts its jobs and never claims them.
-    pub fn elsewhere(name: &str) -> Self {
+    pub fn remote(name: &str) -> Self {
         Self::with(name, None)
     }
 
@@ -90,7 +90,7 @@ impl Kind {
             code_version: None,
             retry_after: None,
             takes_payload: true,
-            essence: None,
+            idempotency_fields: None,
             description: String::new(),
             input_schema: None,
         }
@@ -156,8 +156,8 @@ impl Kind {
     /// Says what of an input counts when a repeated submission is held against the first; all of it, if
     /// nobody says. Every process that accepts its jobs has to say the same.
     #[must_use]
-    pub fn essence(mut self, essence: Essence) -> Self {
-        self.essence = Some(essence);
+    pub fn idempotency_fields(mut self, idempotency_fields: FingerprintFn) -> Self {
+        self.idempotency_fields = Some(idempotency_fields);
         self
     }
 
@@ -216,8 +216,10 @@ impl Kind {
         input: &Json,
         payload_sha256: Option<&[u8; 32]>,
     ) -> Result<Fingerprint, JsonError> {
-        match self.essence {
-            Some(essence) => Fingerprint::of(name, &essence(input), payload_sha256),
+        match self.idempotency_fields {
+            Some(idempotency_fields) => {
+                Fingerprint::of(name, &idempotency_fields(input), payload_sha256)
+            }
             None => Fingerprint::of(name, input, payload_sha256),
         }
     }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::admission::{NoPlace, Place};
-use super::{Engine, JobHandle, Kind, Shared, Staged};
+use super::admission::{QuotaExceeded, Reservation};
+use super::{Engine, JobHandle, Kind, Shared, StagedPayload};
 use crate::failpoint::{self, Failpoint};
 use crate::job::{
     JobId, Json, JsonError, LimitError, Limits, Name, NameError, Retention, TenantId, Timestamp,
-    Webhook, within,
+    Webhook, check_limit,
 };
 use crate::store::{NewJob, Start, StoreError, SubmitResult};
 
@@ -21,7 +21,7 @@ use crate::store::{NewJob, Start, StoreError, SubmitResult};
 ///
 /// ```no_run
 /// # async fn example(engine: longhaul::Engine) -> Result<(), Box<dyn std::error::Error>> {
-/// let job = engine.submit("ingest", &"report.pdf").key("report-42").priority(5).await?;
+/// let job = engine.submit_raw("ingest", &"report.pdf").key("report-42").priority(5).await?;
 /// println!("{} ({})", job.id(), if job.created() { "new" } else { "known" });
 /// # Ok(()) }
 /// ```
@@ -40,14 +40,14 @@ pub struct Submission {
     labels: BTreeMap<String, String>,
     retention_completed: Option<Duration>,
     retention_failed: Option<Duration>,
-    payload: Option<Staged>,
+    payload: Option<StagedPayload>,
     webhook: Option<Webhook>,
 }
 
 /// What goes in, or how it is made.
 enum Input {
     Given(Result<Json, JsonError>),
-    Made(Box<dyn FnOnce(JobId) -> Result<Json, JsonError> + Send>),
+    Deferred(Box<dyn FnOnce(JobId) -> Result<Json, JsonError> + Send>),
 }
 
 impl std::fmt::Debug for Input {
@@ -60,7 +60,7 @@ impl Input {
     fn of(self, id: JobId) -> Result<Json, JsonError> {
         match self {
             Self::Given(input) => input,
-            Self::Made(make) => make(id),
+            Self::Deferred(make) => make(id),
         }
     }
 }
@@ -103,17 +103,17 @@ pub enum SubmitError {
 
 impl Engine {
     /// Submits a job with this input. Await what it returns.
-    pub fn submit(&self, kind: &str, input: &(impl Serialize + ?Sized)) -> Submission {
+    pub fn submit_raw(&self, kind: &str, input: &(impl Serialize + ?Sized)) -> Submission {
         self.submission(kind, Input::Given(Json::from_value(input)))
     }
 
     /// Submits a job whose input is made once its id is known: for what is sealed for one job alone.
-    pub fn submit_made(
+    pub fn submit_with(
         &self,
         kind: &str,
         make: impl FnOnce(JobId) -> Result<Json, JsonError> + Send + 'static,
     ) -> Submission {
-        self.submission(kind, Input::Made(Box::new(make)))
+        self.submission(kind, Input::Deferred(Box::new(make)))
     }
 
     fn submission(&self, kind: &str, input: Input) -> Submission {
@@ -141,48 +141,48 @@ impl Engine {
         &self,
         submissions: Vec<Submission>,
     ) -> Vec<Result<JobHandle, SubmitError>> {
-        let (mut jobs, mut places, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut jobs, mut reservations, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
         let mut keys = HashSet::new();
         for submission in submissions {
             let admitted = match submission.check().await {
                 Ok(job) => self.admit(job, &mut keys).await,
                 Err(refusal) => Err(refusal),
             };
-            refusals.push(admitted.map(|(job, place)| {
+            refusals.push(admitted.map(|(job, reservation)| {
                 jobs.push(job);
-                places.push(place);
+                reservations.push(reservation);
             }));
         }
         let answers = self.shared.store.submit(jobs).await;
         self.shared.wake_for(&self.tenant);
-        let mut answers = answers.into_iter().zip(places);
+        let mut answers = answers.into_iter().zip(reservations);
         let answer = |refusal: Result<(), SubmitError>| {
             refusal?;
-            let (answer, place) = answers.next().unwrap_or_else(|| (Err(no_answer()), None));
-            self.settle_place(place, &answer);
+            let (answer, reservation) = answers.next().unwrap_or_else(|| (Err(no_answer()), None));
+            self.settle_reservation(reservation, &answer);
             Ok(self.accepted(answer?))
         };
         refusals.into_iter().map(answer).collect()
     }
 
-    /// Finds a place for a job that is as it should be. Where there is none, a key that is known
+    /// Finds a reservation for a job that is as it should be. Where there is none, a key that is known
     /// is still answered with its job: whoever repeats a submission asks for nothing new. `keys`
     /// are those of the same batch, which are not stored yet.
     pub(super) async fn admit(
         &self,
         job: NewJob,
         keys: &mut HashSet<(TenantId, String)>,
-    ) -> Result<(NewJob, Option<Place>), SubmitError> {
+    ) -> Result<(NewJob, Option<Reservation>), SubmitError> {
         let key = job.idempotency_key.clone().map(|key| (job.tenant.clone(), key));
         if key.as_ref().is_some_and(|key| keys.contains(key)) {
             return Ok((job, None));
         }
         let max = self.limits().pending_per_tenant_max;
-        let place =
-            match self.shared.admission.place(&job.tenant, &job.queue, max, &self.shared).await {
-                Ok(place) => Some(place),
-                Err(NoPlace::Store(error)) => return Err(error.into()),
-                Err(NoPlace::Full { queue, max }) => {
+        let reservation =
+            match self.shared.admission.reserve(&job.tenant, &job.queue, max, &self.shared).await {
+                Ok(reservation) => Some(reservation),
+                Err(QuotaExceeded::Store(error)) => return Err(error.into()),
+                Err(QuotaExceeded::Full { queue, max }) => {
                     let known = match &job.idempotency_key {
                         Some(key) => match self.shared.store.job_by_key(&job.tenant, key).await {
                             Ok(_) => true,
@@ -198,26 +198,30 @@ impl Engine {
                 }
             };
         keys.extend(key);
-        Ok((job, place))
+        Ok((job, reservation))
     }
 
     pub(super) async fn kind(&self, name: &Name) -> Result<Arc<Kind>, SubmitError> {
         match self.shared.kinds.get(name) {
             Some(kind) => Ok(Arc::clone(kind)),
-            None => Ok(Arc::new(self.kind_elsewhere(name.as_str()).await?)),
+            None => Ok(Arc::new(self.remote_kind(name.as_str()).await?)),
         }
     }
 
-    fn settle_place(&self, place: Option<Place>, answer: &Result<SubmitResult, StoreError>) {
-        match (answer, place) {
+    fn settle_reservation(
+        &self,
+        reservation: Option<Reservation>,
+        answer: &Result<SubmitResult, StoreError>,
+    ) {
+        match (answer, reservation) {
             (Ok(SubmitResult { created: true, .. }), Some(taken)) => drop(taken),
             // Its key became free in the meantime.
             (Ok(SubmitResult { created: true, record }), None) => {
-                self.shared.admission.came(&record.job.tenant, &record.job.queue);
+                self.shared.admission.record_pending(&record.job.tenant, &record.job.queue);
             }
             // Nobody knows: it counts as taken until the next count says otherwise.
-            (Err(StoreError::Unavailable(_)), place) => drop(place),
-            (Ok(_) | Err(_), Some(place)) => place.give_back(),
+            (Err(StoreError::Unavailable(_)), reservation) => drop(reservation),
+            (Ok(_) | Err(_), Some(reservation)) => reservation.release(),
             (Ok(_) | Err(_), None) => {}
         }
     }
@@ -247,7 +251,7 @@ pub(super) fn no_payload(kind: &Name) -> SubmitError {
 }
 
 /// A payload that did not make a job is not needed; one that may have is left to the sweep of strays.
-fn keep_or_delete(payload: Option<Staged>, answer: &Result<SubmitResult, StoreError>) {
+fn keep_or_delete(payload: Option<StagedPayload>, answer: &Result<SubmitResult, StoreError>) {
     let may_be_kept = match answer {
         Ok(submitted) => submitted.created,
         Err(error) => matches!(error, StoreError::Unavailable(_) | StoreError::Broken(_)),
@@ -323,14 +327,14 @@ impl Submission {
     }
 
     /// Tells somebody of what happens to the job, besides the tenant's endpoints. Where nothing delivers, see
-    /// [`EngineBuilder::courier`](crate::EngineBuilder::courier), it waits.
+    /// [`EngineBuilder::delivery_worker`](crate::EngineBuilder::delivery_worker), it waits.
     pub fn webhook(mut self, webhook: Webhook) -> Self {
         self.webhook = Some(webhook);
         self
     }
 
     /// Brings what was uploaded before, by [`Engine::upload`] of the same tenant.
-    pub fn payload(mut self, payload: Staged) -> Self {
+    pub fn payload(mut self, payload: StagedPayload) -> Self {
         self.payload = Some(payload);
         self
     }
@@ -344,11 +348,11 @@ impl Submission {
         let engine = self.engine.clone();
         let payload = self.payload.take();
         let job = self.check_with(payload.as_ref()).await?;
-        let (job, place) = engine.admit(job, &mut HashSet::new()).await?;
+        let (job, reservation) = engine.admit(job, &mut HashSet::new()).await?;
         let answer = engine.shared.store.submit(vec![job]).await.pop();
         failpoint::reach(Failpoint::Submitted).await;
         let answer = answer.unwrap_or_else(|| Err(no_answer()));
-        engine.settle_place(place, &answer);
+        engine.settle_reservation(reservation, &answer);
         keep_or_delete(payload, &answer);
         let submitted = answer?;
         if submitted.created {
@@ -366,7 +370,7 @@ impl Submission {
         self.check_with(None).await
     }
 
-    async fn check_with(self, payload: Option<&Staged>) -> Result<NewJob, SubmitError> {
+    async fn check_with(self, payload: Option<&StagedPayload>) -> Result<NewJob, SubmitError> {
         let shared = &*self.engine.shared;
         let id = payload.map_or_else(|| shared.new_id(), |payload| payload.id);
         let input = self.input.of(id)?;
@@ -384,7 +388,11 @@ impl Submission {
             id,
             queue: self.queue.map(Name::new).transpose()?.unwrap_or_else(|| kind.default_queue()),
             priority: self.priority,
-            fingerprint: kind.fingerprint(&kind_name, &input, payload.map(Staged::digest))?,
+            fingerprint: kind.fingerprint(
+                &kind_name,
+                &input,
+                payload.map(StagedPayload::digest),
+            )?,
             kind: kind_name,
             input,
             idempotency_key: self.key,
@@ -409,33 +417,33 @@ impl Submission {
 
 fn check_limits(job: &NewJob, limits: &Limits, shared: &Shared) -> Result<(), SubmitError> {
     let input_bytes = job.input.as_str().len();
-    within("the input in bytes", "input_bytes_max", &input_bytes, &limits.input_bytes_max)?;
+    check_limit("the input in bytes", "input_bytes_max", &input_bytes, &limits.input_bytes_max)?;
     let priority = i64::from(job.priority).abs();
-    within("the priority", "priority_max", &priority, &i64::from(limits.priority_max))?;
-    within("maxAttempts", "max_attempts_max", &job.max_attempts, &limits.max_attempts_max)?;
+    check_limit("the priority", "priority_max", &priority, &i64::from(limits.priority_max))?;
+    check_limit("maxAttempts", "max_attempts_max", &job.max_attempts, &limits.max_attempts_max)?;
     if job.max_attempts == 0 {
         return Err(SubmitError::Invalid("maxAttempts must be at least 1".to_owned()));
     }
     if let Some(timeout) = job.timeout {
-        within("the timeout", "timeout_max", &timeout, &limits.timeout_max)?;
+        check_limit("the timeout", "timeout_max", &timeout, &limits.timeout_max)?;
         if timeout.is_zero() {
             return Err(SubmitError::Invalid("the timeout must be longer than zero".to_owned()));
         }
     }
     let now = shared.clock.now();
     let delay = job.start.run_at(now).since(now);
-    within("the delay", "delay_max", &delay, &limits.delay_max)?;
-    if job.payload.is_some() && delay >= shared.payload_kept {
-        let kept = shared.payload_kept;
+    check_limit("the delay", "delay_max", &delay, &limits.delay_max)?;
+    if job.payload.is_some() && delay >= shared.payload_retention {
+        let kept = shared.payload_retention;
         let why = format!("the delay is longer than a payload is kept for ({kept:?})");
         return Err(SubmitError::Invalid(why));
     }
     let kept = job.retention.completed.max(job.retention.failed);
-    within("the retention", "retention_max", &kept, &limits.retention_max)?;
-    within("the number of labels", "labels_max", &job.labels.len(), &limits.labels_max)?;
+    check_limit("the retention", "retention_max", &kept, &limits.retention_max)?;
+    check_limit("the number of labels", "labels_max", &job.labels.len(), &limits.labels_max)?;
     for (name, value) in &job.labels {
         let longest = name.chars().count().max(value.chars().count());
-        within("a label in characters", "label_chars_max", &longest, &limits.label_chars_max)?;
+        check_limit("a label in characters", "label_chars_max", &longest, &limits.label_chars_max)?;
         if name.is_empty() {
             return Err(SubmitError::Invalid("a label needs a name".to_owned()));
         }

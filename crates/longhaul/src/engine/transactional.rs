@@ -24,7 +24,7 @@ impl Submission {
     /// # ) -> Result<(), Box<dyn std::error::Error>> {
     /// let order = client.transaction().await?;
     /// order.execute("INSERT INTO orders (id) VALUES ($1)", &[&4711_i64]).await?;
-    /// let job = engine.submit("invoice", &4711).key("invoice-4711").in_transaction(&order).await?;
+    /// let job = engine.submit_raw("invoice", &4711).key("invoice-4711").in_transaction(&order).await?;
     /// order.commit().await?;
     /// println!("order and job {job} are there, both or neither");
     /// # Ok(()) }
@@ -34,11 +34,11 @@ impl Submission {
         transaction: &(impl GenericClient + Sync),
     ) -> Result<JobId, SubmitError> {
         let engine = self.engine();
-        let (job, place) = engine.admit(self.check().await?, &mut HashSet::new()).await?;
+        let (job, reservation) = engine.admit(self.check().await?, &mut HashSet::new()).await?;
         let submitted = submit_over(transaction, &job).await;
-        // Nobody knows yet whether it will be there: the place counts until the next count.
-        if let (Err(_), Some(place)) = (&submitted, place) {
-            place.give_back();
+        // Nobody knows yet whether it will be there: the reservation counts until the next count.
+        if let (Err(_), Some(reservation)) = (&submitted, reservation) {
+            reservation.release();
         }
         submitted.map_err(|refusal| match refusal {
             Refusal::Invalid(message) => SubmitError::Invalid(message),

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::vault::{Incoming, Vault};
+use super::payload_store::{BlobUpload, EncryptedBlobs};
 use super::{Engine, Shared};
 use crate::blob::{BlobError, BlobPath};
 use crate::failpoint::{self, Failpoint};
-use crate::job::{JobId, LimitError, Limits, TenantId, within};
+use crate::job::{JobId, LimitError, Limits, TenantId, check_limit};
 use crate::store::{NewBlob, StoreError};
 
 /// What a payload is called that nobody has named.
@@ -32,16 +32,16 @@ const BYTES: &str = "application/octet-stream";
 /// let mut upload = engine.upload().await?;
 /// upload.write("hello".into()).await?;
 /// let payload = upload.finish().await?;
-/// let size: u64 = engine.submit("measure", &()).payload(payload).await?.result().await?;
+/// let size: u64 = engine.submit_raw("measure", &()).payload(payload).await?.result().await?;
 /// assert_eq!(size, 5);
 /// # engine.stop().await; Ok(()) }
 /// ```
 pub struct Upload {
     shared: Arc<Shared>,
-    vault: Arc<Vault>,
+    encrypted_blobs: Arc<EncryptedBlobs>,
     tenant: TenantId,
     id: JobId,
-    incoming: Incoming,
+    upload: BlobUpload,
     name: String,
     content_type: String,
     bytes: u64,
@@ -75,7 +75,7 @@ pub enum UploadError {
 
 /// A payload that is stored and belongs to no job yet. Dropped, it is deleted.
 #[derive(Debug)]
-pub struct Staged {
+pub struct StagedPayload {
     pub(super) id: JobId,
     pub(super) tenant: TenantId,
     pub(super) blob: NewBlob,
@@ -84,7 +84,7 @@ pub struct Staged {
 
 /// Deletes a blob when dropped, unless told to keep it.
 struct Guard {
-    vault: Arc<Vault>,
+    encrypted_blobs: Arc<EncryptedBlobs>,
     path: Option<BlobPath>,
 }
 
@@ -100,15 +100,15 @@ impl Drop for Guard {
         if let Some(path) = self.path.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let vault = Arc::clone(&self.vault);
-            runtime.spawn(async move { delete(&vault, &path).await });
+            let encrypted_blobs = Arc::clone(&self.encrypted_blobs);
+            runtime.spawn(async move { delete(&encrypted_blobs, &path).await });
         }
     }
 }
 
 /// Deletes what nobody needs. What fails is found by the sweep of strays.
-pub(crate) async fn delete(vault: &Vault, path: &BlobPath) {
-    if let Err(error) = vault.blobs.delete(path).await {
+pub(crate) async fn delete(encrypted_blobs: &EncryptedBlobs, path: &BlobPath) {
+    if let Err(error) = encrypted_blobs.blobs.delete(path).await {
         tracing::warn!(%error, "cannot delete a blob that nobody needs");
     }
 }
@@ -117,7 +117,7 @@ impl Engine {
     /// Begins to store a payload for a job that is submitted once it is there.
     pub async fn upload(&self) -> Result<Upload, UploadError> {
         let shared = Arc::clone(&self.shared);
-        let vault = shared.vault.clone().ok_or(UploadError::NoBlobStore)?;
+        let encrypted_blobs = shared.encrypted_blobs.clone().ok_or(UploadError::NoBlobStore)?;
         let max = self.limits().payload_bytes_per_tenant_max;
         let room = max.saturating_sub(shared.store.blob_bytes(&self.tenant).await?);
         if room == 0 {
@@ -125,9 +125,9 @@ impl Engine {
         }
         let id = shared.new_id();
         Ok(Upload {
-            incoming: vault.begin(&self.tenant, id),
+            upload: encrypted_blobs.begin(&self.tenant, id),
             shared,
-            vault,
+            encrypted_blobs,
             tenant: self.tenant.clone(),
             id,
             name: PAYLOAD.to_owned(),
@@ -140,7 +140,7 @@ impl Engine {
 
     /// Whether payloads can be uploaded.
     pub fn has_blob_store(&self) -> bool {
-        self.shared.vault.is_some()
+        self.shared.encrypted_blobs.is_some()
     }
 }
 
@@ -162,7 +162,7 @@ impl Upload {
     /// Errs if so many bytes would be too many: for whoever knows before they come.
     pub fn check(&self, bytes: u64) -> Result<(), UploadError> {
         let max = self.limits.payload_bytes_max;
-        within("the payload in bytes", "payload_bytes_max", &bytes, &max)?;
+        check_limit("the payload in bytes", "payload_bytes_max", &bytes, &max)?;
         if bytes > self.room {
             let max = self.limits.payload_bytes_per_tenant_max;
             return Err(UploadError::TenantFull { max });
@@ -174,28 +174,28 @@ impl Upload {
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), UploadError> {
         self.bytes += bytes.len() as u64;
         self.check(self.bytes)?;
-        self.incoming.write(bytes).await?;
-        failpoint::reach(Failpoint::UploadBegun).await;
+        self.upload.write(bytes).await?;
+        failpoint::reach(Failpoint::UploadStarted).await;
         Ok(())
     }
 
     /// Waits until all of it is stored.
-    pub async fn finish(self) -> Result<Staged, UploadError> {
-        let Self { shared, vault, tenant, id, incoming, name, content_type, .. } = self;
-        let path = incoming.path.clone();
+    pub async fn finish(self) -> Result<StagedPayload, UploadError> {
+        let Self { shared, encrypted_blobs, tenant, id, upload, name, content_type, .. } = self;
+        let path = upload.path.clone();
         failpoint::reach(Failpoint::UploadSent).await;
-        let blob = incoming.finish(name, content_type, shared.replica.clone()).await?;
+        let blob = upload.finish(name, content_type, shared.replica.clone()).await?;
         failpoint::reach(Failpoint::UploadStored).await;
-        Ok(Staged { id, tenant, blob, guard: Guard { vault, path: Some(path) } })
+        Ok(StagedPayload { id, tenant, blob, guard: Guard { encrypted_blobs, path: Some(path) } })
     }
 
     /// Stops, and leaves nothing behind.
     pub async fn abort(self) {
-        self.incoming.abort().await;
+        self.upload.abort().await;
     }
 }
 
-impl Staged {
+impl StagedPayload {
     /// Its size in bytes.
     pub fn size(&self) -> u64 {
         self.blob.size

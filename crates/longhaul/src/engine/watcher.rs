@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Engine;
-use super::hub::Subscription;
+use super::watchers::Subscription;
 use crate::job::{JobId, Record};
 use crate::store::StoreError;
 
@@ -28,7 +28,7 @@ impl Engine {
     /// was seen before, every transition after that one instead, also those that happened while
     /// nobody watched.
     pub fn watch(&self, id: JobId, since: Option<u64>) -> Watcher {
-        let subscription = self.shared.hub.subscribe(&self.tenant, id);
+        let subscription = self.shared.watchers.subscribe(&self.tenant, id);
         let engine = self.clone();
         Watcher { engine, id, subscription, seen: since, owed: VecDeque::new(), ended: false }
     }
@@ -37,7 +37,7 @@ impl Engine {
 impl Engine {
     /// Waits for a hint, and looks without one now and then: whoever changed the job may have gone
     /// before it could hint.
-    pub(super) async fn or_a_look(&self, hint: impl Future<Output = ()>) {
+    pub(super) async fn wait_or_poll(&self, hint: impl Future<Output = ()>) {
         tokio::select! {
             () = hint => {}
             () = self.shared.clock.sleep(LOOK_EVERY) => {}
@@ -69,7 +69,7 @@ impl Watcher {
                 None => self.owed.push_back(record),
                 Some(seen) if record.job.version > seen => self.owed.extend(record.since(seen)),
                 Some(_) if record.job.status.is_terminal() => self.ended = true,
-                Some(_) => self.engine.or_a_look(self.subscription.changed()).await,
+                Some(_) => self.engine.wait_or_poll(self.subscription.changed()).await,
             }
         }
     }

@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Before, Dialect, Event, Job, JobId, Json, Name, Retention, Status, TenantId, Timestamp,
+    Event, Job, JobId, Json, Name, PreviousState, Retention, Status, TenantId, Timestamp,
+    WebhookFormat,
 };
 
 /// The kind of the jobs that deliver. Nobody can submit one.
@@ -152,7 +153,7 @@ impl EventFilter {
     }
 
     /// Whether this one is wanted.
-    pub fn takes(&self, event: EventType) -> bool {
+    pub fn includes(&self, event: EventType) -> bool {
         self.0.is_empty() || self.0.contains(&event)
     }
 
@@ -177,8 +178,8 @@ pub struct Webhook {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub full: bool,
     /// In which words.
-    #[serde(default, skip_serializing_if = "Dialect::is_standard")]
-    pub dialect: Dialect,
+    #[serde(rename = "dialect", default, skip_serializing_if = "WebhookFormat::is_standard")]
+    pub format: WebhookFormat,
 }
 
 /// Where a delivery goes.
@@ -211,7 +212,7 @@ pub struct Delivery {
     pub result: Option<Box<RawValue>>,
     /// How it stood before, for those who are told of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<Before>,
+    pub before: Option<PreviousState>,
 }
 
 impl Delivery {
@@ -249,10 +250,10 @@ impl Receiver {
     }
 
     /// Whether it is told how the job stood before.
-    pub(crate) fn hears_of_before(&self) -> bool {
+    pub(crate) fn needs_previous_state(&self) -> bool {
         match self {
             Self::Endpoint(_) => false,
-            Self::Webhook(webhook) => !webhook.dialect.is_standard(),
+            Self::Webhook(webhook) => !webhook.format.is_standard(),
         }
     }
 
@@ -287,7 +288,7 @@ fn origin(url: &str) -> &str {
 const HASH_BITS: u32 = 56;
 
 /// The id of the delivery of a job's event to a receiver: the same whoever works it out. They are about in the
-/// order of the events, as far as the clocks of replicas agree; [`told_version`] is so exactly.
+/// order of the events, as far as the clocks of replicas agree; [`delivered_version`] is so exactly.
 pub fn delivery_id(job: &Job, event: &Event, receiver: &Receiver) -> JobId {
     let mut hash = Sha256::new();
     for part in [job.tenant.as_str(), &job.id.to_string(), receiver.key()] {
@@ -304,7 +305,7 @@ pub fn delivery_id(job: &Job, event: &Event, receiver: &Receiver) -> JobId {
 
 /// The version of the job that a delivery tells, by what [`delivery_id`] made. That of a test or of one that is
 /// sent again is random, and nearly always greater than any.
-pub fn told_version(delivery: JobId) -> u128 {
+pub fn delivered_version(delivery: JobId) -> u128 {
     delivery.random() >> HASH_BITS
 }
 
@@ -315,10 +316,10 @@ mod tests {
     #[test]
     fn no_event_named_is_every_event() {
         let all = EventFilter::default();
-        assert!(EventType::OF_JOBS.into_iter().all(|event| all.takes(event)));
+        assert!(EventType::OF_JOBS.into_iter().all(|event| all.includes(event)));
         let some = EventFilter::new(["job.failed", "job.completed", "job.failed"]).unwrap();
         assert_eq!(some.events(), [EventType::Completed, EventType::Failed]);
-        assert!(!some.takes(EventType::Pending));
+        assert!(!some.includes(EventType::Pending));
         assert!(EventFilter::new(["endpoint.test"]).is_err());
         assert!(EventFilter::new(["job.done"]).is_err());
     }
@@ -333,7 +334,7 @@ mod tests {
                 events,
                 sealed_secret: None,
                 full: false,
-                dialect: Dialect::default(),
+                format: WebhookFormat::default(),
             };
             Receiver::Webhook(webhook).queue(&acme).unwrap()
         };

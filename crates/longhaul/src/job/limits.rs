@@ -86,7 +86,7 @@ pub struct LimitError {
 }
 
 /// Errs when `given` is over `limit`.
-pub fn within<T: PartialOrd + std::fmt::Debug>(
+pub fn check_limit<T: PartialOrd + std::fmt::Debug>(
     what: &'static str,
     name: &'static str,
     given: &T,

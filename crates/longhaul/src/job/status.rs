@@ -30,7 +30,7 @@ pub enum Command {
     /// The attempt ended with an error that ends the job.
     Fail,
     /// The attempt ended and the job goes on later: a retry, a sleep, a release, a lost lease.
-    PutBack,
+    Requeue,
     /// The attempt ended because the job was asked to stop.
     Stop,
     /// The attempt ended until a signal arrives or children finish.
@@ -53,14 +53,14 @@ pub enum Transition {
     /// The job takes this status.
     Move(Status),
     /// The job stays as it is, and its worker is asked to stop.
-    Ask,
+    RequestStop,
     /// The job is what was asked for already; nothing changes. Whoever asks again because the first
     /// answer got lost is told the same.
-    Keep,
+    Unchanged,
     /// The job is deleted.
-    Remove,
+    Delete,
     /// The status does not allow it; nothing changes.
-    Refuse,
+    Reject,
 }
 
 impl Status {
@@ -77,45 +77,45 @@ impl Status {
     /// What `command` does to a job that stands here.
     pub fn on(self, command: Command) -> Transition {
         use Command::{
-            Cancel, Claim, Complete, Expire, Fail, Purge, PutBack, Resume, Stop, Wait, Wake,
+            Cancel, Claim, Complete, Expire, Fail, Purge, Requeue, Resume, Stop, Wait, Wake,
         };
-        use Transition::{Ask, Keep, Move, Refuse, Remove};
+        use Transition::{Delete, Move, Reject, RequestStop, Unchanged};
         match self {
             Self::Pending => match command {
                 Claim => Move(Self::Running),
                 Cancel => Move(Self::Cancelled),
                 Expire => Move(Self::Failed),
-                Complete | Fail | PutBack | Stop | Wait | Wake | Resume | Purge => Refuse,
+                Complete | Fail | Requeue | Stop | Wait | Wake | Resume | Purge => Reject,
             },
             Self::Running => match command {
                 Complete => Move(Self::Completed),
                 Fail => Move(Self::Failed),
-                PutBack => Move(Self::Pending),
+                Requeue => Move(Self::Pending),
                 Stop => Move(Self::Cancelled),
                 Wait => Move(Self::Waiting),
-                Cancel => Ask,
-                Claim | Wake | Resume | Purge | Expire => Refuse,
+                Cancel => RequestStop,
+                Claim | Wake | Resume | Purge | Expire => Reject,
             },
             Self::Waiting => match command {
                 Wake => Move(Self::Pending),
                 Cancel => Move(Self::Cancelled),
-                Claim | Complete | Fail | PutBack | Stop | Wait | Resume | Purge | Expire => Refuse,
+                Claim | Complete | Fail | Requeue | Stop | Wait | Resume | Purge | Expire => Reject,
             },
             Self::Completed => match command {
-                Purge => Remove,
-                Claim | Complete | Fail | PutBack | Stop | Wait | Wake | Cancel | Resume
-                | Expire => Refuse,
+                Purge => Delete,
+                Claim | Complete | Fail | Requeue | Stop | Wait | Wake | Cancel | Resume
+                | Expire => Reject,
             },
             Self::Failed => match command {
                 Resume => Move(Self::Pending),
-                Purge => Remove,
-                Claim | Complete | Fail | PutBack | Stop | Wait | Wake | Cancel | Expire => Refuse,
+                Purge => Delete,
+                Claim | Complete | Fail | Requeue | Stop | Wait | Wake | Cancel | Expire => Reject,
             },
             Self::Cancelled => match command {
                 Resume => Move(Self::Pending),
-                Purge => Remove,
-                Cancel => Keep,
-                Claim | Complete | Fail | PutBack | Stop | Wait | Wake | Expire => Refuse,
+                Purge => Delete,
+                Cancel => Unchanged,
+                Claim | Complete | Fail | Requeue | Stop | Wait | Wake | Expire => Reject,
             },
         }
     }
@@ -158,7 +158,7 @@ impl Command {
         Self::Claim,
         Self::Complete,
         Self::Fail,
-        Self::PutBack,
+        Self::Requeue,
         Self::Stop,
         Self::Wait,
         Self::Wake,
@@ -174,7 +174,7 @@ impl Command {
             Self::Claim => "claim",
             Self::Complete => "complete",
             Self::Fail => "fail",
-            Self::PutBack => "put back",
+            Self::Requeue => "requeue",
             Self::Stop => "stop",
             Self::Wait => "wait",
             Self::Wake => "wake",
@@ -206,10 +206,10 @@ mod tests {
             for command in Command::ALL {
                 let becomes = match status.on(command) {
                     Transition::Move(next) => next.to_string(),
-                    Transition::Ask => format!("{status}, and its worker is asked to stop"),
-                    Transition::Keep => format!("{status}, as it is"),
-                    Transition::Remove => "deleted".to_owned(),
-                    Transition::Refuse => continue,
+                    Transition::RequestStop => format!("{status}, and its worker is asked to stop"),
+                    Transition::Unchanged => format!("{status}, as it is"),
+                    Transition::Delete => "deleted".to_owned(),
+                    Transition::Reject => continue,
                 };
                 writeln!(table, "| {status} | {command} | {becomes} |").unwrap();
             }
@@ -223,8 +223,8 @@ mod tests {
         for status in Status::ALL.into_iter().filter(|status| status.is_terminal()) {
             for command in Command::ALL {
                 let changes = match status.on(command) {
-                    Transition::Move(_) | Transition::Ask | Transition::Remove => true,
-                    Transition::Keep | Transition::Refuse => false,
+                    Transition::Move(_) | Transition::RequestStop | Transition::Delete => true,
+                    Transition::Unchanged | Transition::Reject => false,
                 };
                 let resumes = command == Command::Resume && status != Status::Completed;
                 let may_change = resumes || command == Command::Purge;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Name, Timestamp};
 
 /// How long usage is kept: thirteen months, so that a month can be compared with the same one a year ago.
-pub const USAGE_KEPT: Duration = Duration::from_hours(24 * (365 + 31));
+pub const USAGE_RETENTION: Duration = Duration::from_hours(24 * (365 + 31));
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -72,7 +72,7 @@ pub fn hour_of(at: Timestamp) -> Timestamp {
 
 /// What one job used that nobody has metered yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct UsageMeter {
     /// The id of the API key that it was submitted with.
     pub key: Option<String>,
     /// When the running attempt was claimed.
@@ -89,7 +89,7 @@ pub struct Tally {
     pub tokens: Tokens,
 }
 
-impl Tally {
+impl UsageMeter {
     /// Its attempt began.
     pub fn start(&mut self, now: Timestamp) {
         self.claimed_at = Some(now);
@@ -128,26 +128,26 @@ mod tests {
 
     #[test]
     fn resumed_job_adds_only_what_is_new() {
-        let mut tally = Tally { payload_bytes: 9, ..Tally::default() };
-        tally.start(at(1_000));
-        tally.stop(at(1_250));
+        let mut meter = UsageMeter { payload_bytes: 9, ..UsageMeter::default() };
+        meter.start(at(1_000));
+        meter.stop(at(1_250));
         let tokens = Tokens { prompt: 5, completion: 7 };
-        tally.tokens = tokens;
+        meter.tokens = tokens;
         let first = Usage { jobs: 1, run_ms: 250, payload_bytes: 9, steps: 2, tokens };
-        assert_eq!(tally.meter(2), first);
-        tally.start(at(5_000));
-        tally.stop(at(5_001));
-        assert_eq!(tally.meter(3), Usage { run_ms: 1, steps: 1, ..Usage::default() });
-        assert_eq!(tally.meter(3), Usage::default());
+        assert_eq!(meter.meter(2), first);
+        meter.start(at(5_000));
+        meter.stop(at(5_001));
+        assert_eq!(meter.meter(3), Usage { run_ms: 1, steps: 1, ..Usage::default() });
+        assert_eq!(meter.meter(3), Usage::default());
     }
 
     #[test]
     fn attempt_that_ends_before_it_began_took_no_time() {
-        let mut tally = Tally::default();
-        tally.start(at(5));
-        tally.stop(at(0));
-        tally.stop(at(100));
-        assert_eq!(tally.meter(0), Usage { jobs: 1, ..Usage::default() });
+        let mut meter = UsageMeter::default();
+        meter.start(at(5));
+        meter.stop(at(0));
+        meter.stop(at(100));
+        assert_eq!(meter.meter(0), Usage { jobs: 1, ..Usage::default() });
     }
 
     #[test]

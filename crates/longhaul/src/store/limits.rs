@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use crate::job::{Bucket, Job, Name, Rate, TenantId, Timestamp};
+use crate::job::{Job, Name, Rate, TenantId, Timestamp, TokenBucket};
 
 /// Limits that hold over all replicas that claim with them. Those that share a store should have the
 /// same: each claim is held to the limits that it brings.
@@ -59,11 +59,11 @@ impl FlowLimit {
 impl FlowLimits {
     /// Whether they limit nothing.
     pub fn is_empty(&self) -> bool {
-        self.kinds.is_empty() && !self.limit_tenants() && !self.limit_queues()
+        self.kinds.is_empty() && !self.tenant_limit() && !self.limit_queues()
     }
 
     /// Whether any tenant has a limit.
-    pub fn limit_tenants(&self) -> bool {
+    pub fn tenant_limit(&self) -> bool {
         !self.tenants.is_none() || self.by_tenant.values().any(|limit| !limit.is_none())
     }
 
@@ -153,7 +153,7 @@ pub(crate) struct LimitCounter {
     /// Jobs that run and were counted.
     pub(crate) running: u64,
     /// None if nothing was ever taken from it.
-    pub(crate) bucket: Option<Bucket>,
+    pub(crate) bucket: Option<TokenBucket>,
 }
 
 /// Lets one claim take what the limits allow, and no more.

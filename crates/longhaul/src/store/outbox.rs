@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use super::stored_job::StoredJob;
 use super::{NewJob, Start};
 use crate::job::{
-    Before, DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_RETENTION,
-    Delivery, EventFilter, EventType, Fingerprint, Json, Name, Receiver, TenantId, delivery_id,
+    DELIVERED_RESULT_BYTES_MAX, DELIVERY_ATTEMPTS, DELIVERY_KIND, DELIVERY_RETENTION, Delivery,
+    EventFilter, EventType, Fingerprint, Json, Name, PreviousState, Receiver, TenantId,
+    delivery_id,
 };
 
 /// An endpoint that is told of what happens to the jobs of its tenant.
@@ -41,24 +42,24 @@ impl Subscriptions {
             return Vec::new();
         }
         let mut owed = Vec::new();
-        let stood = entry.events.iter().map(|event| Some(Before::after(event)));
+        let stood = entry.events.iter().map(|event| Some(PreviousState::after(event)));
         let stood_before = std::iter::once(entry.before.clone()).chain(stood);
         for (event, before) in entry.events.iter().zip(stood_before) {
             let Some(told) = EventType::of(event) else { continue };
             let to_endpoints = listening
                 .iter()
-                .filter(|listener| listener.events.takes(told))
+                .filter(|listener| listener.events.includes(told))
                 .map(|listener| Receiver::Endpoint(listener.endpoint.clone()));
             let to_own = own
-                .filter(|webhook| webhook.events.takes(told))
-                .filter(|webhook| webhook.dialect.tells(before.as_ref(), event))
+                .filter(|webhook| webhook.events.includes(told))
+                .filter(|webhook| webhook.format.should_send(before.as_ref(), event))
                 .map(|webhook| Receiver::Webhook(webhook.clone()));
             for to in to_endpoints.chain(to_own) {
                 let is_last = event.version == entry.job.version;
                 let result = result.filter(|_| is_last && event.status.is_terminal());
                 let job = if is_last { entry.job.clone() } else { entry.job.at(event) };
                 let id = delivery_id(&entry.job, event, &to);
-                let before = before.clone().filter(|_| to.hears_of_before());
+                let before = before.clone().filter(|_| to.needs_previous_state());
                 let delivery = Delivery {
                     message_id: format!("msg_{id}"),
                     event: told,
@@ -118,7 +119,8 @@ mod tests {
 
     use super::*;
     use crate::job::{
-        Dialect, ENDPOINT_LABEL, JobId, Retention, State, Status, Timestamp, Webhook, told_version,
+        ENDPOINT_LABEL, JobId, JobState, Retention, Status, Timestamp, Webhook, WebhookFormat,
+        delivered_version,
     };
 
     const NOW: Timestamp = Timestamp::from_millis(1_000);
@@ -171,7 +173,7 @@ mod tests {
             events: EventFilter::default(),
             sealed_secret: None,
             full: false,
-            dialect: Dialect::Standard,
+            format: WebhookFormat::Standard,
         };
         let owed = listeners(&[&[], &["job.failed"], &["job.pending"]])
             .pending_deliveries(&submitted(Some(Box::new(own))), None);
@@ -190,15 +192,15 @@ mod tests {
     fn receiver_of_states_is_owed_their_changes_alone() {
         let url = "https://example.com/hook".to_owned();
         let events = EventFilter::default();
-        let dialect = Dialect::States;
-        let own = Webhook { url, events, sealed_secret: None, full: true, dialect };
+        let format = WebhookFormat::States;
+        let own = Webhook { url, events, sealed_secret: None, full: true, format };
         let mut entry = submitted(Some(Box::new(own)));
         let states = |entry: &StoredJob| -> Vec<(Option<&str>, &str)> {
             let owed = Subscriptions::default().pending_deliveries(entry, None);
             let told = |new: NewJob| {
                 let delivery: Delivery = new.input.to().unwrap();
                 let job = delivery.job.unwrap();
-                let now = State::of(job.status, job.phase.as_deref()).as_str();
+                let now = JobState::of(job.status, job.phase.as_deref()).as_str();
                 (delivery.before.map(|before| before.state().as_str()), now)
             };
             owed.into_iter().map(told).collect()
@@ -221,7 +223,7 @@ mod tests {
         let to = Receiver::Endpoint("ep_1".to_owned());
         let [first, second] = [first, &second].map(|event| delivery_id(&entry.job, event, &to));
         assert!(second < first);
-        assert_eq!([first, second].map(told_version), [1, 2]);
+        assert_eq!([first, second].map(delivered_version), [1, 2]);
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! rules themselves are pure and live in [`crate::job`].
 
 use crate::job::{
-    Before, CANCELLING, Command, Event, Job, JobError, JobId, Json, Name, Next, Outcome, Progress,
-    Retention, Standing, Status, Tally, Timestamp, Transition, Usage, Webhook,
+    AttemptContext, Command, Disposition, Event, Job, JobError, JobId, Json, Name, Outcome,
+    PHASE_CANCELLING, PreviousState, Progress, Retention, Status, Timestamp, Transition, Usage,
+    UsageMeter, Webhook,
 };
 use crate::store::{Claim, NewBlob, NewJob, SettleResult, Settlement, StoreError};
 
@@ -22,7 +23,7 @@ pub(super) struct StoredJob {
     /// When the lease ends. Stays when it ran out, goes when it was settled.
     pub(super) lease_until: Option<Timestamp>,
     pub(super) retention: Retention,
-    pub(super) tally: Tally,
+    pub(super) tally: UsageMeter,
     /// Whether it ended since it was read: then it has to be metered.
     pub(super) ended: bool,
     /// Who wants to be told of it, besides the tenant's endpoints.
@@ -30,7 +31,7 @@ pub(super) struct StoredJob {
     /// Transitions that are not written yet.
     pub(super) events: Vec<Event>,
     /// How the job stood before them; none if they begin with its acceptance.
-    pub(super) before: Option<Before>,
+    pub(super) before: Option<PreviousState>,
 }
 
 impl StoredJob {
@@ -64,10 +65,10 @@ impl StoredJob {
             has_payload: new.payload.is_some(),
             artifacts: Vec::new(),
         };
-        let tally = Tally {
+        let tally = UsageMeter {
             key: new.key_id.clone(),
             payload_bytes: new.payload.as_ref().map_or(0, |payload| payload.size),
-            ..Tally::default()
+            ..UsageMeter::default()
         };
         Self::begun(job, new.retention, tally, new.webhook.clone(), now)
     }
@@ -100,14 +101,18 @@ impl StoredJob {
             artifacts: Vec::new(),
             ..self.job.clone()
         };
-        let tally = Tally { key: self.tally.key.clone(), metered_steps: steps, ..Tally::default() };
+        let tally = UsageMeter {
+            key: self.tally.key.clone(),
+            metered_steps: steps,
+            ..UsageMeter::default()
+        };
         Ok(Self::begun(job, self.retention, tally, self.webhook.clone(), now))
     }
 
     fn begun(
         job: Job,
         retention: Retention,
-        tally: Tally,
+        tally: UsageMeter,
         webhook: Option<Box<Webhook>>,
         now: Timestamp,
     ) -> Self {
@@ -132,7 +137,7 @@ impl StoredJob {
     /// Its transitions are written.
     pub(super) fn written(&mut self) {
         self.events.clear();
-        self.before = Some(Before::of(&self.job));
+        self.before = Some(PreviousState::of(&self.job));
     }
 
     /// Gives the job to the replica that asks, until the returned time.
@@ -180,7 +185,7 @@ impl StoredJob {
         now: Timestamp,
     ) -> Result<Option<Json>, StoreError> {
         self.tell(&settlement.phases, settlement.progress.as_ref(), now);
-        let next = settlement.outcome.clone().next(self.standing(), now);
+        let next = settlement.outcome.clone().disposition(self.standing(), now);
         self.tally.stop(now);
         self.tally.tokens = settlement.tokens;
         let result = self.end(next, now)?;
@@ -193,7 +198,7 @@ impl StoredJob {
     /// Ends the attempt of a worker that let its lease run out.
     pub(super) fn lose(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let replica = self.replica.clone().unwrap_or_default();
-        let next = Next::after_lost_lease(self.standing(), &replica, now);
+        let next = Disposition::after_lost_lease(self.standing(), &replica, now);
         // Nobody knows how long it ran; nobody vouches for it after its lease.
         self.tally.stop(self.lease_until.map_or(now, |until| until.min(now)));
         // Fences the worker off now, not at the next claim: what it says later was not done.
@@ -201,19 +206,19 @@ impl StoredJob {
         self.end(next, now).map(|_| ())
     }
 
-    fn end(&mut self, next: Next, now: Timestamp) -> Result<Option<Json>, StoreError> {
+    fn end(&mut self, next: Disposition, now: Timestamp) -> Result<Option<Json>, StoreError> {
         self.job.status = self.move_by(next.command())?;
         self.job.phase = None;
         let mut result = None;
         let error = match next {
-            Next::Complete(json) => {
+            Disposition::Complete(json) => {
                 self.job.error = None;
                 result = Some(json);
                 None
             }
-            Next::Stop => None,
-            Next::Fail(error) => Some(error),
-            Next::PutBack { run_at, error, charge } => {
+            Disposition::Stop => None,
+            Disposition::Fail(error) => Some(error),
+            Disposition::Requeue { run_at, error, charge } => {
                 self.job.run_at = run_at;
                 self.charge = charge;
                 error
@@ -238,10 +243,10 @@ impl StoredJob {
                 self.job.phase = None;
                 self.finish(now);
             }
-            Transition::Keep => return Ok(false),
-            Transition::Ask if self.job.cancel_requested_at.is_some() => return Ok(false),
-            Transition::Ask => self.job.phase = Some(CANCELLING.to_owned()),
-            Transition::Refuse | Transition::Remove => return Err(self.refusal(Command::Cancel)),
+            Transition::Unchanged => return Ok(false),
+            Transition::RequestStop if self.job.cancel_requested_at.is_some() => return Ok(false),
+            Transition::RequestStop => self.job.phase = Some(PHASE_CANCELLING.to_owned()),
+            Transition::Reject | Transition::Delete => return Err(self.refusal(Command::Cancel)),
         }
         self.job.cancel_requested_at = Some(now);
         self.record(now, None);
@@ -293,10 +298,11 @@ impl StoredJob {
     /// Whether the job may be deleted.
     pub(super) fn check_purge(&self) -> Result<(), StoreError> {
         match self.job.status.on(Command::Purge) {
-            Transition::Remove => Ok(()),
-            Transition::Move(_) | Transition::Ask | Transition::Keep | Transition::Refuse => {
-                Err(self.refusal(Command::Purge))
-            }
+            Transition::Delete => Ok(()),
+            Transition::Move(_)
+            | Transition::RequestStop
+            | Transition::Unchanged
+            | Transition::Reject => Err(self.refusal(Command::Purge)),
         }
     }
 
@@ -355,8 +361,8 @@ impl StoredJob {
         self.job.max_attempts.saturating_sub(self.attempt_base)
     }
 
-    fn standing(&self) -> Standing {
-        Standing {
+    fn standing(&self) -> AttemptContext {
+        AttemptContext {
             attempt: self.job.attempt,
             max_attempts: self.job.max_attempts,
             cancel_requested: self.job.cancel_requested_at.is_some(),
@@ -366,9 +372,10 @@ impl StoredJob {
     fn move_by(&self, command: Command) -> Result<Status, StoreError> {
         match self.job.status.on(command) {
             Transition::Move(status) => Ok(status),
-            Transition::Ask | Transition::Keep | Transition::Remove | Transition::Refuse => {
-                Err(self.refusal(command))
-            }
+            Transition::RequestStop
+            | Transition::Unchanged
+            | Transition::Delete
+            | Transition::Reject => Err(self.refusal(command)),
         }
     }
 

@@ -11,13 +11,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::keeper::Keeper;
+use super::lease_renewer::LeaseRenewer;
 use super::slots::{Slot, Slots};
-use super::{Reports, WorkerSettings};
+use super::{ProgressReporter, WorkerSettings};
 use crate::ctx::{Ctx, Signals};
 use crate::engine::{Kind, Shared};
 use crate::failpoint::{self, Failpoint};
-use crate::job::{Job, JobError, Json, Outcome, Retry, Status, Timestamp, within};
+use crate::job::{Job, JobError, Json, Outcome, Retry, Status, Timestamp, check_limit};
 use crate::store::{Lease, NewBlob, SettleResult, Settlement, StoreError};
 
 /// How soon a settlement is tried again while the store is not available. Bounded by the lease.
@@ -30,8 +30,8 @@ const GIVE_UP: Duration = Duration::from_secs(30);
 pub(super) struct Runner {
     pub(super) shared: Arc<Shared>,
     pub(super) settings: WorkerSettings,
-    pub(super) reports: Arc<Reports>,
-    pub(super) keeper: Arc<Keeper>,
+    pub(super) reports: Arc<ProgressReporter>,
+    pub(super) lease_renewer: Arc<LeaseRenewer>,
     pub(super) slots: Arc<Slots>,
     /// Wakes the claims that fill these slots.
     pub(super) wake: Arc<Notify>,
@@ -55,7 +55,7 @@ impl Runner {
         if lease.job.cancel_requested_at.is_some() {
             signals.cancel.cancel();
         }
-        let kept = self.keeper.keep(
+        let kept = self.lease_renewer.keep(
             lease.to_ref(),
             signals.clone(),
             sent_at.after(self.settings.lease),
@@ -63,7 +63,7 @@ impl Runner {
         );
         async move {
             let (job, lease_ref) = (lease.job.clone(), lease.to_ref());
-            self.shared.hub.changed(&job.tenant, job.id, job.status, Some(job.version));
+            self.shared.watchers.changed(&job.tenant, job.id, job.status, Some(job.version));
             let (outcome, ctx) = match kind {
                 Some(kind) if !self.stopping.is_cancelled() => {
                     failpoint::reach(Failpoint::Claimed).await;
@@ -80,7 +80,7 @@ impl Runner {
                 Some(ctx) => self.clear_up(ctx, outcome.as_ref()).await,
                 None => Vec::new(),
             };
-            failpoint::reach(Failpoint::ClearedUp).await;
+            failpoint::reach(Failpoint::CleanedUp).await;
             if let Some(outcome) = outcome {
                 let settlement = Settlement {
                     progress: self.reports.take(&lease_ref),
@@ -167,7 +167,7 @@ impl Runner {
         }
         let bytes_max = self.shared.limits.result_bytes_max;
         let bytes = result.as_str().len();
-        within("the result in bytes", "result_bytes_max", &bytes, &bytes_max)
+        check_limit("the result in bytes", "result_bytes_max", &bytes, &bytes_max)
             .map_err(|error| JobError::new("limit", error, false))?;
         Ok(result)
     }
@@ -203,7 +203,7 @@ impl Runner {
                     }
                 }
                 Some(Err(error)) => {
-                    self.shared.noted(&error);
+                    self.shared.record_store_error(&error);
                     tracing::error!(%error, job.id = %job.id, "cannot settle");
                     break;
                 }
@@ -225,15 +225,15 @@ impl Runner {
             .increment(1);
         metrics::histogram!("longhaul_attempt_seconds", "kind" => kind).record(took.as_secs_f64());
         if settled.status == Status::Completed {
-            self.shared.pace.ran(&job.kind, took);
+            self.shared.retry_after_estimator.ran(&job.kind, took);
         }
         if !settled.status.is_terminal() {
             // It is in line again, and may be due before anything that claims know of.
             self.wake.notify_one();
         } else if job.has_payload {
-            self.shared.doomed.notify_one();
+            self.shared.blob_gc_wake.notify_one();
         }
-        self.shared.hub.changed(&job.tenant, job.id, settled.status, Some(settled.version));
+        self.shared.watchers.changed(&job.tenant, job.id, settled.status, Some(settled.version));
     }
 }
 

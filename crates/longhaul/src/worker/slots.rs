@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::engine::{Courier, Kind, Windows};
+use crate::engine::{DeliveryWindows, DeliveryWorker, Kind};
 use crate::job::Name;
 use crate::store::{KindCapacity, QueueCapacity};
 
@@ -16,13 +16,13 @@ pub(super) struct Slots {
     total: usize,
     kinds: Vec<KindCapacity>,
     /// For deliveries: how many of each queue may run at once.
-    windows: Option<Windows>,
+    windows: Option<DeliveryWindows>,
     /// A std mutex: held for counting, never across an await.
-    taken: Mutex<Taken>,
+    counts: Mutex<SlotCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct SlotCounts {
     total: usize,
     by_kind: HashMap<Name, usize>,
     /// Only where queues have windows.
@@ -34,14 +34,14 @@ struct Taken {
 }
 
 /// Room for what a claim may bring; free again when dropped.
-pub(super) struct Reserved {
+pub(super) struct SlotReservation {
     slots: Arc<Slots>,
     limit: usize,
     /// Only kinds that have room.
     kinds: Vec<KindCapacity>,
 }
 
-/// One taken place; free again when dropped.
+/// One counts place; free again when dropped.
 pub(super) struct Slot {
     slots: Arc<Slots>,
     kind: Name,
@@ -49,13 +49,16 @@ pub(super) struct Slot {
 }
 
 /// An attempt that is about to end.
-pub(super) struct Ending(Arc<Slots>);
+pub(super) struct SettlingSlot(Arc<Slots>);
 
 impl Slots {
     /// Places for deliveries, as many of each queue as its window says.
-    pub(super) fn of_courier(courier: &Courier) -> Self {
-        let kind = std::iter::once(&courier.kind);
-        Self { windows: Some(Arc::clone(&courier.windows)), ..Self::new(courier.jobs, kind) }
+    pub(super) fn for_deliveries(delivery_worker: &DeliveryWorker) -> Self {
+        let kind = std::iter::once(&delivery_worker.kind);
+        Self {
+            windows: Some(Arc::clone(&delivery_worker.windows)),
+            ..Self::new(delivery_worker.jobs, kind)
+        }
     }
 
     pub(super) fn new<'a>(total: usize, kinds: impl Iterator<Item = &'a Arc<Kind>>) -> Self {
@@ -67,54 +70,58 @@ impl Slots {
                 Some(KindCapacity { kind: kind.checked_name().ok()?, capacity, code_version })
             })
             .collect();
-        Self { total, kinds, windows: None, taken: Mutex::default() }
+        Self { total, kinds, windows: None, counts: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, SlotCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps room for a claim of at least and at most so many jobs, if there is any.
-    pub(super) fn reserve(self: &Arc<Self>, at_least: usize, at_most: usize) -> Option<Reserved> {
-        let mut taken = self.lock();
-        let behind = taken.ending.saturating_sub(self.total);
-        let free = self.total.saturating_sub(taken.total + behind);
+    pub(super) fn reserve(
+        self: &Arc<Self>,
+        at_least: usize,
+        at_most: usize,
+    ) -> Option<SlotReservation> {
+        let mut counts = self.lock();
+        let behind = counts.ending.saturating_sub(self.total);
+        let free = self.total.saturating_sub(counts.total + behind);
         // Between claims there is a look at who hangs.
         let quarter = if self.windows.is_some() { self.total.div_ceil(4) } else { self.total };
         let limit = free.min(at_most).min(quarter);
         let mut kinds = self.kinds.clone();
         for kind in &mut kinds {
-            let running = taken.by_kind.get(&kind.kind).copied().unwrap_or(0);
+            let running = counts.by_kind.get(&kind.kind).copied().unwrap_or(0);
             kind.capacity = kind.capacity.saturating_sub(running).min(limit);
         }
         kinds.retain(|kind| kind.capacity > 0);
         if limit < at_least || kinds.is_empty() {
             return None;
         }
-        taken.total += limit;
-        taken.reserved += limit;
+        counts.total += limit;
+        counts.reserved += limit;
         for kind in &kinds {
-            *taken.by_kind.entry(kind.kind.clone()).or_default() += kind.capacity;
+            *counts.by_kind.entry(kind.kind.clone()).or_default() += kind.capacity;
         }
-        drop(taken);
-        Some(Reserved { slots: Arc::clone(self), limit, kinds })
+        drop(counts);
+        Some(SlotReservation { slots: Arc::clone(self), limit, kinds })
     }
 
     /// How many handlers run.
     pub(super) fn running(&self) -> usize {
-        let taken = self.lock();
-        taken.total - taken.reserved
+        let counts = self.lock();
+        counts.total - counts.reserved
     }
 
     pub(super) fn take(self: &Arc<Self>, kind: &Name, queue: &Name) -> Slot {
         let (kind, queue) = (kind.clone(), queue.clone());
-        let mut taken = self.lock();
-        taken.total += 1;
-        *taken.by_kind.entry(kind.clone()).or_default() += 1;
+        let mut counts = self.lock();
+        counts.total += 1;
+        *counts.by_kind.entry(kind.clone()).or_default() += 1;
         if self.windows.is_some() {
-            *taken.by_queue.entry(queue.clone()).or_default() += 1;
+            *counts.by_queue.entry(queue.clone()).or_default() += 1;
         }
-        drop(taken);
+        drop(counts);
         Slot { slots: Arc::clone(self), kind, queue }
     }
 
@@ -136,7 +143,7 @@ impl Slots {
     }
 }
 
-impl Reserved {
+impl SlotReservation {
     /// The most jobs, of all kinds together.
     pub(super) fn limit(&self) -> usize {
         self.limit
@@ -147,18 +154,18 @@ impl Reserved {
     }
 }
 
-impl Drop for Reserved {
+impl Drop for SlotReservation {
     fn drop(&mut self) {
-        let mut taken = self.slots.lock();
-        taken.total -= self.limit;
-        taken.reserved -= self.limit;
+        let mut counts = self.slots.lock();
+        counts.total -= self.limit;
+        counts.reserved -= self.limit;
         for kind in &self.kinds {
-            taken.give_back(&kind.kind, kind.capacity);
+            counts.give_back(&kind.kind, kind.capacity);
         }
     }
 }
 
-impl Taken {
+impl SlotCounts {
     fn give_back(&mut self, kind: &Name, count: usize) {
         if let Some(running) = self.by_kind.get_mut(kind) {
             *running -= count;
@@ -168,20 +175,20 @@ impl Taken {
 
 impl Slot {
     /// Gives the place to another; the attempt itself goes on until the store knows its end.
-    pub(super) fn ending(self) -> Ending {
+    pub(super) fn ending(self) -> SettlingSlot {
         self.slots.lock().ending += 1;
-        Ending(Arc::clone(&self.slots))
+        SettlingSlot(Arc::clone(&self.slots))
     }
 }
 
-impl Ending {
+impl SettlingSlot {
     /// Whether this end makes room, because too many were waiting for theirs.
     pub(super) fn makes_room(&self) -> bool {
         self.0.lock().ending > self.0.total
     }
 }
 
-impl Drop for Ending {
+impl Drop for SettlingSlot {
     fn drop(&mut self) {
         self.0.lock().ending -= 1;
     }
@@ -189,13 +196,13 @@ impl Drop for Ending {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut taken = self.slots.lock();
-        taken.total -= 1;
-        taken.give_back(&self.kind, 1);
-        if let Some(running) = taken.by_queue.get_mut(&self.queue) {
+        let mut counts = self.slots.lock();
+        counts.total -= 1;
+        counts.give_back(&self.kind, 1);
+        if let Some(running) = counts.by_queue.get_mut(&self.queue) {
             *running -= 1;
             if *running == 0 {
-                taken.by_queue.remove(&self.queue);
+                counts.by_queue.remove(&self.queue);
             }
         }
     }
@@ -216,7 +223,7 @@ mod tests {
             code_version: None,
         };
         let kinds = kinds.iter().map(room).collect();
-        Arc::new(Slots { total, kinds, windows: None, taken: Mutex::default() })
+        Arc::new(Slots { total, kinds, windows: None, counts: Mutex::default() })
     }
 
     fn take(slots: &Arc<Slots>, queue: &str) -> Slot {
@@ -228,7 +235,7 @@ mod tests {
         let known = HashMap::from([(name("fast"), 5), (name("hangs"), 1), (name("idle"), 3)]);
         let windows = QueueCapacity { each: 2, known };
         let slots = Slots::new(9, std::iter::empty());
-        let windows: Windows = Arc::new(move |_| windows.clone());
+        let windows: DeliveryWindows = Arc::new(move |_| windows.clone());
         let slots = Arc::new(Slots { windows: Some(windows), ..slots });
         let queues = ["fast", "hangs", "hangs", "new"];
         let running: Vec<Slot> = queues.map(|queue| take(&slots, queue)).into();
@@ -281,9 +288,9 @@ mod tests {
         assert_eq!(slots.reserve(1, 9).unwrap().limit(), 1);
         behind.push(end());
         assert!(slots.reserve(1, 9).is_none());
-        assert!(behind.iter().all(Ending::makes_room));
+        assert!(behind.iter().all(SettlingSlot::makes_room));
         behind.truncate(2);
-        assert!(!behind.iter().any(Ending::makes_room));
+        assert!(!behind.iter().any(SettlingSlot::makes_room));
         assert_eq!(slots.reserve(1, 9).unwrap().limit(), 2);
     }
 }

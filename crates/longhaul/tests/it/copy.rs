@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::copy::{Copied, CopyError, Stage, copy};
 use longhaul::job::{Name, Outcome, Progress, Record, Step, Timestamp, Usage};
 use longhaul::store::conformance::{
     Bench, done, failed, failed_for_good, name, settlement, tenant,
@@ -16,6 +15,7 @@ use longhaul::store::{
     Claim, KindCapacity, NewBlob, NewJob, Report, Settlement, Start, Store, StoreError, WrappedKey,
 };
 use longhaul::store::{JobStore as _, MaintenanceStore as _, ReplicaStore as _, WorkerStore as _};
+use longhaul::transfer::{TransferError, TransferStage, TransferSummary, sqlite_to_postgres};
 use longhaul::{Clock, JobId, Status, TenantId};
 use tokio_postgres::Client;
 
@@ -43,8 +43,8 @@ impl Move {
         }
     }
 
-    async fn copy(&self) -> Result<Copied, CopyError> {
-        copy(&self.from, &self.to, |_| ControlFlow::Continue(())).await
+    async fn copy(&self) -> Result<TransferSummary, TransferError> {
+        sqlite_to_postgres(&self.from, &self.to, |_| ControlFlow::Continue(())).await
     }
 
     async fn tamper(&self, sql: &str) {
@@ -254,22 +254,22 @@ async fn interrupted_copy_goes_on_where_it_was() {
     let more: Vec<NewJob> = (0..1200).map(|_| make.job()).collect();
     here.from.submit(more).await;
     let mut seen = 0;
-    let stopped = copy(&here.from, &here.to, |progress| {
+    let stopped = sqlite_to_postgres(&here.from, &here.to, |progress| {
         seen = progress.done;
         if progress.done >= 1000 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
     .await;
-    assert!(matches!(stopped, Err(CopyError::Interrupted)), "{stopped:?}");
+    assert!(matches!(stopped, Err(TransferError::Interrupted)), "{stopped:?}");
     assert_eq!(seen, 1000);
     let mut stages = Vec::new();
-    let copied = copy(&here.from, &here.to, |progress| {
+    let copied = sqlite_to_postgres(&here.from, &here.to, |progress| {
         stages.push((progress.stage, progress.done, progress.total));
         ControlFlow::Continue(())
     })
     .await
     .unwrap();
     assert_eq!((copied.jobs, copied.known), (209, 1000));
-    assert_eq!(stages.last(), Some(&(Stage::Checking, 1209, 1209)));
+    assert_eq!(stages.last(), Some(&(TransferStage::Checking, 1209, 1209)));
     let again = here.copy().await.unwrap();
     assert_eq!((again.jobs, again.known, again.tenants), (0, 1209, copied.tenants));
 }
@@ -284,7 +284,7 @@ async fn target_that_differs_is_told() {
     for change in ["result = '1'", "input = '1'", "version = version + 1", "history = '{}'"] {
         here.client.batch_execute("CREATE TABLE kept AS TABLE longhaul.jobs").await.unwrap();
         here.tamper(&format!("UPDATE {}", job.replace("{}", change))).await;
-        let Err(CopyError::Differs { count: 1, jobs }) = here.copy().await else {
+        let Err(TransferError::Differs { count: 1, jobs }) = here.copy().await else {
             panic!("{change} went unseen")
         };
         assert_eq!(jobs, [(TenantId::default(), completed)], "{change}");
@@ -295,7 +295,7 @@ async fn target_that_differs_is_told() {
         "UPDATE longhaul.steps SET output = '1' WHERE id = '{completed}' AND name = 'load'"
     ))
     .await;
-    assert!(matches!(here.copy().await, Err(CopyError::Differs { count: 1, .. })));
+    assert!(matches!(here.copy().await, Err(TransferError::Differs { count: 1, .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -303,15 +303,15 @@ async fn what_is_changed_between_copy_and_check_is_told() {
     let here = Move::new().await;
     let jobs = every_state(&here.from, &here.clock).await;
     let sql = format!("DELETE FROM longhaul.jobs WHERE id = '{}'", jobs["failed"]);
-    let told = copy(&here.from, &here.to, |progress| {
-        if progress.stage == Stage::Copying {
+    let told = sqlite_to_postgres(&here.from, &here.to, |progress| {
+        if progress.stage == TransferStage::Copying {
             let deleted = here.tamper(&sql);
             tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(deleted));
         }
         ControlFlow::Continue(())
     })
     .await;
-    assert!(matches!(told, Err(CopyError::Differs { count: 1, .. })), "{told:?}");
+    assert!(matches!(told, Err(TransferError::Differs { count: 1, .. })), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -321,7 +321,7 @@ async fn key_that_is_taken_and_server_that_lives_are_refused() {
     accept(&here.from, make.keyed("key-1")).await;
     here.to.submit(vec![make.keyed("key-1")]).await.remove(0).unwrap();
     let told = here.copy().await;
-    assert!(matches!(told, Err(CopyError::Refused { count: 1, .. })), "{told:?}");
+    assert!(matches!(told, Err(TransferError::Refused { count: 1, .. })), "{told:?}");
     let beat = longhaul::store::Heartbeat {
         replica: "alive".to_owned(),
         run: 1,
@@ -336,7 +336,7 @@ async fn key_that_is_taken_and_server_that_lives_are_refused() {
     };
     here.to.heartbeat(&beat).await.unwrap();
     let told = here.copy().await;
-    assert!(matches!(told, Err(CopyError::TargetInUse { .. })), "{told:?}");
+    assert!(matches!(told, Err(TransferError::TargetInUse { .. })), "{told:?}");
 }
 
 async fn used(store: &dyn Store) -> Usage {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use longhaul::job::{
-    DELIVERY_KIND, Delivery, Dialect, EventFilter, EventType, Job, Receiver, Status, TenantId,
-    Webhook,
+    DELIVERY_KIND, Delivery, EventFilter, EventType, Job, Receiver, Status, TenantId, Webhook,
+    WebhookFormat,
 };
 use longhaul::store::accounts::{Actor, AuditEntry};
 use longhaul::store::conformance::{
@@ -115,7 +115,7 @@ impl Desk {
             events: EventFilter::new(events.iter().copied()).unwrap(),
             sealed_secret: Some("sealed".to_owned()),
             full: false,
-            dialect: Dialect::Standard,
+            format: WebhookFormat::Standard,
         };
         NewJob { webhook: Some(Box::new(webhook)), ..self.bench.job() }
     }

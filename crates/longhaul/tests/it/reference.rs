@@ -12,7 +12,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use longhaul::clock::Clock;
 use longhaul::job::{
-    Command, Job, JobId, Json, Name, Next, Record, Status, Step, TenantId, Timestamp, UsageRow,
+    Command, Disposition, Job, JobId, Json, Name, Record, Status, Step, TenantId, Timestamp,
+    UsageRow,
 };
 use longhaul::store::{
     Blob, BlobRef, BlobRole, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
@@ -363,7 +364,7 @@ impl MaintenanceStore for Reference {
         let sweep = |row: &mut Row| {
             let replica = row.replica.clone().unwrap_or_default();
             row.meter.run(row.lease_ends_at.min(now));
-            row.apply(Next::after_lost_lease(row.standing(), &replica, now), now);
+            row.apply(Disposition::after_lost_lease(row.standing(), &replica, now), now);
             row.record.job.clone()
         };
         let swept: Vec<Job> = lost.take(limit).map(sweep).collect();

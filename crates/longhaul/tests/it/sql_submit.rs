@@ -347,28 +347,29 @@ async fn rust_submits_in_its_own_transaction_too() {
 
     let order = client.transaction().await.unwrap();
     order.execute("INSERT INTO orders VALUES (1)", &[]).await.unwrap();
-    let submission = engine.submit("echo", "dear").key("order-1").label("a", "b").priority(2);
+    let submission = engine.submit_raw("echo", "dear").key("order-1").label("a", "b").priority(2);
     let id = submission.in_transaction(&order).await.unwrap();
     order.rollback().await.unwrap();
     assert!(matches!(engine.job(id).await, Err(StoreError::NotFound)));
 
     let order = client.transaction().await.unwrap();
     order.execute("INSERT INTO orders VALUES (1)", &[]).await.unwrap();
-    let submission = engine.submit("echo", "dear").key("order-1").label("a", "b").priority(2);
+    let submission = engine.submit_raw("echo", "dear").key("order-1").label("a", "b").priority(2);
     let id = submission.in_transaction(&order).await.unwrap();
-    let same = engine.submit("echo", "dear").key("order-1").in_transaction(&order).await.unwrap();
+    let same =
+        engine.submit_raw("echo", "dear").key("order-1").in_transaction(&order).await.unwrap();
     assert_eq!(id, same);
     order.commit().await.unwrap();
     assert_eq!(result(&engine, id).await, r#""dear""#);
     let job = engine.job(id).await.unwrap().job;
     assert_eq!((job.queue.as_str(), job.priority), ("post", 2), "the kind's own queue");
 
-    let taken = engine.submit("echo", "other").key("order-1").in_transaction(&client).await;
+    let taken = engine.submit_raw("echo", "other").key("order-1").in_transaction(&client).await;
     let Err(SubmitError::Store(StoreError::KeyReused { existing })) = taken else {
         panic!("{taken:?}")
     };
     assert_eq!(existing, id);
-    let unknown = engine.submit("ecko", "dear").in_transaction(&client).await;
+    let unknown = engine.submit_raw("ecko", "dear").in_transaction(&client).await;
     assert!(matches!(unknown, Err(SubmitError::UnknownKind { .. })), "{unknown:?}");
     engine.stop().await;
 }

@@ -40,7 +40,7 @@ async fn each_output_is_a_checkpoint() {
     let shop = Workshop::new();
     let steps = vec![shop.step("one", "echo 1"), shop.step("two", "echo 2")];
     let engine = start(shop.pipeline(steps).build().unwrap()).await;
-    let job = engine.submit("work", &json!({})).await.unwrap();
+    let job = engine.submit_raw("work", &json!({})).await.unwrap();
     job.ended().await.unwrap();
     let steps = engine.steps(job.id()).await.unwrap();
     let stored: Vec<_> =

@@ -29,7 +29,7 @@ async fn timeout_kills_the_whole_group() {
     let mut witness = shop.witness();
     let clock = Clock::manual(Timestamp::from_millis(0));
     let engine = start_at(&clock, shop.single(STUBBORN).build().unwrap().timeout(TIMEOUT)).await;
-    let job = engine.submit("work", &json!({})).max_attempts(1).await.unwrap();
+    let job = engine.submit_raw("work", &json!({})).max_attempts(1).await.unwrap();
     witness.begun().await;
     clock.advance(TIMEOUT);
     assert_eq!(job.ended().await.unwrap().job.error.unwrap().code, "timeout");
@@ -43,7 +43,7 @@ async fn timeout_deletes_the_working_folder() {
     let clock = Clock::manual(Timestamp::from_millis(0));
     let text = format!("touch here; {STAYS}");
     let engine = start_at(&clock, shop.single(&text).build().unwrap().timeout(TIMEOUT)).await;
-    let job = engine.submit("work", &json!({})).max_attempts(1).await.unwrap();
+    let job = engine.submit_raw("work", &json!({})).max_attempts(1).await.unwrap();
     witness.begun().await;
     clock.advance(TIMEOUT);
     job.ended().await.unwrap();
@@ -61,7 +61,7 @@ async fn step_that_takes_too_long_is_asked_to_end() {
     let steps = vec![shop.step("slow", POLITE).timeout(TIMEOUT)];
     let kind = shop.pipeline(steps).stop_grace(Duration::MAX).build().unwrap();
     let engine = start_at(&clock, kind).await;
-    let job = engine.submit("work", &json!({})).max_attempts(1).await.unwrap();
+    let job = engine.submit_raw("work", &json!({})).max_attempts(1).await.unwrap();
     witness.begun().await;
     clock.advance(TIMEOUT);
     let error = job.ended().await.unwrap().job.error.unwrap();
@@ -74,7 +74,7 @@ async fn cancelled_program_is_asked_to_end() {
     let shop = Workshop::new();
     let mut witness = shop.witness();
     let engine = start(shop.single(POLITE).build().unwrap()).await;
-    let job = engine.submit("work", &json!({})).await.unwrap();
+    let job = engine.submit_raw("work", &json!({})).await.unwrap();
     witness.begun().await;
     job.cancel().await.unwrap();
     assert_eq!(job.ended().await.unwrap().job.status, Status::Cancelled);
@@ -86,7 +86,7 @@ async fn cancelled_step_is_asked_to_end() {
     let shop = Workshop::new();
     let mut witness = shop.witness();
     let engine = start(shop.pipeline(vec![shop.step("only", POLITE)]).build().unwrap()).await;
-    let job = engine.submit("work", &json!({})).await.unwrap();
+    let job = engine.submit_raw("work", &json!({})).await.unwrap();
     witness.begun().await;
     job.cancel().await.unwrap();
     assert_eq!(job.ended().await.unwrap().job.status, Status::Cancelled);
@@ -99,7 +99,7 @@ async fn program_that_does_not_listen_is_killed_after_its_grace() {
     let mut witness = shop.witness();
     let kind = shop.single(STUBBORN).stop_grace(Duration::from_millis(1)).build().unwrap();
     let engine = start(kind).await;
-    let job = engine.submit("work", &json!({})).await.unwrap();
+    let job = engine.submit_raw("work", &json!({})).await.unwrap();
     witness.begun().await;
     job.cancel().await.unwrap();
     assert_eq!(job.ended().await.unwrap().job.status, Status::Cancelled);
@@ -113,7 +113,7 @@ async fn released_attempt_leaves_no_process() {
     let kind = at_once(shop.single(STAYS).build().unwrap());
     let engine = Engine::builder().memory().register(kind).stop_grace(Duration::ZERO);
     let engine = engine.start().await.unwrap();
-    let job = engine.submit("work", &json!({})).await.unwrap();
+    let job = engine.submit_raw("work", &json!({})).await.unwrap();
     witness.begun().await;
     engine.stop().await;
     witness.ended().await;

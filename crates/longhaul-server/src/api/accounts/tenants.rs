@@ -125,7 +125,7 @@ pub(crate) async fn change(
     let changed = state.auth.accounts().change_tenant(id, &change, &audit).await?;
     state.auth.forget_tenant(id);
     let Some(tenant) = changed else { return Err(no_tenant(id)) };
-    state.engine.limit_tenant(id, tenant.limits.running_max);
+    state.engine.set_tenant_running_max(id, tenant.limits.running_max);
     Ok(shown(tenant))
 }
 

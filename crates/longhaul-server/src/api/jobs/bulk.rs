@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::http::HeaderMap;
 use longhaul::job::Name;
 use longhaul::store::Filter;
-use longhaul::{Bulk, Timestamp};
+use longhaul::{BulkCommand, Timestamp};
 use longhaul_client::wire::{BulkRequest, BulkResult, JobFilter};
 
 use crate::api::http::body;
@@ -25,7 +25,7 @@ pub(super) async fn cancel_jobs(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BulkResult>, Problem> {
-    for_all(&caller, &headers, body, Bulk::Cancel).await
+    for_all(&caller, &headers, body, BulkCommand::Cancel).await
 }
 
 /// Put all failed and cancelled jobs that match back in line.
@@ -39,7 +39,7 @@ pub(super) async fn resume_jobs(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BulkResult>, Problem> {
-    for_all(&caller, &headers, body, Bulk::Resume).await
+    for_all(&caller, &headers, body, BulkCommand::Resume).await
 }
 
 /// Delete all finished jobs that match.
@@ -53,14 +53,14 @@ pub(super) async fn purge_jobs(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BulkResult>, Problem> {
-    for_all(&caller, &headers, body, Bulk::Purge).await
+    for_all(&caller, &headers, body, BulkCommand::Purge).await
 }
 
 async fn for_all<N>(
     caller: &Caller<N>,
     headers: &HeaderMap,
     body: Body,
-    command: Bulk,
+    command: BulkCommand,
 ) -> Result<Json<BulkResult>, Problem> {
     let text = body::json_text(headers, body, body::SMALL_BYTES_MAX).await?;
     let BulkRequest { filter } = body::object(&text)?;
@@ -72,16 +72,16 @@ async fn for_all<N>(
 pub(crate) async fn for_filter<N>(
     caller: &Caller<N>,
     filter: JobFilter,
-    command: Bulk,
+    command: BulkCommand,
 ) -> Result<u64, Problem> {
     let action = match command {
-        Bulk::Cancel => "jobs.cancel",
-        Bulk::Resume => "jobs.resume",
-        Bulk::Purge => "jobs.purge",
+        BulkCommand::Cancel => "jobs.cancel",
+        BulkCommand::Resume => "jobs.resume",
+        BulkCommand::Purge => "jobs.purge",
     };
     let detail = serde_json::to_string(&filter).map_err(Problem::internal)?;
     caller.audit(action, "", detail).await?;
-    Ok(caller.engine.for_all(&asked(filter)?, command).await?)
+    Ok(caller.engine.bulk(&asked(filter)?, command).await?)
 }
 
 fn asked(filter: JobFilter) -> Result<Filter, Problem> {

@@ -10,7 +10,7 @@ use axum::response::Response;
 use futures_util::Stream;
 use longhaul::job::{Json, Record, Webhook};
 use longhaul::store::StoreError;
-use longhaul::{Engine, JobHandle, Staged, Submission, SubmitError, Timestamp};
+use longhaul::{Engine, JobHandle, StagedPayload, Submission, SubmitError, Timestamp};
 use longhaul_client::wire::{RetentionRequest, SubmitRequest};
 
 use crate::api::AppState;
@@ -92,7 +92,7 @@ async fn submit_parts(
     }
     // Nothing of the body is known yet: a sender that waits need not send it for a key that is.
     if let (Some(key), true) = (&key, whole.waits)
-        && let Some(known) = engine.known(key, None, None, None).await?
+        && let Some(known) = engine.find_by_key(key, None, None, None).await?
     {
         return Ok(known);
     }
@@ -163,7 +163,7 @@ pub(super) async fn submit_input(
     let input = longhaul::job::Json::from_text(text)
         .map_err(|error| Problem::new(Code::InvalidJson, format!("the input is {error}")))?;
     state.caller_urls.check(&state.webhooks.client, &kind, || Some(input.clone())).await?;
-    let submission = keyed(caller.engine.submit(&kind, &input), key);
+    let submission = keyed(caller.engine.submit_raw(&kind, &input), key);
     let handle = state.load_shedder.watched(submission.into_future()).await?;
     respond(&state, &caller, &headers, handle, &preference).await
 }
@@ -185,7 +185,9 @@ async fn submit_payload(
     let input = Json::null();
     if let (Some(key), true) = (&key, announced.need_not_be_sent()) {
         let digest = announced.digest.as_ref();
-        if let Some(known) = caller.engine.known(key, Some(kind), Some(&input), digest).await? {
+        if let Some(known) =
+            caller.engine.find_by_key(key, Some(kind), Some(&input), digest).await?
+        {
             return Ok(known);
         }
     }
@@ -194,7 +196,7 @@ async fn submit_payload(
         Received::Known(known) => Ok(*known),
         Received::Stored(stored) => {
             let (staged, _key) = *stored;
-            Ok(keyed(caller.engine.submit(kind, &input), key).payload(staged).await?)
+            Ok(keyed(caller.engine.submit_raw(kind, &input), key).payload(staged).await?)
         }
     }
 }
@@ -209,7 +211,7 @@ pub(crate) struct Incoming {
 /// What became of it.
 pub(crate) enum Received {
     /// It is stored, and its key is held until the job is submitted.
-    Stored(Box<(Staged, InProgress)>),
+    Stored(Box<(StagedPayload, InProgress)>),
     /// It is the payload of a job that is there.
     Known(Box<JobHandle>),
 }
@@ -228,7 +230,7 @@ impl Incoming {
         engine.check_payload_kind(kind).await?;
         let guard = state.uploads.begin(engine.tenant(), self.key.as_deref())?;
         if let Some(key) = &self.key
-            && engine.known(key, Some(kind), Some(input), None).await?.is_some()
+            && engine.find_by_key(key, Some(kind), Some(input), None).await?.is_some()
         {
             let known = upload::compare(engine, &self.announced, key, kind, input, pieces).await?;
             // Deleted in this very moment: whoever asks again finds the key free.
@@ -259,7 +261,7 @@ pub(super) fn submission(
     webhook: Option<Webhook>,
     key: Option<String>,
 ) -> Result<Submission, Problem> {
-    let mut submission = keyed(engine.submit(&request.kind, &request.input), key);
+    let mut submission = keyed(engine.submit_raw(&request.kind, &request.input), key);
     if let Some(webhook) = webhook {
         submission = submission.webhook(webhook);
     }

@@ -10,7 +10,7 @@ use longhaul::job::{
     URL_LABEL,
 };
 use longhaul::store::{Filter, PageRequest, StoreError};
-use longhaul::{Bulk, Engine, JobId, Timestamp};
+use longhaul::{BulkCommand, Engine, JobId, Timestamp};
 use longhaul_client::wire::{
     self, BulkResult, DeliveryAttempt, DeliveryFilter, DeliveryList, Instant, ResendRequest,
 };
@@ -185,7 +185,7 @@ pub(crate) async fn resend_deliveries(
         created_after: created_after.transpose()?,
         ..Filter::default()
     };
-    let count = caller.engine.outbox().for_all(&filter, Bulk::Resume).await?;
+    let count = caller.engine.outbox().bulk(&filter, BulkCommand::Resume).await?;
     Ok(Json(BulkResult { count }))
 }
 

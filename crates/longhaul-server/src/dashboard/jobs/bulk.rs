@@ -2,7 +2,7 @@
 
 use axum::extract::{Path, State};
 use axum::response::Response;
-use longhaul::{Bulk, JobId};
+use longhaul::{BulkCommand, JobId};
 use longhaul_client::wire::JobFilter;
 use maud::{Markup, html};
 use url::form_urlencoded;
@@ -137,9 +137,9 @@ impl Hand<'_> {
 
     async fn change_all(&self, filter: JobFilter) -> Result<u64, Problem> {
         match self {
-            Self::Cancel(caller) => bulk::for_filter(caller, filter, Bulk::Cancel).await,
-            Self::Purge(caller) => bulk::for_filter(caller, filter, Bulk::Purge).await,
-            Self::Resume(caller) => bulk::for_filter(caller, filter, Bulk::Resume).await,
+            Self::Cancel(caller) => bulk::for_filter(caller, filter, BulkCommand::Cancel).await,
+            Self::Purge(caller) => bulk::for_filter(caller, filter, BulkCommand::Purge).await,
+            Self::Resume(caller) => bulk::for_filter(caller, filter, BulkCommand::Resume).await,
         }
     }
 }

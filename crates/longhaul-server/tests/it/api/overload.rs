@@ -23,7 +23,7 @@ async fn start(places: usize) -> (Server, Arc<FaultyStore<SqliteStore>>) {
         .clock(clock)
         .store(Arc::clone(&store) as _)
         .concurrency(0)
-        .sweep_every(Duration::from_hours(1))
+        .rescue_interval(Duration::from_hours(1))
         .kind("echo", |_: Ctx, input: Json| async { Ok::<_, JobError>(input) })
         .start()
         .await

@@ -125,7 +125,7 @@ impl Desk {
         );
         let engine = Engine::builder()
             .clock(clock.clone())
-            .courier(courier.kind(), 64, courier.windows())
+            .delivery_worker(courier.kind(), 64, courier.windows())
             .store(store)
             .blobs(Blobs::open("memory:").unwrap(), keyring)
             .replica("test")

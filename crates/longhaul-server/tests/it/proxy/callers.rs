@@ -78,7 +78,7 @@ async fn url_of_a_caller_leads_nowhere_that_it_may_not(wish: Wish) {
     let batch = house.post("/v1/jobs/batch").json(&json!({"jobs": [body]}));
     assert_eq!(json_of(batch).await[0]["code"], "url-refused");
     // Whoever comes another way, such as from a transaction of its own, is refused when it is dialled.
-    let job = house.engine.submit("anywhere", &request).await.unwrap();
+    let job = house.engine.submit_raw("anywhere", &request).await.unwrap();
     let job = house.ended(&job.id().to_string()).await;
     assert_eq!((&job["error"]["code"], &job["attempt"]), (&"url-refused".into(), &1.into()));
     assert_eq!(failed(&house, "report", request).await, "bad-input", "it takes none at all");

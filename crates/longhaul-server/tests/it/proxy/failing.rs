@@ -152,7 +152,7 @@ async fn target_that_keeps_failing_is_left_alone_and_no_attempt_is_charged(wish:
     let id = job["jobId"].as_str().unwrap();
     // It waits: seen by its due time, which only being put off can have moved.
     let created = job["createdAt"].as_str().unwrap().to_owned();
-    let put_off = loop {
+    let snooze = loop {
         let job = house.job(id).await;
         if job["status"] == "pending" && job["runAt"].as_str() > Some(&created) {
             break job;
@@ -160,7 +160,7 @@ async fn target_that_keeps_failing_is_left_alone_and_no_attempt_is_charged(wish:
         tokio::task::yield_now().await;
     };
     assert_eq!(target.all().len(), 5, "nobody asked");
-    assert_eq!(put_off["error"], Value::Null);
+    assert_eq!(snooze["error"], Value::Null);
     well.store(true, Ordering::SeqCst);
     let job = house.ended(id).await;
     assert_eq!((job["status"].as_str(), job["attempt"].as_u64()), (Some("completed"), Some(1)));

@@ -94,7 +94,7 @@ impl Desk {
         );
         let engine = Engine::builder()
             .clock(clock.clone())
-            .courier(courier.kind(), PLACES, courier.windows())
+            .delivery_worker(courier.kind(), PLACES, courier.windows())
             .store(store)
             .blobs(Blobs::open("memory:").unwrap(), keyring)
             .replica("test")

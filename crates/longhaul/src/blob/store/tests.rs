@@ -41,7 +41,7 @@ async fn until(what: impl Fn() -> bool) {
 async fn folder_is_made_and_is_its_owners_alone() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("a/blobs");
-    assert_eq!(open(&inner).check().await, Ok(Kept::Nothing));
+    assert_eq!(open(&inner).check().await, Ok(DeletedBlobs::Nothing));
     assert_eq!(std::fs::metadata(&inner).unwrap().permissions().mode() & 0o777, 0o700);
     assert!(std::fs::read_dir(&inner).unwrap().next().is_none(), "a check leaves nothing");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::bench::{Bench, LEASE, done, failed, failed_for_good, name, settlement, tenant};
-use crate::job::{Outcome, TenantId, Timestamp, Tokens, USAGE_KEPT, Usage, UsageRow, hour_of};
+use crate::job::{Outcome, TenantId, Timestamp, Tokens, USAGE_RETENTION, Usage, UsageRow, hour_of};
 use crate::store::{Claim, KindCapacity, Lease, NewBlob, NewJob, Settlement, WrappedKey};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -285,7 +285,7 @@ pub async fn usage_outlives_the_jobs(bench: &Bench) {
     assert_eq!(bench.store().prune(10).await.unwrap(), 1);
     bench.store().roll_up_usage(10).await.unwrap();
     assert_eq!(sum(bench).await, jobs(2));
-    bench.advance(USAGE_KEPT);
+    bench.advance(USAGE_RETENTION);
     bench.store().roll_up_usage(10).await.unwrap();
     assert_eq!(rows(bench).await, []);
 }

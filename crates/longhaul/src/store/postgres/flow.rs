@@ -16,7 +16,7 @@ use super::error::Trouble;
 use super::look::{Closed, LANES_MAX, Look};
 use super::pick::Picker;
 use super::{Inner, sql};
-use crate::job::{Bucket, Job, JobId, TenantId, Timestamp};
+use crate::job::{Job, JobId, TenantId, Timestamp, TokenBucket};
 use crate::store::Claim;
 use crate::store::limits::{LimitCheck, LimitCounter, LimitKey, Scope};
 
@@ -121,7 +121,7 @@ impl Inner {
         let queues = want.limits.queues.iter().map(|(queue, _)| queue);
         let mut scopes: Vec<Scope> = kinds.cloned().map(Scope::Kind).collect();
         scopes.extend(queues.cloned().map(Scope::Queue));
-        if want.limits.limit_tenants() {
+        if want.limits.tenant_limit() {
             scopes.extend(self.lock_held_back().iter().cloned().map(Scope::Tenant));
         }
         if scopes.is_empty() {
@@ -213,6 +213,6 @@ fn read(row: &Row) -> Result<(Scope, LimitCounter), Trouble> {
     let (of, name): (&str, &str) = (columns.get()?, columns.get()?);
     let scope = Scope::parse(of, name).ok_or_else(|| unreadable(format!("{of} {name:?}")))?;
     let (running, parts) = (columns.count()?, columns.count()?);
-    let bucket = columns.opt_at()?.map(|as_of| Bucket { parts, as_of });
+    let bucket = columns.opt_at()?.map(|as_of| TokenBucket { parts, as_of });
     Ok((scope, LimitCounter { running, bucket }))
 }

@@ -5,7 +5,8 @@ use tokio_postgres::Row as DbRow;
 use super::columns::{Columns, to_json};
 use super::error::Trouble;
 use crate::job::{
-    Before, Event, Job, Name, Record, Retention, Status, Tally, TenantId, Timestamp, Tokens,
+    Event, Job, Name, PreviousState, Record, Retention, Status, TenantId, Timestamp, Tokens,
+    UsageMeter,
 };
 use crate::store::LeaseRef;
 use crate::store::stored_job::StoredJob;
@@ -33,14 +34,14 @@ impl Row {
     pub(super) fn read(columns: &mut Columns<'_>) -> Result<Self, Trouble> {
         let job = read_job(columns)?;
         let mut entry = StoredJob {
-            before: Some(Before::of(&job)),
+            before: Some(PreviousState::of(&job)),
             attempt_base: columns.small()?,
             charge: columns.get()?,
             epoch: columns.count()?,
             replica: columns.get()?,
             lease_until: columns.opt_at()?,
             retention: Retention { completed: columns.duration()?, failed: columns.duration()? },
-            tally: Tally::default(),
+            tally: UsageMeter::default(),
             ended: false,
             webhook: None,
             events: Vec::new(),
@@ -134,9 +135,12 @@ impl Row {
 }
 
 /// Fields are read in the order in which they are written here.
-fn read_tally(columns: &mut Columns<'_>, claimed_at: Option<Timestamp>) -> Result<Tally, Trouble> {
+fn read_tally(
+    columns: &mut Columns<'_>,
+    claimed_at: Option<Timestamp>,
+) -> Result<UsageMeter, Trouble> {
     columns.go_to("key_id")?;
-    Ok(Tally {
+    Ok(UsageMeter {
         key: columns.get()?,
         claimed_at,
         run_ms: columns.count()?,

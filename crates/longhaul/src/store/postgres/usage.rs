@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use super::columns::{Columns, int, limit, millis};
 use super::error::Trouble;
 use super::{Inner, sql};
-use crate::job::{Job, Name, TenantId, Timestamp, Tokens, USAGE_KEPT, Usage, UsageRow, hour_of};
+use crate::job::{
+    Job, Name, TenantId, Timestamp, Tokens, USAGE_RETENTION, Usage, UsageRow, hour_of,
+};
 
 impl Inner {
     pub(super) async fn try_usage(
@@ -24,7 +26,7 @@ impl Inner {
     pub(super) async fn try_roll_up_usage(&self, count: usize) -> Result<usize, Trouble> {
         let mut connection = self.database.connection().await?;
         let rows = connection.query(sql::ROLL_UP_USAGE, &[&limit(count)]).await?;
-        let before = self.clock.now().as_millis().saturating_sub(millis(USAGE_KEPT));
+        let before = self.clock.now().as_millis().saturating_sub(millis(USAGE_RETENTION));
         connection.query(sql::FORGET_USAGE, &[&before, &limit(count)]).await?;
         let folded = rows.first().map_or(Ok(0), |row| Columns::of(row).count())?;
         Ok(usize::try_from(folded).unwrap_or(usize::MAX))

@@ -9,8 +9,8 @@ use super::columns::{Columns, from_json, int, millis, to_json};
 use super::task::Tx;
 use super::{blobs, endpoints, sql, usage};
 use crate::job::{
-    Before, Event, Fingerprint, Job, Json, Name, Record, Retention, Status, Tally, TenantId,
-    Timestamp, Tokens, Usage,
+    Event, Fingerprint, Job, Json, Name, PreviousState, Record, Retention, Status, TenantId,
+    Timestamp, Tokens, Usage, UsageMeter,
 };
 use crate::store::stored_job::StoredJob;
 
@@ -214,7 +214,7 @@ impl Row {
         let epoch = columns.count()?;
         let read_as = (job.version, epoch);
         let entry = StoredJob {
-            before: Some(Before::of(&job)),
+            before: Some(PreviousState::of(&job)),
             job,
             attempt_base,
             charge,
@@ -222,7 +222,7 @@ impl Row {
             replica: columns.get()?,
             lease_until: columns.opt_at()?,
             retention: Retention { completed: columns.duration()?, failed: columns.duration()? },
-            tally: Tally::default(),
+            tally: UsageMeter::default(),
             ended: false,
             webhook: None,
             events: Vec::new(),
@@ -236,8 +236,8 @@ impl Row {
 }
 
 /// Fields are read in the order in which they are written here.
-fn read_tally(columns: &mut Columns<'_>) -> rusqlite::Result<Tally> {
-    Ok(Tally {
+fn read_tally(columns: &mut Columns<'_>) -> rusqlite::Result<UsageMeter> {
+    Ok(UsageMeter {
         key: columns.get()?,
         claimed_at: columns.opt_at()?,
         run_ms: columns.count()?,

@@ -8,7 +8,9 @@ use super::columns::{Columns, int, limit, millis};
 use super::error::Trouble;
 use super::sql;
 use super::task::Tx;
-use crate::job::{Job, Name, TenantId, Timestamp, Tokens, USAGE_KEPT, Usage, UsageRow, hour_of};
+use crate::job::{
+    Job, Name, TenantId, Timestamp, Tokens, USAGE_RETENTION, Usage, UsageRow, hour_of,
+};
 
 /// By tenant, kind and key. The hour is that of the transaction.
 pub(super) type Used = BTreeMap<(TenantId, Name, Option<String>), Usage>;
@@ -76,7 +78,7 @@ pub(super) fn read(columns: &mut Columns<'_>) -> rusqlite::Result<UsageRow> {
 
 /// Forgets what is kept no longer. There is nothing to fold: one writer adds to the sums themselves.
 pub(super) fn forget(tx: &Tx<'_>, count: usize) -> Result<usize, Trouble> {
-    let before = tx.now.as_millis().saturating_sub(millis(USAGE_KEPT));
+    let before = tx.now.as_millis().saturating_sub(millis(USAGE_RETENTION));
     tx.run(sql::FORGET_USAGE, [before, limit(count)])?;
     Ok(0)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use longhaul::blob::{BlobError, Blobs, CloudOptions, JobKey, Patience};
+use longhaul::blob::{BlobError, Blobs, CloudOptions, JobKey, RequestPolicy};
 
 use super::servers::s3_options;
 use super::stub::Answer::{Hangup, Nothing, Status};
@@ -12,8 +12,9 @@ use super::suite::{a_path, read, write};
 /// Tries often enough, and does not make a test wait.
 fn quick() -> CloudOptions {
     let pause = Duration::from_millis(1);
-    let patience = Patience { first_pause: pause, pause_max: pause, ..Patience::default() };
-    CloudOptions { patience, ..CloudOptions::default() }
+    let requests =
+        RequestPolicy { backoff_initial: pause, backoff_max: pause, ..RequestPolicy::default() };
+    CloudOptions { requests, ..CloudOptions::default() }
 }
 
 async fn write_hello(blobs: &Blobs) -> Result<(), BlobError> {
@@ -46,8 +47,8 @@ async fn store_that_keeps_failing_is_not_available() {
 async fn silent_store_is_given_up_after_its_time() {
     let stub = Stub::answering([Nothing]).await;
     let mut options = quick();
-    options.patience.request_timeout = Duration::from_millis(100);
-    options.patience.retries_max = 1;
+    options.requests.request_timeout = Duration::from_millis(100);
+    options.requests.retries_max = 1;
     let error = write_hello(&stub.open(&options)).await.unwrap_err();
     assert!(matches!(&error, BlobError::Unavailable(why) if why.contains("timed out")), "{error}");
     assert_eq!(stub.asked(), 2);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use longhaul::blob::{BlobError, Blobs, JobKey, Kept};
+use longhaul::blob::{BlobError, Blobs, DeletedBlobs, JobKey};
 
 use super::servers::{Server, until};
 use super::suite::{a_path, every_promise, write};
@@ -12,7 +12,7 @@ use super::suite::{a_path, every_promise, write};
 async fn memory_keeps_every_promise() {
     let blobs = Blobs::open("memory:").unwrap();
     every_promise(&blobs).await;
-    assert_eq!(blobs.check().await, Ok(Kept::Nothing));
+    assert_eq!(blobs.check().await, Ok(DeletedBlobs::Nothing));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -20,7 +20,7 @@ async fn folder_keeps_every_promise() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::open(&format!("file:{}/blobs", folder.path().display())).unwrap();
     every_promise(&blobs).await;
-    assert_eq!(blobs.check().await, Ok(Kept::Nothing));
+    assert_eq!(blobs.check().await, Ok(DeletedBlobs::Nothing));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,7 +28,7 @@ async fn s3_keeps_every_promise() {
     let server = Server::s3().await;
     let blobs = server.open_s3("bucket", "secret");
     every_promise(&blobs).await;
-    assert_eq!(blobs.check().await, Ok(Kept::Nothing));
+    assert_eq!(blobs.check().await, Ok(DeletedBlobs::Nothing));
 
     // What was begun and dropped is cleared away by a task that nobody waits for.
     until("unfinished uploads to be gone", async || {
@@ -40,7 +40,7 @@ async fn s3_keeps_every_promise() {
     let versions = "<VersioningConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
                     <Status>Enabled</Status></VersioningConfiguration>";
     server.request("PUT", "/bucket?versioning", &[], versions).await;
-    assert_eq!(blobs.check().await, Ok(Kept::Versions));
+    assert_eq!(blobs.check().await, Ok(DeletedBlobs::Versions));
 
     let absent = server.open_s3("absent", "secret");
     let said = "there is no such bucket or container".to_owned();
@@ -54,7 +54,7 @@ async fn azure_keeps_every_promise() {
     every_promise(&blobs).await;
     assert_eq!(
         blobs.check().await,
-        Ok(Kept::Unknown),
+        Ok(DeletedBlobs::Unknown),
         "it has a soft delete that it does not tell of"
     );
 

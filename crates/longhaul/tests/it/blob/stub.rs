@@ -46,7 +46,7 @@ impl Stub {
         Self { port, asked, accepting }
     }
 
-    /// A store that believes it to be S3, with this patience.
+    /// A store that believes it to be S3, with this requests.
     pub(crate) fn open(&self, options: &CloudOptions) -> Blobs {
         let address =
             format!("s3://bucket?endpoint=http://127.0.0.1:{}&allow_http=true", self.port);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
-use longhaul::blob::{BlobError, BlobPath, Blobs, JobKey, Keyring, KeysFit, Written};
+use longhaul::blob::{BlobError, BlobPath, Blobs, JobKey, KeyCheck, Keyring, Written};
 use longhaul::{JobId, TenantId, Timestamp};
 use ring::digest::{SHA256, digest};
 
@@ -39,12 +39,12 @@ promises! {
 
 async fn server_with_other_keys_is_told_so(blobs: &Blobs) {
     let (ours, other) = (Keyring::generate(), Keyring::generate());
-    assert_eq!(blobs.keys_fit(&ours).await, Ok(KeysFit::Unmarked));
+    assert_eq!(blobs.check_keys(&ours).await, Ok(KeyCheck::Unmarked));
     for _ in 0..2 {
-        assert_eq!(blobs.mark_keys(&ours).await, Ok(KeysFit::Fitting));
+        assert_eq!(blobs.record_keys(&ours).await, Ok(KeyCheck::Fitting));
     }
-    let foreign = KeysFit::Foreign { newest: ours.current_id().to_owned() };
-    assert_eq!(blobs.mark_keys(&other).await, Ok(foreign));
+    let foreign = KeyCheck::Foreign { newest: ours.current_id().to_owned() };
+    assert_eq!(blobs.record_keys(&other).await, Ok(foreign));
     let listed: Vec<_> = blobs.list().try_collect().await.unwrap();
     assert!(
         listed.iter().all(|(path, _)| !path.to_string().contains("keys")),

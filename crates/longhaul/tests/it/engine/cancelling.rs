@@ -30,7 +30,7 @@ async fn cancelled_job_starts_no_further_step() {
         .start()
         .await
         .unwrap();
-    let job = engine.submit("long", &()).await.unwrap();
+    let job = engine.submit_raw("long", &()).await.unwrap();
     began.wait().await;
     let asked = job.cancel().await.unwrap();
     assert_eq!((asked.status, asked.phase.as_deref()), (Status::Running, Some("cancelling")));
@@ -60,7 +60,7 @@ async fn handler_that_does_not_listen_is_dropped_after_the_grace() {
         .start()
         .await
         .unwrap();
-    let job = engine.submit("deaf", &()).await.unwrap();
+    let job = engine.submit_raw("deaf", &()).await.unwrap();
     began.wait().await;
     job.cancel().await.unwrap();
     began.wait().await;
@@ -73,7 +73,7 @@ async fn result_that_is_there_wins_over_a_late_cancel() {
     let (began, go) = (Signal::new(), Signal::new());
     let (builder, _) = still();
     let engine = builder.register(gated("almost", &began, &go)).start().await.unwrap();
-    let job = engine.submit("almost", &()).await.unwrap();
+    let job = engine.submit_raw("almost", &()).await.unwrap();
     began.wait().await;
     job.cancel().await.unwrap();
     go.send();
@@ -88,7 +88,7 @@ async fn waiting_job_is_cancelled_at_once_and_can_be_resumed() {
         .start()
         .await
         .unwrap();
-    let job = engine.submit("later", &()).delay(Duration::from_mins(1)).await.unwrap();
+    let job = engine.submit_raw("later", &()).delay(Duration::from_mins(1)).await.unwrap();
     assert_eq!(job.cancel().await.unwrap().status, Status::Cancelled);
     assert!(matches!(job.result::<()>().await, Err(ResultError::Cancelled)));
     engine.resume(job.id()).await.unwrap();

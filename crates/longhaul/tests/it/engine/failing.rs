@@ -48,7 +48,7 @@ async fn attempt_whose_lease_cannot_be_renewed_is_dropped_and_the_job_runs_elsew
         .start()
         .await
         .unwrap();
-    let id = cut_off.submit("work", &()).await.unwrap().id();
+    let id = cut_off.submit_raw("work", &()).await.unwrap().id();
     began.wait().await;
 
     // From now on every call of this replica fails, half of them after their commit.
@@ -92,7 +92,7 @@ async fn tick(clock: &Clock, store: &dyn Store, id: JobId) {
 /// Submits until it is known to be accepted: the key makes that one job.
 async fn submit(engine: &Engine, key: String) -> JobHandle {
     loop {
-        if let Ok(job) = engine.submit("count", &()).key(&key).await {
+        if let Ok(job) = engine.submit_raw("count", &()).key(&key).await {
             return job;
         }
     }
@@ -187,7 +187,7 @@ async fn attempt_that_slept_through_its_lease_is_dropped_when_its_successor_begi
         .start()
         .await
         .unwrap();
-    let job = engine.submit("work", &()).await.unwrap();
+    let job = engine.submit_raw("work", &()).await.unwrap();
     began.wait().await;
     clock.advance(Duration::from_mins(5));
     assert_eq!(job.result::<u32>().await.unwrap(), 2);
@@ -200,7 +200,7 @@ async fn cancel_whose_caller_goes_away_is_still_told_to_watchers() {
     let clock = Clock::manual(START);
     let engine = Engine::builder().clock(clock.clone()).register(echo()).start().await.unwrap();
     for _ in 0..50 {
-        let job = engine.submit("echo", "x").delay(Duration::from_hours(1)).await.unwrap();
+        let job = engine.submit_raw("echo", "x").delay(Duration::from_hours(1)).await.unwrap();
         let ended = tokio::spawn({
             let job = job.clone();
             async move { job.ended().await.unwrap().job.status }

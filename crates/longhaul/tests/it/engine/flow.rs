@@ -29,7 +29,7 @@ async fn kind_limit_holds_over_two_engines_on_one_store() {
             .replica(replica)
             .register(gated("gated", &began, &go).running_max(1))
             // Only where its job is waited for: this store tells nobody what others did.
-            .register(if replica == "other" { echo() } else { Kind::elsewhere("echo") })
+            .register(if replica == "other" { echo() } else { Kind::remote("echo") })
             .start()
             .await
             .unwrap()
@@ -37,12 +37,12 @@ async fn kind_limit_holds_over_two_engines_on_one_store() {
     let (one, other) = (start("one").await, start("other").await);
     let mut jobs = Vec::new();
     for engine in [&one, &other, &one] {
-        jobs.push(engine.submit("gated", &()).await.unwrap());
+        jobs.push(engine.submit_raw("gated", &()).await.unwrap());
     }
     for left in (0..3).rev() {
         began.wait().await;
         // What is behind them goes on meanwhile.
-        let done: String = other.submit("echo", "x").await.unwrap().result().await.unwrap();
+        let done: String = other.submit_raw("echo", "x").await.unwrap().result().await.unwrap();
         assert_eq!(done, "x");
         let mut running = 0;
         for job in &jobs {
@@ -65,12 +65,12 @@ async fn job_that_a_rate_held_back_starts_when_it_may() {
     let half = Duration::from_millis(500);
     let (builder, clock) = still();
     let limit = FlowLimit::rate(Rate::new(1, half));
-    let engine = builder.register(echo()).limit_queue(slow(), limit).start().await.unwrap();
-    let first = engine.submit("echo", "a").queue("slow").await.unwrap();
-    let second = engine.submit("echo", "b").queue("slow").await.unwrap();
+    let engine = builder.register(echo()).queue_limit(slow(), limit).start().await.unwrap();
+    let first = engine.submit_raw("echo", "a").queue("slow").await.unwrap();
+    let second = engine.submit_raw("echo", "b").queue("slow").await.unwrap();
     assert_eq!(first.result::<String>().await.unwrap(), "a");
     // Behind it in line and not held back: when this is done, the second has been passed over.
-    let other = engine.submit("echo", "c").await.unwrap();
+    let other = engine.submit_raw("echo", "c").await.unwrap();
     assert_eq!(other.result::<String>().await.unwrap(), "c");
     assert_eq!(second.record().await.unwrap().job.status, Status::Pending);
     clock.advance(half);
@@ -83,14 +83,14 @@ async fn tenant_that_is_held_back_leaves_the_replica_to_others() {
     let (began, go) = (Signal::new(), Signal::new());
     let kind: Kind = gated("gated", &began, &go);
     let limit = FlowLimit::running(1);
-    let engine = builder.register(kind).limit_tenants(limit).start().await.unwrap();
+    let engine = builder.register(kind).tenant_limit(limit).start().await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..3 {
-        jobs.push(engine.submit("gated", &()).await.unwrap());
+        jobs.push(engine.submit_raw("gated", &()).await.unwrap());
     }
     began.wait().await;
     let other = engine.for_tenant(TenantId::new("other").unwrap());
-    let other = other.submit("gated", &()).await.unwrap();
+    let other = other.submit_raw("gated", &()).await.unwrap();
     began.wait().await;
     until(&other, Status::Running).await;
     assert_eq!(engine.running(), 2);

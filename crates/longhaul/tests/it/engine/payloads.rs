@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use futures_util::TryStreamExt;
 use longhaul::blob::{Blobs, Keyring};
 use longhaul::store::BlobRole;
-use longhaul::{EngineBuilder, Staged, SubmitError, UploadError};
+use longhaul::{EngineBuilder, StagedPayload, SubmitError, UploadError};
 use tempfile::TempDir;
 
 use super::*;
@@ -64,7 +64,7 @@ fn bytes() -> Vec<u8> {
     (0..300_000_u32).flat_map(u32::to_le_bytes).collect()
 }
 
-async fn upload(engine: &Engine, bytes: &[u8]) -> Staged {
+async fn upload(engine: &Engine, bytes: &[u8]) -> StagedPayload {
     let mut upload = engine.upload().await.unwrap().content_type("application/zip").name("a.zip");
     for piece in bytes.chunks(70_001) {
         upload.write(piece.to_vec().into()).await.unwrap();
@@ -107,7 +107,7 @@ async fn payload_reaches_its_handler_and_comes_back_as_an_artifact() {
     let clear = bytes();
     assert!(sealed.len() > clear.len());
     assert!(!sealed.windows(64).any(|part| part == &clear[..64]));
-    let job = engine.submit("echo", &()).payload(payload).await.unwrap();
+    let job = engine.submit_raw("echo", &()).payload(payload).await.unwrap();
     let record = job.ended().await.unwrap();
     assert_eq!(record.job.status, Status::Completed, "{:?}", record.job.error);
     let artifact = engine.artifact(job.id(), "copy.zip").await.unwrap();
@@ -138,7 +138,7 @@ async fn payload_in_a_file_is_the_owners_alone_and_gone_before_anybody_hears_of_
     });
     let engine = builder.register(kind).start().await.unwrap();
     let payload = upload(&engine, &bytes()).await;
-    let job = engine.submit("file", &()).payload(payload).await.unwrap();
+    let job = engine.submit_raw("file", &()).payload(payload).await.unwrap();
     let record = job.ended().await.unwrap();
     assert_eq!(record.job.error.unwrap().message, "no");
     assert_eq!(files_in(place.work.path()), Vec::<PathBuf>::new());
@@ -162,7 +162,7 @@ async fn what_an_attempt_stored_for_nothing_is_deleted() {
         if ctx.attempt() == 1 { Err(JobError::retryable("again")) } else { Ok(()) }
     });
     let engine = builder.register(kind.retry(at_once(2))).start().await.unwrap();
-    let job = engine.submit("half", &()).await.unwrap();
+    let job = engine.submit_raw("half", &()).await.unwrap();
     let record = job.ended().await.unwrap();
     let names: Vec<_> =
         record.job.artifacts.iter().map(|artifact| artifact.name.as_str()).collect();
@@ -182,7 +182,7 @@ async fn name_of_an_artifact_is_a_file_name() {
     });
     let engine = builder.register(kind).start().await.unwrap();
     for bad in ["", ".", "..", "a/b", "a\\b", "a\nb", &"x".repeat(256)] {
-        let job = engine.submit("named", &bad).await.unwrap();
+        let job = engine.submit_raw("named", &bad).await.unwrap();
         let error = job.ended().await.unwrap().job.error.unwrap();
         assert_eq!((error.code.as_str(), error.retryable), ("artifact-name", false), "{bad:?}");
     }
@@ -193,7 +193,7 @@ async fn name_of_an_artifact_is_a_file_name() {
 async fn second_payload_under_a_key_is_deleted_at_once() {
     let (place, builder) = Place::new();
     let engine = builder.register(echo()).concurrency(0).start().await.unwrap();
-    let submit = async |payload| engine.submit("echo", &()).key("k").payload(payload).await;
+    let submit = async |payload| engine.submit_raw("echo", &()).key("k").payload(payload).await;
     let first = submit(upload(&engine, b"same").await).await.unwrap();
     let second = submit(upload(&engine, b"same").await).await.unwrap();
     assert!(first.created() && !second.created() && first.id() == second.id());
@@ -221,9 +221,9 @@ async fn upload_that_is_not_submitted_leaves_nothing() {
 async fn blob_without_a_job_is_swept() {
     let (place, builder) = Place::new();
     // Nothing else may delete anything, however far the clock goes.
-    let builder = builder.concurrency(0).payload_kept(Duration::MAX);
+    let builder = builder.concurrency(0).payload_retention(Duration::MAX);
     let engine = builder.register(echo()).start().await.unwrap();
-    engine.submit("echo", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
+    engine.submit_raw("echo", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
     let kept = place.files();
     // As if the process had been killed before it could submit.
     std::mem::forget(upload(&engine, &bytes()).await);
@@ -240,7 +240,8 @@ async fn blob_without_a_job_is_swept() {
 async fn payload_that_nobody_claims_expires() {
     let (place, builder) = Place::new();
     let engine = builder.register(echo()).concurrency(0).start().await.unwrap();
-    let job = engine.submit("echo", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
+    let job =
+        engine.submit_raw("echo", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
     place.clock.advance(Duration::from_mins(61));
     let record = job.ended().await.unwrap();
     assert_eq!(record.job.error.unwrap().code, "payload-expired");
@@ -253,7 +254,8 @@ async fn deletion_that_fails_is_tried_until_it_succeeds() {
     let (place, builder) = Place::new();
     let (began, go) = (Signal::new(), Signal::new());
     let engine = builder.register(gated("gated", &began, &go)).start().await.unwrap();
-    let job = engine.submit("gated", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
+    let job =
+        engine.submit_raw("gated", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
     began.wait().await;
     // A folder that is not empty cannot be deleted as a file.
     let path = place.files().remove(0);
@@ -300,7 +302,7 @@ async fn payload_that_is_missing_or_damaged_fails_the_job_at_once() {
         let engine = builder.register(kind).start().await.unwrap();
         let payload = upload(&engine, &bytes()).await;
         spoil(&place.files()[0]);
-        let job = engine.submit("read", &()).payload(payload).await.unwrap();
+        let job = engine.submit_raw("read", &()).payload(payload).await.unwrap();
         let job = job.ended().await.unwrap().job;
         let error = job.error.unwrap();
         assert_eq!((error.code.as_str(), job.attempt), (code, 1), "{}", error.message);
@@ -322,7 +324,7 @@ async fn limits_hold_for_one_payload_and_for_all_of_a_tenant() {
     assert!(matches!(large.write(vec![0; 60].into()).await, Err(UploadError::Limit(_))));
     drop(large);
     let payload = upload(&engine, &[7; 100]).await;
-    engine.submit("echo", &()).payload(payload).await.unwrap();
+    engine.submit_raw("echo", &()).payload(payload).await.unwrap();
     let second = engine.upload().await.unwrap();
     assert!(matches!(second.check(60), Err(UploadError::TenantFull { max: 150 })));
     assert!(second.check(50).is_ok());
@@ -343,11 +345,11 @@ async fn payload_is_refused_where_it_would_be_lost() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(refused(engine.submit("none", &())).await, "the kind none takes no payload");
-    let late = engine.submit("echo", &()).delay(Duration::from_hours(1));
+    assert_eq!(refused(engine.submit_raw("none", &())).await, "the kind none takes no payload");
+    let late = engine.submit_raw("echo", &()).delay(Duration::from_hours(1));
     assert!(refused(late).await.contains("longer than a payload is kept"));
     let other = engine.for_tenant(longhaul::TenantId::new("other").unwrap());
-    assert!(refused(other.submit("echo", &())).await.contains("another tenant"));
+    assert!(refused(other.submit_raw("echo", &())).await.contains("another tenant"));
     engine.stop().await;
 }
 
@@ -363,7 +365,7 @@ async fn payload_of_unknown_keys_is_left_to_another_replica() {
     };
     let submitter = replica().concurrency(0).start().await.unwrap();
     let payload = upload(&submitter, &bytes()).await;
-    let job = submitter.submit("echo", &()).payload(payload).await.unwrap();
+    let job = submitter.submit_raw("echo", &()).payload(payload).await.unwrap();
     let other = replica().start().await.unwrap();
     let ended = super::ended(&other, job.id()).await.job;
     let error = ended.error.unwrap();

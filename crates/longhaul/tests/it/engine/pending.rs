@@ -38,7 +38,7 @@ fn is_full(answer: &Result<JobHandle, SubmitError>) -> bool {
 async fn fill(engine: &Engine) -> Vec<JobHandle> {
     let mut jobs = Vec::new();
     for n in 0..MAX {
-        jobs.push(engine.submit("echo", "a").key(format!("k{n}")).await.unwrap());
+        jobs.push(engine.submit_raw("echo", "a").key(format!("k{n}")).await.unwrap());
     }
     jobs
 }
@@ -47,26 +47,26 @@ async fn fill(engine: &Engine) -> Vec<JobHandle> {
 async fn submission_over_the_pending_limit_is_refused_and_uses_no_key_up() {
     let (engine, _, clock) = start(MAX).await;
     let jobs = fill(&engine).await;
-    let refused = engine.submit("echo", "a").key("new").await;
+    let refused = engine.submit_raw("echo", "a").key("new").await;
     assert!(is_full(&refused));
     let message = "there are as many pending jobs as allowed: 5 (pending_per_tenant_max)";
     assert_eq!(refused.unwrap_err().to_string(), message);
     let other = engine.for_tenant(TenantId::new("other").unwrap());
-    other.submit("echo", "a").await.unwrap();
+    other.submit_raw("echo", "a").await.unwrap();
 
     jobs[0].cancel().await.unwrap();
     clock.advance(Duration::from_secs(1));
-    assert!(engine.submit("echo", "b").key("new").await.unwrap().created());
-    assert!(is_full(&engine.submit("echo", "a").await));
+    assert!(engine.submit_raw("echo", "b").key("new").await.unwrap().created());
+    assert!(is_full(&engine.submit_raw("echo", "a").await));
 }
 
 #[tokio::test]
 async fn known_key_is_answered_with_its_job_however_full_it_is() {
     let (engine, ..) = start(MAX).await;
     let jobs = fill(&engine).await;
-    let again = engine.submit("echo", "a").key("k0").await.unwrap();
+    let again = engine.submit_raw("echo", "a").key("k0").await.unwrap();
     assert_eq!((again.id(), again.created()), (jobs[0].id(), false));
-    let reused = engine.submit("echo", "b").key("k0").await.unwrap_err();
+    let reused = engine.submit_raw("echo", "b").key("k0").await.unwrap_err();
     assert!(matches!(reused, SubmitError::Store(StoreError::KeyReused { .. })), "{reused}");
 }
 
@@ -74,7 +74,7 @@ async fn known_key_is_answered_with_its_job_however_full_it_is() {
 async fn batch_is_let_in_as_far_as_there_is_room() {
     let (engine, ..) = start(MAX).await;
     let keys = ["a", "b", "a", "c", "d", "e", "f", "e"];
-    let batch = keys.map(|key| engine.submit("echo", "x").key(key)).into();
+    let batch = keys.map(|key| engine.submit_raw("echo", "x").key(key)).into();
     let answers = engine.submit_all(batch).await;
     let created: Vec<Option<bool>> =
         answers.iter().map(|answer| answer.as_ref().ok().map(JobHandle::created)).collect();
@@ -90,7 +90,7 @@ async fn hundred_submissions_at_once_never_go_over_the_limit() {
         .map(|_| {
             tokio::spawn({
                 let engine = engine.clone();
-                async move { engine.submit("echo", "a").await }
+                async move { engine.submit_raw("echo", "a").await }
             })
         })
         .collect();
@@ -110,22 +110,22 @@ async fn submissions_are_counted_in_memory_and_not_in_the_store() {
     let counts = || store.counts.load(Ordering::SeqCst);
     let jobs = fill(&engine).await;
     for _ in 0..10 {
-        assert!(is_full(&engine.submit("echo", "a").await));
+        assert!(is_full(&engine.submit_raw("echo", "a").await));
     }
     assert_eq!(counts(), 1, "one to begin with, and none for a while");
     clock.advance(Duration::from_secs(1));
     for _ in 0..10 {
-        assert!(is_full(&engine.submit("echo", "a").await));
+        assert!(is_full(&engine.submit_raw("echo", "a").await));
     }
     assert_eq!(counts(), 2);
     for job in &jobs {
         job.cancel().await.unwrap();
     }
     clock.advance(Duration::from_secs(1));
-    engine.submit("echo", "a").await.unwrap();
+    engine.submit_raw("echo", "a").await.unwrap();
     assert_eq!(counts(), 3);
     clock.advance(Duration::from_hours(1));
-    engine.submit("echo", "a").await.unwrap();
+    engine.submit_raw("echo", "a").await.unwrap();
     assert_eq!(counts(), 3, "there is plenty of room");
 }
 
@@ -133,10 +133,10 @@ async fn submissions_are_counted_in_memory_and_not_in_the_store() {
 async fn repeated_submission_takes_no_room() {
     let (engine, ..) = start(MAX).await;
     for _ in 0..2 * MAX {
-        engine.submit("echo", "a").key("k").await.unwrap();
+        engine.submit_raw("echo", "a").key("k").await.unwrap();
     }
     for _ in 1..MAX {
-        assert!(engine.submit("echo", "a").await.unwrap().created());
+        assert!(engine.submit_raw("echo", "a").await.unwrap().created());
     }
-    assert!(is_full(&engine.submit("echo", "a").await));
+    assert!(is_full(&engine.submit_raw("echo", "a").await));
 }

@@ -88,7 +88,7 @@ async fn watched_from_here(hinted: bool) {
     let (reached, go) = (Signal::new(), Signal::new());
     let there = two.there().register(paced(&reached, &go)).start().await.unwrap();
     let here = two.here().start().await.unwrap();
-    let id = here.submit("paced", &()).await.unwrap().id();
+    let id = here.submit_raw("paced", &()).await.unwrap().id();
     let mut watcher = here.watch(id, Some(0));
     assert_eq!(next(&mut watcher).await, (1, Status::Pending));
     two.here.glimpsed().await;
@@ -125,7 +125,7 @@ async fn whoever_waits_for_an_end_hears_of_one_elsewhere() {
     let two = Two::new();
     let there = two.there().register(super::echo()).start().await.unwrap();
     let here = two.here().start().await.unwrap();
-    let job = here.submit("echo", "a").await.unwrap();
+    let job = here.submit_raw("echo", "a").await.unwrap();
     let waiting = tokio::spawn({
         let job = job.clone();
         async move { job.result::<String>().await }
@@ -187,17 +187,17 @@ async fn kind_that_another_replica_declares_is_accepted_with_default_settings() 
     let there = two.there().register(super::echo()).start().await.unwrap();
     let draw = Kind::new("draw", |_: Ctx, (): ()| async { Ok::<_, JobError>(()) });
     let here = two.here().register(draw).start().await.unwrap();
-    let job = here.submit("echo", "a").await.unwrap().submitted().job.clone();
+    let job = here.submit_raw("echo", "a").await.unwrap().submitted().job.clone();
     assert_eq!((job.queue.as_str(), job.max_attempts), ("default", 3));
-    let refused = here.submit("paint", "a").await.unwrap_err();
+    let refused = here.submit_raw("paint", "a").await.unwrap_err();
     assert_eq!(refused.to_string(), r#"there is no kind "paint"; known: draw, echo"#);
-    let known = here.known_kinds().await.unwrap();
+    let known = here.all_kinds().await.unwrap();
     assert_eq!(known.iter().map(Kind::name).collect::<Vec<_>>(), ["draw", "echo"]);
 
     // While its workers are replaced by newer ones nobody is refused.
     there.stop().await;
     two.clock.advance(Duration::from_secs(5));
-    here.submit("echo", "a").await.unwrap();
+    here.submit_raw("echo", "a").await.unwrap();
 }
 
 #[tokio::test]
@@ -205,7 +205,7 @@ async fn kind_is_not_called_unknown_while_nobody_can_say_so() {
     let two = Two::new();
     let here = two.here().start().await.unwrap();
     two.here.away.store(true, Ordering::SeqCst);
-    let error = here.submit("echo", "a").await.unwrap_err();
+    let error = here.submit_raw("echo", "a").await.unwrap_err();
     assert!(matches!(error, SubmitError::Store(StoreError::Unavailable(_))), "{error}");
 }
 
@@ -232,7 +232,7 @@ async fn replicas_show_themselves_from_start_to_stop() {
         replicas.iter().map(line).collect()
     };
     assert_eq!(shown(&here).await, ["here api [] 0/0", r#"there worker ["paced"] 0/3"#]);
-    there.submit("paced", &()).await.unwrap();
+    there.submit_raw("paced", &()).await.unwrap();
     reached.wait().await;
     two.clock.advance(Duration::from_secs(5));
     while shown(&here).await[1] != r#"there worker ["paced"] 1/3"# {

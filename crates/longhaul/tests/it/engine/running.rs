@@ -20,7 +20,7 @@ async fn retryable_error_is_tried_again_until_attempts_are_used_up() {
         }
     });
     let engine = builder.register(kind.retry(at_once(3))).start().await.unwrap();
-    let job = engine.submit("flaky", &()).await.unwrap();
+    let job = engine.submit_raw("flaky", &()).await.unwrap();
     let record = job.ended().await.unwrap();
     assert_eq!((record.job.status, runs.get()), (Status::Failed, 3));
     let errors: Vec<String> =
@@ -48,7 +48,7 @@ async fn retry_waits_for_its_time() {
     });
     let retry = Retry::times(2).first(Duration::from_hours(1)).max(Duration::from_hours(1));
     let engine = builder.register(kind.retry(retry)).start().await.unwrap();
-    let job = engine.submit("flaky", &()).await.unwrap();
+    let job = engine.submit_raw("flaky", &()).await.unwrap();
     failed.wait().await;
     until(&job, Status::Pending).await;
     assert_eq!(job.record().await.unwrap().job.error.unwrap().message, "not yet");
@@ -66,7 +66,7 @@ async fn fatal_error_is_not_tried_again() {
         .start()
         .await
         .unwrap();
-    let job = engine.submit("bad", &()).await.unwrap();
+    let job = engine.submit_raw("bad", &()).await.unwrap();
     let error = job.result::<()>().await.unwrap_err();
     assert!(matches!(&error, ResultError::Failed(error) if error.code == "missing"), "{error}");
     assert_eq!(job.record().await.unwrap().job.attempt, 1);
@@ -85,13 +85,13 @@ async fn panic_becomes_an_error_of_its_job_and_of_no_other() {
         .start()
         .await
         .unwrap();
-    let job = engine.submit("explode", &()).await.unwrap();
+    let job = engine.submit_raw("explode", &()).await.unwrap();
     let error = job.ended().await.unwrap().job.error.unwrap();
     assert_eq!(
         (error.code.as_str(), error.message.as_str()),
         ("panic", "the handler panicked: boom")
     );
-    engine.submit("fine", &()).await.unwrap().result::<()>().await.unwrap();
+    engine.submit_raw("fine", &()).await.unwrap().result::<()>().await.unwrap();
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn input_that_does_not_fit_fails_at_once_with_the_reason() {
         .start()
         .await
         .unwrap();
-    let job = engine.submit("double", "two").await.unwrap();
+    let job = engine.submit_raw("double", "two").await.unwrap();
     let record = job.ended().await.unwrap();
     let error = record.job.error.unwrap();
     assert_eq!((error.code.as_str(), record.job.attempt), ("bad-input", 1));
@@ -124,7 +124,7 @@ async fn attempt_that_takes_too_long_is_dropped() {
     // Leases outlast the leap of the clock, so that only the timeout ends the attempt.
     let lease = (Duration::from_hours(2), Duration::from_mins(30));
     let engine = builder.lease(lease.0, lease.1).register(kind).start().await.unwrap();
-    let job = engine.submit("hang", &()).await.unwrap();
+    let job = engine.submit_raw("hang", &()).await.unwrap();
     began.wait().await;
     clock.advance(Duration::from_mins(1));
     let error = job.ended().await.unwrap().job.error.unwrap();
@@ -153,7 +153,7 @@ async fn no_more_run_at_once_than_the_kind_allows() {
         }
     });
     let engine = builder.concurrency(50).register(kind.concurrency(2)).start().await.unwrap();
-    let batch = (0..40).map(|_| engine.submit("narrow", &())).collect();
+    let batch = (0..40).map(|_| engine.submit_raw("narrow", &())).collect();
     for job in engine.submit_all(batch).await {
         job.unwrap().result::<()>().await.unwrap();
     }
@@ -171,9 +171,9 @@ async fn full_kind_does_not_hold_up_another() {
         .await
         .unwrap();
     let slow: Vec<_> =
-        engine.submit_all((0..5).map(|_| engine.submit("slow", &())).collect()).await;
+        engine.submit_all((0..5).map(|_| engine.submit_raw("slow", &())).collect()).await;
     began.wait().await;
-    engine.submit("fast", &()).await.unwrap().result::<()>().await.unwrap();
+    engine.submit_raw("fast", &()).await.unwrap().result::<()>().await.unwrap();
     for job in slow {
         go.send();
         job.unwrap().result::<String>().await.unwrap();
@@ -200,8 +200,8 @@ async fn one_tenants_flood_does_not_delay_another() {
     let other = engine.for_tenant(TenantId::new("other").unwrap());
     engine.pause_queue(&queue).await.unwrap();
     other.pause_queue(&queue).await.unwrap();
-    let flood = engine.submit_all((0..200).map(|_| engine.submit("note", &())).collect()).await;
-    let one = other.submit("note", &()).await.unwrap();
+    let flood = engine.submit_all((0..200).map(|_| engine.submit_raw("note", &())).collect()).await;
+    let one = other.submit_raw("note", &()).await.unwrap();
     engine.resume_queue(&queue).await.unwrap();
     other.resume_queue(&queue).await.unwrap();
     one.result::<()>().await.unwrap();
@@ -235,7 +235,7 @@ async fn progress_and_phase_are_seen_while_the_job_runs() {
         .start()
         .await
         .unwrap();
-    let job = engine.submit("render", &()).await.unwrap();
+    let job = engine.submit_raw("render", &()).await.unwrap();
     let mut watcher = job.watch();
     let mut phases = Vec::new();
     while let Some(record) = watcher.next().await {
@@ -266,12 +266,12 @@ async fn starved_runtime_keeps_its_leases() {
     });
     let engine = Engine::builder()
         .lease(lease, Duration::from_millis(50))
-        .sweep_every(Duration::from_millis(50))
+        .rescue_interval(Duration::from_millis(50))
         .register(kind)
         .start()
         .await
         .unwrap();
-    let jobs = engine.submit_all((0..2).map(|_| engine.submit("hog", &())).collect()).await;
+    let jobs = engine.submit_all((0..2).map(|_| engine.submit_raw("hog", &())).collect()).await;
     for job in jobs {
         assert_eq!(job.unwrap().result::<u32>().await.unwrap(), 1);
     }
@@ -285,8 +285,9 @@ async fn finished_jobs_are_deleted_when_their_retention_ends() {
         .start()
         .await
         .unwrap();
-    let kept = engine.submit("quick", &()).keep_completed(Duration::from_hours(100)).await.unwrap();
-    let dropped = engine.submit("quick", &()).await.unwrap();
+    let kept =
+        engine.submit_raw("quick", &()).keep_completed(Duration::from_hours(100)).await.unwrap();
+    let dropped = engine.submit_raw("quick", &()).await.unwrap();
     kept.result::<()>().await.unwrap();
     dropped.result::<()>().await.unwrap();
     let page = PageRequest { limit: 10, before: None };

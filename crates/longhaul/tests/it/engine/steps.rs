@@ -32,7 +32,7 @@ async fn finished_steps_are_not_repeated() {
         }
     });
     let engine = builder.register(kind.retry(at_once(3))).start().await.unwrap();
-    let job = engine.submit("pipeline", &()).await.unwrap();
+    let job = engine.submit_raw("pipeline", &()).await.unwrap();
     assert_eq!(job.result::<usize>().await.unwrap(), 6);
     assert_eq!((fetched.get(), indexed.get()), (1, 2));
     let steps = engine.steps(job.id()).await.unwrap();
@@ -64,7 +64,7 @@ async fn step_is_tried_again_inside_its_attempt() {
         .start()
         .await
         .unwrap();
-    let job = engine.submit("fetch", &()).await.unwrap();
+    let job = engine.submit_raw("fetch", &()).await.unwrap();
     assert_eq!(job.result::<u32>().await.unwrap(), 1);
     assert_eq!(tries.get(), 3);
 }
@@ -87,7 +87,7 @@ async fn step_that_takes_too_long_is_dropped() {
         }
     });
     let engine = builder.register(kind.retry(Retry::NEVER)).start().await.unwrap();
-    let job = engine.submit("slow", &()).await.unwrap();
+    let job = engine.submit_raw("slow", &()).await.unwrap();
     began.wait().await;
     clock.advance(Duration::from_secs(5));
     let error = job.ended().await.unwrap().job.error.unwrap();
@@ -119,7 +119,7 @@ async fn changed_code_fails_with_a_readable_difference_and_the_old_code_goes_on(
     let path = folder.path().join("jobs.db");
 
     let engine = on_file(&path, steps_of(&["fetch", "parse"], true, "1.0")).await;
-    let job = engine.submit("report", &()).await.unwrap();
+    let job = engine.submit_raw("report", &()).await.unwrap();
     let id = job.id();
     assert_eq!(job.ended().await.unwrap().job.status, Status::Failed);
     engine.stop().await;
@@ -167,13 +167,13 @@ async fn sleeping_job_holds_no_worker_and_costs_no_attempt() {
         .start()
         .await
         .unwrap();
-    let job = engine.submit("nap", &()).await.unwrap();
+    let job = engine.submit_raw("nap", &()).await.unwrap();
     let mut watcher = job.watch();
     let mut seen = Vec::new();
     while seen.last() != Some(&Status::Pending) || seen.len() < 2 {
         seen.push(watcher.next().await.unwrap().unwrap().job.status);
     }
-    engine.submit("other", &()).await.unwrap().result::<()>().await.unwrap();
+    engine.submit_raw("other", &()).await.unwrap().result::<()>().await.unwrap();
     clock.advance(Duration::from_hours(1));
     assert_eq!(job.result::<u32>().await.unwrap(), 1);
     assert_eq!(naps.get(), 1);
@@ -198,7 +198,7 @@ async fn steps_side_by_side_are_all_kept() {
         }
     });
     let engine = builder.register(kind.retry(at_once(2))).start().await.unwrap();
-    let job = engine.submit("fan", &()).await.unwrap();
+    let job = engine.submit_raw("fan", &()).await.unwrap();
     assert_eq!(job.result::<usize>().await.unwrap(), 3);
     assert_eq!(runs.get(), 2);
 }
@@ -216,7 +216,7 @@ async fn swallowed_step_error_of_changed_code_still_fails_the_job() {
         .start()
         .await
         .unwrap();
-    let job = engine.submit("twice", &()).await.unwrap();
+    let job = engine.submit_raw("twice", &()).await.unwrap();
     assert_eq!(job.ended().await.unwrap().job.error.unwrap().code, "step-twice");
     until(&job, Status::Failed).await;
 }
@@ -240,7 +240,7 @@ async fn step_that_failed_and_was_tolerated_does_not_trouble_a_later_attempt() {
         if ctx.attempt() == 1 { Err(JobError::retryable("again")) } else { Ok(found) }
     });
     let engine = builder.register(kind.retry(at_once(2))).start().await.unwrap();
-    let job = engine.submit("tolerant", &()).await.unwrap();
+    let job = engine.submit_raw("tolerant", &()).await.unwrap();
     assert_eq!(job.result::<String>().await.unwrap(), "found");
 }
 
@@ -272,7 +272,7 @@ async fn sleep_that_lost_a_race_against_a_step_does_not_put_the_job_to_sleep() {
     });
     let engine = builder.register(kind.retry(at_once(2))).start().await.unwrap();
     for _ in 0..20 {
-        let job = engine.submit("race", &()).await.unwrap();
+        let job = engine.submit_raw("race", &()).await.unwrap();
         job.result::<()>().await.unwrap();
     }
     assert_eq!(after.get(), 20);
@@ -292,7 +292,7 @@ async fn branches_that_sleep_go_on_with_the_earliest() {
         .start()
         .await
         .unwrap();
-    let job = engine.submit("branches", &()).await.unwrap();
+    let job = engine.submit_raw("branches", &()).await.unwrap();
     let mut due = Vec::new();
     let mut watcher = job.watch();
     while let Some(record) = watcher.next().await {
@@ -315,7 +315,7 @@ async fn phase_over_the_limit_is_refused() {
         .await
         .unwrap();
     let error =
-        engine.submit("wordy", &()).await.unwrap().ended().await.unwrap().job.error.unwrap();
+        engine.submit_raw("wordy", &()).await.unwrap().ended().await.unwrap().job.error.unwrap();
     assert_eq!(error.code, "limit");
     assert!(error.message.contains("phase_chars_max"), "{error}");
 }

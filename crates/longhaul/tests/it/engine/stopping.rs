@@ -10,7 +10,7 @@ async fn stop_lets_running_jobs_finish() {
     let (began, go) = (Signal::new(), Signal::new());
     let (builder, _) = still();
     let engine = builder.register(gated("slow", &began, &go)).start().await.unwrap();
-    let job = engine.submit("slow", &()).await.unwrap();
+    let job = engine.submit_raw("slow", &()).await.unwrap();
     began.wait().await;
     let stopping = tokio::spawn({
         let engine = engine.clone();
@@ -19,7 +19,7 @@ async fn stop_lets_running_jobs_finish() {
     go.send();
     stopping.await.unwrap();
     assert_eq!(job.record().await.unwrap().job.status, Status::Completed);
-    let late = engine.submit("slow", &()).await.unwrap();
+    let late = engine.submit_raw("slow", &()).await.unwrap();
     assert_eq!(late.record().await.unwrap().job.status, Status::Pending);
 }
 
@@ -41,7 +41,7 @@ async fn job_that_does_not_finish_in_time_is_given_back_uncharged() {
         .start()
         .await
         .unwrap();
-    let job = engine.submit("endless", &()).await.unwrap();
+    let job = engine.submit_raw("endless", &()).await.unwrap();
     began.wait().await;
     let stopping = tokio::spawn({
         let engine = engine.clone();
@@ -78,14 +78,14 @@ async fn stopping_job_is_given_back_between_two_steps_and_goes_on_after_the_rest
     let path = folder.path().join("jobs.db");
     let (began, go, ran) = (Signal::new(), Signal::new(), Counter::default());
     let engine = two_steps(&path, &began, &go, &ran).start().await.unwrap();
-    let job = engine.submit("two", &()).await.unwrap();
+    let job = engine.submit_raw("two", &()).await.unwrap();
     let id = job.id();
     began.wait().await;
     let stopping = tokio::spawn({
         let engine = engine.clone();
         async move { engine.stop().await }
     });
-    while engine.submit("two", &()).delay(Duration::from_hours(1)).await.is_err() {}
+    while engine.submit_raw("two", &()).delay(Duration::from_hours(1)).await.is_err() {}
     go.send();
     stopping.await.unwrap();
     drop((engine, job));

@@ -28,7 +28,7 @@ async fn typed_input_comes_back_as_typed_result() {
         .await
         .unwrap();
     let document = Document { title: "Moby-Dick".into(), pages: 635 };
-    let job = engine.submit("summarize", &document).await.unwrap();
+    let job = engine.submit_raw("summarize", &document).await.unwrap();
     let summary: Summary = job.result().await.unwrap();
     assert_eq!(summary, Summary { headline: "Moby-Dick, 635 pages".into() });
 }
@@ -49,7 +49,7 @@ async fn hundred_submissions_of_one_key_run_once() {
         .await
         .unwrap();
     let submit =
-        |engine: Engine| async move { engine.submit("count", &()).key("once").await.unwrap() };
+        |engine: Engine| async move { engine.submit_raw("count", &()).key("once").await.unwrap() };
     let submissions: Vec<_> = (0..100).map(|_| tokio::spawn(submit(engine.clone()))).collect();
     let mut jobs = Vec::new();
     for submission in submissions {
@@ -67,8 +67,8 @@ async fn hundred_submissions_of_one_key_run_once() {
 async fn key_reused_with_another_input_is_refused() {
     let (builder, _) = still();
     let engine = builder.register(echo()).start().await.unwrap();
-    let first = engine.submit("echo", "a").key("k").await.unwrap();
-    let refused = engine.submit("echo", "b").key("k").await.unwrap_err();
+    let first = engine.submit_raw("echo", "a").key("k").await.unwrap();
+    let refused = engine.submit_raw("echo", "b").key("k").await.unwrap_err();
     let SubmitError::Store(StoreError::KeyReused { existing }) = refused else {
         panic!("{refused}");
     };
@@ -83,7 +83,7 @@ async fn unknown_kind_names_the_known_ones() {
         .start()
         .await
         .unwrap();
-    let error = engine.submit("resizes", &()).await.unwrap_err();
+    let error = engine.submit_raw("resizes", &()).await.unwrap_err();
     assert_eq!(error.to_string(), r#"there is no kind "resizes"; known: resize"#);
 }
 
@@ -92,14 +92,14 @@ async fn submission_over_a_limit_is_refused_and_uses_no_key_up() {
     let (builder, _) = still();
     let engine = builder.register(echo()).start().await.unwrap();
     let large = "x".repeat(engine.limits().input_bytes_max);
-    let error = engine.submit("echo", &large).key("k").await.unwrap_err();
+    let error = engine.submit_raw("echo", &large).key("k").await.unwrap_err();
     assert!(
         matches!(&error, SubmitError::Limit(limit) if limit.name == "input_bytes_max"),
         "{error}"
     );
-    assert!(engine.submit("echo", "x").key("k").await.unwrap().created());
+    assert!(engine.submit_raw("echo", "x").key("k").await.unwrap().created());
     for bad_key in ["", "two words", "schlüssel", &"k".repeat(256)] {
-        let error = engine.submit("echo", "x").key(bad_key).await.unwrap_err();
+        let error = engine.submit_raw("echo", "x").key(bad_key).await.unwrap_err();
         assert!(matches!(error, SubmitError::Invalid(_)), "{bad_key}: {error}");
     }
 }
@@ -109,10 +109,10 @@ async fn batch_accepts_and_refuses_each_on_its_own() {
     let (builder, _) = still();
     let engine = builder.register(echo()).start().await.unwrap();
     let batch = vec![
-        engine.submit("echo", "a").key("k"),
-        engine.submit("nothing", "b"),
-        engine.submit("echo", "c").key("k"),
-        engine.submit("echo", "d"),
+        engine.submit_raw("echo", "a").key("k"),
+        engine.submit_raw("nothing", "b"),
+        engine.submit_raw("echo", "c").key("k"),
+        engine.submit_raw("echo", "d"),
     ];
     let answers = engine.submit_all(batch).await;
     assert!(answers[0].as_ref().unwrap().created());
@@ -130,12 +130,12 @@ async fn kind_says_what_of_an_input_makes_two_submissions_the_same() {
     }
     let echo = |_: Ctx, input: Json| async move { Ok::<_, JobError>(input) };
     let engine = Engine::builder()
-        .register(Kind::new("orders", echo).essence(order))
+        .register(Kind::new("orders", echo).idempotency_fields(order))
         .register(Kind::new("plain", echo))
         .start()
         .await
         .unwrap();
-    let submit = async |kind: &str, input: Value| engine.submit(kind, &input).key(kind).await;
+    let submit = async |kind: &str, input: Value| engine.submit_raw(kind, &input).key(kind).await;
     let first = submit("orders", json!({"order": 7, "trace": "a"})).await.unwrap();
     let again = submit("orders", json!({"trace": "b", "order": 7})).await.unwrap();
     assert_eq!((again.id(), again.created()), (first.id(), false));
@@ -143,7 +143,7 @@ async fn kind_says_what_of_an_input_makes_two_submissions_the_same() {
     assert!(submit("orders", other.clone()).await.is_err());
     let known = async |input: &Value| {
         let input = Json::from_value(input).unwrap();
-        engine.known("orders", Some("orders"), Some(&input), None).await
+        engine.find_by_key("orders", Some("orders"), Some(&input), None).await
     };
     assert_eq!(known(&json!({"order": 7})).await.unwrap().unwrap().id(), first.id());
     assert!(known(&other).await.is_err());
@@ -156,7 +156,7 @@ async fn kind_says_what_of_an_input_makes_two_submissions_the_same() {
 async fn input_can_be_made_for_the_job_that_it_becomes() {
     let echo = |_: Ctx, input: Json| async move { Ok::<_, JobError>(input) };
     let engine = Engine::builder().kind("echo", echo).start().await.unwrap();
-    let job = engine.submit_made("echo", |id| Json::from_value(&id.to_string())).await.unwrap();
+    let job = engine.submit_with("echo", |id| Json::from_value(&id.to_string())).await.unwrap();
     assert_eq!(job.result::<String>().await.unwrap(), job.id().to_string());
     engine.stop().await;
 }

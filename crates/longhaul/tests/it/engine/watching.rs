@@ -25,7 +25,7 @@ async fn watcher_sees_every_transition_once_and_in_order_also_after_coming_back(
         }
     });
     let engine = builder.register(kind.retry(at_once(2))).start().await.unwrap();
-    let job = engine.submit("work", &()).await.unwrap();
+    let job = engine.submit_raw("work", &()).await.unwrap();
     let mut live = job.watch();
     let mut events = Vec::new();
     while let Some(record) = live.next().await {

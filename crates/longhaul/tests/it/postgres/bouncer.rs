@@ -129,7 +129,7 @@ async fn jobs_of_others_are_found_behind_a_pooler_without_hints() {
     };
     let worker = start("worker", 2).await;
     let api = start("api", 0).await;
-    let job = api.submit("echo", "hello").await.unwrap();
+    let job = api.submit_raw("echo", "hello").await.unwrap();
     assert_eq!(job.result::<String>().await.unwrap(), "hello");
     let record = job.record().await.unwrap();
     let held_by: Vec<_> =

@@ -27,7 +27,7 @@ async fn engine(store: Arc<dyn Store>) -> Engine {
         .clock(Clock::system())
         .concurrency(8)
         .lease(Duration::from_secs(3), Duration::from_secs(1))
-        .sweep_every(Duration::from_millis(200))
+        .rescue_interval(Duration::from_millis(200))
         .kind("echo", |_ctx: Ctx, number: u64| async move { Ok::<_, JobError>(number) })
         .start()
         .await
@@ -44,7 +44,7 @@ async fn client(
     let mut jobs = BTreeMap::new();
     let mut number = 0;
     while !enough.load(Ordering::SeqCst) {
-        let submission = engine.submit("echo", &number).key(format!("{name}-{number}"));
+        let submission = engine.submit_raw("echo", &number).key(format!("{name}-{number}"));
         match submission.max_attempts(100).await {
             Ok(job) => {
                 jobs.insert(number, job.id());

@@ -24,7 +24,7 @@ async fn no_announcement_is_lost_to_a_claim_under_way() {
     let engine = builder.concurrency(1).start().await.unwrap();
     // The next one is submitted while the end of the one before makes room, and a claim of it.
     for number in 0..200 {
-        engine.submit("tell", &number).await.unwrap();
+        engine.submit_raw("tell", &number).await.unwrap();
         assert_eq!(numbers.recv().await, Some(number));
     }
     engine.stop().await;

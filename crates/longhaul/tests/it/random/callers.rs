@@ -125,10 +125,10 @@ impl World {
             Err(StoreError::Gone | StoreError::NotFound) => job.gone,
             Err(error) => {
                 !job.gone
-                    && status.on(command) == Transition::Refuse
+                    && status.on(command) == Transition::Reject
                     && *error == StoreError::WrongStatus { status, command }
             }
-            Ok(_) => !job.gone && (again || status.on(command) != Transition::Refuse),
+            Ok(_) => !job.gone && (again || status.on(command) != Transition::Reject),
         };
         ensure!(right, "[5] {command} of {id}, which is {status}: {answer:?}");
         Ok(())

@@ -45,8 +45,8 @@ impl Cause {
         match self {
             Self::Nothing | Self::Report | Self::Purge | Self::Expire => &[],
             Self::Claim => &[Command::Claim],
-            Self::Settle => &[Command::Complete, Command::Fail, Command::PutBack, Command::Stop],
-            Self::Sweep => &[Command::Fail, Command::PutBack, Command::Stop],
+            Self::Settle => &[Command::Complete, Command::Fail, Command::Requeue, Command::Stop],
+            Self::Sweep => &[Command::Fail, Command::Requeue, Command::Stop],
             Self::Cancel => &[Command::Cancel],
             Self::Resume => &[Command::Resume],
         }

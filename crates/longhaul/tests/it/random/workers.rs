@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::job::{Job, JobError, JobId, Next, Outcome, Progress, Standing, Status, Transition};
+use longhaul::job::{
+    AttemptContext, Disposition, Job, JobError, JobId, Outcome, Progress, Status, Transition,
+};
 use longhaul::store::WorkerStore as _;
 use longhaul::store::conformance::{LEASE, demo, json};
 use longhaul::store::{
@@ -274,7 +276,7 @@ impl World {
         let (standing, said_before) = (standing(&job.record.job), job.settled.contains(&epoch));
         let held = job.holder == Holder::Lease(epoch);
         let owed = self.owed_phases(id, &end.phases).len() + 1;
-        let next = end.outcome.clone().next(standing, self.now());
+        let next = end.outcome.clone().disposition(standing, self.now());
         let answer = self.store().settle(vec![end.clone()]).await.remove(0);
         self.log(&format!("settle {id}@{epoch} {:?}: {answer:?}", end.outcome));
         if !said_before {
@@ -296,14 +298,14 @@ impl World {
         let job = self.jobs.get_mut(&id).unwrap();
         job.settled.insert(epoch);
         match next {
-            Next::Complete(result) => {
+            Disposition::Complete(result) => {
                 ensure!(job.record.result.as_ref() == Some(&result), "[7] {:?}", job.record.result);
             }
-            Next::PutBack { run_at, charge, .. } => {
+            Disposition::Requeue { run_at, charge, .. } => {
                 job.charge = Some(charge);
                 ensure!(job.record.job.run_at == run_at, "{id} is due {}", job.record.job.run_at);
             }
-            Next::Fail(_) | Next::Stop => job.charge = Some(true),
+            Disposition::Fail(_) | Disposition::Stop => job.charge = Some(true),
         }
         if let Ok(settled) = answer {
             let now = &job.record.job;
@@ -314,8 +316,8 @@ impl World {
     }
 }
 
-fn standing(job: &Job) -> Standing {
-    Standing {
+fn standing(job: &Job) -> AttemptContext {
+    AttemptContext {
         attempt: job.attempt,
         max_attempts: job.max_attempts,
         cancel_requested: job.cancel_requested_at.is_some(),

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use longhaul::job::{
-    Bucket, Command, Event, Fingerprint, Job, JobError, JobId, Json, Name, Next, Progress, Record,
-    Retention, Standing, Status, Step, TenantId, Timestamp, Transition,
+    AttemptContext, Command, Disposition, Event, Fingerprint, Job, JobError, JobId, Json, Name,
+    Progress, Record, Retention, Status, Step, TenantId, Timestamp, TokenBucket, Transition,
 };
 use longhaul::store::{
     Blob, BlobRef, BlobRole, FlowLimit, FlowLimits, LeaseRef, NewBlob, NewJob, ReplicaState,
@@ -24,7 +24,7 @@ pub(super) struct State {
     pub(super) replicas: BTreeMap<String, ReplicaState>,
     pub(super) blobs: Vec<Kept>,
     /// What is left of rates.
-    pub(super) buckets: HashMap<Scope, Bucket>,
+    pub(super) buckets: HashMap<Scope, TokenBucket>,
     pub(super) usage: Sums,
 }
 
@@ -85,8 +85,8 @@ impl Row {
         let job = &mut self.record.job;
         match job.status.on(command) {
             Transition::Move(status) => job.status = status,
-            Transition::Ask | Transition::Keep | Transition::Remove => {}
-            Transition::Refuse => {
+            Transition::RequestStop | Transition::Unchanged | Transition::Delete => {}
+            Transition::Reject => {
                 return Err(StoreError::WrongStatus { status: job.status, command });
             }
         }
@@ -100,22 +100,22 @@ impl Row {
         job.expires_at = self.retention.of(job.status).map(|kept| now.after(kept));
     }
 
-    pub(super) fn apply(&mut self, next: Next, now: Timestamp) {
+    pub(super) fn apply(&mut self, next: Disposition, now: Timestamp) {
         self.turn(next.command()).expect("only running jobs are settled");
         self.counted.clear();
         let job = &mut self.record.job;
         let mut why = None;
         match next {
-            Next::Complete(result) => {
+            Disposition::Complete(result) => {
                 job.error = None;
                 self.record.result = Some(result);
             }
-            Next::Fail(error) => {
+            Disposition::Fail(error) => {
                 job.error = Some(error.clone());
                 why = Some(error);
             }
-            Next::Stop => {}
-            Next::PutBack { run_at, error, charge } => {
+            Disposition::Stop => {}
+            Disposition::Requeue { run_at, error, charge } => {
                 job.run_at = run_at;
                 job.error = error.clone().or(job.error.take());
                 why = error;
@@ -126,9 +126,9 @@ impl Row {
         self.event(now, why);
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> AttemptContext {
         let job = &self.record.job;
-        Standing {
+        AttemptContext {
             attempt: job.attempt,
             max_attempts: job.max_attempts,
             cancel_requested: job.cancel_requested_at.is_some(),
@@ -376,7 +376,7 @@ impl State {
         row.words(end.phases, end.progress, now);
         row.settled_epoch = end.lease.epoch;
         row.meter.run(now);
-        row.apply(end.outcome.next(row.standing(), now), now);
+        row.apply(end.outcome.disposition(row.standing(), now), now);
         if row.record.job.status.is_terminal() {
             row.meter.left.tokens = end.tokens;
         }

@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use longhaul::job::{Dialect, EventFilter, Webhook};
+use longhaul::job::{EventFilter, Webhook, WebhookFormat};
 use longhaul::{JobHandle, Submission};
 use longhaul_kinds::chat::{CHAT, ChatApi, ChatCall, JsonObject};
 use serde_json::json;
@@ -64,7 +64,7 @@ pub(crate) fn submission(
     key: Option<String>,
 ) -> Submission {
     let model = call.model().unwrap_or_default();
-    let submission = caller.engine.submit(CHAT, call).label(MODEL_LABEL, model);
+    let submission = caller.engine.submit_raw(CHAT, call).label(MODEL_LABEL, model);
     match key {
         Some(key) => submission.key(key),
         None => submission,
@@ -87,7 +87,7 @@ async fn webhook(state: &AppState, body: &mut JsonObject) -> Result<Option<Webho
     })?;
     let Some(url) = url else { return Ok(None) };
     state.webhooks.check(&url).await?;
-    let (events, dialect) = (EventFilter::default(), Dialect::States);
+    let (events, format) = (EventFilter::default(), WebhookFormat::States);
     // Answers are what receivers wait for, of whatever length.
-    Ok(Some(Webhook { url, events, sealed_secret: None, full: true, dialect }))
+    Ok(Some(Webhook { url, events, sealed_secret: None, full: true, format }))
 }

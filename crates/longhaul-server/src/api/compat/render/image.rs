@@ -61,7 +61,7 @@ pub(crate) async fn for_everybody(
 
 /// The job whose picture it is, once that is drawn.
 async fn drawn(engine: &Engine, shortlink: &str) -> Result<Option<JobHandle>, Problem> {
-    let known = engine.known(&key(shortlink), Some(RenderKind::NAME), None, None).await;
+    let known = engine.find_by_key(&key(shortlink), Some(RenderKind::NAME), None, None).await;
     match known {
         Ok(found) => Ok(found.filter(|found| found.submitted().job.status == Status::Completed)),
         // A job of another kind that somebody gave such a key.

@@ -78,7 +78,7 @@ async fn job(
     shortlink: &str,
 ) -> Result<JobHandle, Problem> {
     let key = key(shortlink);
-    let known = async || engine.known(&key, Some(RenderKind::NAME), None, None).await;
+    let known = async || engine.find_by_key(&key, Some(RenderKind::NAME), None, None).await;
     if let Some(found) = known().await? {
         if !may_end_otherwise(&found.submitted().job) {
             return Ok(found);
@@ -93,8 +93,10 @@ async fn job(
             return Ok(found);
         }
     }
-    let submission =
-        engine.submit(RenderKind::NAME, request).key(key.as_str()).keep_completed(door.retention);
+    let submission = engine
+        .submit_raw(RenderKind::NAME, request)
+        .key(key.as_str())
+        .keep_completed(door.retention);
     Ok(state.load_shedder.watched(submission.into_future()).await?)
 }
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longhaul::Clock;
-use longhaul::copy::{Copied, Progress, Stage, copy};
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
+use longhaul::transfer::{TransferProgress, TransferStage, TransferSummary, sqlite_to_postgres};
 use serde_json::json;
 
 use crate::cli::{CliError, Exit, Ui};
@@ -29,7 +29,7 @@ pub(crate) async fn run(args: CopyArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErro
     let from = SqliteStore::open(&path, Clock::system()).map_err(anyhow::Error::from)?;
     let to = PostgresStore::open(&args.to, Clock::system()).await.map_err(anyhow::Error::from)?;
     let bar = bar(ui);
-    let copied = copy(&from, &to, |progress| {
+    let copied = sqlite_to_postgres(&from, &to, |progress| {
         show(&bar, progress);
         ControlFlow::Continue(())
     })
@@ -66,17 +66,17 @@ fn bar(ui: &Ui<'_>) -> ProgressBar {
     }
 }
 
-fn show(bar: &ProgressBar, progress: Progress) {
+fn show(bar: &ProgressBar, progress: TransferProgress) {
     bar.set_message(match progress.stage {
-        Stage::Copying => "copying",
-        Stage::Checking => "checking",
+        TransferStage::Copying => "copying",
+        TransferStage::Checking => "checking",
     });
     bar.set_length(progress.total);
     bar.set_position(progress.done);
 }
 
-fn tell(ui: &mut Ui<'_>, copied: &Copied) -> Result<(), CliError> {
-    let Copied { jobs, known, tombstones, paused_queues, usage, tenants } = copied;
+fn tell(ui: &mut Ui<'_>, copied: &TransferSummary) -> Result<(), CliError> {
+    let TransferSummary { jobs, known, tombstones, paused_queues, usage, tenants } = copied;
     if ui.json {
         let tenants: Vec<_> = tenants
             .iter()

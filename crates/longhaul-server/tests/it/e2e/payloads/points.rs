@@ -49,20 +49,20 @@ async fn live(address: SocketAddr, payload: &[u8], known: &mut Known) -> io::Res
 fn leaves_clear(point: Failpoint) -> Option<bool> {
     use Failpoint as At;
     match point {
-        At::PayloadInClear | At::ArtifactBegun | At::ArtifactStored => Some(true),
+        At::PayloadDecrypted | At::ArtifactStarted | At::ArtifactStored => Some(true),
         // The job runs while its caller waits to hear of it.
-        At::PayloadHalfInClear | At::Submitted => None,
-        At::UploadBegun
+        At::PayloadPartlyDecrypted | At::Submitted => None,
+        At::UploadStarted
         | At::UploadSent
         | At::UploadStored
         | At::Claimed
-        | At::FolderMade
-        | At::FolderRecorded
+        | At::WorkDirCreated
+        | At::WorkDirRecorded
         | At::HandlerReturned
-        | At::FolderDeleted
-        | At::ClearedUp
+        | At::WorkDirDeleted
+        | At::CleanedUp
         | At::Settled
-        | At::BlobDoomed
+        | At::BlobMarkedForDeletion
         | At::BlobDeleted
         | At::Purged => Some(false),
     }
@@ -71,7 +71,7 @@ fn leaves_clear(point: Failpoint) -> Option<bool> {
 async fn killed_at(world: &World, point: Failpoint) {
     eprintln!("{point:?}");
     let case = Case::new(world, CONFIG).await;
-    let in_parts = [Failpoint::UploadSent, Failpoint::ArtifactBegun].contains(&point);
+    let in_parts = [Failpoint::UploadSent, Failpoint::ArtifactStarted].contains(&point);
     let payload = world.payload(in_parts);
     let mut server = case.start(Some(point)).await;
     let (mut known, waiting) = (Known::default(), format!("waiting at the failpoint {point:?}"));

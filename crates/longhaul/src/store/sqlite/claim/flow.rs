@@ -7,7 +7,7 @@ use rusqlite::params;
 use super::super::columns::{Columns, int};
 use super::super::sql;
 use super::super::task::Tx;
-use crate::job::{Bucket, Name, TenantId, Timestamp};
+use crate::job::{Name, TenantId, Timestamp, TokenBucket};
 use crate::store::Claim;
 use crate::store::limits::{LimitCheck, LimitCounter, LimitKey, Scope};
 
@@ -84,5 +84,5 @@ impl<'a> Meters<'a> {
 fn read(columns: &mut Columns<'_>) -> rusqlite::Result<LimitCounter> {
     let (running, parts) = (columns.count()?, columns.count()?);
     let as_of: Option<Timestamp> = columns.opt_at()?;
-    Ok(LimitCounter { running, bucket: as_of.map(|as_of| Bucket { parts, as_of }) })
+    Ok(LimitCounter { running, bucket: as_of.map(|as_of| TokenBucket { parts, as_of }) })
 }

@@ -39,7 +39,8 @@ async fn deletion_that_nobody_announces_is_found() {
     let processes = Processes::new();
     let Processes { place, store, .. } = &processes;
     let engine = processes.one().register(echo()).concurrency(0).start().await.unwrap();
-    let job = engine.submit("echo", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
+    let job =
+        engine.submit_raw("echo", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
     store.cancel(engine.tenant(), job.id()).await.unwrap();
     assert_eq!(place.files().len(), 1);
     while !place.files().is_empty() {
@@ -83,7 +84,7 @@ async fn folder_that_is_gone_is_noted_by_the_next_process() {
         })
     };
     let first = processes.one().register(kind).start().await.unwrap();
-    let job = first.submit("file", &()).payload(upload(&first, &bytes()).await).await.unwrap();
+    let job = first.submit_raw("file", &()).payload(upload(&first, &bytes()).await).await.unwrap();
     began.wait().await;
     assert_eq!(files_in(work).len(), 1);
     assert_eq!(folder_on_record(&first, job.id()).await.deleted_at, None);
@@ -109,7 +110,8 @@ async fn folder_of_an_attempt_that_is_tried_again_is_gone_in_between() {
     });
     let later = Retry::times(2).first(Duration::from_mins(10));
     let engine = builder.register(kind.retry(later)).start().await.unwrap();
-    let job = engine.submit("file", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
+    let job =
+        engine.submit_raw("file", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
     let mut watcher = job.watch();
     loop {
         let seen = watcher.next().await.unwrap().unwrap().job;
@@ -128,7 +130,8 @@ async fn folder_of_an_attempt_that_is_tried_again_is_gone_in_between() {
 async fn artifacts_go_when_their_job_expires() {
     let (place, builder) = Place::new();
     let engine = builder.register(echo()).start().await.unwrap();
-    let job = engine.submit("echo", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
+    let job =
+        engine.submit_raw("echo", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
     job.ended().await.unwrap();
     deleted(&engine, job.id(), BlobRole::Payload).await;
     assert_eq!(place.files().len(), 1);

@@ -18,11 +18,11 @@ use crate::store::transfer::{ExportedJob, hex};
 use crate::store::{JobStore as _, ReplicaStore as _, StoreError};
 
 /// How many differing jobs are named.
-const NAMED_MAX: usize = 10;
+const LISTED_JOBS_MAX: usize = 10;
 
 /// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum TransferStage {
     /// Jobs are copied.
     Copying,
     /// What was copied is compared.
@@ -31,9 +31,9 @@ pub enum Stage {
 
 /// How far a copy is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct TransferProgress {
     /// What is being done.
-    pub stage: Stage,
+    pub stage: TransferStage,
     /// Jobs that this was done to.
     pub done: u64,
     /// Jobs that there are.
@@ -42,7 +42,7 @@ pub struct Progress {
 
 /// What a copy did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
+pub struct TransferSummary {
     /// Jobs that were copied now.
     pub jobs: u64,
     /// Jobs that an earlier run had copied.
@@ -54,12 +54,12 @@ pub struct Copied {
     /// Hours of usage, by tenant, kind and API key.
     pub usage: u64,
     /// What was compared in the end, by tenant.
-    pub tenants: BTreeMap<TenantId, Checked>,
+    pub tenants: BTreeMap<TenantId, TenantDigest>,
 }
 
 /// What both stores were found to hold of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
+pub struct TenantDigest {
     /// Jobs.
     pub jobs: u64,
     /// Their finished steps.
@@ -70,7 +70,7 @@ pub struct Checked {
 
 /// Why a copy stopped. Running it again goes on where it was.
 #[derive(Debug, thiserror::Error)]
-pub enum CopyError {
+pub enum TransferError {
     /// Stop the servers there, and start them again when the copy is done.
     #[error("a server ({replica}) runs on the target: its jobs would run before all is copied")]
     TargetInUse {
@@ -79,7 +79,7 @@ pub enum CopyError {
     },
     /// Use another database, or find out who wrote to this one.
     #[error(
-        "{count} jobs are in the target with another content, or went on there: {}", named(.jobs)
+        "{count} jobs are in the target with another content, or went on there: {}", join_ids(.jobs)
     )]
     Differs {
         /// How many.
@@ -90,7 +90,7 @@ pub enum CopyError {
     /// Use another database.
     #[error(
         "{count} jobs cannot be copied, because their idempotency keys belong to other jobs in the \
-         target, or because they were deleted there: {}", named(.jobs)
+         target, or because they were deleted there: {}", join_ids(.jobs)
     )]
     Refused {
         /// How many.
@@ -121,29 +121,30 @@ pub enum CopyError {
     Target(#[source] StoreError),
 }
 
-fn named(jobs: &[(TenantId, JobId)]) -> String {
+fn join_ids(jobs: &[(TenantId, JobId)]) -> String {
     let named: Vec<String> = jobs.iter().map(|(tenant, id)| format!("{tenant}/{id}")).collect();
     named.join(", ")
 }
 
 /// Copies everything. Both stores must be this caller's alone: opening the file makes sure of it, and
-/// servers that are alive on the target are refused. `follow` is told how far it is, and may stop it.
-pub async fn copy(
+/// servers that are alive on the target are refused. `on_progress` is told how far it is, and may stop it.
+pub async fn sqlite_to_postgres(
     from: &SqliteStore,
     to: &PostgresStore,
-    mut follow: impl FnMut(Progress) -> ControlFlow<()>,
-) -> Result<Copied, CopyError> {
-    let replicas = to.replicas().await.map_err(CopyError::Target)?;
+    mut on_progress: impl FnMut(TransferProgress) -> ControlFlow<()>,
+) -> Result<TransferSummary, TransferError> {
+    let replicas = to.replicas().await.map_err(TransferError::Target)?;
     if let Some(alive) = replicas.into_iter().find(|replica| replica.alive) {
-        return Err(CopyError::TargetInUse { replica: alive.heartbeat.replica });
+        return Err(TransferError::TargetInUse { replica: alive.heartbeat.replica });
     }
-    let total = from.export_count().await.map_err(CopyError::Source)?;
+    let total = from.export_count().await.map_err(TransferError::Source)?;
     // First: a server that is started too early must not run what should wait.
     let paused_queues = pause_queues(from, to).await?;
     let tombstones = copy_tombstones(from, to).await?;
     let usage = copy_usage(from, to).await?;
     let tenants = BTreeMap::new();
-    let mut copied = Copied { jobs: 0, known: 0, tombstones, paused_queues, usage, tenants };
+    let mut copied =
+        TransferSummary { jobs: 0, known: 0, tombstones, paused_queues, usage, tenants };
     let mut unreadable = Vec::new();
     let mut pages = Pages::of(from);
     while let Some(page) = pages.next().await? {
@@ -151,22 +152,31 @@ pub async fn copy(
         copied.jobs += jobs;
         copied.known += known;
         unreadable.extend(page.unreadable.iter().map(|(tenant, id)| format!("{tenant}/{id}")));
-        tell(&mut follow, Stage::Copying, copied.jobs + copied.known, total)?;
+        report_progress(
+            &mut on_progress,
+            TransferStage::Copying,
+            copied.jobs + copied.known,
+            total,
+        )?;
     }
-    copied.tenants = check(from, to, total, &mut follow).await?;
-    to.import_ended().await.map_err(CopyError::Target)?;
-    if unreadable.is_empty() { Ok(copied) } else { Err(CopyError::Unreadable { jobs: unreadable }) }
+    copied.tenants = check(from, to, total, &mut on_progress).await?;
+    to.import_ended().await.map_err(TransferError::Target)?;
+    if unreadable.is_empty() {
+        Ok(copied)
+    } else {
+        Err(TransferError::Unreadable { jobs: unreadable })
+    }
 }
 
-fn tell(
-    follow: &mut impl FnMut(Progress) -> ControlFlow<()>,
-    stage: Stage,
+fn report_progress(
+    on_progress: &mut impl FnMut(TransferProgress) -> ControlFlow<()>,
+    stage: TransferStage,
     done: u64,
     total: u64,
-) -> Result<(), CopyError> {
-    match follow(Progress { stage, done, total }) {
+) -> Result<(), TransferError> {
+    match on_progress(TransferProgress { stage, done, total }) {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(CopyError::Interrupted),
+        ControlFlow::Break(()) => Err(TransferError::Interrupted),
     }
 }
 
@@ -182,9 +192,9 @@ impl<'a> Pages<'a> {
     }
 
     /// The next page, with jobs as the target can keep them.
-    async fn next(&mut self) -> Result<Option<Page>, CopyError> {
+    async fn next(&mut self) -> Result<Option<Page>, TransferError> {
         let Some(after) = self.next.take() else { return Ok(None) };
-        let mut page = self.from.export_jobs(after).await.map_err(CopyError::Source)?;
+        let mut page = self.from.export_jobs(after).await.map_err(TransferError::Source)?;
         self.next = page.next.take();
         page.parcels = page.parcels.into_iter().map(fitting).collect();
         Ok(self.next.is_some().then_some(page))
@@ -192,18 +202,18 @@ impl<'a> Pages<'a> {
 }
 
 /// Copies what is not there yet: how many that were, and how many were there.
-async fn copy_page(to: &PostgresStore, page: &Page) -> Result<(u64, u64), CopyError> {
+async fn copy_page(to: &PostgresStore, page: &Page) -> Result<(u64, u64), TransferError> {
     let there = compare(to, &page.parcels).await?;
     there.refuse_differing()?;
     let missing = |parcel: &&ExportedJob| there.missing.contains(&parcel.key());
     let new: Vec<ExportedJob> = page.parcels.iter().filter(missing).cloned().collect();
     if !new.is_empty() {
-        let taken = to.import_jobs(&new).await.map_err(CopyError::Target)?;
+        let taken = to.import_jobs(&new).await.map_err(TransferError::Target)?;
         let keys = new.iter().map(ExportedJob::key).filter(|key| !taken.contains(key));
         let refused: Vec<_> = keys.collect();
         if !refused.is_empty() {
             let (count, jobs) = first_of(refused);
-            return Err(CopyError::Refused { count, jobs });
+            return Err(TransferError::Refused { count, jobs });
         }
     }
     Ok((new.len() as u64, (page.parcels.len() - new.len()) as u64))
@@ -211,7 +221,7 @@ async fn copy_page(to: &PostgresStore, page: &Page) -> Result<(u64, u64), CopyEr
 
 fn first_of(mut jobs: Vec<(TenantId, JobId)>) -> (u64, Vec<(TenantId, JobId)>) {
     let count = jobs.len() as u64;
-    jobs.truncate(NAMED_MAX);
+    jobs.truncate(LISTED_JOBS_MAX);
     (count, jobs)
 }
 
@@ -223,18 +233,18 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn refuse_differing(&self) -> Result<(), CopyError> {
+    fn refuse_differing(&self) -> Result<(), TransferError> {
         if self.differing.is_empty() {
             return Ok(());
         }
         let (count, jobs) = first_of(self.differing.clone());
-        Err(CopyError::Differs { count, jobs })
+        Err(TransferError::Differs { count, jobs })
     }
 }
 
-async fn compare(to: &PostgresStore, parcels: &[ExportedJob]) -> Result<Comparison, CopyError> {
+async fn compare(to: &PostgresStore, parcels: &[ExportedJob]) -> Result<Comparison, TransferError> {
     let keys: Vec<_> = parcels.iter().map(ExportedJob::key).collect();
-    let there = to.export_jobs(&keys).await.map_err(CopyError::Target)?;
+    let there = to.export_jobs(&keys).await.map_err(TransferError::Target)?;
     let mut found = Comparison::default();
     for (parcel, key) in parcels.iter().zip(keys) {
         match there.get(&key) {
@@ -251,8 +261,8 @@ async fn check(
     from: &SqliteStore,
     to: &PostgresStore,
     total: u64,
-    follow: &mut impl FnMut(Progress) -> ControlFlow<()>,
-) -> Result<BTreeMap<TenantId, Checked>, CopyError> {
+    on_progress: &mut impl FnMut(TransferProgress) -> ControlFlow<()>,
+) -> Result<BTreeMap<TenantId, TenantDigest>, TransferError> {
     let mut tenants: BTreeMap<TenantId, (u64, u64, Sha256)> = BTreeMap::new();
     let (mut wrong, mut done) = (Comparison::default(), 0);
     let mut pages = Pages::of(from);
@@ -267,10 +277,10 @@ async fn check(
             hash.update(parcel.digest());
         }
         done += page.parcels.len() as u64;
-        tell(follow, Stage::Checking, done, total)?;
+        report_progress(on_progress, TransferStage::Checking, done, total)?;
     }
     wrong.refuse_differing()?;
-    let checked = |(jobs, steps, hash): (u64, u64, Sha256)| Checked {
+    let checked = |(jobs, steps, hash): (u64, u64, Sha256)| TenantDigest {
         jobs,
         steps,
         sha256: hex(&hash.finalize()),
@@ -278,12 +288,12 @@ async fn check(
     Ok(tenants.into_iter().map(|(tenant, sums)| (tenant, checked(sums))).collect())
 }
 
-async fn pause_queues(from: &SqliteStore, to: &PostgresStore) -> Result<u64, CopyError> {
-    let paused = from.export_paused_queues().await.map_err(CopyError::Source)?;
+async fn pause_queues(from: &SqliteStore, to: &PostgresStore) -> Result<u64, TransferError> {
+    let paused = from.export_paused_queues().await.map_err(TransferError::Source)?;
     for (tenant, queue) in &paused {
         // Names that nobody can have hold nothing back.
         if let (Ok(tenant), Ok(queue)) = (TenantId::new(tenant), Name::new(queue)) {
-            to.pause_queue(&tenant, &queue, true).await.map_err(CopyError::Target)?;
+            to.pause_queue(&tenant, &queue, true).await.map_err(TransferError::Target)?;
         }
     }
     Ok(paused.len() as u64)
@@ -291,29 +301,29 @@ async fn pause_queues(from: &SqliteStore, to: &PostgresStore) -> Result<u64, Cop
 
 /// Copies what finished jobs used, under the name of the file: a second run replaces what the first one
 /// copied, and adds nothing to it.
-async fn copy_usage(from: &SqliteStore, to: &PostgresStore) -> Result<u64, CopyError> {
-    let origin = from.origin().await.map_err(CopyError::Source)?;
+async fn copy_usage(from: &SqliteStore, to: &PostgresStore) -> Result<u64, TransferError> {
+    let origin = from.origin().await.map_err(TransferError::Source)?;
     let (mut after, mut all) = (None, 0);
     loop {
-        let used = from.export_usage(after).await.map_err(CopyError::Source)?;
+        let used = from.export_usage(after).await.map_err(TransferError::Source)?;
         if used.is_empty() {
             return Ok(all);
         }
-        all += to.import_usage(&origin, &used).await.map_err(CopyError::Target)?;
+        all += to.import_usage(&origin, &used).await.map_err(TransferError::Target)?;
         after = used.last().cloned();
     }
 }
 
-async fn copy_tombstones(from: &SqliteStore, to: &PostgresStore) -> Result<u64, CopyError> {
+async fn copy_tombstones(from: &SqliteStore, to: &PostgresStore) -> Result<u64, TransferError> {
     let (mut after, mut all) = (Cursor::default(), 0);
     loop {
-        let gone = from.export_tombstones(after).await.map_err(CopyError::Source)?;
+        let gone = from.export_tombstones(after).await.map_err(TransferError::Source)?;
         let Some(last) = gone.last() else { return Ok(all) };
         after = (last.tenant.clone(), last.id.clone());
-        let known = to.import_tombstones(&gone).await.map_err(CopyError::Target)?;
+        let known = to.import_tombstones(&gone).await.map_err(TransferError::Target)?;
         let missing = (gone.len() as u64).saturating_sub(known);
         if missing > 0 {
-            return Err(CopyError::TombstonesMissing { missing });
+            return Err(TransferError::TombstonesMissing { missing });
         }
         all += known;
     }

@@ -15,25 +15,25 @@ fn keyring(lines: &[&str]) -> Keyring {
     Keyring::parse(&lines.concat()).unwrap()
 }
 
-async fn fits(store: &InMemory, lines: &[&str]) -> KeysFit {
-    leave(store, &keyring(lines)).await.unwrap()
+async fn fits(store: &InMemory, lines: &[&str]) -> KeyCheck {
+    record(store, &keyring(lines)).await.unwrap()
 }
 
-fn foreign(newest: &str) -> KeysFit {
-    KeysFit::Foreign { newest: newest.to_owned() }
+fn foreign(newest: &str) -> KeyCheck {
+    KeyCheck::Foreign { newest: newest.to_owned() }
 }
 
-fn behind(newest: &str) -> KeysFit {
-    KeysFit::Behind { newest: newest.to_owned() }
+fn behind(newest: &str) -> KeyCheck {
+    KeyCheck::Behind { newest: newest.to_owned() }
 }
 
 #[tokio::test]
 async fn only_who_has_the_key_of_the_first_is_at_home() {
     let store = InMemory::new();
     let (first, other) = (a_key("first"), a_key("other"));
-    assert_eq!(look(&store, &keyring(&[&first])).await, Ok(KeysFit::Unmarked));
-    assert_eq!(fits(&store, &[&first]).await, KeysFit::Fitting);
-    assert_eq!(fits(&store, &[&first]).await, KeysFit::Fitting);
+    assert_eq!(check(&store, &keyring(&[&first])).await, Ok(KeyCheck::Unmarked));
+    assert_eq!(fits(&store, &[&first]).await, KeyCheck::Fitting);
+    assert_eq!(fits(&store, &[&first]).await, KeyCheck::Fitting);
     assert_eq!(fits(&store, &[&other]).await, foreign("first"));
     assert_eq!(fits(&store, &[&a_key("first")]).await, foreign("first"), "its name is not enough");
 }
@@ -42,22 +42,22 @@ async fn only_who_has_the_key_of_the_first_is_at_home() {
 async fn rotation_locks_out_nobody_in_whatever_order_the_key_arrives() {
     let store = InMemory::new();
     let (old, new) = (a_key("old"), a_key("new"));
-    assert_eq!(fits(&store, &[&old]).await, KeysFit::Fitting);
+    assert_eq!(fits(&store, &[&old]).await, KeyCheck::Fitting);
     assert_eq!(fits(&store, &[&new]).await, foreign("old"), "nobody has vouched for it");
-    assert_eq!(fits(&store, &[&new, &old]).await, KeysFit::Fitting);
+    assert_eq!(fits(&store, &[&new, &old]).await, KeyCheck::Fitting);
     assert_eq!(fits(&store, &[&old]).await, behind("new"), "it gets the new key later");
-    assert_eq!(fits(&store, &[&old, &new]).await, KeysFit::Fitting, "in whatever place");
-    assert_eq!(fits(&store, &[&new]).await, KeysFit::Fitting, "the old line was deleted");
+    assert_eq!(fits(&store, &[&old, &new]).await, KeyCheck::Fitting, "in whatever place");
+    assert_eq!(fits(&store, &[&new]).await, KeyCheck::Fitting, "the old line was deleted");
 }
 
 #[tokio::test]
 async fn looking_changes_nothing() {
     let store = InMemory::new();
     let (old, new) = (a_key("old"), a_key("new"));
-    assert_eq!(look(&store, &keyring(&[&old])).await, Ok(KeysFit::Unmarked));
-    assert_eq!(fits(&store, &[&old]).await, KeysFit::Fitting);
-    assert_eq!(look(&store, &keyring(&[&new, &old])).await, Ok(KeysFit::Fitting));
-    assert_eq!(look(&store, &keyring(&[&new])).await, Ok(foreign("old")), "it was not added");
+    assert_eq!(check(&store, &keyring(&[&old])).await, Ok(KeyCheck::Unmarked));
+    assert_eq!(fits(&store, &[&old]).await, KeyCheck::Fitting);
+    assert_eq!(check(&store, &keyring(&[&new, &old])).await, Ok(KeyCheck::Fitting));
+    assert_eq!(check(&store, &keyring(&[&new])).await, Ok(foreign("old")), "it was not added");
 }
 
 #[tokio::test]
@@ -66,19 +66,19 @@ async fn of_many_that_begin_at_once_one_decides() {
     let mut starts = tokio::task::JoinSet::new();
     for _ in 0..8 {
         let store = Arc::clone(&store);
-        starts.spawn(async move { leave(&*store, &Keyring::generate()).await.unwrap() });
+        starts.spawn(async move { record(&*store, &Keyring::generate()).await.unwrap() });
     }
-    let at_home = starts.join_all().await.iter().filter(|fit| **fit == KeysFit::Fitting).count();
+    let at_home = starts.join_all().await.iter().filter(|fit| **fit == KeyCheck::Fitting).count();
     assert_eq!(at_home, 1);
 }
 
 #[tokio::test]
 async fn marks_that_are_not_understood_are_left_alone() {
     let store = InMemory::new();
-    let path = Path::from(MARKS_NAME);
+    let path = Path::from(KEY_MARKERS_NAME);
     for text in ["", "# nothing", "what is this?", "id not base64!"] {
         store.put(&path, text.into()).await.unwrap();
-        let left = leave(&store, &Keyring::generate()).await;
+        let left = record(&store, &Keyring::generate()).await;
         assert!(matches!(left, Err(BlobError::Damaged(_))), "{text:?}: {left:?}");
         assert_eq!(store.get(&path).await.unwrap().bytes().await.unwrap(), text);
     }
@@ -89,9 +89,9 @@ async fn oldest_marks_are_forgotten() {
     let store = InMemory::new();
     let keys: Vec<_> = (0..=MARKS_MAX).map(|number| a_key(&format!("k{number}"))).collect();
     let mut before = keys[0].as_str();
-    assert_eq!(fits(&store, &[before]).await, KeysFit::Fitting);
+    assert_eq!(fits(&store, &[before]).await, KeyCheck::Fitting);
     for key in &keys[1..] {
-        assert_eq!(fits(&store, &[key, before]).await, KeysFit::Fitting);
+        assert_eq!(fits(&store, &[key, before]).await, KeyCheck::Fitting);
         before = key;
     }
     assert_eq!(fits(&store, &[&keys[0]]).await, foreign(&format!("k{MARKS_MAX}")));

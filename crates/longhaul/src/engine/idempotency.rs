@@ -14,7 +14,7 @@ impl Engine {
 
     /// The job under a key, if there is one. What is given of the submission that it comes with must be
     /// what the job was submitted with: the kind, the input, and the digest of the payload.
-    pub async fn known(
+    pub async fn find_by_key(
         &self,
         key: &str,
         kind: Option<&str>,

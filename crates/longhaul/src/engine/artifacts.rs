@@ -4,14 +4,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Engine;
-use super::vault::{Vault, VaultError};
+use super::payload_store::{EncryptedBlobError, EncryptedBlobs};
 use crate::blob::{BlobError, BlobStream, KeyError};
 use crate::job::{JobId, TenantId, Timestamp};
 use crate::store::{Blob, BlobRole, StoreError};
 
 /// An artifact of a job.
 pub struct StoredArtifact {
-    vault: Arc<Vault>,
+    encrypted_blobs: Arc<EncryptedBlobs>,
     tenant: TenantId,
     id: JobId,
     blob: Blob,
@@ -58,13 +58,13 @@ impl Engine {
         if !job.artifacts.iter().any(|artifact| artifact.name == name) {
             return Err(unknown());
         }
-        let vault = self.shared.vault.clone().ok_or_else(|| {
+        let encrypted_blobs = self.shared.encrypted_blobs.clone().ok_or_else(|| {
             ArtifactError::Blob(BlobError::Refused("this replica has no blob store".to_owned()))
         })?;
         let blobs = self.shared.store.blobs(&self.tenant, id).await?;
         let mut artifacts = blobs.into_iter().filter(|blob| blob.role == BlobRole::Artifact);
         let blob = artifacts.find(|blob| blob.name == name).ok_or_else(unknown)?;
-        Ok(StoredArtifact { vault, tenant: self.tenant.clone(), id, blob })
+        Ok(StoredArtifact { encrypted_blobs, tenant: self.tenant.clone(), id, blob })
     }
 
     /// What was stored for a job, and what became of it: also of one that was deleted, for as long as
@@ -98,11 +98,11 @@ impl StoredArtifact {
 
     /// Its bytes, or a part of them, piece by piece.
     pub async fn read(&self, range: Option<Range<u64>>) -> Result<BlobStream, ArtifactError> {
-        let read = self.vault.read(&self.tenant, self.id, &self.blob, range).await;
+        let read = self.encrypted_blobs.read(&self.tenant, self.id, &self.blob, range).await;
         read.map_err(|error| match error {
-            VaultError::Destroyed => ArtifactError::Blob(BlobError::Missing),
-            VaultError::Key(error) => ArtifactError::Key(error),
-            VaultError::Blob(error) => ArtifactError::Blob(error),
+            EncryptedBlobError::Destroyed => ArtifactError::Blob(BlobError::Missing),
+            EncryptedBlobError::Key(error) => ArtifactError::Key(error),
+            EncryptedBlobError::Blob(error) => ArtifactError::Blob(error),
         })
     }
 }

@@ -16,30 +16,30 @@ use crate::store::{LeaseRef, Report, StoreError};
 /// must not become a million writes.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What running jobs said last.
+/// What running jobs last last.
 #[derive(Debug, Default)]
-pub(crate) struct Reports {
+pub(crate) struct ProgressReporter {
     /// A std mutex: held for map accesses, never across an await.
-    latest: Mutex<HashMap<JobId, Latest>>,
+    latest: Mutex<HashMap<JobId, LatestProgress>>,
     some: Notify,
 }
 
 #[derive(Debug)]
-struct Latest {
+struct LatestProgress {
     lease: LeaseRef,
     progress: Progress,
-    state: Written,
+    state: WriteState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Written {
+enum WriteState {
     No,
     /// It is on its way, and the end of the attempt may overtake it.
     Maybe,
     Yes,
 }
 
-impl Reports {
+impl ProgressReporter {
     pub(super) fn start(
         shared: &Arc<Shared>,
         tasks: &TaskTracker,
@@ -56,21 +56,21 @@ impl Reports {
         reports
     }
 
-    /// Replaces what the job said before.
+    /// Replaces what the job last before.
     pub(crate) fn put(&self, lease: &LeaseRef, progress: Progress) {
-        let latest = Latest { lease: lease.clone(), progress, state: Written::No };
+        let latest = LatestProgress { lease: lease.clone(), progress, state: WriteState::No };
         self.lock().insert(lease.job, latest);
         self.some.notify_one();
     }
 
-    /// What the job said last, unless it is stored for certain: it goes with the end of the attempt.
+    /// What the job last last, unless it is stored for certain: it goes with the end of the attempt.
     pub(super) fn take(&self, lease: &LeaseRef) -> Option<Progress> {
         let mut latest = self.lock();
         if latest.get(&lease.job).is_none_or(|latest| latest.lease != *lease) {
             return None;
         }
-        let said = latest.remove(&lease.job)?;
-        (said.state != Written::Yes).then_some(said.progress)
+        let last = latest.remove(&lease.job)?;
+        (last.state != WriteState::Yes).then_some(last.progress)
     }
 
     async fn write_on(&self, shared: &Shared) {
@@ -81,18 +81,18 @@ impl Reports {
             let answers = shared.store.report(reports).await;
             for (lease, answer) in leases.iter().zip(answers) {
                 let written = match &answer {
-                    Ok(()) => Written::Yes,
+                    Ok(()) => WriteState::Yes,
                     // The attempt has ended, and its last progress went with its end.
                     Err(StoreError::LeaseLost) => continue,
                     Err(error) => {
-                        shared.noted(error);
+                        shared.record_store_error(error);
                         tracing::warn!(%error, job.id = %lease.job, "cannot store a job's progress");
                         self.some.notify_one();
-                        Written::No
+                        WriteState::No
                     }
                 };
                 self.end(lease, written);
-                shared.hub.changed(&lease.tenant, lease.job, Status::Running, None);
+                shared.watchers.changed(&lease.tenant, lease.job, Status::Running, None);
             }
             tokio::time::sleep(INTERVAL).await;
         }
@@ -101,27 +101,27 @@ impl Reports {
     /// What is not written yet, from now on on its way.
     fn begin(&self) -> Vec<Report> {
         let mut latest = self.lock();
-        let unwritten = latest.values_mut().filter(|latest| latest.state == Written::No);
+        let unwritten = latest.values_mut().filter(|latest| latest.state == WriteState::No);
         unwritten
             .map(|latest| {
-                latest.state = Written::Maybe;
+                latest.state = WriteState::Maybe;
                 let (lease, progress) = (latest.lease.clone(), Some(latest.progress.clone()));
                 Report { lease, phases: Vec::new(), progress }
             })
             .collect()
     }
 
-    /// What was on its way has arrived or not, unless the job has said something else since.
-    fn end(&self, lease: &LeaseRef, written: Written) {
+    /// What was on its way has arrived or not, unless the job has last something else since.
+    fn end(&self, lease: &LeaseRef, written: WriteState) {
         if let Some(latest) = self.lock().get_mut(&lease.job)
             && latest.lease == *lease
-            && latest.state == Written::Maybe
+            && latest.state == WriteState::Maybe
         {
             latest.state = written;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Latest>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, LatestProgress>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,7 +12,7 @@ use crate::store::JobVersion;
 /// Tells watchers that a job may have changed. Only a hint: what changed is read from the store,
 /// so a hint too many costs one read and the store remains the truth.
 #[derive(Debug, Default)]
-pub(crate) struct Hub {
+pub(crate) struct Watchers {
     /// A std mutex: held for a map access, never across an await.
     watched: Arc<Mutex<Watched>>,
     /// Lets the busy path, where nobody watches, skip the lock.
@@ -22,18 +22,18 @@ pub(crate) struct Hub {
 }
 
 /// By tenant too: whoever watches another tenant's id must not share its hints.
-type Watched = HashMap<(TenantId, JobId), Entry>;
+type Watched = HashMap<(TenantId, JobId), WatchedJob>;
 
 /// A job that somebody watches.
 #[derive(Debug, Default)]
-struct Entry {
-    sender: watch::Sender<Hints>,
-    hinted: Hinted,
+struct WatchedJob {
+    sender: watch::Sender<HintCounts>,
+    last_hint: LastHint,
 }
 
 /// As what the watchers of a job were last told to read it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Hinted {
+enum LastHint {
     #[default]
     Never,
     /// With this version.
@@ -44,24 +44,24 @@ enum Hinted {
 
 /// How often a job was seen to change, and to end, since somebody first watched it.
 #[derive(Debug, Default)]
-struct Hints {
+struct HintCounts {
     changes: u64,
     ends: u64,
 }
 
-/// A place in the hub; leaves it when dropped.
+/// A place in the watchers; leaves it when dropped.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     job: (TenantId, JobId),
     /// There until dropped; taken out under the lock, so that of two that leave at once the second
     /// sees that it is the last.
-    hints: Option<watch::Receiver<Hints>>,
+    hints: Option<watch::Receiver<HintCounts>>,
     ends_seen: u64,
     watched: Arc<Mutex<Watched>>,
     count: Arc<AtomicUsize>,
 }
 
-impl Entry {
+impl WatchedJob {
     fn hint(&self, ended: bool) {
         self.sender.send_modify(|hints| {
             hints.changes += 1;
@@ -70,8 +70,8 @@ impl Entry {
     }
 }
 
-impl Hub {
-    /// Hints at a change of a job that this process made. It has this status now and, if that is
+impl Watchers {
+    /// HintCounts at a change of a job that this process made. It has this status now and, if that is
     /// known, this version.
     pub(crate) fn changed(
         &self,
@@ -85,22 +85,22 @@ impl Hub {
         }
         if let Some(entry) = self.lock().get_mut(&(tenant.clone(), id)) {
             if let Some(version) = version {
-                entry.hinted = Hinted::At(version);
+                entry.last_hint = LastHint::At(version);
             }
             entry.hint(status.is_terminal());
         }
     }
 
-    /// Hints at a change of a job that a look at the store has shown, if it is one.
-    pub(crate) fn glimpsed(&self, job: &(TenantId, JobId), glimpse: Option<JobVersion>) {
+    /// HintCounts at a change of a job that a look at the store has shown, if it is one.
+    pub(crate) fn observed(&self, job: &(TenantId, JobId), glimpse: Option<JobVersion>) {
         let (now, ended) = match glimpse {
-            Some(JobVersion { version, status }) => (Hinted::At(version), status.is_terminal()),
-            None => (Hinted::Gone, true),
+            Some(JobVersion { version, status }) => (LastHint::At(version), status.is_terminal()),
+            None => (LastHint::Gone, true),
         };
         if let Some(entry) = self.lock().get_mut(job)
-            && entry.hinted != now
+            && entry.last_hint != now
         {
-            entry.hinted = now;
+            entry.last_hint = now;
             entry.hint(ended);
         }
     }
@@ -189,82 +189,82 @@ mod tests {
     }
 
     /// A look shows the job like this.
-    fn look(hub: &Hub, version: u64, status: Status) {
-        hub.glimpsed(&(us(), id()), Some(JobVersion { version, status }));
+    fn look(watchers: &Watchers, version: u64, status: Status) {
+        watchers.observed(&(us(), id()), Some(JobVersion { version, status }));
     }
 
     /// How often the watchers of the job were told to look.
-    fn hints(hub: &Hub) -> u64 {
-        hub.lock()[&(us(), id())].sender.borrow().changes
+    fn hints(watchers: &Watchers) -> u64 {
+        watchers.lock()[&(us(), id())].sender.borrow().changes
     }
 
     #[tokio::test]
     async fn hint_between_subscribing_and_waiting_is_not_lost() {
-        let hub = Hub::default();
-        let mut one = hub.subscribe(&us(), id());
-        let mut other = hub.subscribe(&us(), id());
-        hub.changed(&us(), id(), Status::Running, None);
+        let watchers = Watchers::default();
+        let mut one = watchers.subscribe(&us(), id());
+        let mut other = watchers.subscribe(&us(), id());
+        watchers.changed(&us(), id(), Status::Running, None);
         one.changed().await;
-        hub.changed(&us(), id(), Status::Failed, None);
+        watchers.changed(&us(), id(), Status::Failed, None);
         other.ended().await;
     }
 
     #[test]
     fn nothing_is_left_behind_when_watchers_leave() {
-        let hub = Hub::default();
-        let one = hub.subscribe(&us(), id());
-        drop(hub.subscribe(&us(), id()));
-        assert_eq!(hub.len(), 1);
+        let watchers = Watchers::default();
+        let one = watchers.subscribe(&us(), id());
+        drop(watchers.subscribe(&us(), id()));
+        assert_eq!(watchers.len(), 1);
         drop(one);
-        assert_eq!(hub.len(), 0);
+        assert_eq!(watchers.len(), 0);
     }
 
     #[tokio::test]
     async fn look_hints_at_what_moved_and_only_once() {
-        let (hub, job) = (Hub::default(), (us(), id()));
-        let mut watcher = hub.subscribe(&us(), id());
+        let (watchers, job) = (Watchers::default(), (us(), id()));
+        let mut watcher = watchers.subscribe(&us(), id());
         // Nobody knows what the watcher has read: the first look always hints.
-        look(&hub, 1, Status::Pending);
-        look(&hub, 1, Status::Pending);
-        assert_eq!(hints(&hub), 1);
-        look(&hub, 2, Status::Running);
-        assert_eq!(hints(&hub), 2);
-        hub.glimpsed(&job, None);
-        hub.glimpsed(&job, None);
-        assert_eq!(hints(&hub), 3);
+        look(&watchers, 1, Status::Pending);
+        look(&watchers, 1, Status::Pending);
+        assert_eq!(hints(&watchers), 1);
+        look(&watchers, 2, Status::Running);
+        assert_eq!(hints(&watchers), 2);
+        watchers.observed(&job, None);
+        watchers.observed(&job, None);
+        assert_eq!(hints(&watchers), 3);
         watcher.ended().await;
     }
 
     #[test]
     fn look_does_not_repeat_what_this_process_did_itself() {
-        let hub = Hub::default();
-        let _watcher = hub.subscribe(&us(), id());
-        hub.changed(&us(), id(), Status::Running, Some(2));
-        look(&hub, 2, Status::Running);
-        assert_eq!(hints(&hub), 1);
+        let watchers = Watchers::default();
+        let _watcher = watchers.subscribe(&us(), id());
+        watchers.changed(&us(), id(), Status::Running, Some(2));
+        look(&watchers, 2, Status::Running);
+        assert_eq!(hints(&watchers), 1);
     }
 
     #[tokio::test]
     async fn tenants_that_watch_one_id_do_not_share_it() {
-        let (hub, other) = (Hub::default(), TenantId::new("other").unwrap());
-        let _theirs = hub.subscribe(&other, id());
-        let _ours = hub.subscribe(&us(), id());
-        assert_eq!(hub.watched().await.len(), 2);
-        hub.glimpsed(&(other, id()), None);
-        assert_eq!(hints(&hub), 0);
+        let (watchers, other) = (Watchers::default(), TenantId::new("other").unwrap());
+        let _theirs = watchers.subscribe(&other, id());
+        let _ours = watchers.subscribe(&us(), id());
+        assert_eq!(watchers.watched().await.len(), 2);
+        watchers.observed(&(other, id()), None);
+        assert_eq!(hints(&watchers), 0);
     }
 
     #[tokio::test]
     async fn looking_waits_until_somebody_watches() {
-        let hub = Arc::new(Hub::default());
-        drop(hub.subscribe(&us(), id()));
+        let watchers = Arc::new(Watchers::default());
+        drop(watchers.subscribe(&us(), id()));
         let looking = tokio::spawn({
-            let hub = Arc::clone(&hub);
-            async move { hub.watched().await }
+            let watchers = Arc::clone(&watchers);
+            async move { watchers.watched().await }
         });
         tokio::task::yield_now().await;
         assert!(!looking.is_finished());
-        let _watcher = hub.subscribe(&us(), id());
+        let _watcher = watchers.subscribe(&us(), id());
         assert_eq!(looking.await.unwrap(), [(us(), id())]);
     }
 }

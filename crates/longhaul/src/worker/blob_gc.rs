@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::blob::{BlobError, BlobPath};
 use crate::ctx::payload::host;
 use crate::engine::Shared;
-use crate::engine::vault::Vault;
+use crate::engine::payload_store::EncryptedBlobs;
 use crate::failpoint::{self, Failpoint};
 use crate::job::Timestamp;
 use crate::store::{BlobRef, Deletion, StoreError};
@@ -35,14 +35,17 @@ const UNFINISHED_AFTER: Duration = Duration::from_mins(10);
 
 pub(super) fn start(shared: &Arc<Shared>, tasks: &TaskTracker, ended: &CancellationToken) {
     let (expiring, folders) = (expire_on(Arc::clone(shared)), check_folders_on(Arc::clone(shared)));
-    let vault = shared.vault.clone();
+    let encrypted_blobs = shared.encrypted_blobs.clone();
     let (burying, sweeping) = (Arc::clone(shared), Arc::clone(shared));
     let ended = ended.clone();
     tasks.spawn(async move {
         let with_vault = async {
-            match vault {
-                Some(vault) => {
-                    tokio::join!(bury_on(burying, Arc::clone(&vault)), sweep_on(sweeping, vault))
+            match encrypted_blobs {
+                Some(encrypted_blobs) => {
+                    tokio::join!(
+                        bury_on(burying, Arc::clone(&encrypted_blobs)),
+                        sweep_on(sweeping, encrypted_blobs)
+                    )
                 }
                 None => std::future::pending().await,
             }
@@ -55,9 +58,9 @@ pub(super) fn start(shared: &Arc<Shared>, tasks: &TaskTracker, ended: &Cancellat
 }
 
 /// Deletes blobs whose jobs have no more use for them.
-async fn bury_on(shared: Arc<Shared>, vault: Arc<Vault>) {
+async fn bury_on(shared: Arc<Shared>, encrypted_blobs: Arc<EncryptedBlobs>) {
     loop {
-        let more = match delete_blobs(&shared, &vault).await {
+        let more = match delete_blobs(&shared, &encrypted_blobs).await {
             Ok(count) => count == BATCH,
             Err(error) => {
                 tracing::warn!(%error, "cannot delete blobs");
@@ -66,24 +69,27 @@ async fn bury_on(shared: Arc<Shared>, vault: Arc<Vault>) {
         };
         if !more {
             tokio::select! {
-                () = shared.doomed.notified() => {}
+                () = shared.blob_gc_wake.notified() => {}
                 () = shared.clock.sleep(BURY_EVERY) => {}
             }
         }
     }
 }
 
-async fn delete_blobs(shared: &Shared, vault: &Vault) -> Result<usize, StoreError> {
+async fn delete_blobs(
+    shared: &Shared,
+    encrypted_blobs: &EncryptedBlobs,
+) -> Result<usize, StoreError> {
     let doomed = shared.store.blobs_to_delete(BATCH).await?;
     let count = doomed.len();
     if count == 0 {
         return Ok(0);
     }
-    failpoint::reach(Failpoint::BlobDoomed).await;
+    failpoint::reach(Failpoint::BlobMarkedForDeletion).await;
     let deletions: Vec<Deletion> = stream::iter(doomed)
         .map(|blob| async {
             let failure = match blob.path.parse::<BlobPath>() {
-                Ok(path) => vault.blobs.delete(&path).await.err().map(|error| error.to_string()),
+                Ok(path) => encrypted_blobs.blobs.delete(&path).await.err().map(|error| error.to_string()),
                 Err(error) => Some(error.to_string()),
             };
             if let Some(why) = &failure {
@@ -102,15 +108,15 @@ async fn delete_blobs(shared: &Shared, vault: &Vault) -> Result<usize, StoreErro
 /// Fails jobs whose payloads nobody has claimed.
 async fn expire_on(shared: Arc<Shared>) {
     loop {
-        match shared.store.expire_payloads(shared.payload_kept, BATCH).await {
+        match shared.store.expire_payloads(shared.payload_retention, BATCH).await {
             Ok(jobs) => {
                 for job in &jobs {
                     tracing::warn!(
                         job.id = %job.id, job.kind = %job.kind, tenant.id = %job.tenant,
                         "nobody claimed this job before its payload expired",
                     );
-                    shared.hub.changed(&job.tenant, job.id, job.status, Some(job.version));
-                    shared.doomed.notify_one();
+                    shared.watchers.changed(&job.tenant, job.id, job.status, Some(job.version));
+                    shared.blob_gc_wake.notify_one();
                 }
                 if jobs.len() == BATCH {
                     continue;
@@ -123,12 +129,12 @@ async fn expire_on(shared: Arc<Shared>) {
 }
 
 /// Deletes blobs that no job knows: left by a process that died between storing and submitting.
-async fn sweep_on(shared: Arc<Shared>, vault: Arc<Vault>) {
+async fn sweep_on(shared: Arc<Shared>, encrypted_blobs: Arc<EncryptedBlobs>) {
     loop {
         shared.clock.sleep(STRAYS_EVERY).await;
-        let mut listed = pin!(vault.blobs.list().ready_chunks(BATCH));
+        let mut listed = pin!(encrypted_blobs.blobs.list().ready_chunks(BATCH));
         while let Some(found) = listed.next().await {
-            if let Err(why) = delete_orphans(&shared, &vault, found).await {
+            if let Err(why) = delete_orphans(&shared, &encrypted_blobs, found).await {
                 tracing::warn!(why, "cannot look for blobs without a job");
                 break;
             }
@@ -136,7 +142,7 @@ async fn sweep_on(shared: Arc<Shared>, vault: Arc<Vault>) {
         let now = shared.clock.now().as_millis();
         let idle = i64::try_from(UNFINISHED_AFTER.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp::from_millis(now.saturating_sub(idle));
-        if let Err(error) = vault.blobs.sweep_unfinished(before).await {
+        if let Err(error) = encrypted_blobs.blobs.sweep_unfinished(before).await {
             tracing::warn!(%error, "cannot look for unfinished blobs");
         }
     }
@@ -144,7 +150,11 @@ async fn sweep_on(shared: Arc<Shared>, vault: Arc<Vault>) {
 
 type Listed = Result<(BlobPath, Timestamp), BlobError>;
 
-async fn delete_orphans(shared: &Shared, vault: &Vault, found: Vec<Listed>) -> Result<(), String> {
+async fn delete_orphans(
+    shared: &Shared,
+    encrypted_blobs: &EncryptedBlobs,
+    found: Vec<Listed>,
+) -> Result<(), String> {
     let mut old = HashMap::new();
     for listed in found {
         let (path, written_at) = listed.map_err(|error| error.to_string())?;
@@ -159,7 +169,7 @@ async fn delete_orphans(shared: &Shared, vault: &Vault, found: Vec<Listed>) -> R
     let strays = shared.store.orphan_blobs(old.keys().cloned().collect()).await;
     for stray in strays.map_err(|error| error.to_string())? {
         if let Some(path) = old.get(&stray) {
-            vault.blobs.delete(path).await.map_err(|error| error.to_string())?;
+            encrypted_blobs.blobs.delete(path).await.map_err(|error| error.to_string())?;
             tracing::info!(job.id = %stray.job, "deleted a blob without a job");
         }
     }

@@ -50,19 +50,19 @@ async fn wake_for(shared: &Shared, mut line: watch::Receiver<u64>) {
 async fn look_at_jobs(shared: &Shared, mut jobs: watch::Receiver<u64>) {
     let mut failures = 0;
     loop {
-        let watched = shared.hub.watched().await;
+        let watched = shared.watchers.watched().await;
         // Before the look: what is hinted at from here on may have come too late for it.
         jobs.mark_unchanged();
         match shared.store.versions(&watched).await {
             Ok(glimpses) => {
                 failures = 0;
                 for (job, glimpse) in watched.iter().zip(glimpses) {
-                    shared.hub.glimpsed(job, glimpse);
+                    shared.watchers.observed(job, glimpse);
                 }
             }
             Err(error) => {
                 failures += 1;
-                shared.noted(&error);
+                shared.record_store_error(&error);
                 tracing::warn!(%error, failures, "cannot look at the jobs that are watched");
                 shared.clock.sleep(FAILING.delay(failures, 1.0)).await;
                 continue;

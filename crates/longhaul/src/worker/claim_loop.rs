@@ -7,7 +7,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::task::TaskTracker;
 
 use super::attempt::Runner;
-use super::slots::Reserved;
+use super::slots::SlotReservation;
 use crate::job::{Retry, Timestamp};
 use crate::store::{Claim, ClaimResult, StoreError};
 
@@ -24,28 +24,28 @@ const POLL: Duration = Duration::from_secs(1);
 /// How the looks get rarer while the store fails.
 const FAILING: Retry = Retry { max_attempts: u32::MAX, first: POLL, max: Duration::from_secs(30) };
 
-/// What the last claims told.
+/// What the last claims state.
 #[derive(Default)]
-struct Told {
+struct LoopState {
     failures: u32,
     /// Whether there was as much as was asked for: then there may be more.
     more: bool,
     next_due_at: Option<Timestamp>,
 }
 
-/// One claim's answer, and the room that was kept for it.
-struct Answer {
+/// One claim's reply, and the room that was kept for it.
+struct ClaimReply {
     claimed: Result<ClaimResult, StoreError>,
     sent_at: Timestamp,
-    reserved: Reserved,
+    reserved: SlotReservation,
 }
 
-/// Claims whenever there is room and may be work, until told to stop. What is under way then is still
+/// Claims whenever there is room and may be work, until state to stop. What is under way then is still
 /// handed out: whoever runs it gives it back.
-pub(super) async fn claim_on(runner: Arc<Runner>, attempts: TaskTracker) {
+pub(super) async fn run(runner: Arc<Runner>, attempts: TaskTracker) {
     let shared = &runner.shared;
-    let mut under_way = JoinSet::new();
-    let mut told = Told::default();
+    let mut in_flight = JoinSet::new();
+    let mut state = LoopState::default();
     let mut look = true;
     // Woken while a claim was under way, which may have looked before.
     let mut woken = false;
@@ -53,36 +53,36 @@ pub(super) async fn claim_on(runner: Arc<Runner>, attempts: TaskTracker) {
         if look {
             // Handlers that are ready to return make room first.
             tokio::task::yield_now().await;
-            told.next_due_at = None;
-            while let Some(reserved) = room(&runner, under_way.len(), told.more) {
-                under_way.spawn(claim(Arc::clone(&runner), reserved));
+            state.next_due_at = None;
+            while let Some(reserved) = room(&runner, in_flight.len(), state.more) {
+                in_flight.spawn(claim(Arc::clone(&runner), reserved));
             }
         }
-        let idle = under_way.is_empty();
-        let look_at = told.look_at(shared.clock.now());
+        let idle = in_flight.is_empty();
+        let poll_at = state.poll_at(shared.clock.now());
         look = tokio::select! {
             biased;
             () = runner.stopping.cancelled() => break,
-            Some(answer) = under_way.join_next() => {
-                let more = told.learn(&runner, &attempts, answer);
-                more || (std::mem::take(&mut woken) && told.failures == 0)
+            Some(reply) = in_flight.join_next() => {
+                let more = state.learn(&runner, &attempts, reply);
+                more || (std::mem::take(&mut woken) && state.failures == 0)
             }
             // While the store fails, no announcement makes it better.
-            () = runner.wake.notified(), if told.failures == 0 && (idle || told.more) => {
+            () = runner.wake.notified(), if state.failures == 0 && (idle || state.more) => {
                 woken = !idle;
                 true
             }
-            () = shared.clock.sleep_until(look_at), if idle => true,
+            () = shared.clock.sleep_until(poll_at), if idle => true,
         };
     }
-    while let Some(answer) = under_way.join_next().await {
-        told.learn(&runner, &attempts, answer);
+    while let Some(reply) = in_flight.join_next().await {
+        state.learn(&runner, &attempts, reply);
     }
 }
 
 /// Room for one more claim, if there should be one now.
-fn room(runner: &Runner, under_way: usize, more: bool) -> Option<Reserved> {
-    match under_way {
+fn room(runner: &Runner, in_flight: usize, more: bool) -> Option<SlotReservation> {
+    match in_flight {
         0 => runner.slots.reserve(1, CLAIM_BATCH_MAX),
         1..CLAIMS_MAX if more && runner.slots.are_of_all_queues() => {
             runner.slots.reserve(FURTHER_MIN, CLAIM_BATCH_MAX)
@@ -91,7 +91,7 @@ fn room(runner: &Runner, under_way: usize, more: bool) -> Option<Reserved> {
     }
 }
 
-async fn claim(runner: Arc<Runner>, reserved: Reserved) -> Answer {
+async fn claim(runner: Arc<Runner>, reserved: SlotReservation) -> ClaimReply {
     let shared = &runner.shared;
     let rooms = runner.slots.rooms();
     let want = Claim {
@@ -103,23 +103,27 @@ async fn claim(runner: Arc<Runner>, reserved: Reserved) -> Answer {
         limits: if rooms.is_some() { Arc::default() } else { shared.flow() },
         queue_capacity: rooms,
     };
-    runner.keeper.claiming();
+    runner.lease_renewer.claiming();
     // Counted from before the claim was sent: the store's lease ends no earlier.
     let sent_at = shared.clock.now();
-    Answer { claimed: shared.store.claim(&want).await, sent_at, reserved }
+    ClaimReply { claimed: shared.store.claim(&want).await, sent_at, reserved }
 }
 
-impl Told {
+impl LoopState {
     /// Hands out what a claim brought. Whether to look again at once.
     fn learn(
         &mut self,
         runner: &Arc<Runner>,
         attempts: &TaskTracker,
-        answer: Result<Answer, JoinError>,
+        reply: Result<ClaimReply, JoinError>,
     ) -> bool {
         self.more = false;
-        match answer {
-            Ok(Answer { claimed: Ok(ClaimResult { leases, next_due_at }), sent_at, reserved }) => {
+        match reply {
+            Ok(ClaimReply {
+                claimed: Ok(ClaimResult { leases, next_due_at }),
+                sent_at,
+                reserved,
+            }) => {
                 self.failures = 0;
                 self.more = leases.len() == reserved.limit();
                 self.next_due_at = next_due_at;
@@ -128,22 +132,22 @@ impl Told {
                     attempts.spawn(Arc::clone(runner).run(lease, sent_at, slot));
                 }
             }
-            Ok(Answer { claimed: Err(error), .. }) => {
+            Ok(ClaimReply { claimed: Err(error), .. }) => {
                 self.failures += 1;
-                runner.shared.noted(&error);
+                runner.shared.record_store_error(&error);
                 tracing::warn!(%error, failures = self.failures, "cannot claim jobs");
             }
             Err(error) => {
                 self.failures += 1;
-                tracing::error!(%error, "a claim ended without an answer");
+                tracing::error!(%error, "a claim ended without an reply");
             }
         }
-        runner.keeper.handed_out();
+        runner.lease_renewer.handed_out();
         self.more
     }
 
     /// When to look even if nobody says that there is something.
-    fn look_at(&self, now: Timestamp) -> Timestamp {
+    fn poll_at(&self, now: Timestamp) -> Timestamp {
         let failing = self.failures > 0;
         let pause = if failing { FAILING.delay(self.failures, 1.0) } else { POLL };
         let poll_at = now.after(pause);

@@ -18,11 +18,11 @@ const ROLL_UP_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) fn start(
     shared: &Arc<Shared>,
-    sweep_every: Duration,
+    rescue_interval: Duration,
     tasks: &TaskTracker,
     ended: &CancellationToken,
 ) {
-    let sweeping = sweep_loop(Arc::clone(shared), sweep_every);
+    let sweeping = sweep_loop(Arc::clone(shared), rescue_interval);
     let expiring = expire_loop(Arc::clone(shared));
     let summing = roll_up_loop(Arc::clone(shared));
     let ended = ended.clone();
@@ -46,7 +46,7 @@ async fn sweep_loop(shared: Arc<Shared>, every: Duration) {
                         job.status = %job.status, job.attempt = job.attempt,
                         "a worker lost this job",
                     );
-                    shared.hub.changed(&job.tenant, job.id, job.status, Some(job.version));
+                    shared.watchers.changed(&job.tenant, job.id, job.status, Some(job.version));
                 }
                 // They are in line again, or make room for others where a limit counted them.
                 if !jobs.is_empty() {
@@ -56,7 +56,7 @@ async fn sweep_loop(shared: Arc<Shared>, every: Duration) {
             }
             Err(error @ StoreError::Broken(_)) => {
                 tracing::error!(%error, "this process cannot go on");
-                shared.noted(&error);
+                shared.record_store_error(&error);
                 return std::future::pending().await;
             }
             Err(error) => {

@@ -29,7 +29,7 @@ pub enum Outcome {
 
 /// What the store knows of the attempt that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct AttemptContext {
     /// Its number, from 1.
     pub attempt: u32,
     /// How many the job may have.
@@ -40,7 +40,7 @@ pub struct Standing {
 
 /// What becomes of the job.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Next {
+pub enum Disposition {
     /// It ends with this result.
     Complete(Json),
     /// It ends with this error.
@@ -48,7 +48,7 @@ pub enum Next {
     /// It ends as cancelled.
     Stop,
     /// It goes back in line.
-    PutBack {
+    Requeue {
         /// When it is due.
         run_at: Timestamp,
         /// Why, if something went wrong.
@@ -63,38 +63,38 @@ impl Outcome {
     ///
     /// A result that is there wins over a cancel that came too late to stop the work; in every
     /// other case a cancelled job does not go on.
-    pub fn next(self, standing: Standing, now: Timestamp) -> Next {
+    pub fn disposition(self, context: AttemptContext, now: Timestamp) -> Disposition {
         let put_back = |run_at, error, charge| {
-            if standing.cancel_requested {
-                Next::Stop
+            if context.cancel_requested {
+                Disposition::Stop
             } else {
-                Next::PutBack { run_at, error, charge }
+                Disposition::Requeue { run_at, error, charge }
             }
         };
         match self {
-            Self::Completed(result) => Next::Complete(result),
-            Self::Cancelled => Next::Stop,
+            Self::Completed(result) => Disposition::Complete(result),
+            Self::Cancelled => Disposition::Stop,
             Self::Released => put_back(now, None, false),
             Self::Sleep { until } => put_back(until, None, false),
             Self::Failed { error, retry_in } => {
-                let error = error.in_attempt(standing.attempt);
-                if error.retryable && standing.attempt < standing.max_attempts {
+                let error = error.in_attempt(context.attempt);
+                if error.retryable && context.attempt < context.max_attempts {
                     put_back(now.after(retry_in), Some(error), true)
-                } else if standing.cancel_requested {
-                    Next::Stop
+                } else if context.cancel_requested {
+                    Disposition::Stop
                 } else {
-                    Next::Fail(error)
+                    Disposition::Fail(error)
                 }
             }
         }
     }
 }
 
-impl Next {
+impl Disposition {
     /// What becomes of a job whose worker let the lease run out.
-    pub fn after_lost_lease(standing: Standing, replica: &str, now: Timestamp) -> Self {
-        let error = JobError::worker_lost(replica, standing.attempt, standing.max_attempts);
-        Outcome::Failed { error, retry_in: Duration::ZERO }.next(standing, now)
+    pub fn after_lost_lease(context: AttemptContext, replica: &str, now: Timestamp) -> Self {
+        let error = JobError::worker_lost(replica, context.attempt, context.max_attempts);
+        Outcome::Failed { error, retry_in: Duration::ZERO }.disposition(context, now)
     }
 
     /// The command that this is to the status machine.
@@ -103,7 +103,7 @@ impl Next {
             Self::Complete(_) => Command::Complete,
             Self::Fail(_) => Command::Fail,
             Self::Stop => Command::Stop,
-            Self::PutBack { .. } => Command::PutBack,
+            Self::Requeue { .. } => Command::Requeue,
         }
     }
 }
@@ -115,8 +115,8 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_millis(1_000);
 
-    fn standing(attempt: u32, cancel_requested: bool) -> Standing {
-        Standing { attempt, max_attempts: 3, cancel_requested }
+    fn context(attempt: u32, cancel_requested: bool) -> AttemptContext {
+        AttemptContext { attempt, max_attempts: 3, cancel_requested }
     }
 
     fn failed(error: JobError) -> Outcome {
@@ -125,21 +125,21 @@ mod tests {
 
     #[test]
     fn retryable_error_goes_on_until_attempts_are_used_up() {
-        let next = failed(JobError::retryable("x")).next(standing(2, false), NOW);
+        let next = failed(JobError::retryable("x")).disposition(context(2, false), NOW);
         let error = Some(JobError::retryable("x").in_attempt(2));
         assert_eq!(
             next,
-            Next::PutBack { run_at: Timestamp::from_millis(1_050), error, charge: true }
+            Disposition::Requeue { run_at: Timestamp::from_millis(1_050), error, charge: true }
         );
-        let next = failed(JobError::retryable("x")).next(standing(3, false), NOW);
-        assert_eq!(next, Next::Fail(JobError::retryable("x").in_attempt(3)));
+        let next = failed(JobError::retryable("x")).disposition(context(3, false), NOW);
+        assert_eq!(next, Disposition::Fail(JobError::retryable("x").in_attempt(3)));
     }
 
     #[test]
     fn fatal_error_ends_the_job_at_once() {
         assert!(matches!(
-            failed(JobError::fatal("x")).next(standing(1, false), NOW),
-            Next::Fail(_)
+            failed(JobError::fatal("x")).disposition(context(1, false), NOW),
+            Disposition::Fail(_)
         ));
     }
 
@@ -148,15 +148,16 @@ mod tests {
         for outcome in [Outcome::Released, Outcome::Sleep { until: Timestamp::from_millis(9_000) }]
         {
             assert!(matches!(
-                outcome.next(standing(3, false), NOW),
-                Next::PutBack { charge: false, error: None, .. }
+                outcome.disposition(context(3, false), NOW),
+                Disposition::Requeue { charge: false, error: None, .. }
             ));
         }
     }
 
     #[test]
     fn job_that_kills_its_worker_fails_with_a_reason_that_says_so() {
-        let Next::Fail(error) = Next::after_lost_lease(standing(3, false), "r1", NOW) else {
+        let Disposition::Fail(error) = Disposition::after_lost_lease(context(3, false), "r1", NOW)
+        else {
             panic!("should fail");
         };
         assert_eq!(error.code, "worker-lost");
@@ -172,7 +173,7 @@ mod tests {
                 2 => Outcome::Released,
                 _ => Outcome::Sleep { until: NOW },
             };
-            prop_assert_eq!(outcome.next(standing(attempt, true), NOW), Next::Stop);
+            prop_assert_eq!(outcome.disposition(context(attempt, true), NOW), Disposition::Stop);
         }
     }
 }

@@ -10,30 +10,30 @@ use crate::job::{Name, Timestamp};
 use crate::store::{REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
 /// How long what others declare is believed without asking again.
-const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
+const CACHE_TTL: Duration = Duration::from_secs(5);
 
 /// What others declared when they were last heard of.
 #[derive(Debug, Default)]
-pub(crate) struct Elsewhere {
+pub(crate) struct RemoteKinds {
     /// A tokio mutex, held while the store is asked: many who want to know at once ask once.
-    known: Mutex<Known>,
+    cache: Mutex<RemoteKindCache>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    asked_at: Option<Timestamp>,
+struct RemoteKindCache {
+    read_at: Option<Timestamp>,
     /// Each kind and when a replica was last known that declares it. Kept for as long as a silent
     /// replica would be: while all workers are replaced by newer ones, jobs go on coming in.
     kinds: BTreeMap<Name, Timestamp>,
 }
 
-impl Known {
+impl RemoteKindCache {
     fn is_fresh(&self, now: Timestamp) -> bool {
-        self.asked_at.is_some_and(|at| now.since(at) < ASK_AGAIN_AFTER)
+        self.read_at.is_some_and(|at| now.since(at) < CACHE_TTL)
     }
 
-    fn learn(&mut self, replicas: Vec<ReplicaState>, now: Timestamp) {
-        self.asked_at = Some(now);
+    fn update(&mut self, replicas: Vec<ReplicaState>, now: Timestamp) {
+        self.read_at = Some(now);
         for kind in replicas.into_iter().flat_map(|known| known.heartbeat.kinds) {
             self.kinds.insert(kind, now);
         }
@@ -41,13 +41,13 @@ impl Known {
     }
 }
 
-impl Elsewhere {
+impl RemoteKinds {
     async fn kinds(&self, shared: &Shared) -> Result<Vec<Name>, StoreError> {
-        let mut known = self.known.lock().await;
+        let mut known = self.cache.lock().await;
         let now = shared.clock.now();
         if !known.is_fresh(now) {
             match shared.store.replicas().await {
-                Ok(replicas) => known.learn(replicas, now),
+                Ok(replicas) => known.update(replicas, now),
                 // Nobody else could declare anything.
                 Err(_) if shared.store.change_notifications().is_none() => {}
                 Err(error) => return Err(error),
@@ -59,8 +59,8 @@ impl Elsewhere {
 
 impl Engine {
     /// A kind that this engine does not declare.
-    pub(super) async fn kind_elsewhere(&self, kind: &str) -> Result<Kind, SubmitError> {
-        let known = self.known_kinds().await?;
+    pub(super) async fn remote_kind(&self, kind: &str) -> Result<Kind, SubmitError> {
+        let known = self.all_kinds().await?;
         if let Some(found) = known.iter().find(|known| known.name() == kind) {
             return Ok(found.clone());
         }
@@ -70,12 +70,12 @@ impl Engine {
 
     /// The kinds that this engine knows and those that other replicas declare, by name. Of the
     /// latter only the name is known: their settings are the defaults.
-    pub async fn known_kinds(&self) -> Result<Vec<Kind>, StoreError> {
-        let elsewhere = self.shared.elsewhere.kinds(&self.shared).await?;
+    pub async fn all_kinds(&self) -> Result<Vec<Kind>, StoreError> {
+        let elsewhere = self.shared.remote_kinds.kinds(&self.shared).await?;
         let here = &self.shared.kinds;
         let others = elsewhere.into_iter().filter(|name| !here.contains_key(name));
         let mut kinds: Vec<Kind> = here.values().map(|kind| Kind::clone(kind)).collect();
-        kinds.extend(others.map(|name| Kind::elsewhere(name.as_str())));
+        kinds.extend(others.map(|name| Kind::remote(name.as_str())));
         kinds.sort_by(|one, other| one.name().cmp(other.name()));
         Ok(kinds)
     }
@@ -105,16 +105,13 @@ mod tests {
 
     #[test]
     fn kind_outlives_its_last_replica_by_a_day() {
-        let (mut known, start) = (Known::default(), Timestamp::from_millis(0));
+        let (mut known, start) = (RemoteKindCache::default(), Timestamp::from_millis(0));
         assert!(!known.is_fresh(start));
-        known.learn(vec![declaring("resize")], start);
-        assert!(known.is_fresh(start) && !known.is_fresh(start.after(ASK_AGAIN_AFTER)));
-        known.learn(
-            Vec::new(),
-            start.after(REPLICA_FORGOTTEN_AFTER.saturating_sub(ASK_AGAIN_AFTER)),
-        );
+        known.update(vec![declaring("resize")], start);
+        assert!(known.is_fresh(start) && !known.is_fresh(start.after(CACHE_TTL)));
+        known.update(Vec::new(), start.after(REPLICA_FORGOTTEN_AFTER.saturating_sub(CACHE_TTL)));
         assert_eq!(known.kinds.len(), 1);
-        known.learn(Vec::new(), start.after(REPLICA_FORGOTTEN_AFTER));
+        known.update(Vec::new(), start.after(REPLICA_FORGOTTEN_AFTER));
         assert!(known.kinds.is_empty());
     }
 }

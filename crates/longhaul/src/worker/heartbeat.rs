@@ -10,12 +10,12 @@ use crate::store::{Heartbeat, StoreError};
 
 /// How often a process says that it lives.
 const BEAT_EVERY: Duration = Duration::from_secs(5);
-/// After how long a silent one is taken for dead: two beats may get lost.
+/// After how long a silent one is taken for dead: two heartbeats may get lost.
 const SILENT_AFTER: Duration = Duration::from_secs(15);
 
 /// The signs of life of one process.
 #[derive(Clone)]
-pub(super) struct Beats {
+pub(super) struct Heartbeats {
     shared: Arc<Shared>,
     slots: Arc<Slots>,
     concurrency: usize,
@@ -33,7 +33,7 @@ pub(crate) async fn begin(shared: &Shared, concurrency: usize) -> Result<(), Bui
             Err(BuildError::NameTaken { replica, holder: holder.map(Box::new) })
         }
         Err(error) => {
-            shared.noted(&error);
+            shared.record_store_error(&error);
             tracing::warn!(%error, "cannot tell the store that this replica lives");
             Ok(())
         }
@@ -58,7 +58,7 @@ fn beat(shared: &Shared, running: usize, concurrency: usize) -> Heartbeat {
     }
 }
 
-impl Beats {
+impl Heartbeats {
     pub(super) fn new(shared: &Arc<Shared>, slots: &Arc<Slots>, concurrency: usize) -> Self {
         let (shared, slots) = (Arc::clone(shared), Arc::clone(slots));
         Self { shared, slots, concurrency, named: Arc::new(AtomicBool::new(true)) }
@@ -78,7 +78,7 @@ impl Beats {
                 // Nothing is lost by it: what counts on leases is their epoch, not the name.
                 Err(error) if taken => tracing::error!(%error, "give each replica its own name"),
                 Err(error) => {
-                    shared.noted(&error);
+                    shared.record_store_error(&error);
                     tracing::warn!(%error, "cannot tell the store that this replica lives");
                 }
             }

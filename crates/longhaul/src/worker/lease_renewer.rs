@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::WorkerSettings;
-use super::beats::Beats;
+use super::heartbeat::Heartbeats;
 use crate::clock::Clock;
 use crate::ctx::Signals;
 use crate::engine::Shared;
@@ -17,7 +17,7 @@ use crate::job::{JobId, Timestamp};
 use crate::store::{LeaseRef, Renewal};
 
 /// The leases that this replica holds.
-pub(super) struct Keeper {
+pub(super) struct LeaseRenewer {
     /// A std mutex: held for map accesses, never across an await.
     held: Arc<Mutex<Leases>>,
     /// Set once the thread has let go of the store.
@@ -26,14 +26,14 @@ pub(super) struct Keeper {
 
 #[derive(Default)]
 struct Leases {
-    by_job: HashMap<JobId, Held>,
+    by_job: HashMap<JobId, HeldLease>,
     /// How many claims are under way.
     claims: usize,
     /// Jobs that were asked to stop while a claim, which may have taken them before, was under way.
     cancelled_meanwhile: HashSet<JobId>,
 }
 
-struct Held {
+struct HeldLease {
     lease: LeaseRef,
     signals: Signals,
     /// We believe in the lease until then: counted from when its renewal was sent.
@@ -44,20 +44,20 @@ struct Held {
 }
 
 /// A lease that is kept until this is dropped.
-pub(super) struct Kept {
+pub(super) struct LeaseGuard {
     held: Arc<Mutex<Leases>>,
     lease: LeaseRef,
 }
 
-impl Keeper {
+impl LeaseRenewer {
     pub(super) fn start(
         shared: &Arc<Shared>,
         settings: WorkerSettings,
-        beats: Beats,
+        heartbeats: Heartbeats,
         ended: CancellationToken,
     ) -> io::Result<Self> {
         let held = Arc::new(Mutex::new(Leases::default()));
-        let rounds = Rounds {
+        let renew_loop = RenewLoop {
             held: Arc::clone(&held),
             shared: Arc::clone(shared),
             clock: shared.clock.clone(),
@@ -70,12 +70,12 @@ impl Keeper {
         std::thread::Builder::new().name("longhaul-leases".to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = rounds.run() => {}
-                    () = beats.run() => {}
+                    () = renew_loop.run() => {}
+                    () = heartbeats.run() => {}
                     () = ended.cancelled() => {}
                 }
             });
-            drop((rounds, beats));
+            drop((renew_loop, heartbeats));
             drop(guard);
         })?;
         Ok(Self { held, thread_ended })
@@ -93,18 +93,18 @@ impl Keeper {
         signals: Signals,
         valid_until: Timestamp,
         give_up_at: Timestamp,
-    ) -> Kept {
+    ) -> LeaseGuard {
         let mut leases = lock(&self.held);
         if leases.cancelled_meanwhile.contains(&lease.job) {
             signals.cancel.cancel();
         }
-        let held = Held { lease: lease.clone(), signals, valid_until, give_up_at };
+        let held = HeldLease { lease: lease.clone(), signals, valid_until, give_up_at };
         if let Some(superseded) = leases.by_job.insert(lease.job, held) {
             // An earlier attempt that slept through its lease, as after a pause of the process.
             superseded.signals.lost.cancel();
         }
         drop(leases);
-        Kept { held: Arc::clone(&self.held), lease }
+        LeaseGuard { held: Arc::clone(&self.held), lease }
     }
 
     /// A claim begins; what it brings is not held yet.
@@ -132,7 +132,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Kept {
+impl Drop for LeaseGuard {
     fn drop(&mut self) {
         let held = &mut lock(&self.held).by_job;
         // A later attempt of the same job may already run here.
@@ -146,7 +146,7 @@ fn lock(held: &Mutex<Leases>) -> MutexGuard<'_, Leases> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Rounds {
+struct RenewLoop {
     held: Arc<Mutex<Leases>>,
     shared: Arc<Shared>,
     clock: Clock,
@@ -154,7 +154,7 @@ struct Rounds {
     renew: Duration,
 }
 
-impl Rounds {
+impl RenewLoop {
     async fn run(&self) {
         let mut renew_at = self.clock.now().after(self.renew);
         loop {
@@ -180,7 +180,7 @@ impl Rounds {
 
     /// Returns when the first lease that we still believe in runs out.
     async fn next_expiry(&self) {
-        let expires_at = lock(&self.held).by_job.values().filter_map(Held::expires_at).min();
+        let expires_at = lock(&self.held).by_job.values().filter_map(HeldLease::expires_at).min();
         match expires_at {
             Some(at) => self.clock.sleep_until(at).await,
             None => std::future::pending().await,
@@ -213,7 +213,7 @@ impl Rounds {
                 true
             }
             Err(error) => {
-                self.shared.noted(&error);
+                self.shared.record_store_error(&error);
                 tracing::warn!(%error, leases = leases.len(), "cannot renew leases");
                 false
             }
@@ -232,7 +232,7 @@ impl Rounds {
     }
 }
 
-impl Held {
+impl HeldLease {
     /// When the attempt must stop; none once it was told to.
     fn expires_at(&self) -> Option<Timestamp> {
         (!self.signals.lost.is_cancelled()).then_some(self.valid_until)

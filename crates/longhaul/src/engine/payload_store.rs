@@ -7,14 +7,14 @@ use crate::job::{JobId, TenantId};
 use crate::store::{Blob, NewBlob, WrappedKey};
 
 /// A blob store and the keys of its blobs' keys.
-pub(crate) struct Vault {
+pub(crate) struct EncryptedBlobs {
     pub(crate) blobs: Blobs,
     keyring: Arc<Keyring>,
 }
 
 /// Why stored bytes cannot be had.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum VaultError {
+pub(crate) enum EncryptedBlobError {
     /// The key was destroyed, or the bytes deleted.
     #[error("it was deleted")]
     Destroyed,
@@ -26,25 +26,25 @@ pub(crate) enum VaultError {
     Blob(#[from] BlobError),
 }
 
-/// Bytes on their way into the vault.
-pub(crate) struct Incoming {
+/// Bytes on their way into the encrypted_blobs.
+pub(crate) struct BlobUpload {
     pub(crate) path: BlobPath,
     key: WrappedKey,
     writer: BlobWriter,
 }
 
-impl Vault {
+impl EncryptedBlobs {
     pub(crate) fn new(blobs: Blobs, keyring: Arc<Keyring>) -> Self {
         Self { blobs, keyring }
     }
 
     /// Begins to store something for a job, under a key of its own.
-    pub(crate) fn begin(&self, tenant: &TenantId, job: JobId) -> Incoming {
+    pub(crate) fn begin(&self, tenant: &TenantId, job: JobId) -> BlobUpload {
         let path = BlobPath::new(tenant, job);
         let key = JobKey::generate();
         let wrapped = WrappedKey(self.keyring.wrap(&key, &context(tenant, job, &path.to_string())));
         let writer = self.blobs.writer(&path, &key);
-        Incoming { path, key: wrapped, writer }
+        BlobUpload { path, key: wrapped, writer }
     }
 
     /// The bytes of a blob, or a part of them.
@@ -54,8 +54,8 @@ impl Vault {
         job: JobId,
         blob: &Blob,
         range: Option<std::ops::Range<u64>>,
-    ) -> Result<BlobStream, VaultError> {
-        let wrapped = blob.key.as_ref().ok_or(VaultError::Destroyed)?;
+    ) -> Result<BlobStream, EncryptedBlobError> {
+        let wrapped = blob.key.as_ref().ok_or(EncryptedBlobError::Destroyed)?;
         let key = self.keyring.unwrap(&wrapped.0, &context(tenant, job, &blob.path))?;
         let path: BlobPath = blob.path.parse().map_err(|_| BlobError::Missing)?;
         Ok(self.blobs.read(&path, &key, blob.size, range).await?)
@@ -67,7 +67,7 @@ fn context(tenant: &TenantId, job: JobId, path: &str) -> Vec<u8> {
     format!("{tenant}\n{job}\n{path}").into_bytes()
 }
 
-impl Incoming {
+impl BlobUpload {
     pub(crate) async fn write(&mut self, bytes: bytes::Bytes) -> Result<(), BlobError> {
         self.writer.write(bytes).await
     }

@@ -18,7 +18,7 @@ const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 
 /// Run times by kind, and counts of waiting jobs by tenant and queue.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct RetryAfterEstimator {
     /// Std mutexes: held for a map access, never across an await.
     seconds: Mutex<HashMap<Name, f64>>,
     waiting: Mutex<HashMap<TenantId, Waiting>>,
@@ -30,7 +30,7 @@ struct Waiting {
     by_queue: HashMap<Name, u64>,
 }
 
-impl Pace {
+impl RetryAfterEstimator {
     /// Remembers that a job of `kind` ran this long.
     pub(crate) fn ran(&self, kind: &Name, took: Duration) {
         let took = took.as_secs_f64();

@@ -21,7 +21,7 @@ pub struct Rate {
 
 /// What is left of a rate's tokens, as of when some were last taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bucket {
+pub struct TokenBucket {
     /// Millionths of a token.
     pub parts: u64,
     /// When that was.
@@ -35,12 +35,12 @@ impl Rate {
     }
 
     /// How many jobs may start now. None has been taken from a bucket that is not there.
-    pub fn available(&self, bucket: Option<Bucket>, now: Timestamp) -> u32 {
+    pub fn available(&self, bucket: Option<TokenBucket>, now: Timestamp) -> u32 {
         u32::try_from(self.parts(bucket, now) / PARTS).unwrap_or(u32::MAX)
     }
 
     /// When the next job may start: now, if one may. None if none ever may.
-    pub fn next_at(&self, bucket: Option<Bucket>, now: Timestamp) -> Option<Timestamp> {
+    pub fn next_at(&self, bucket: Option<TokenBucket>, now: Timestamp) -> Option<Timestamp> {
         let missing = PARTS.saturating_sub(self.parts(bucket, now));
         if missing == 0 {
             return Some(now);
@@ -56,16 +56,16 @@ impl Rate {
 
     /// What is left once `jobs` have started.
     #[must_use]
-    pub fn take(&self, bucket: Option<Bucket>, jobs: u32, now: Timestamp) -> Bucket {
+    pub fn take(&self, bucket: Option<TokenBucket>, jobs: u32, now: Timestamp) -> TokenBucket {
         let parts = self.parts(bucket, now).saturating_sub(u64::from(jobs) * PARTS);
         // A clock that is behind the one that was written last must not fill the bucket twice.
         let as_of = bucket.map_or(now, |bucket| bucket.as_of.max(now));
-        Bucket { parts, as_of }
+        TokenBucket { parts, as_of }
     }
 
     /// What the bucket holds now. Rounded down, and only here: a bucket is written when something is
     /// taken, so that looking at it costs no part of a token.
-    fn parts(&self, bucket: Option<Bucket>, now: Timestamp) -> u64 {
+    fn parts(&self, bucket: Option<TokenBucket>, now: Timestamp) -> u64 {
         let full = u64::from(self.jobs) * PARTS;
         let Some(bucket) = bucket else { return full };
         let elapsed = now.since(bucket.as_of).as_millis();
@@ -163,7 +163,7 @@ mod tests {
             later in 0i64..1_000,
         ) {
             let rate = Rate::new(jobs, Duration::from_millis(per_ms));
-            let bucket = Some(Bucket { parts, as_of: at(0) });
+            let bucket = Some(TokenBucket { parts, as_of: at(0) });
             let next_at = rate.next_at(bucket, at(later)).unwrap();
             prop_assert!(rate.available(bucket, next_at) >= 1);
             if next_at > at(later) {

@@ -14,7 +14,7 @@ use super::local;
 
 /// How long a store in the cloud is waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Patience {
+pub struct RequestPolicy {
     /// For a connection.
     pub connect_timeout: Duration,
     /// For one request and its answer: a part of a blob, never all of it.
@@ -22,19 +22,19 @@ pub struct Patience {
     /// How often a request is tried again that failed for no fault of its own.
     pub retries_max: usize,
     /// Before the first of them; later ones wait longer, each for a random time.
-    pub first_pause: Duration,
+    pub backoff_initial: Duration,
     /// At most, between two tries.
-    pub pause_max: Duration,
+    pub backoff_max: Duration,
 }
 
-impl Default for Patience {
+impl Default for RequestPolicy {
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(30),
             retries_max: 3,
-            first_pause: Duration::from_millis(200),
-            pause_max: Duration::from_secs(5),
+            backoff_initial: Duration::from_millis(200),
+            backoff_max: Duration::from_secs(5),
         }
     }
 }
@@ -43,7 +43,7 @@ impl Default for Patience {
 #[derive(Clone, Default)]
 pub struct CloudOptions {
     /// How long it is waited for.
-    pub patience: Patience,
+    pub requests: RequestPolicy,
     /// What is read instead of the environment of this process: `AWS_ACCESS_KEY_ID` and the like.
     pub variables: Option<BTreeMap<String, String>>,
 }
@@ -53,7 +53,7 @@ impl fmt::Debug for CloudOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.variables.as_ref().map(|variables| variables.keys().collect::<Vec<_>>());
         f.debug_struct("CloudOptions")
-            .field("patience", &self.patience)
+            .field("requests", &self.requests)
             .field("variables", &names)
             .finish()
     }
@@ -71,9 +71,9 @@ pub(super) struct Parts {
 /// On the way to a disk nothing is gained by more.
 const LOCAL_PARTS: Parts = Parts { bytes: 1024 * 1024, in_flight_max: 4 };
 
-/// What kind of place keeps the blobs.
+/// What kind of backend keeps the blobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Backend {
     /// A folder, which may hold unfinished files of processes that were killed.
     Folder(std::path::PathBuf),
     /// This process.
@@ -83,7 +83,7 @@ pub(super) enum Place {
         not(any(feature = "azure", feature = "gcs", feature = "s3")),
         expect(dead_code, reason = "this build knows no cloud")
     )]
-    Cloud(Told),
+    Cloud(VersionInfo),
 }
 
 /// What the answer to a write tells of how a cloud keeps what is deleted.
@@ -92,7 +92,7 @@ pub(super) enum Place {
     not(all(feature = "azure", feature = "gcs", feature = "s3")),
     expect(dead_code, reason = "this build knows only some clouds")
 )]
-pub(super) enum Told {
+pub(super) enum VersionInfo {
     /// All there is to know: S3 keeps old versions or nothing.
     Everything,
     /// Whether old versions are kept. Azure may keep deleted blobs for some days beside that, and shows
@@ -104,22 +104,22 @@ pub(super) enum Told {
 
 /// A store and what has to be known of it.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedStore {
     pub(super) store: Arc<dyn ObjectStore>,
-    pub(super) place: Place,
+    pub(super) backend: Backend,
     pub(super) parts: Parts,
 }
 
 /// Opens the store of an address, without asking it anything.
-pub(super) fn open(address: &str, options: &CloudOptions) -> Result<Opened, BlobError> {
+pub(super) fn open(address: &str, options: &CloudOptions) -> Result<OpenedStore, BlobError> {
     if let Some(folder) = address.strip_prefix("file:") {
         let (store, folder) = local::open(folder)?;
-        let place = Place::Folder(folder);
-        return Ok(Opened { store: Arc::new(store), place, parts: LOCAL_PARTS });
+        let backend = Backend::Folder(folder);
+        return Ok(OpenedStore { store: Arc::new(store), backend, parts: LOCAL_PARTS });
     }
     if address == "memory:" {
         let store = Arc::new(InMemory::new());
-        return Ok(Opened { store, place: Place::Memory, parts: LOCAL_PARTS });
+        return Ok(OpenedStore { store, backend: Backend::Memory, parts: LOCAL_PARTS });
     }
     let url =
         Url::parse(address).map_err(|_| BlobError::refused("its address is not understood"))?;
@@ -131,11 +131,15 @@ pub(super) fn open(address: &str, options: &CloudOptions) -> Result<Opened, Blob
     }
     match url.scheme() {
         #[cfg(feature = "s3")]
-        "s3" => super::cloud::opened(&url, super::cloud::s3(&url, options)?, Told::Everything),
+        "s3" => {
+            super::cloud::opened(&url, super::cloud::s3(&url, options)?, VersionInfo::Everything)
+        }
         #[cfg(feature = "azure")]
-        "az" => super::cloud::opened(&url, super::cloud::azure(&url, options)?, Told::Versions),
+        "az" => {
+            super::cloud::opened(&url, super::cloud::azure(&url, options)?, VersionInfo::Versions)
+        }
         #[cfg(feature = "gcs")]
-        "gs" => super::cloud::opened(&url, super::cloud::gcs(&url, options)?, Told::Nothing),
+        "gs" => super::cloud::opened(&url, super::cloud::gcs(&url, options)?, VersionInfo::Nothing),
         scheme if ["s3", "az", "gs"].contains(&scheme) => {
             // Only clouds are waited for.
             let _ = options;

@@ -14,7 +14,7 @@ use super::error::BlobError;
 use super::keys::{JobKey, Keyring};
 
 /// The object with the marks. No tenant has such a name, so no blob is in its way.
-pub const MARKS_NAME: &str = "_server-keys";
+pub const KEY_MARKERS_NAME: &str = "_server-keys";
 /// What a mark is wrapped for.
 const CONTEXT: &[u8] = b"longhaul mark v1";
 /// Of one store; older ones are forgotten. A server has no more keys than that.
@@ -30,7 +30,7 @@ const INTRODUCTION: &str = "\
 
 /// How a server's keys fit the blobs of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeysFit {
+pub enum KeyCheck {
     /// Nobody has left a mark: the store is new, or from a time before there were marks.
     Unmarked,
     /// The newest mark opens.
@@ -49,35 +49,38 @@ pub enum KeysFit {
 
 /// The marks of a store, the newest last.
 #[derive(Debug, Default)]
-struct Marks(Vec<Mark>);
+struct KeyMarkers(Vec<KeyMarker>);
 
 #[derive(Debug)]
-struct Mark {
+struct KeyMarker {
     key_id: String,
     wrapped: Vec<u8>,
 }
 
 /// How the keys fit what is marked. Changes nothing.
-pub(super) async fn look(store: &dyn ObjectStore, keyring: &Keyring) -> Result<KeysFit, BlobError> {
+pub(super) async fn check(
+    store: &dyn ObjectStore,
+    keyring: &Keyring,
+) -> Result<KeyCheck, BlobError> {
     Ok(read(store).await?.unwrap_or_default().fit(keyring))
 }
 
 /// As [`look`], and leaves a mark of the current key where the keys fit or nobody has left one.
-pub(super) async fn leave(
+pub(super) async fn record(
     store: &dyn ObjectStore,
     keyring: &Keyring,
-) -> Result<KeysFit, BlobError> {
+) -> Result<KeyCheck, BlobError> {
     for _ in 0..TRIES_MAX {
         let found = read(store).await?;
         let is_new = found.is_none();
         let mut marks = found.unwrap_or_default();
         let fit = marks.fit(keyring);
         match fit {
-            KeysFit::Foreign { .. } => return Ok(fit),
-            KeysFit::Fitting | KeysFit::Behind { .. } if marks.has(keyring.current_id()) => {
+            KeyCheck::Foreign { .. } => return Ok(fit),
+            KeyCheck::Fitting | KeyCheck::Behind { .. } if marks.has(keyring.current_id()) => {
                 return Ok(fit);
             }
-            KeysFit::Unmarked | KeysFit::Fitting | KeysFit::Behind { .. } => {}
+            KeyCheck::Unmarked | KeyCheck::Fitting | KeyCheck::Behind { .. } => {}
         }
         marks.add(keyring);
         // Then it is looked at again: another server may have written at the same time.
@@ -86,11 +89,11 @@ pub(super) async fn leave(
     Err(BlobError::Unavailable("others keep changing which server keys it has".to_owned()))
 }
 
-impl Marks {
+impl KeyMarkers {
     fn parse(text: &str) -> Option<Self> {
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         let marks: Option<Vec<_>> =
-            lines.filter(|line| !line.is_empty()).map(Mark::parse).collect();
+            lines.filter(|line| !line.is_empty()).map(KeyMarker::parse).collect();
         marks.filter(|marks| !marks.is_empty()).map(Self)
     }
 
@@ -107,25 +110,25 @@ impl Marks {
 
     fn add(&mut self, keyring: &Keyring) {
         let wrapped = keyring.wrap(&JobKey::generate(), CONTEXT);
-        self.0.push(Mark { key_id: keyring.current_id().to_owned(), wrapped });
+        self.0.push(KeyMarker { key_id: keyring.current_id().to_owned(), wrapped });
         let excess = self.0.len().saturating_sub(MARKS_MAX);
         self.0.drain(..excess);
     }
 
-    fn fit(&self, keyring: &Keyring) -> KeysFit {
-        let Some(last) = self.0.last() else { return KeysFit::Unmarked };
+    fn fit(&self, keyring: &Keyring) -> KeyCheck {
+        let Some(last) = self.0.last() else { return KeyCheck::Unmarked };
         let newest = last.key_id.clone();
         if last.opens(keyring) {
-            return KeysFit::Fitting;
+            return KeyCheck::Fitting;
         }
         if self.0.iter().any(|mark| mark.opens(keyring)) {
-            return KeysFit::Behind { newest };
+            return KeyCheck::Behind { newest };
         }
-        KeysFit::Foreign { newest }
+        KeyCheck::Foreign { newest }
     }
 }
 
-impl Mark {
+impl KeyMarker {
     fn parse(line: &str) -> Option<Self> {
         let (key_id, wrapped) = line.split_once(' ')?;
         let wrapped = BASE64_URL_SAFE_NO_PAD.decode(wrapped).ok()?;
@@ -137,14 +140,15 @@ impl Mark {
     }
 }
 
-async fn read(store: &dyn ObjectStore) -> Result<Option<Marks>, BlobError> {
-    let found = match store.get(&Path::from(MARKS_NAME)).await {
+async fn read(store: &dyn ObjectStore) -> Result<Option<KeyMarkers>, BlobError> {
+    let found = match store.get(&Path::from(KEY_MARKERS_NAME)).await {
         Ok(found) => found,
         Err(object_store::Error::NotFound { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     let strange = || {
-        let why = format!("{MARKS_NAME}, which says what server keys it has, is not understood");
+        let why =
+            format!("{KEY_MARKERS_NAME}, which says what server keys it has, is not understood");
         BlobError::Damaged(why)
     };
     if found.meta.size > BYTES_MAX {
@@ -152,11 +156,11 @@ async fn read(store: &dyn ObjectStore) -> Result<Option<Marks>, BlobError> {
     }
     let bytes = found.bytes().await?;
     let text = std::str::from_utf8(&bytes).map_err(|_| strange())?;
-    Marks::parse(text).ok_or_else(strange).map(Some)
+    KeyMarkers::parse(text).ok_or_else(strange).map(Some)
 }
 
-async fn write(store: &dyn ObjectStore, marks: &Marks, is_new: bool) -> Result<(), BlobError> {
-    let path = Path::from(MARKS_NAME);
+async fn write(store: &dyn ObjectStore, marks: &KeyMarkers, is_new: bool) -> Result<(), BlobError> {
+    let path = Path::from(KEY_MARKERS_NAME);
     if is_new {
         match store.put_opts(&path, marks.text().into(), PutMode::Create.into()).await {
             // Who came first is right.
