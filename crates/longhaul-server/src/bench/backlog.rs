@@ -93,7 +93,7 @@ impl EngineBench<'_> {
         let refill = tokio::spawn(async move {
             let mut left = Vec::new();
             while leaving.recv_many(&mut left, REFILL_MAX).await > 0 {
-                let another = |()| backlog.submit("noop", &load(began, &backlog_filler));
+                let another = |()| backlog.submit_raw("noop", &load(began, &backlog_filler));
                 drop(backlog.submit_all(left.drain(..).map(another).collect()).await);
             }
         });
