@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Log, LogFormat};
+use crate::config::{LogConfig, LogFormat};
 
 /// Why logging did not start.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum LogsError {
 }
 
 /// Starts logging, once per process.
-pub fn start(log: &Log) -> Result<(), LogsError> {
+pub fn start(log: &LogConfig) -> Result<(), LogsError> {
     let filter = parse(&log.filter)?;
     let is_terminal = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt()

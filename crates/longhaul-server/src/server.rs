@@ -156,7 +156,8 @@ impl Server {
     /// The ports come first: whoever starts a second server by mistake finds out before it touches
     /// the data of the first.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
-        let api = BoundSocket::open(Some(config.listen).filter(|_| config.role.answers())).await?;
+        let api =
+            BoundSocket::open(Some(config.listen).filter(|_| config.role.serves_http())).await?;
         let metrics = BoundSocket::open(config.metrics_listen).await?;
         let tls = match config.tls.as_ref().filter(|_| api.is_some()) {
             Some(files) => Some(Arc::new(Tls::load(files.clone(), Clock::system())?)),
@@ -177,7 +178,7 @@ impl Server {
         let courier = courier(config, &store, &hooks, &clock);
         let auth =
             Auth::with_issuer(accounts, keyring, clock.clone(), auth_settings(config), issuer);
-        let first_key = if config.auth.require_keys && config.role.answers() {
+        let first_key = if config.auth.require_keys && config.role.serves_http() {
             auth.create_first_key().await.map_err(StartError::Accounts)?
         } else {
             None
@@ -204,7 +205,7 @@ impl Server {
             webhooks: hooks,
             chat,
             #[cfg(feature = "render")]
-            render: kinds::render_gateway(config, &vault.1),
+            render: kinds::render_api(config, &vault.1),
             stripe_secret: config.stripe_secret.clone(),
             settings: settings(config),
             load_shedder: LoadShedder::new(config.limits.requests_in_flight_max, clock.clone()),
@@ -345,8 +346,8 @@ async fn engine(
         .payload_retention(config.payload_retention)
         .blobs(blobs.clone(), Arc::clone(keyring))
         .work_root(work.path())
-        .limits(config.limits.job)
-        .tenant_limit(config.limits.tenants)
+        .limits(config.limits.job())
+        .tenant_limit(config.limits.tenant_flow())
         .concurrency(kinds::concurrency(config, chat))
         .delivery_worker(courier.kind(), config.webhooks.concurrency, courier.windows())
         .register(kinds::demo(config));
@@ -396,7 +397,7 @@ fn courier(
 
 /// An issuer that is down is none of this: it is asked when there is a token to judge.
 fn issuer(config: &Config, clock: &Clock) -> Result<Option<Issuer>, StartError> {
-    let settings = config.oidc.clone().filter(|_| config.role.answers());
+    let settings = config.oidc.clone().filter(|_| config.role.serves_http());
     let new = |settings| Issuer::new(settings, clock.clone());
     settings.map(new).transpose().map_err(StartError::Issuer)
 }
@@ -405,7 +406,7 @@ fn auth_settings(config: &Config) -> AuthSettings {
     AuthSettings {
         require_keys: config.auth.require_keys,
         grace: config.auth.past_due_grace,
-        requests_per_s: config.auth.requests_per_s,
+        requests_per_s: config.limits.requests_per_s_per_tenant,
         shared: config.database.is_shared(),
     }
 }

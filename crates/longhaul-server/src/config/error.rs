@@ -1,15 +1,15 @@
-//! What is wrong with the configuration, and where.
+//! Configuration errors with their origins.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where a value was given.
+/// Source of a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// The compiled-in file.
+    /// The compiled-in defaults.
     Default,
-    /// A file, and the line in it, from 1.
+    /// A file and a line, from 1.
     File(Arc<Path>, usize),
     /// An environment variable.
     Env(String),
@@ -28,13 +28,12 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One thing that has to be put right.
+/// One error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: {message}")]
 pub struct ConfigError {
-    /// Where it was given.
     pub origin: Origin,
-    /// What is wrong and what is expected.
+    /// The value and the expectation, for example `` `lease.renew` is "soon"; expected a duration ``.
     pub message: String,
 }
 
@@ -44,16 +43,16 @@ impl ConfigError {
     }
 }
 
-/// Everything that has to be put right, so that nobody has to start ten times to find out.
+/// All errors of a configuration, so that one start shows every one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigErrors(pub Vec<ConfigError>);
 
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_slice() {
-            [only] => write!(f, "the configuration is wrong: {only}"),
+            [only] => write!(f, "invalid configuration: {only}"),
             all => {
-                write!(f, "the configuration has {} errors:", all.len())?;
+                write!(f, "invalid configuration, {} errors:", all.len())?;
                 all.iter().try_for_each(|error| write!(f, "\n  {error}"))
             }
         }
@@ -62,18 +61,17 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// The `known` word that `given` was probably meant to be.
-pub(super) fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // A third of the letters wrong is still a slip; more is another word.
-    let slips_max = (given.len() / 3).max(1).min(given.len().saturating_sub(1));
+/// Returns the known word with the fewest typing errors, up to a third of the letters.
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let distance_max = (word.len() / 3).max(1).min(word.len().saturating_sub(1));
     known
-        .map(|word| (strsim::damerau_levenshtein(given, word), word))
-        .filter(|(slips, _)| *slips <= slips_max)
-        .min_by_key(|(slips, _)| *slips)
+        .map(|known| (strsim::damerau_levenshtein(word, known), known))
+        .filter(|(distance, _)| *distance <= distance_max)
+        .min_by_key(|(distance, _)| *distance)
         .map(|(_, word)| word)
 }
 
-/// `; did you mean …?`, or nothing.
+/// Returns `; did you mean …?`, or an empty text.
 pub(super) fn hint(nearest: Option<&str>) -> String {
     nearest.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default()
 }
@@ -83,9 +81,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_put_right_and_other_words_left_alone() {
+    fn nearest_finds_typing_errors_and_ignores_other_words() {
         let known = ["log", "listen", "max_attempts"];
-        let of = |given| nearest(given, known.into_iter());
+        let of = |word| nearest(word, known.into_iter());
         assert_eq!(of("lgo"), Some("log"));
         assert_eq!(of("lissten"), Some("listen"));
         assert_eq!(of("maxattemps"), Some("max_attempts"));

@@ -1,4 +1,4 @@
-//! What holds of configuration files.
+//! Properties of configuration files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::check::check;
 use super::layers::Layers;
 use super::units::{format_bytes, parse_bytes};
 use super::value::{lines_of, parse};
-use super::{Config, Origin, Sources, settings};
+use super::{Config, Origin, Sources, effective_settings};
 use crate::fuzzing::{Target, text};
 
 pub(crate) const BYTES: Target = (
@@ -16,7 +16,7 @@ pub(crate) const BYTES: Target = (
     &[b"1MiB", b"007KB", b"0B", b"18446744073709551615B", b"17179869183GiB", b"1 MiB"],
 );
 
-/// A size is written so that it is read back.
+/// A formatted size parses back to the same number.
 fn bytes(input: &[u8]) {
     let Some(size) = text(input).and_then(parse_bytes) else { return };
     assert_eq!(parse_bytes(&format_bytes(size)), Some(size));
@@ -36,7 +36,7 @@ pub(crate) const TOML: Target = (
     ],
 );
 
-/// A file gives a configuration, or mistakes, each on a line that is there; and always the same.
+/// A file gives a configuration, or errors on existing lines; and always the same.
 fn toml(input: &[u8]) {
     let Some(text) = text(input) else { return };
     let lines = text.matches('\n').count() + 1;
@@ -48,19 +48,19 @@ fn toml(input: &[u8]) {
             Ok(root) => layers.add_document(root),
             Err(errors) => layers.errors.extend(errors),
         }
-        assert!(!settings(&layers).is_empty());
-        let (config, check) =
+        assert!(!effective_settings(&layers).is_empty());
+        let (config, errors) =
             check(layers, &Sources { replica: "replica".to_owned(), ..Sources::default() });
-        for error in &check.errors {
+        for error in &errors {
             if let Origin::File(_, line) = &error.origin {
                 assert!((1..=lines).contains(line), "{error:?} of {lines} lines");
             }
         }
         match config {
-            Some(config) if check.errors.is_empty() => Ok(config),
+            Some(config) if errors.is_empty() => Ok(config),
             _ => {
-                assert!(!check.errors.is_empty(), "refused without a reason");
-                Err(check.errors.iter().map(ToString::to_string).collect())
+                assert!(!errors.is_empty(), "rejected without a reason");
+                Err(errors.iter().map(ToString::to_string).collect())
             }
         }
     };

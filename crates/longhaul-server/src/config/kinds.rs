@@ -1,17 +1,19 @@
-//! The tables that declare kinds.
+//! `[kinds.NAME]`: kinds that run a program or send their jobs to an HTTP endpoint.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use longhaul::job::{Limits, Name, Retry};
 
-use super::check::{Check, MOMENT, RUNNING_MAX};
+use super::check::Check;
 use super::error::{ConfigError, hint, nearest};
-use super::http::{self, HttpTarget};
+use super::http::{self, HttpKindConfig};
+use super::schema::{Count, Span, Switch};
+use super::settings::{MOMENT, RUNNING_MAX};
+use super::table_reader::TableReader;
 use super::value::{Entry, Table};
 use super::variables::Variables;
 
-/// Keys of a kind's table.
 const KEYS: [&str; 12] = [
     "command",
     "concurrency",
@@ -26,48 +28,44 @@ const KEYS: [&str; 12] = [
     "steps",
     "timeout",
 ];
+/// Keys of which a kind has exactly one.
+const RUNNERS: [&str; 3] = ["command", "steps", "http"];
 
-/// Keys that the design has and this version has not.
-const NOT_BUILT: [&str; 1] = ["remote"];
-
-/// What a kind may be run by.
-const WAYS: [&str; 3] = ["command", "steps", "http"];
-
-/// The built-in kind's name.
+/// Name of the built-in kind.
 pub(super) const DEMO: &str = "demo";
-/// Also the name of its queue.
+/// Name of the kind for diagrams and of its queue.
 pub(crate) const RENDER: &str = "render";
 
-/// How jobs of one kind are run.
+/// Configuration of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind {
-    /// What is run.
-    pub run: Run,
-    /// The queue of jobs that name none.
+pub struct KindConfig {
+    /// What a job executes.
+    pub runner: KindRunner,
+    /// Queue of jobs that name none.
     pub queue: Name,
-    /// How long one attempt may take.
+    /// Timeout of one attempt.
     pub timeout: Option<Duration>,
-    /// Jobs of this kind at once, in this process.
+    /// Concurrent jobs in this process.
     pub concurrency: u32,
-    /// Jobs of this kind at once, over all replicas.
+    /// Concurrent jobs over all replicas.
     pub running_max: Option<u32>,
-    /// Attempts and the waits between them.
+    /// Attempts and the delays between them.
     pub retry: Retry,
-    /// What callers are told instead of the estimate.
+    /// Fixed `Retry-After`, in place of the estimate.
     pub retry_after: Option<Duration>,
-    /// Whether its jobs may bring a payload.
+    /// Whether jobs may have a payload.
     pub payload: bool,
 }
 
-/// What a job of a kind runs.
+/// Executes the jobs of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Run {
+pub enum KindRunner {
     /// One program with its arguments.
     Command(Vec<String>),
-    /// Programs one after the other, each with its output kept. At least one.
+    /// A sequence of programs with checkpointed outputs. At least one.
     Steps(Vec<StepCommand>),
     /// A request to an endpoint.
-    Http(Box<HttpTarget>),
+    Http(Box<HttpKindConfig>),
 }
 
 /// One program of a pipeline.
@@ -79,135 +77,94 @@ pub struct StepCommand {
     pub command: Vec<String>,
 }
 
-/// All kinds that are right; `check` hears about the others.
+/// Returns the valid kinds, and records the errors of the others.
 pub(super) fn kinds(
     check: &mut Check,
     tables: &Table,
     built_in: &[&str],
     concurrency: u32,
     variables: &Variables<'_>,
-) -> BTreeMap<Name, Kind> {
+) -> BTreeMap<Name, KindConfig> {
     let mut kinds = BTreeMap::new();
     for (name, entry) in tables {
         let key = format!("kinds.{name}");
-        let valid = match Name::new(name) {
+        let name = match Name::new(name) {
             Ok(_) if built_in.contains(&name.as_str()) => {
                 Err(format!("`{key}`: the built-in kind has this name"))
             }
             Ok(name) => Ok(name),
             Err(error) => Err(format!("`{key}`: {error}")),
         };
-        let valid = check.take(valid.map_err(|why| ConfigError::new(&entry.origin, why)));
-        let kind = check.take(entry.table(&key)).and_then(|table| {
-            Reader { check, key: &key, entry, table, variables }.kind(concurrency)
-        });
-        kinds.extend(valid.zip(kind));
+        let name = check.take(name.map_err(|why| ConfigError::new(&entry.origin, why)));
+        let table = TableReader::new(check, &key, entry, &KEYS);
+        let kind = table.and_then(|mut table| kind(&mut table, concurrency, variables));
+        kinds.extend(name.zip(kind));
     }
     kinds
 }
 
-struct Reader<'a> {
-    check: &'a mut Check,
-    /// `kinds.NAME`
-    key: &'a str,
-    entry: &'a Entry,
-    table: &'a Table,
-    variables: &'a Variables<'a>,
+fn kind(
+    table: &mut TableReader<'_>,
+    concurrency: u32,
+    variables: &Variables<'_>,
+) -> Option<KindConfig> {
+    let limits = Limits::default();
+    let runner = runner(table, variables);
+    let queue = table.value_with("queue", Entry::name);
+    let timeout = table.value("timeout", &Span(MOMENT..=limits.timeout_max));
+    let concurrency = table.value("concurrency", &Count(1..=10_000)).unwrap_or(concurrency);
+    let running_max = table.value("running_max", &Count(1..=RUNNING_MAX));
+    let attempts = table.value("max_attempts", &Count(1..=limits.max_attempts_max));
+    let delay = Span(Duration::ZERO..=limits.delay_max);
+    let (first, max) = (table.value("retry_first", &delay), table.value("retry_max", &delay));
+    let retry_after = Span(Duration::from_secs(1)..=Duration::from_hours(1));
+    let retry_after = table.value("retry_after", &retry_after);
+    let payload = table.value("payload", &Switch);
+    let retry = Retry {
+        max_attempts: attempts.unwrap_or(Retry::JOB.max_attempts),
+        first: first.unwrap_or(Retry::JOB.first),
+        // A first delay above the default maximum raises the maximum.
+        max: max.unwrap_or(Retry::JOB.max.max(first.unwrap_or_default())),
+    };
+    if retry.first > retry.max {
+        let refuse = |entry: &Entry, key: &str| Err(entry.refused(key, "less than retry_first"));
+        table.value_with::<()>("retry_max", refuse);
+    }
+    let runner = runner?;
+    // Payloads are the request bodies of an endpoint.
+    let payload = payload.unwrap_or(matches!(runner, KindRunner::Http(_)));
+    let queue = queue.unwrap_or_else(Name::default_queue);
+    Some(KindConfig {
+        runner,
+        queue,
+        timeout,
+        concurrency,
+        running_max,
+        retry,
+        retry_after,
+        payload,
+    })
 }
 
-impl Reader<'_> {
-    fn kind(&mut self, concurrency: u32) -> Option<Kind> {
-        self.refuse_unknown();
-        let limits = Limits::default();
-        let run = self.run();
-        let queue = self.read("queue", |entry, key| {
-            Name::new(entry.text(key)?).map_err(|error| entry.refused(key, error))
-        });
-        let timeout = self.read("timeout", |e, key| e.duration(key, MOMENT..=limits.timeout_max));
-        let own_concurrency = self.read("concurrency", |e, key| e.count(key, 1..=10_000));
-        let running_max = self.read("running_max", |e, key| e.count(key, RUNNING_MAX));
-        let attempts =
-            self.read("max_attempts", |e, key| e.count(key, 1..=limits.max_attempts_max));
-        let wait = Duration::ZERO..=limits.delay_max;
-        let first = self.read("retry_first", |e, key| e.duration(key, wait.clone()));
-        let max = self.read("retry_max", |e, key| e.duration(key, wait.clone()));
-        let hour = Duration::from_secs(1)..=Duration::from_hours(1);
-        let retry_after = self.read("retry_after", |e, key| e.duration(key, hour));
-        let payload = self.read("payload", Entry::switch);
-        let retry = Retry {
-            max_attempts: attempts.unwrap_or(Retry::JOB.max_attempts),
-            first: first.unwrap_or(Retry::JOB.first),
-            // A first wait beyond the default bound is meant.
-            max: max.unwrap_or(Retry::JOB.max.max(first.unwrap_or_default())),
-        };
-        if retry.first > retry.max {
-            self.read("retry_max", |e, key| Err::<(), _>(e.refused(key, "less than retry_first")));
+fn runner(table: &mut TableReader<'_>, variables: &Variables<'_>) -> Option<KindRunner> {
+    let keys = RUNNERS.into_iter().filter_map(|key| Some((key, table.table.get(key)?)));
+    match *keys.collect::<Vec<_>>() {
+        [(runner, entry)] => {
+            let key = format!("{}.{runner}", table.key);
+            match runner {
+                "command" => command(table.check, entry, &key).map(KindRunner::Command),
+                "steps" => steps(table.check, entry, &key).map(KindRunner::Steps),
+                _ => http::http_kind(table.check, entry, &key, variables)
+                    .map(|http| KindRunner::Http(http.into())),
+            }
         }
-        let run = run?;
-        // Bodies of any size are what an endpoint is asked with.
-        let payload = payload.unwrap_or(matches!(run, Run::Http(_)));
-        Some(Kind {
-            run,
-            queue: queue.unwrap_or_else(Name::default_queue),
-            timeout,
-            concurrency: own_concurrency.unwrap_or(concurrency),
-            running_max,
-            retry,
-            retry_after,
-            payload,
-        })
-    }
-
-    fn refuse_unknown(&mut self) {
-        for (name, entry) in self.table {
-            if KEYS.contains(&name.as_str()) {
-                continue;
-            }
-            let key = format!("{}.{name}", self.key);
-            let why = if NOT_BUILT.contains(&name.as_str()) {
-                format!("`{key}` is not built yet")
-            } else {
-                format!("unknown key `{key}`{}", hint(nearest(name, KEYS.into_iter())))
-            };
-            self.check.error(&entry.origin, why);
+        [] => {
+            table.error(format!("`{}` needs one of `{}`", table.key, RUNNERS.join("`, `")));
+            None
         }
-    }
-
-    /// Reads a key if it is there.
-    fn read<T>(
-        &mut self,
-        name: &str,
-        read: impl FnOnce(&Entry, &str) -> Result<T, ConfigError>,
-    ) -> Option<T> {
-        let entry = self.table.get(name)?;
-        self.check.take(read(entry, &format!("{}.{name}", self.key)))
-    }
-
-    fn run(&mut self) -> Option<Run> {
-        let given: Vec<(&str, &Entry)> =
-            WAYS.into_iter().filter_map(|way| Some((way, self.table.get(way)?))).collect();
-        match given.as_slice() {
-            [(way, entry)] => {
-                let key = format!("{}.{way}", self.key);
-                match *way {
-                    "command" => command(self.check, entry, &key).map(Run::Command),
-                    "steps" => steps(self.check, entry, &key).map(Run::Steps),
-                    _ => http::target(self.check, entry, &key, self.variables)
-                        .map(|target| Run::Http(target.into())),
-                }
-            }
-            // One that is not built has been refused already.
-            [] if NOT_BUILT.iter().any(|name| self.table.contains_key(*name)) => None,
-            [] => {
-                let why = format!("`{}` needs one of `{}`", self.key, WAYS.join("`, `"));
-                self.check.error(&self.entry.origin, why);
-                None
-            }
-            [(one, _), (other, _), ..] => {
-                let why = format!("`{}` has both `{one}` and `{other}`; one is enough", self.key);
-                self.check.error(&self.entry.origin, why);
-                None
-            }
+        [(first, _), (second, _), ..] => {
+            table.error(format!("`{}` has both `{first}` and `{second}`; keep one", table.key));
+            None
         }
     }
 }
@@ -243,8 +200,7 @@ fn step(check: &mut Check, item: &Entry, key: &str) -> Option<StepCommand> {
         check.error(&item.origin, format!("a step in `{key}` needs `name` and `command`"));
         return None;
     };
-    let name = name.text(key).and_then(|text| Name::new(text).map_err(|e| name.refused(key, e)));
-    let name = check.take(name);
+    let name = check.take(name.name(key));
     let command = command(check, argv, key);
     Some(StepCommand { name: name?, command: command? })
 }

@@ -1,24 +1,21 @@
-//! The default file under the user's file under the environment under the flags.
+//! Merge of defaults, file, environment and flags; later layers override earlier ones.
 //!
-//! The default file is also the list of known keys and of their types. Values stay as they were
-//! given, with their origins, rather than in a serde struct: that stops at the first error and
-//! forgets the line.
+//! Values keep their origin and are not deserialized with serde, because serde stops at the first
+//! error and loses the line.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::document::default_file;
 use super::error::{ConfigError, Origin, hint, nearest};
 use super::value::{Entry, Table, Value, lines_of, parse};
 use super::{Flags, Sources};
 
-/// The documented defaults.
-pub(super) const DEFAULT: &str = include_str!("../../config.default.toml");
-
-/// Of the environment's `LONGHAUL_…`, what is not the server's configuration: `LONGHAUL_LOG` is
-/// read apart, the others belong to clients and to the programs that jobs run.
-const OTHERS: [&str; 8] = [
+/// `LONGHAUL_…` variables that are not settings: they belong to clients and to the programs of
+/// jobs, and `LONGHAUL_LOG` is read separately.
+const OTHER_VARIABLES: [&str; 8] = [
     "LONGHAUL_SERVER",
     "LONGHAUL_API_KEY",
     "LONGHAUL_WEBHOOK_SECRET",
@@ -32,19 +29,17 @@ const OTHERS: [&str; 8] = [
 /// Overrides `log.level`.
 pub(super) const LOG_VARIABLE: &str = "LONGHAUL_LOG";
 
-/// All settings by dotted key, kinds and queues apart, and what was wrong on the way.
+/// All settings by dotted key, the declared tables, and the errors found so far.
 pub(super) struct Layers {
     pub(super) settings: Table,
     pub(super) kinds: Table,
     pub(super) queues: Table,
-    /// Each with the table that it is.
     pub(super) proxies: Vec<Entry>,
     pub(super) log_filter: Option<Entry>,
     pub(super) errors: Vec<ConfigError>,
 }
 
 impl Layers {
-    /// All layers, one over the other.
     pub(super) fn of(sources: &Sources) -> Self {
         let mut layers = Self::defaults();
         layers.add_file(sources);
@@ -53,9 +48,8 @@ impl Layers {
         layers
     }
 
-    /// The default file.
     pub(super) fn defaults() -> Self {
-        let (root, errors) = match parse(DEFAULT, &|_| Origin::Default) {
+        let (root, errors) = match parse(&default_file(), &|_| Origin::Default) {
             Ok(root) => (root, Vec::new()),
             Err(errors) => (Table::new(), errors),
         };
@@ -87,20 +81,20 @@ impl Layers {
     pub(super) fn add_document(&mut self, mut root: Table) {
         for (section, tables) in [("kinds", &mut self.kinds), ("queues", &mut self.queues)] {
             match root.remove(section).map(|entry| entry.table(section).cloned()) {
-                Some(Ok(given)) => *tables = given,
+                Some(Ok(declared)) => *tables = declared,
                 Some(Err(error)) => self.errors.push(error),
                 None => {}
             }
         }
         match root.remove("proxy").map(|entry| (entry.list("proxy").map(<[Entry]>::to_vec), entry))
         {
-            Some((Ok(given), _)) => self.proxies = given,
+            Some((Ok(declared), _)) => self.proxies = declared,
             Some((Err(_), entry)) => {
                 self.errors.push(entry.wrong("proxy", "tables, each of them below [[proxy]]"));
             }
             None => {}
         }
-        // A wrong section is one mistake, however many keys it has.
+        // An unknown section is one error, not one per key.
         root.retain(|name, entry| {
             let wrong = matches!(entry.value, Value::Table(_)) && !self.is_section(name);
             if wrong {
@@ -129,7 +123,7 @@ impl Layers {
                 None if name == LOG_VARIABLE => {
                     self.log_filter = Some(Entry { value: Value::Text(text.to_owned()), origin });
                 }
-                None if OTHERS.contains(&name) => {}
+                None if OTHER_VARIABLES.contains(&name) => {}
                 None => {
                     let known: Vec<String> =
                         self.settings.keys().map(|key| variable(key)).collect();
@@ -142,7 +136,7 @@ impl Layers {
     }
 
     fn add_flags(&mut self, flags: &Flags) {
-        let given = [
+        let flags = [
             ("--listen", "listen", &flags.listen),
             ("--data", "data", &flags.data),
             ("--database", "database", &flags.database),
@@ -150,14 +144,14 @@ impl Layers {
             ("--role", "role", &flags.role),
             ("--replica", "replica", &flags.replica),
         ];
-        for (flag, key, value) in given {
+        for (flag, key, value) in flags {
             if let Some(text) = value {
                 self.set_text(key, text, Origin::Flag(flag));
             }
         }
     }
 
-    /// Text takes the type that the default has.
+    /// Sets a value from text, converted to the type of the default.
     fn set_text(&mut self, key: &str, text: &str, origin: Origin) {
         let text_value = || Value::Text(text.to_owned());
         let value = match self.settings.get(key).map(|entry| &entry.value) {
@@ -183,33 +177,33 @@ impl Layers {
             .any(|key| key.split_once('.').is_some_and(|(section, _)| section == name))
     }
 
-    fn unknown(&self, given: &str, origin: &Origin) -> ConfigError {
+    fn unknown(&self, key: &str, origin: &Origin) -> ConfigError {
         let sections =
-            self.settings.keys().filter_map(|key| key.split_once('.')).map(|(name, _)| name);
+            self.settings.keys().filter_map(|known| known.split_once('.')).map(|(name, _)| name);
         let known = self
             .settings
             .keys()
             .map(String::as_str)
             .chain(sections)
             .chain(["kinds", "proxy", "queues"]);
-        // The right key in the wrong section is as common as a slip; several sections may have one of its name.
+        // A key in the wrong section is as common as a typing error.
         let elsewhere = || {
-            let last = given.rsplit('.').next();
-            let same = self.settings.keys().filter(|key| key.rsplit('.').next() == last);
+            let last = key.rsplit('.').next();
+            let same = self.settings.keys().filter(|known| known.rsplit('.').next() == last);
             let same: Vec<&str> = same.map(String::as_str).collect();
             (!same.is_empty()).then(|| same.join("` or `"))
         };
-        let near = nearest(given, known).map(str::to_owned).or_else(elsewhere);
-        ConfigError::new(origin, format!("unknown key `{given}`{}", hint(near.as_deref())))
+        let near = nearest(key, known).map(str::to_owned).or_else(elsewhere);
+        ConfigError::new(origin, format!("unknown key `{key}`{}", hint(near.as_deref())))
     }
 }
 
-/// The environment's name for a key.
+/// Returns the environment variable of a key.
 pub(super) fn variable(key: &str) -> String {
     format!("LONGHAUL_{}", key.replace('.', "_").to_uppercase())
 }
 
-/// `[section] key` as `section.key`; no setting is deeper.
+/// Turns `[section] key` into `section.key`; no setting is deeper.
 fn flatten(root: Table) -> impl Iterator<Item = (String, Entry)> {
     root.into_iter().flat_map(|(name, entry)| match entry.value {
         Value::Table(section) => {

@@ -1,4 +1,4 @@
-//! The tables that lead paths to kinds.
+//! `[[proxy]]`: paths whose requests become jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,17 @@ use longhaul_kinds::http::headers::is_connection_header;
 
 use super::check::Check;
 use super::error::{ConfigError, hint, nearest};
-use super::kinds::{Kind, Run};
+use super::kinds::{KindConfig, KindRunner};
+use super::schema::{OneOf, Parse as _};
+use super::table_reader::TableReader;
 use super::value::{Entry, Table};
 use crate::api::ProxyRoute;
 
-/// Keys of the table.
-const KEYS: [&str; 4] = ["kind", "mode", "pass", "path"];
+/// `mode`, and whether callers wait for the response.
+const MODES: &[(&str, bool)] = &[("async", false), ("sync", true)];
 
-/// What the server answers itself, by the first part of its path; some of it only later.
-const OWN: [&str; 17] = [
+/// First path segments of the server's own routes, including planned ones.
+const RESERVED: [&str; 17] = [
     "api",
     "assets",
     "d",
@@ -36,44 +38,37 @@ const OWN: [&str; 17] = [
     "v1",
 ];
 
-/// All that are right; `check` hears about the others. `declared` has those kinds, too, that are not.
+/// Returns the valid routes, and records the errors of the others. `declared` also has the kinds
+/// with errors.
 pub(super) fn proxies(
     check: &mut Check,
     tables: &[Entry],
     declared: &Table,
-    kinds: &BTreeMap<Name, Kind>,
+    kinds: &BTreeMap<Name, KindConfig>,
 ) -> Vec<ProxyRoute> {
     let mut paths = BTreeSet::new();
     let mut routes = Vec::new();
-    for (place, entry) in (1..).zip(tables) {
-        let key = format!("proxy.{place}");
-        let Some(table) = check.take(entry.table(&key)) else { continue };
-        for (name, unknown) in table.iter().filter(|(name, _)| !KEYS.contains(&name.as_str())) {
-            let near = hint(nearest(name, KEYS.into_iter()));
-            check.error(&unknown.origin, format!("unknown key `{key}.{name}`{near}"));
+    for (index, entry) in (1..).zip(tables) {
+        let key = format!("proxy.{index}");
+        let known = ["kind", "mode", "pass", "path"];
+        let Some(mut table) = TableReader::new(check, &key, entry, &known) else { continue };
+        for needed in ["path", "kind"] {
+            if !table.table.contains_key(needed) {
+                table.error(format!("`{key}` needs `{needed}`"));
+            }
         }
-        let mut read = |name: &str, needed: bool| {
-            let found = table.get(name);
-            if found.is_none() && needed {
-                check.error(&entry.origin, format!("`{key}` needs `{name}`"));
-            }
-            found.map(|entry| (entry, format!("{key}.{name}")))
-        };
-        let (path_given, kind_given) = (read("path", true), read("kind", true));
-        let (mode, pass) = (read("mode", false), read("pass", false));
-        let path = path_given.and_then(|(entry, key)| {
-            let path = check.take(path(entry, &key))?;
-            if paths.insert(path.clone()) {
-                return Some(path);
-            }
-            check.error(&entry.origin, format!("`{key}`: another [[proxy]] has this path"));
-            None
+        let path = table.value_with("path", |entry, key| {
+            let path = path(entry, key)?;
+            let message = || format!("`{key}`: another [[proxy]] has this path");
+            let is_new = paths.insert(path.clone());
+            is_new.then_some(path).ok_or_else(|| ConfigError::new(&entry.origin, message()))
         });
-        let kind = kind_given
-            .and_then(|(entry, key)| check.take(kind(entry, &key, declared, kinds)).flatten());
-        let sync = mode.map_or(Some(false), |(entry, key)| check.take(is_sync(entry, &key)));
-        let pass = pass.map_or(Some(Vec::new()), |(entry, key)| check.take(passed(entry, &key)));
-        if let (Some(path), Some(kind), Some(sync), Some(pass)) = (path, kind, sync, pass) {
+        let kind = table.value_with("kind", |entry, key| kind(entry, key, declared, kinds));
+        let sync = table.optional("mode", |entry, key| OneOf(MODES).parse(entry, key));
+        let pass = table.optional("pass", forwarded_headers);
+        if let (Some(path), Some(kind), Some(sync), Some(pass)) = (path, kind.flatten(), sync, pass)
+        {
+            let (sync, pass) = (sync.unwrap_or(false), pass.unwrap_or_default());
             routes.push(ProxyRoute { path, kind: kind.to_string(), sync, pass });
         }
     }
@@ -82,7 +77,7 @@ pub(super) fn proxies(
 
 fn path(entry: &Entry, key: &str) -> Result<String, ConfigError> {
     const EXPECTED: &str = "a path such as \"/reports\", of letters, digits, '-', '.', '_' and '~', \
-                            without a slash at its end";
+                            without a trailing slash";
     let path = entry.text(key)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~');
     let is_segment = |segment: &str| {
@@ -91,51 +86,45 @@ fn path(entry: &Entry, key: &str) -> Result<String, ConfigError> {
     let segments = path.strip_prefix('/').map(|rest| rest.split('/').collect::<Vec<_>>());
     let segments = segments.filter(|all| all.iter().all(|segment| is_segment(segment)));
     let segments = segments.ok_or_else(|| entry.wrong(key, EXPECTED))?;
-    if segments.first().is_some_and(|first| OWN.contains(first)) {
-        return Err(entry.refused(key, "this server answers there itself; take another path"));
+    if segments.first().is_some_and(|first| RESERVED.contains(first)) {
+        return Err(entry.refused(key, "the server itself uses this path; choose another one"));
     }
     Ok(path.to_owned())
 }
 
-/// None of a kind that is declared and wrong, which was told already.
+/// Returns `None` for a kind with errors, because those are recorded already.
 fn kind(
     entry: &Entry,
     key: &str,
     declared: &Table,
-    kinds: &BTreeMap<Name, Kind>,
+    kinds: &BTreeMap<Name, KindConfig>,
 ) -> Result<Option<Name>, ConfigError> {
     let text = entry.text(key)?;
     let found = kinds.iter().find(|(name, _)| name.as_str() == text);
     match found {
-        Some((name, Kind { run: Run::Http(target), .. })) if target.target.is_some() => {
+        Some((name, KindConfig { runner: KindRunner::Http(target), .. }))
+            if target.target.is_some() =>
+        {
             Ok(Some(name.clone()))
         }
         Some(_) => {
-            Err(entry.refused(key, "this kind asks no endpoint: it needs `http` with a `url`"))
+            Err(entry.refused(key, "this kind has no endpoint: it needs `http` with a `url`"))
         }
         None if declared.contains_key(text) => Ok(None),
         None => {
             let near = hint(nearest(text, declared.keys().map(String::as_str)));
-            Err(entry.refused(key, format!("there is no such kind{near}")))
+            Err(entry.refused(key, format!("unknown kind{near}")))
         }
     }
 }
 
-fn is_sync(entry: &Entry, key: &str) -> Result<bool, ConfigError> {
-    match entry.text(key)? {
-        "sync" => Ok(true),
-        "async" => Ok(false),
-        _ => Err(entry.wrong(key, "\"async\" or \"sync\"")),
-    }
-}
-
-fn passed(entry: &Entry, key: &str) -> Result<Vec<HeaderName>, ConfigError> {
+fn forwarded_headers(entry: &Entry, key: &str) -> Result<Vec<HeaderName>, ConfigError> {
     let name = |item: &Entry| {
         let name = HeaderName::try_from(item.text(key)?);
-        let name = name.map_err(|_| item.wrong(key, "the name of a header"))?;
-        // Ours, and nobody else's.
+        let name = name.map_err(|_| item.wrong(key, "a header name"))?;
+        // The last one is a Longhaul API key.
         if is_connection_header(&name) || name == "x-api-key" {
-            return Err(item.refused(key, "this header is never passed on"));
+            return Err(item.refused(key, "this header is never forwarded"));
         }
         Ok(name)
     };

@@ -1,14 +1,13 @@
-//! What the process brings: its flags, its environment, its folder and its name.
+//! Inputs of a configuration: flags, environment, working directory and host name.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Characters of the host's name in a replica's: with the suffix it fits into a name.
+/// Characters of the host name in a replica name, so that the suffix still fits.
 const HOST_CHARS_MAX: usize = 48;
 
-/// What the command line overrides; unchecked.
+/// Command line flags, unchecked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the flags' own names")]
 pub struct Flags {
     pub listen: Option<String>,
     pub data: Option<String>,
@@ -18,30 +17,29 @@ pub struct Flags {
     pub replica: Option<String>,
 }
 
-/// Everything that a configuration is made from.
+/// All inputs of a configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// `--config`: must exist.
+    /// `--config`; must exist.
     pub file: Option<PathBuf>,
-    /// Where `longhaul.toml` is looked for when no file is named; need not be there.
+    /// Directory of the optional `longhaul.toml`, used without `--config`.
     pub folder: PathBuf,
-    /// The environment; only `LONGHAUL_…` is looked at.
+    /// Environment variables. Only `LONGHAUL_…` and those that values name are read.
     pub env: Vec<(OsString, OsString)>,
-    /// The command line.
     pub flags: Flags,
-    /// The replica's name when nobody gives one.
+    /// Default replica name.
     pub replica: String,
 }
 
 impl Sources {
-    /// This process's: its environment, its working directory and its host's name.
+    /// Returns the inputs of this process.
     pub fn of_process(file: Option<PathBuf>, flags: Flags) -> Self {
         let folder = PathBuf::from(".");
         Self { file, folder, env: std::env::vars_os().collect(), flags, replica: replica_name() }
     }
 }
 
-/// The host's name and a random suffix: two processes on one host must not share a name.
+/// Returns the host name with a random suffix, because two processes on one host need two names.
 fn replica_name() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let usable = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -56,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_name_is_a_name_and_not_shared() {
+    fn default_replica_names_are_valid_and_unique() {
         let names = [replica_name(), replica_name()];
         assert!(names.iter().all(|name| longhaul::job::Name::new(name).is_ok()), "{names:?}");
         assert_ne!(names[0], names[1]);

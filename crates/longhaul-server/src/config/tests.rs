@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use longhaul::job::{Limits as JobLimits, Rate, Retry};
+use longhaul::store::FlowLimit;
 
 use super::*;
 
@@ -10,14 +11,14 @@ mod http;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A folder for `longhaul.toml`, and what the process would bring besides.
-struct Given {
+/// A directory for `longhaul.toml`, and the other inputs of a configuration.
+struct ConfigInput {
     folder: tempfile::TempDir,
     sources: Sources,
 }
 
-impl Given {
-    fn nothing() -> Self {
+impl ConfigInput {
+    fn empty() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let sources = Sources {
             folder: folder.path().into(),
@@ -28,9 +29,9 @@ impl Given {
     }
 
     fn file(text: &str) -> Self {
-        let given = Self::nothing();
-        std::fs::write(given.folder.path().join("longhaul.toml"), text).unwrap();
-        given
+        let input = Self::empty();
+        std::fs::write(input.folder.path().join("longhaul.toml"), text).unwrap();
+        input
     }
 
     fn env(mut self, name: &str, value: &str) -> Self {
@@ -47,7 +48,7 @@ impl Given {
         Config::load(&self.sources).unwrap().0
     }
 
-    /// The errors, with the folder's random name taken out.
+    /// Returns the errors without the random name of the directory.
     fn errors(&self) -> String {
         let text = Config::load(&self.sources).unwrap_err().to_string();
         text.replace(&format!("{}/", self.folder.path().display()), "")
@@ -55,15 +56,12 @@ impl Given {
 }
 
 #[test]
-fn without_any_configuration_the_documented_defaults_hold() {
+fn empty_configuration_gives_the_documented_defaults() {
+    let job = JobLimits::default();
     let expected = Config {
         listen: "127.0.0.1:8080".parse().unwrap(),
         stripe_secret: None,
-        auth: AuthConfig {
-            require_keys: false,
-            past_due_grace: Duration::ZERO,
-            requests_per_s: None,
-        },
+        auth: AuthConfig { require_keys: false, past_due_grace: Duration::ZERO },
         oidc: None,
         metrics_listen: None,
         data: "./longhaul-data".into(),
@@ -75,14 +73,21 @@ fn without_any_configuration_the_documented_defaults_hold() {
         role: Role::All,
         require_idempotency_key: false,
         sync_wait_max: 60 * SECOND,
-        log: Log { format: LogFormat::Auto, filter: "info".into() },
+        log: LogConfig { format: LogFormat::Auto, filter: "info".into() },
         retention: Retention::default(),
         payload_retention: 3600 * SECOND,
-        lease: Lease { duration: 15 * SECOND, renew: 5 * SECOND, sweep: 2 * SECOND },
-        worker: Worker { concurrency: 4, stop_grace: 20 * SECOND, cancel_grace: 5 * SECOND },
-        limits: Limits {
-            job: JobLimits::default(),
-            tenants: FlowLimit::default(),
+        lease: LeaseConfig { duration: 15 * SECOND, renew: 5 * SECOND, sweep: 2 * SECOND },
+        worker: WorkerConfig { concurrency: 4, stop_grace: 20 * SECOND, cancel_grace: 5 * SECOND },
+        limits: LimitsConfig {
+            input_bytes_max: job.input_bytes_max,
+            payload_bytes_max: job.payload_bytes_max,
+            payload_bytes_per_tenant_max: job.payload_bytes_per_tenant_max,
+            result_bytes_max: job.result_bytes_max,
+            step_bytes_max: job.step_bytes_max,
+            pending_per_tenant_max: job.pending_per_tenant_max,
+            running_per_tenant_max: None,
+            rate_per_tenant: None,
+            requests_per_s_per_tenant: None,
             batch_jobs_max: 1000,
             batch_bytes_max: 32 << 20,
             list_limit_max: 1000,
@@ -91,7 +96,7 @@ fn without_any_configuration_the_documented_defaults_hold() {
             headers_max: 100,
             requests_in_flight_max: 2048,
         },
-        http: Http {
+        http: HttpConfig {
             header_timeout: 10 * SECOND,
             body_timeout: 30 * SECOND,
             body_bytes_per_s_min: 16 << 10,
@@ -107,9 +112,10 @@ fn without_any_configuration_the_documented_defaults_hold() {
         kinds: BTreeMap::new(),
         proxies: Vec::new(),
         render: Some(RenderConfig {
+            enabled: true,
             workers: std::thread::available_parallelism().unwrap().get(),
             timeout: 10 * SECOND,
-            memory_bytes_max: 2 << 30,
+            memory_max: 2 << 30,
             source_bytes_max: 256 << 10,
             output_bytes_max: 16 << 20,
             pixels_max: 40_000_000,
@@ -118,20 +124,39 @@ fn without_any_configuration_the_documented_defaults_hold() {
         }),
         queues: BTreeMap::new(),
     };
-    assert_eq!(Given::nothing().config(), expected);
+    assert_eq!(ConfigInput::empty().config(), expected);
+}
+
+/// Compares a committed file with its generated text; `UPDATE_GENERATED=1` writes it.
+fn assert_generated(path: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("UPDATE_GENERATED").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap();
+    assert!(committed == text, "{} is outdated: run with UPDATE_GENERATED=1", path.display());
 }
 
 #[test]
-fn every_documented_key_is_read_and_every_key_read_is_documented() {
-    let layers = Layers::defaults();
-    let documented: BTreeSet<String> = layers.settings.keys().cloned().collect();
-    let (_, check) = check::check(layers, &Sources::default());
-    assert_eq!(check.read.iter().map(ToString::to_string).collect::<BTreeSet<_>>(), documented);
+fn default_file_is_generated_from_the_settings_table() {
+    assert_generated("config.default.toml", &document::default_file());
 }
 
 #[test]
-fn every_key_is_documented_by_a_comment() {
-    let lines: Vec<&str> = layers::DEFAULT.lines().collect();
+fn configuration_reference_is_generated_from_the_settings_table() {
+    assert_generated("../../docs/configuration.md", &reference_page());
+}
+
+#[test]
+fn defaults_in_the_settings_table_are_valid() {
+    let (config, errors) = check::check(Layers::defaults(), &ConfigInput::empty().sources);
+    assert!(config.is_some() && errors.is_empty(), "{errors:?}");
+}
+
+#[test]
+fn default_file_documents_every_key() {
+    let text = document::default_file();
+    let lines: Vec<&str> = text.lines().collect();
     for pair in lines.windows(2) {
         let is_key = pair[1].starts_with(|c: char| c.is_ascii_lowercase());
         assert!(!is_key || pair[0].starts_with('#'), "{} needs a comment", pair[1]);
@@ -139,7 +164,7 @@ fn every_key_is_documented_by_a_comment() {
 }
 
 #[test]
-fn no_two_keys_share_an_environment_variable() {
+fn environment_variables_of_keys_are_unique() {
     let keys = Layers::defaults().settings;
     let names: BTreeSet<String> = keys.keys().map(|key| layers::variable(key)).collect();
     assert_eq!(names.len(), keys.len());
@@ -147,19 +172,19 @@ fn no_two_keys_share_an_environment_variable() {
 }
 
 #[test]
-fn file_overrides_default_environment_overrides_file_flag_overrides_all() {
-    let port = |given: &Given| given.config().listen.port();
-    let given = Given::file("listen = '127.0.0.1:1'");
-    assert_eq!(port(&given), 1);
-    let given = given.env("LONGHAUL_LISTEN", "127.0.0.1:2");
-    assert_eq!(port(&given), 2);
+fn config_layers_override_in_order_default_file_environment_flag() {
+    let port = |input: &ConfigInput| input.config().listen.port();
+    let input = ConfigInput::file("listen = '127.0.0.1:1'");
+    assert_eq!(port(&input), 1);
+    let input = input.env("LONGHAUL_LISTEN", "127.0.0.1:2");
+    assert_eq!(port(&input), 2);
     let listen = Some("127.0.0.1:3".into());
-    assert_eq!(port(&given.flags(Flags { listen, ..Flags::default() })), 3);
+    assert_eq!(port(&input.flags(Flags { listen, ..Flags::default() })), 3);
 }
 
 #[test]
-fn environment_sets_every_type() {
-    let config = Given::nothing()
+fn environment_variables_set_every_value_type() {
+    let config = ConfigInput::empty()
         .env("LONGHAUL_LEASE_DURATION", "1m")
         .env("LONGHAUL_REQUIRE_IDEMPOTENCY_KEY", "true")
         .env("LONGHAUL_WORKER_CONCURRENCY", "9")
@@ -168,24 +193,24 @@ fn environment_sets_every_type() {
     assert_eq!(config.lease.duration, 60 * SECOND);
     assert!(config.require_idempotency_key);
     assert_eq!(config.worker.concurrency, 9);
-    assert_eq!(config.limits.job.input_bytes_max, 500 << 10);
+    assert_eq!(config.limits.job().input_bytes_max, 500 << 10);
 }
 
 #[test]
-fn variables_of_clients_and_handlers_are_not_ours_to_refuse() {
-    let given = Given::nothing()
+fn environment_variables_of_clients_and_handlers_are_ignored() {
+    let input = ConfigInput::empty()
         .env("LONGHAUL_SERVER", "http://x")
         .env("LONGHAUL_API_KEY", "lh_x")
         .env("LONGHAUL_WEBHOOK_SECRET", "whsec_x")
         .env("LONGHAUL_JOB_ID", "x")
         .env("LONGHAUL_LOG", "info,hyper=warn")
         .env("PATH", "/bin");
-    assert_eq!(given.config().log.filter, "info,hyper=warn");
+    assert_eq!(input.config().log.filter, "info,hyper=warn");
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_with_their_places() {
-    let given = Given::file(
+fn config_errors_are_reported_at_once_with_origins() {
+    let input = ConfigInput::file(
         "listen = 'localhost'\n\
          require_idempotency_key = 'yes'\n\
          concurrency = 5\n\
@@ -210,83 +235,84 @@ fn all_mistakes_are_told_at_once_with_their_places() {
         blobs: Some("s3://x".into()),
         ..Flags::default()
     });
-    insta::assert_snapshot!(given.errors());
+    insta::assert_snapshot!(input.errors());
 }
 
 #[test]
-fn broken_toml_is_told_with_its_line() {
-    insta::assert_snapshot!(Given::file("listen = '127.0.0.1:1'\n[lease\nx = ").errors());
+fn malformed_toml_is_reported_with_its_line() {
+    insta::assert_snapshot!(ConfigInput::file("listen = '127.0.0.1:1'\n[lease\nx = ").errors());
 }
 
 #[test]
-fn named_file_must_exist() {
-    let mut given = Given::nothing();
-    given.sources.file = Some(given.folder.path().join("other.toml"));
-    assert!(given.errors().starts_with("the configuration is wrong: --config: cannot read other"));
+fn config_flag_needs_an_existing_file() {
+    let mut input = ConfigInput::empty();
+    input.sources.file = Some(input.folder.path().join("other.toml"));
+    assert!(input.errors().starts_with("invalid configuration: --config: cannot read other"));
 }
 
 #[test]
-fn only_loopback_is_listened_on() {
+fn listen_needs_loopback_unless_keys_are_required() {
     for good in ["127.0.0.1:0", "127.8.8.8:80", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
-        Given::nothing().env("LONGHAUL_LISTEN", good).config();
+        ConfigInput::empty().env("LONGHAUL_LISTEN", good).config();
     }
     for bad in ["0.0.0.0:80", "[::]:80", "192.168.1.1:80", "[::ffff:10.0.0.1]:80"] {
-        let errors = Given::nothing().env("LONGHAUL_LISTEN", bad).errors();
+        let errors = ConfigInput::empty().env("LONGHAUL_LISTEN", bad).errors();
         assert!(errors.contains("set auth.require_keys = true"), "{errors}");
-        let with_keys = Given::nothing().env("LONGHAUL_LISTEN", bad);
+        let with_keys = ConfigInput::empty().env("LONGHAUL_LISTEN", bad);
         with_keys.env("LONGHAUL_AUTH_REQUIRE_KEYS", "true").config();
     }
 }
 
 #[test]
-fn database_is_a_file_or_memory() {
-    let database = |text: &str| Given::nothing().env("LONGHAUL_DATABASE", text).config().database;
+fn database_is_a_sqlite_file_or_memory() {
+    let database =
+        |text: &str| ConfigInput::empty().env("LONGHAUL_DATABASE", text).config().database;
     assert_eq!(database("memory"), Database::Memory);
     assert_eq!(database("sqlite:/x/y.db"), Database::Sqlite(Path::new("/x/y.db").into()));
 }
 
 #[test]
-fn split_roles_need_a_database_that_several_share() {
+fn api_and_worker_roles_need_a_shared_database() {
     for role in ["api", "worker"] {
         for database in ["", "memory", "sqlite:/x/y.db"] {
-            let errors = Given::nothing()
+            let errors = ConfigInput::empty()
                 .env("LONGHAUL_ROLE", role)
                 .env("LONGHAUL_DATABASE", database)
                 .errors();
             assert!(errors.contains("postgres://"), "{errors}");
         }
     }
-    assert_eq!(Given::nothing().env("LONGHAUL_ROLE", "all").config().role, Role::All);
-    let errors = Given::nothing().env("LONGHAUL_ROLE", "both").errors();
+    assert_eq!(ConfigInput::empty().env("LONGHAUL_ROLE", "all").config().role, Role::All);
+    let errors = ConfigInput::empty().env("LONGHAUL_ROLE", "both").errors();
     assert!(errors.contains("\"all\", \"api\" or \"worker\""), "{errors}");
 }
 
 #[test]
-fn metrics_may_be_shown_to_everybody() {
-    let config = Given::nothing().env("LONGHAUL_METRICS_LISTEN", "0.0.0.0:9090").config();
+fn metrics_listen_accepts_any_address() {
+    let config = ConfigInput::empty().env("LONGHAUL_METRICS_LISTEN", "0.0.0.0:9090").config();
     assert_eq!(config.metrics_listen, Some("0.0.0.0:9090".parse().unwrap()));
-    let errors = Given::nothing().env("LONGHAUL_METRICS_LISTEN", "9090").errors();
+    let errors = ConfigInput::empty().env("LONGHAUL_METRICS_LISTEN", "9090").errors();
     assert!(errors.contains("\"0.0.0.0:9090\""), "{errors}");
 }
 
 #[test]
-fn passwords_are_never_printed() {
-    let given = Given::nothing().env("LONGHAUL_DATABASE", "postgres://me:p@ss@db/jobs");
-    assert!(!format!("{:?}", given.config()).contains("p@ss"));
-    let settings = settings(&Layers::of(&given.sources));
+fn database_password_is_never_printed() {
+    let input = ConfigInput::empty().env("LONGHAUL_DATABASE", "postgres://me:p@ss@db/jobs");
+    assert!(!format!("{:?}", input.config()).contains("p@ss"));
+    let settings = effective_settings(&Layers::of(&input.sources));
     assert!(!format!("{settings:?}").contains("p@ss"));
 }
 
 #[test]
-fn leases_are_renewed_twice_before_they_end() {
-    let given = Given::nothing().env("LONGHAUL_LEASE_RENEW", "7s500ms");
-    assert!(given.errors().contains("less than half of lease.duration"));
-    Given::nothing().env("LONGHAUL_LEASE_RENEW", "7s499ms").config();
+fn lease_renewal_must_be_under_half_of_the_duration() {
+    let input = ConfigInput::empty().env("LONGHAUL_LEASE_RENEW", "7s500ms");
+    assert!(input.errors().contains("less than half of lease.duration"));
+    ConfigInput::empty().env("LONGHAUL_LEASE_RENEW", "7s499ms").config();
 }
 
 #[test]
-fn issuer_is_trusted_with_what_its_tokens_are_called() {
-    let given = Given::file(
+fn oidc_issuer_settings_are_read() {
+    let input = ConfigInput::file(
         "[oidc]\nissuer = 'https://login.example.com/'\naudience = 'jobs'\ntenant_claim = 'org'\n",
     );
     let expected = OidcSettings {
@@ -297,15 +323,15 @@ fn issuer_is_trusted_with_what_its_tokens_are_called() {
         scope_prefix: "longhaul:".into(),
         jwks_url: None,
     };
-    assert_eq!(given.config().oidc, Some(expected));
+    assert_eq!(input.config().oidc, Some(expected));
 }
 
 #[test]
-fn keys_of_an_issuer_come_by_a_line_that_nobody_can_change() {
+fn oidc_urls_need_https_or_loopback() {
     let with = |key: &str, url: &str| {
-        let given = Given::nothing().env("LONGHAUL_OIDC_AUDIENCE", "jobs");
-        let given = given.env("LONGHAUL_OIDC_ISSUER", "https://a.example");
-        Config::load(&given.env(key, url).sources).map_err(|errors| errors.to_string())
+        let input = ConfigInput::empty().env("LONGHAUL_OIDC_AUDIENCE", "jobs");
+        let input = input.env("LONGHAUL_OIDC_ISSUER", "https://a.example");
+        Config::load(&input.env(key, url).sources).map_err(|errors| errors.to_string())
     };
     for key in ["LONGHAUL_OIDC_ISSUER", "LONGHAUL_OIDC_JWKS_URL"] {
         for good in
@@ -327,65 +353,65 @@ fn keys_of_an_issuer_come_by_a_line_that_nobody_can_change() {
 }
 
 #[test]
-fn issuer_is_an_address_and_needs_an_audience() {
-    let given = Given::nothing().env("LONGHAUL_OIDC_AUDIENCE", "jobs");
-    assert!(given.env("LONGHAUL_OIDC_ISSUER", "https://a/?b").errors().contains("without a '?'"));
-    let given = Given::nothing().env("LONGHAUL_OIDC_ISSUER", "https://a.example");
-    assert!(given.errors().contains("made for any other service"), "{}", given.errors());
-    Given::nothing().env("LONGHAUL_OIDC_AUDIENCE", "jobs").config();
+fn oidc_issuer_needs_a_url_and_an_audience() {
+    let input = ConfigInput::empty().env("LONGHAUL_OIDC_AUDIENCE", "jobs");
+    assert!(input.env("LONGHAUL_OIDC_ISSUER", "https://a/?b").errors().contains("without a '?'"));
+    let input = ConfigInput::empty().env("LONGHAUL_OIDC_ISSUER", "https://a.example");
+    assert!(input.errors().contains("made for any other service"), "{}", input.errors());
+    ConfigInput::empty().env("LONGHAUL_OIDC_AUDIENCE", "jobs").config();
 }
 
 #[test]
-fn no_limit_of_requests_is_a_zero() {
+fn request_limit_zero_means_unlimited() {
     let limit = |text: &str| {
-        let given = Given::nothing().env("LONGHAUL_LIMITS_REQUESTS_PER_S_PER_TENANT", text);
-        given.config().auth.requests_per_s
+        let input = ConfigInput::empty().env("LONGHAUL_LIMITS_REQUESTS_PER_S_PER_TENANT", text);
+        input.config().limits.requests_per_s_per_tenant
     };
     assert_eq!((limit("0"), limit("20")), (None, Some(20)));
 }
 
 #[test]
-fn certificate_and_key_come_together_or_not_at_all() {
-    let given = Given::file("[tls]\ncert = 'a.pem'\nkey = 'b.pem'\n");
+fn tls_certificate_and_key_are_set_together() {
+    let input = ConfigInput::file("[tls]\ncert = 'a.pem'\nkey = 'b.pem'\n");
     let files = crate::listen::TlsFiles { cert: "a.pem".into(), key: "b.pem".into() };
-    assert_eq!(given.config().tls, Some(files));
-    for (given, lacking) in [("cert", "tls.key"), ("key", "tls.cert")] {
-        let errors = Given::file(&format!("[tls]\n{given} = 'a.pem'\n")).errors();
+    assert_eq!(input.config().tls, Some(files));
+    for (input, lacking) in [("cert", "tls.key"), ("key", "tls.cert")] {
+        let errors = ConfigInput::file(&format!("[tls]\n{input} = 'a.pem'\n")).errors();
         assert!(errors.contains(&format!("it needs `{lacking}`")), "{errors}");
     }
 }
 
 #[test]
-fn proxies_are_networks_or_addresses() {
+fn trusted_proxies_are_networks_or_addresses() {
     use crate::listen::TrustedProxies;
     let networks = ["10.0.0.0/8", "::1/128"].map(|text| text.parse().unwrap());
-    let given = Given::file("[http]\ntrusted_proxies = ['10.0.0.0/8', '::1']\n");
-    assert_eq!(given.config().http.trusted_proxies, TrustedProxies::new(networks));
-    let given = Given::nothing().env("LONGHAUL_HTTP_TRUSTED_PROXIES", "10.0.0.0/8, ::1");
-    assert_eq!(given.config().http.trusted_proxies, TrustedProxies::new(networks));
+    let input = ConfigInput::file("[http]\ntrusted_proxies = ['10.0.0.0/8', '::1']\n");
+    assert_eq!(input.config().http.trusted_proxies, TrustedProxies::new(networks));
+    let input = ConfigInput::empty().env("LONGHAUL_HTTP_TRUSTED_PROXIES", "10.0.0.0/8, ::1");
+    assert_eq!(input.config().http.trusted_proxies, TrustedProxies::new(networks));
     for bad in ["['proxy']", "['10.0.0.0/33']", "[1]", "7"] {
-        let errors = Given::file(&format!("[http]\ntrusted_proxies = {bad}\n")).errors();
+        let errors = ConfigInput::file(&format!("[http]\ntrusted_proxies = {bad}\n")).errors();
         assert!(errors.contains("longhaul.toml:2: `http.trusted_proxies` is"), "{errors}");
     }
 }
 
 #[test]
-fn egress_allows_networks_or_addresses() {
+fn egress_allow_takes_networks_or_addresses() {
     use longhaul_net::egress::Policy;
     let networks = ["127.0.0.1/32", "fd00::/8"].map(|text| text.parse().unwrap());
-    let given = Given::file("[egress]\nallow = ['127.0.0.1', 'fd00::/8']\n");
-    assert_eq!(given.config().egress, Policy::new(networks));
-    let given = Given::nothing().env("LONGHAUL_EGRESS_ALLOW", "127.0.0.1/32,fd00::/8");
-    assert_eq!(given.config().egress, Policy::new(networks));
+    let input = ConfigInput::file("[egress]\nallow = ['127.0.0.1', 'fd00::/8']\n");
+    assert_eq!(input.config().egress, Policy::new(networks));
+    let input = ConfigInput::empty().env("LONGHAUL_EGRESS_ALLOW", "127.0.0.1/32,fd00::/8");
+    assert_eq!(input.config().egress, Policy::new(networks));
     for bad in ["['localhost']", "['127.0.0.1:80']", "['127.0.0.1/33']", "true"] {
-        let errors = Given::file(&format!("[egress]\nallow = {bad}\n")).errors();
+        let errors = ConfigInput::file(&format!("[egress]\nallow = {bad}\n")).errors();
         assert!(errors.contains("longhaul.toml:2: `egress.allow` is"), "{errors}");
     }
 }
 
 #[test]
-fn origins_are_as_browsers_send_them() {
-    let of = |text: &str| Given::file(&format!("[http]\ncors_origins = ['{text}']\n"));
+fn cors_origins_are_written_as_browsers_send_them() {
+    let of = |text: &str| ConfigInput::file(&format!("[http]\ncors_origins = ['{text}']\n"));
     for good in ["https://app.example", "http://localhost:3000", "*"] {
         assert_eq!(of(good).config().http.cors_origins, [good]);
     }
@@ -395,8 +421,8 @@ fn origins_are_as_browsers_send_them() {
 }
 
 #[test]
-fn kinds_of_the_contract_are_read() {
-    let kinds = Given::file(
+fn command_and_pipeline_kinds_are_read() {
+    let kinds = ConfigInput::file(
         r#"
         [kinds.resize]
         command = ["./resize", "--fast"]
@@ -411,7 +437,7 @@ fn kinds_of_the_contract_are_read() {
     .config()
     .kinds;
     let resize = &kinds[&Name::new("resize").unwrap()];
-    assert_eq!(resize.run, Run::Command(vec!["./resize".into(), "--fast".into()]));
+    assert_eq!(resize.runner, KindRunner::Command(vec!["./resize".into(), "--fast".into()]));
     assert_eq!(resize.timeout, Some(1800 * SECOND));
     assert_eq!((resize.concurrency, resize.retry), (2, Retry::times(5)));
     let pipeline = &kinds[&Name::new("pipeline").unwrap()];
@@ -419,21 +445,21 @@ fn kinds_of_the_contract_are_read() {
         name: Name::new(name).unwrap(),
         command: vec![format!("./{name}")],
     };
-    assert_eq!(pipeline.run, Run::Steps(vec![step("extract"), step("index")]));
+    assert_eq!(pipeline.runner, KindRunner::Steps(vec![step("extract"), step("index")]));
     assert_eq!((pipeline.concurrency, pipeline.retry), (4, Retry::JOB));
     assert_eq!(pipeline.queue, Name::default_queue());
 }
 
 #[test]
-fn limits_over_all_replicas_are_read() {
-    let config = Given::file(
+fn cluster_wide_limits_are_read() {
+    let config = ConfigInput::file(
         "[limits]\nrunning_per_tenant_max = 7\nrate_per_tenant = '5/1s'\n\
          [kinds.resize]\ncommand = ['x']\nrunning_max = 3\n\
          [queues.mail]\nrunning_max = 10\nrate = '100/1m30s'\npending_max = 9\n[queues.free]\n",
     )
     .config();
     let tenants = FlowLimit::running(7).and_rate(Rate::new(5, SECOND));
-    assert_eq!(config.limits.tenants, tenants);
+    assert_eq!(config.limits.tenant_flow(), tenants);
     assert_eq!(config.kinds[&Name::new("resize").unwrap()].running_max, Some(3));
     let mail = FlowLimit::running(10).and_rate(Rate::new(100, 90 * SECOND));
     let mail = QueueConfig { flow: mail, pending_max: Some(9) };
@@ -442,8 +468,8 @@ fn limits_over_all_replicas_are_read() {
 }
 
 #[test]
-fn mistakes_in_limits_are_told_at_once() {
-    let given = Given::file(
+fn limit_errors_are_reported_at_once() {
+    let input = ConfigInput::file(
         "[limits]\nrate_per_tenant = '100'\nrunning_per_tenant_max = -1\n\
          [kinds.resize]\ncommand = ['x']\nrunning_max = 0\n\
          [queues.'no name']\nrunning_max = 1\n\
@@ -451,12 +477,12 @@ fn mistakes_in_limits_are_told_at_once() {
          [queues.slip]\nruning_max = 1\nrate = '5/0s'\n\
          [queues]\nflat = 3\n",
     );
-    insta::assert_snapshot!(given.errors());
+    insta::assert_snapshot!(input.errors());
 }
 
 #[test]
-fn mistakes_in_kinds_are_told_at_once() {
-    let given = Given::file(
+fn kind_errors_are_reported_at_once() {
+    let input = ConfigInput::file(
         "[kinds.'no name']\ncommand = ['x']\n\
          [kinds.demo]\ncommand = ['x']\n\
          [kinds.neither]\ntimeout = '5s'\n\
@@ -468,18 +494,18 @@ fn mistakes_in_kinds_are_told_at_once() {
          [kinds.half]\nsteps = [{ name = 'a' }]\n\
          [kinds.waits]\ncommand = ['x']\nretry_first = '2m'\nretry_max = '1m'\n",
     );
-    insta::assert_snapshot!(given.errors());
+    insta::assert_snapshot!(input.errors());
 }
 
 #[test]
-fn doctor_can_tell_where_each_value_came_from() {
-    let given = Given::file(
+fn effective_settings_carry_their_origins() {
+    let input = ConfigInput::file(
         "[lease]\nduration = '20s'\n[kinds.resize]\ncommand = ['./resize', '--token=secret']\n",
     )
     .env("LONGHAUL_WORKER_CONCURRENCY", "9")
     .flags(Flags { replica: Some("a".into()), ..Flags::default() });
-    let (_, settings) = Config::load(&given.sources).unwrap();
-    let line = |s: &Setting| format!("{} = {} ({})\n", s.key, s.value, s.origin);
+    let (_, settings) = Config::load(&input.sources).unwrap();
+    let line = |s: &EffectiveSetting| format!("{} = {} ({})\n", s.key, s.value, s.origin);
     let text: String = settings.iter().map(line).collect();
-    insta::assert_snapshot!(text.replace(&format!("{}/", given.folder.path().display()), ""));
+    insta::assert_snapshot!(text.replace(&format!("{}/", input.folder.path().display()), ""));
 }

@@ -1,6 +1,6 @@
-//! Sizes as people write them.
+//! Byte sizes with units.
 
-/// Largest first, so that the first that divides is the one to print.
+/// Largest first, so that the first divisor is the unit to print.
 const UNITS: [(&str, u64); 7] = [
     ("GiB", 1 << 30),
     ("GB", 1_000_000_000),
@@ -11,14 +11,14 @@ const UNITS: [(&str, u64); 7] = [
     ("B", 1),
 ];
 
-/// Reads a whole number with a unit, such as `1MiB`.
+/// Parses a whole number with a unit, such as `1MiB`.
 pub(super) fn parse_bytes(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit)?;
     number.parse::<u64>().ok()?.checked_mul(*scale)
 }
 
-/// Writes a size so that [`parse_bytes`] reads it back.
+/// Formats a size so that [`parse_bytes`] returns the same number.
 pub(super) fn format_bytes(bytes: u64) -> String {
     let exact = UNITS.iter().find(|(_, scale)| bytes >= *scale && bytes.is_multiple_of(*scale));
     let (unit, scale) = exact.unwrap_or(&("B", 1));
@@ -31,7 +31,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn units_are_read() {
+    fn byte_units_are_parsed() {
         for (text, bytes) in
             [("1MiB", 1 << 20), ("500KiB", 512_000), ("10MB", 10_000_000), ("0B", 0)]
         {
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn malformed_byte_sizes_are_rejected() {
         for bad in ["", "1", "MiB", "1.5MiB", "1 MiB", "1mib", "-1B", "99999999999GiB"] {
             assert_eq!(parse_bytes(bad), None, "{bad}");
         }
@@ -48,7 +48,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn written_sizes_read_back(bytes: u64) {
+        fn formatted_byte_sizes_parse_back(bytes: u64) {
             prop_assert_eq!(parse_bytes(&format_bytes(bytes)), Some(bytes));
         }
     }

@@ -1,14 +1,14 @@
-//! Values that stand in the environment and not in a file.
+//! Environment variables inside of configured values.
 
 use std::ffi::OsString;
 
 use super::error::ConfigError;
 use super::value::Entry;
 
-/// What `${NAME}` stands for.
+/// Values for `${NAME}`.
 pub(super) struct Variables<'a> {
     env: &'a [(OsString, OsString)],
-    /// Whether they are needed in this process.
+    /// Whether this process uses the values; otherwise a missing variable is no error.
     needed: bool,
 }
 
@@ -17,20 +17,20 @@ impl<'a> Variables<'a> {
         Self { env, needed }
     }
 
-    /// The text with the environment's values in it. No error has any of them in it.
+    /// Returns the text with its variables replaced. No error contains a value.
     pub(super) fn filled(&self, entry: &Entry, key: &str) -> Result<String, ConfigError> {
         let mut filled = String::new();
         let mut rest = entry.text(key)?;
-        while let Some((before, behind)) = rest.split_once("${") {
+        while let Some((before, after)) = rest.split_once("${") {
             let open =
                 || ConfigError::new(&entry.origin, format!("`{key}` has a ${{ without a }}"));
-            let (name, behind) = behind.split_once('}').ok_or_else(open)?;
+            let (name, after) = after.split_once('}').ok_or_else(open)?;
             filled.push_str(before);
-            filled.push_str(&self.value(name).map_err(|why| {
-                let why = format!("`{key}`: the environment variable {name} {why}");
-                ConfigError::new(&entry.origin, why)
+            filled.push_str(&self.value(name).map_err(|reason| {
+                let message = format!("`{key}`: the environment variable {name} {reason}");
+                ConfigError::new(&entry.origin, message)
             })?);
-            rest = behind;
+            rest = after;
         }
         filled.push_str(rest);
         Ok(filled)
@@ -40,7 +40,6 @@ impl<'a> Variables<'a> {
         match self.env.iter().find(|(known, _)| known == name) {
             Some((_, value)) => value.to_str().map(str::to_owned).ok_or("is not UTF-8"),
             None if self.needed => Err("is not set"),
-            // In place of what this process never sends.
             None => Ok("unset".to_owned()),
         }
     }

@@ -13,7 +13,9 @@ use longhaul_kinds::http::{self, HttpKind};
 use crate::api::CallerUrls;
 #[cfg(feature = "render")]
 use crate::api::RenderApi;
-use crate::config::{self, ChatConfig, ChatTarget, Config, HttpTarget, Run, StepCommand};
+use crate::config::{
+    self, ChatConfig, ChatTarget, Config, HttpKindConfig, KindRunner, StepCommand,
+};
 use longhaul_net::egress;
 
 /// How many jobs run at once in all: each kind has its own bound, and all may be full.
@@ -24,7 +26,8 @@ pub(super) fn concurrency(config: &Config, chat: Option<&Chat>) -> usize {
     let declared = config.kinds.values().map(|kind| kind.concurrency);
     let declared: usize =
         declared.chain([config.worker.concurrency]).map(|jobs| jobs as usize).sum();
-    let declared = declared.saturating_add(config.render.map_or(0, |render| render.workers));
+    let declared =
+        declared.saturating_add(config.render.as_ref().map_or(0, |render| render.workers));
     declared.saturating_add(chat.map_or(0, Chat::concurrency))
 }
 
@@ -61,7 +64,7 @@ pub(super) fn demo(config: &Config) -> Kind {
 #[cfg(feature = "render")]
 pub(super) fn render(config: &Config) -> Option<Kind> {
     use longhaul_kinds::render::{RenderKind, queue};
-    let render = config.render?;
+    let render = config.render.as_ref()?;
     if !config.role.runs_jobs() {
         return Some(Kind::remote(RenderKind::NAME).queue(queue()).payload(false));
     }
@@ -72,16 +75,16 @@ pub(super) fn render(config: &Config) -> Option<Kind> {
         std::env::current_exe()
     };
     let this = this.ok()?.into_os_string();
-    let kind = RenderKind::new([this, "render-worker".into()]).limits(render_limits(&render));
+    let kind = RenderKind::new([this, "render-worker".into()]).limits(render_limits(render));
     Some(kind.build().concurrency(render.workers))
 }
 
 /// What `POST /render` goes by, if there are diagrams.
 #[cfg(feature = "render")]
-pub(super) fn render_gateway(config: &Config, keyring: &Arc<Keyring>) -> Option<RenderApi> {
-    let render = config.render?;
-    let door = RenderApi::new(Arc::clone(keyring), render_limits(&render), render.retention);
-    Some(door.public_links(render.public_links))
+pub(super) fn render_api(config: &Config, keyring: &Arc<Keyring>) -> Option<RenderApi> {
+    let render = config.render.as_ref()?;
+    let api = RenderApi::new(Arc::clone(keyring), render_limits(render), render.retention);
+    Some(api.public_links(render.public_links))
 }
 
 /// What a picture may cost.
@@ -92,7 +95,7 @@ fn render_limits(render: &config::RenderConfig) -> longhaul_render::Limits {
         output_bytes_max: render.output_bytes_max,
         pixels_max: render.pixels_max,
         time_max: render.timeout,
-        memory_bytes_max: render.memory_bytes_max,
+        memory_bytes_max: render.memory_max,
     }
 }
 
@@ -103,9 +106,9 @@ pub(super) fn render(_: &Config) -> Option<Kind> {
 
 /// Those whose jobs may name a URL.
 pub(super) fn kinds_with_caller_urls(config: &Config) -> CallerUrls {
-    let named = config.kinds.iter().filter(|(_, kind)| match &kind.run {
-        Run::Http(target) => target.caller_url,
-        Run::Command(_) | Run::Steps(_) => false,
+    let named = config.kinds.iter().filter(|(_, kind)| match &kind.runner {
+        KindRunner::Http(target) => target.caller_url,
+        KindRunner::Command(_) | KindRunner::Steps(_) => false,
     });
     CallerUrls::of(named.map(|(name, _)| name.to_string()))
 }
@@ -123,20 +126,22 @@ pub(super) struct KindDeps<'a> {
 /// A kind that is declared, to be run here if this process runs any.
 pub(super) fn configured_kind(
     name: &Name,
-    kind: &config::Kind,
+    kind: &config::KindConfig,
     config: &Config,
     deps: &KindDeps<'_>,
 ) -> Result<Kind, CommandError> {
     let runs_here = config.role.runs_jobs();
-    let built = match &kind.run {
-        Run::Http(target) if runs_here => http(name, kind, target, deps),
-        Run::Http(_) => Kind::remote(name.as_str()).idempotency_fields(http::idempotency_fields),
-        Run::Command(argv) if runs_here => {
+    let built = match &kind.runner {
+        KindRunner::Http(target) if runs_here => http(name, kind, target, deps),
+        KindRunner::Http(_) => {
+            Kind::remote(name.as_str()).idempotency_fields(http::idempotency_fields)
+        }
+        KindRunner::Command(argv) if runs_here => {
             command(name, Program::Single { argv: argv.clone() }, config, deps)?
         }
-        Run::Steps(steps) if runs_here => command(name, pipeline(steps), config, deps)?,
+        KindRunner::Steps(steps) if runs_here => command(name, pipeline(steps), config, deps)?,
         // Its programs need not be here.
-        Run::Command(_) | Run::Steps(_) => Kind::remote(name.as_str()),
+        KindRunner::Command(_) | KindRunner::Steps(_) => Kind::remote(name.as_str()),
     };
     let built = built.payload(kind.payload);
     let mut built =
@@ -144,7 +149,9 @@ pub(super) fn configured_kind(
     if let Some(jobs) = kind.running_max {
         built = built.running_max(jobs);
     }
-    if let (Some(timeout), Run::Command(_) | Run::Steps(_)) = (kind.timeout, &kind.run) {
+    if let (Some(timeout), KindRunner::Command(_) | KindRunner::Steps(_)) =
+        (kind.timeout, &kind.runner)
+    {
         built = built.timeout(timeout);
     }
     if let Some(retry_after) = kind.retry_after {
@@ -154,7 +161,12 @@ pub(super) fn configured_kind(
 }
 
 /// A kind that an endpoint runs, which bounds its attempts itself.
-fn http(name: &Name, kind: &config::Kind, given: &HttpTarget, deps: &KindDeps<'_>) -> Kind {
+fn http(
+    name: &Name,
+    kind: &config::KindConfig,
+    given: &HttpKindConfig,
+    deps: &KindDeps<'_>,
+) -> Kind {
     let KindDeps { client, keyring, clock, .. } = *deps;
     let mut built = match &given.target {
         Some(target) => HttpKind::new(name.as_str(), target.clone()),
@@ -189,7 +201,7 @@ fn command(
     config: &Config,
     deps: &KindDeps<'_>,
 ) -> Result<Kind, CommandError> {
-    let limits = &config.limits.job;
+    let limits = config.limits.job();
     CommandKind::new(name.as_str(), program, deps.work_root)
         .stdout_bytes_max(limits.result_bytes_max.max(limits.step_bytes_max))
         .stop_grace(config.worker.cancel_grace)

@@ -64,14 +64,14 @@ pub async fn check_keys(config: &Config) -> Result<Option<String>, StartError> {
 /// Whether the keys are in a file that is not there: because it is lost, or because all is new.
 fn is_lost(keys: &ServerKey) -> bool {
     match keys {
-        ServerKey::Given(_) => false,
+        ServerKey::Inline(_) => false,
         ServerKey::File(path) => matches!(path.try_exists(), Ok(false)),
     }
 }
 
 async fn keyring(keys: &ServerKey) -> Result<Keyring, StartError> {
     match keys.clone() {
-        ServerKey::Given(text) => Ok(Keyring::parse(&text)?),
+        ServerKey::Inline(text) => Ok(Keyring::parse(&text)?),
         ServerKey::File(path) => {
             let opening = tokio::task::spawn_blocking(move || Keyring::open(&path));
             Ok(opening.await.map_err(|error| StartError::Engine(thread(error)))??)
@@ -93,7 +93,7 @@ fn missing_key(
     };
     let from = match &config.server_key {
         ServerKey::File(path) => format!("the key file {}", path.display()),
-        ServerKey::Given(_) => "the configuration (server_key)".to_owned(),
+        ServerKey::Inline(_) => "the configuration (server_key)".to_owned(),
     };
     let looked = match keyring {
         None => format!("{from} is not there"),

@@ -7,8 +7,8 @@ const LAPTOP: &str =
     "[chat]\ntargets = [{ name = 'laptop', url = 'http://127.0.0.1:11434', api = 'ollama' }]\n";
 
 #[test]
-fn target_needs_little_and_may_say_more() {
-    let chat = Given::file(LAPTOP).config().chat.unwrap();
+fn chat_targets_have_defaults_and_options() {
+    let chat = ConfigInput::file(LAPTOP).config().chat.unwrap();
     let laptop = ChatTarget {
         name: Name::new("laptop").unwrap(),
         url: "http://127.0.0.1:11434".to_owned(),
@@ -19,12 +19,12 @@ fn target_needs_little_and_may_say_more() {
     };
     let retry = Retry { max_attempts: 10, first: SECOND, max: 60 * SECOND };
     assert_eq!(chat, ChatConfig { targets: vec![laptop.clone()], webhook_secret: None, retry });
-    let given = Given::file(
+    let input = ConfigInput::file(
         "[chat]\nwebhook_secret = 'hush'\nretry = { attempts = 3 }\ntargets = [{ name = 'cloud', \
          url = 'https://api.example/v1', api = 'openai', models = ['a', 'b'], concurrency = 9, api_key = '${CLOUD_KEY}' }]\n",
     )
     .env("CLOUD_KEY", "sk-1");
-    let chat = given.config().chat.unwrap();
+    let chat = input.config().chat.unwrap();
     assert_eq!(chat.webhook_secret, Secret::new("hush"));
     assert_eq!(chat.retry, Retry { max_attempts: 3, ..retry });
     let cloud = &chat.targets[0];
@@ -34,8 +34,8 @@ fn target_needs_little_and_may_say_more() {
 }
 
 #[test]
-fn mistakes_in_chat_are_told_at_once_and_no_key_with_them() {
-    let given = Given::file(
+fn chat_errors_are_reported_at_once_without_keys() {
+    let input = ConfigInput::file(
         "[chat]\n\
          retry = { first = '2m', max = '1m', attemps = 3 }\n\
          targets = [\n\
@@ -50,15 +50,15 @@ fn mistakes_in_chat_are_told_at_once_and_no_key_with_them() {
          'laptop',\n\
          ]\n",
     );
-    let errors = given.errors();
+    let errors = input.errors();
     assert!(!errors.contains("sk secret") && !errors.contains("pw@"), "{errors}");
     insta::assert_snapshot!(errors);
 }
 
 #[test]
-fn kind_of_that_name_is_anybodys_while_there_are_no_targets() {
+fn kind_named_chat_is_allowed_without_chat_targets() {
     let kind = "[kinds.chat]\ncommand = ['x']\n";
-    assert_eq!(Given::file(kind).config().kinds.len(), 1);
-    let errors = Given::file(&format!("{LAPTOP}{kind}")).errors();
+    assert_eq!(ConfigInput::file(kind).config().kinds.len(), 1);
+    let errors = ConfigInput::file(&format!("{LAPTOP}{kind}")).errors();
     assert!(errors.contains("the built-in kind has this name"), "{errors}");
 }

@@ -1,4 +1,4 @@
-//! Kinds that ask endpoints, and the paths that lead to them.
+//! HTTP kinds and proxy routes.
 
 use axum::http::Method;
 use longhaul_kinds::http::{RetryOn, TargetUrl};
@@ -7,18 +7,19 @@ use super::*;
 
 const REPORT: &str = "[kinds.report]\nhttp = { url = 'http://127.0.0.1:9000/report' }\n";
 
-fn target(config: &Config, kind: &str) -> HttpTarget {
-    match &config.kinds[&Name::new(kind).unwrap()].run {
-        Run::Http(target) => HttpTarget::clone(target),
-        Run::Command(_) | Run::Steps(_) => panic!("{kind} asks no endpoint"),
+fn target(config: &Config, kind: &str) -> HttpKindConfig {
+    match &config.kinds[&Name::new(kind).unwrap()].runner {
+        KindRunner::Http(target) => HttpKindConfig::clone(target),
+        KindRunner::Command(_) | KindRunner::Steps(_) => panic!("{kind} has no endpoint"),
     }
 }
 
 #[test]
-fn endpoint_of_the_contract_is_read() {
-    let config = Given::file(&format!("{REPORT}[[proxy]]\npath = '/reports'\nkind = 'report'\n"));
+fn http_kind_and_proxy_route_are_read() {
+    let config =
+        ConfigInput::file(&format!("{REPORT}[[proxy]]\npath = '/reports'\nkind = 'report'\n"));
     let config = config.config();
-    let expected = HttpTarget {
+    let expected = HttpKindConfig {
         target: Some(TargetUrl::parse("http://127.0.0.1:9000/report").unwrap()),
         method: Method::POST,
         headers: axum::http::HeaderMap::new(),
@@ -26,10 +27,7 @@ fn endpoint_of_the_contract_is_read() {
         caller_url: false,
     };
     assert_eq!(target(&config, "report"), expected);
-    assert!(
-        config.kinds[&Name::new("report").unwrap()].payload,
-        "bodies are what it is asked with"
-    );
+    assert!(config.kinds[&Name::new("report").unwrap()].payload, "request bodies are payloads");
     let route = ProxyRoute {
         path: "/reports".to_owned(),
         kind: "report".to_owned(),
@@ -40,14 +38,14 @@ fn endpoint_of_the_contract_is_read() {
 }
 
 #[test]
-fn secrets_come_from_the_environment_and_are_never_shown() {
-    let given = Given::file(
+fn http_kind_secrets_come_from_the_environment_and_are_never_printed() {
+    let input = ConfigInput::file(
         "[kinds.report]\n[kinds.report.http]\nurl = 'https://t.example/${PLACE}'\nmethod = 'PUT'\n\
          headers = { authorization = 'Bearer ${REPORT_TOKEN}', x-own = 'written-down' }\n\
          retry_on = ['5xx', 'connect']\n",
     );
-    let given = given.env("PLACE", "s3cret-place").env("REPORT_TOKEN", "s3cret-token");
-    let (config, settings) = Config::load(&given.sources).unwrap();
+    let input = input.env("PLACE", "s3cret-place").env("REPORT_TOKEN", "s3cret-token");
+    let (config, settings) = Config::load(&input.sources).unwrap();
     let http = target(&config, "report");
     assert_eq!(http.headers["authorization"], "Bearer s3cret-token");
     assert_eq!(http.method, Method::PUT);
@@ -58,23 +56,23 @@ fn secrets_come_from_the_environment_and_are_never_shown() {
 }
 
 #[test]
-fn missing_variable_is_named_by_who_needs_it() {
+fn missing_environment_variable_is_an_error_only_where_jobs_run() {
     let text = "[kinds.report]\nhttp = { url = 'http://${HOST}/', headers = { a = '${TOKEN}' } }\n";
-    let errors = Given::file(text).env("TOKENS", "x").errors();
+    let errors = ConfigInput::file(text).env("TOKENS", "x").errors();
     for name in ["HOST", "TOKEN"] {
         assert!(
             errors.contains(&format!("the environment variable {name} is not set")),
             "{errors}"
         );
     }
-    // Who only passes jobs on sends nothing.
-    let api = Given::file(&format!("role = 'api'\ndatabase = 'postgres://db/x'\n{text}"));
+    // A process that runs no jobs does not need the variables.
+    let api = ConfigInput::file(&format!("role = 'api'\ndatabase = 'postgres://db/x'\n{text}"));
     api.config();
 }
 
 #[test]
-fn mistakes_in_endpoints_and_paths_are_told_at_once() {
-    let given = Given::file(&format!(
+fn http_kind_and_proxy_errors_are_reported_at_once() {
+    let input = ConfigInput::file(&format!(
         "{REPORT}\
          [kinds.no-url]\nhttp = {{ method = 'GET' }}\n\
          [kinds.slip]\nhttp = {{ url = 'ftp://x', metod = 'GET', retry_on = ['2xx'] }}\n\
@@ -92,9 +90,9 @@ fn mistakes_in_endpoints_and_paths_are_told_at_once() {
          [[proxy]]\npath = '/twice'\nkind = 'report'\n\
          [[proxy]]\npath = '/twice'\nkind = 'report'\n",
     ));
-    let errors = given.errors();
+    let errors = input.errors();
     assert!(!errors.contains("hunter2"), "{errors}");
     insta::assert_snapshot!(errors);
-    let wrong = Given::file("[proxy]\npath = '/x'\n").errors();
+    let wrong = ConfigInput::file("[proxy]\npath = '/x'\n").errors();
     assert!(wrong.contains("below [[proxy]]"), "{wrong}");
 }

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use longhaul_server::config::{Config, Flags, Setting, Sources};
+use longhaul_server::config::{Config, EffectiveSetting, Flags, Sources};
 use serde_json::json;
 
 use self::finding::{Finding, Verdict};
@@ -82,13 +82,17 @@ async fn examine(config: &Config) -> Vec<Finding> {
 }
 
 fn port(config: &Config, peer: Peer) -> Finding {
-    if config.role.answers() {
+    if config.role.serves_http() {
         return checks::port(config.listen, peer);
     }
     Finding::good("address", "none: a worker listens nowhere")
 }
 
-fn show(ui: &mut Ui<'_>, settings: &[Setting], findings: &[Finding]) -> Result<(), CliError> {
+fn show(
+    ui: &mut Ui<'_>,
+    settings: &[EffectiveSetting],
+    findings: &[Finding],
+) -> Result<(), CliError> {
     if ui.json {
         let settings: Vec<_> = settings
             .iter()
@@ -101,7 +105,7 @@ fn show(ui: &mut Ui<'_>, settings: &[Setting], findings: &[Finding]) -> Result<(
     }
     let style = ui.out_style;
     let width = settings.iter().map(|one| one.key.len()).max().unwrap_or(0);
-    for Setting { key, value, origin } in settings {
+    for EffectiveSetting { key, value, origin } in settings {
         let origin = style.dim(&format!("({origin})"));
         ui.line(&format!("  {key:<width$}  {} {origin}", printable(value)))?;
     }

@@ -46,7 +46,7 @@ fn configured(config: Option<PathBuf>, data: Option<PathBuf>) -> Result<PathBuf,
     let (config, _) = Config::load(&sources).map_err(|wrong| CliError::usage(wrong.to_string()))?;
     match config.server_key {
         ServerKey::File(path) => Ok(path),
-        ServerKey::Given(_) => Err(CliError::Usage {
+        ServerKey::Inline(_) => Err(CliError::Usage {
             message: "the keys stand in the configuration (server_key) and not in a file"
                 .to_owned(),
             hint: Some("put a fresh key on the first line there, and keep the others".to_owned()),

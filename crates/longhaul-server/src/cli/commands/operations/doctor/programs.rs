@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use longhaul_server::config::{Config, Run};
+use longhaul_server::config::{Config, KindRunner};
 use rustix::fs::{Access, access};
 
 use super::finding::Finding;
@@ -16,10 +16,10 @@ pub(super) fn all(config: &Config) -> Vec<Finding> {
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let mut findings = Vec::new();
     for (kind, declared) in &config.kinds {
-        let commands: Vec<&Vec<String>> = match &declared.run {
-            Run::Command(argv) => vec![argv],
-            Run::Steps(steps) => steps.iter().map(|step| &step.command).collect(),
-            Run::Http(_) => Vec::new(),
+        let commands: Vec<&Vec<String>> = match &declared.runner {
+            KindRunner::Command(argv) => vec![argv],
+            KindRunner::Steps(steps) => steps.iter().map(|step| &step.command).collect(),
+            KindRunner::Http(_) => Vec::new(),
         };
         for program in commands.into_iter().filter_map(|argv| argv.first()) {
             findings.push(one(kind.as_str(), program, &folders));

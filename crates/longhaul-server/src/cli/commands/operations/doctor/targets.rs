@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longhaul_kinds::http::TargetUrl;
-use longhaul_server::config::{Config, Run};
+use longhaul_server::config::{Config, KindRunner};
 use tokio::net::TcpStream;
 
 use super::finding::Finding;
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(super) async fn all(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (kind, declared) in &config.kinds {
-        let Run::Http(http) = &declared.run else { continue };
+        let KindRunner::Http(http) = &declared.runner else { continue };
         if let Some(target) = &http.target {
             findings.extend(of(target, &format!("of the kind {kind}")).await);
         }
