@@ -9,11 +9,6 @@ mod canaries;
 mod chat;
 mod cli;
 mod damage;
-pub(crate) mod database;
-#[cfg(target_os = "linux")]
-mod fleet;
-mod home;
-pub(crate) mod http;
 mod keys;
 mod kill;
 mod listen;

@@ -5,6 +5,6 @@ mod bodies;
 mod browsers;
 mod callers;
 mod failing;
-mod house;
 mod keys;
+mod proxy_server;
 mod secrets;

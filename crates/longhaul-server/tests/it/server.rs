@@ -11,7 +11,7 @@ use longhaul_server::server::{Server, StartError, StopReason};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::e2e::http;
+use crate::harness::raw_http;
 
 fn config(folder: &Path) -> Config {
     let flags = Flags {
@@ -127,7 +127,7 @@ async fn worker_runs_what_an_api_accepted_and_answers_health_and_metrics_alone()
     let address = server.metrics_address().unwrap();
     let stop = CancellationToken::new();
     let running = tokio::spawn(server.run(stop.clone()));
-    let ask = async |call: &str| http::ask(address, call, &[], "").await.unwrap();
+    let ask = async |call: &str| raw_http::send(address, call, &[], "").await.unwrap();
     let done = r#"longhaul_attempts_ended_total{kind="demo",status="completed"} 1"#;
     while !ask("GET /metrics").await.body.contains(done) {}
     for (call, status) in [

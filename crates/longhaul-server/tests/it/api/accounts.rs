@@ -4,22 +4,22 @@ use axum::http::{Method, StatusCode};
 use longhaul_server::auth::AuthSettings;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Server, tidy, url};
+use crate::harness::{TestResponse, TestServer, redacted, status_url};
 
-async fn key(server: &Server, admin: &str, wish: Value) -> Value {
+async fn key(server: &TestServer, admin: &str, wish: Value) -> Value {
     let answer = server.post("/v1/keys").key(admin).json(wish).send().await;
     assert_eq!(answer.status, StatusCode::CREATED, "{answer:?}");
     answer.json()
 }
 
-async fn tenant(server: &Server, admin: &str, id: &str) {
+async fn tenant(server: &TestServer, admin: &str, id: &str) {
     let made = server.post("/v1/tenants").key(admin).json(json!({"id": id})).send().await;
     assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
 }
 
-async fn patch(server: &Server, admin: &str, id: &str, change: Value) -> Answer {
+async fn patch(server: &TestServer, admin: &str, id: &str, change: Value) -> TestResponse {
     let path = format!("/v1/tenants/{id}");
-    server.ask(Method::PATCH, &path).key(admin).json(change).send().await
+    server.request(Method::PATCH, &path).key(admin).json(change).send().await
 }
 
 fn text(key: &Value) -> String {
@@ -28,7 +28,7 @@ fn text(key: &Value) -> String {
 
 #[tokio::test]
 async fn without_a_key_nobody_gets_in_where_keys_are_required() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let none = server.get("/v1/jobs").send().await;
     assert_eq!(none.problem(), (401, "unauthorized".to_owned()));
     assert_eq!(none.header("www-authenticate"), Some("Bearer realm=\"longhaul\""));
@@ -60,7 +60,7 @@ async fn without_a_key_nobody_gets_in_where_keys_are_required() {
 
 #[tokio::test]
 async fn refused_submission_uses_no_idempotency_key_up() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let submit = |input: Value| {
         let ask = server.post("/v1/jobs").header("idempotency-key", "k");
         ask.json(json!({"kind": "echo", "input": input}))
@@ -72,7 +72,7 @@ async fn refused_submission_uses_no_idempotency_key_up() {
 
 #[tokio::test]
 async fn key_is_made_shown_once_listed_and_revoked() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let wish = json!({"tenant": "default", "name": "ci", "scopes": ["read"]});
     let made = key(&server, &admin, wish).await;
     let (id, secret) = (made["id"].as_str().unwrap(), text(&made));
@@ -81,7 +81,7 @@ async fn key_is_made_shown_once_listed_and_revoked() {
     assert!(!listed.text().contains(&secret) && !listed.text().contains("digest"));
     let mut shown = listed.json()["keys"].as_array().unwrap().clone();
     shown.retain(|key| key["id"] == id);
-    let mut shown = tidy(shown.remove(0));
+    let mut shown = redacted(shown.remove(0));
     shown["id"] = "[id]".into();
     insta::assert_json_snapshot!(shown, @r#"
     {
@@ -114,7 +114,7 @@ async fn key_is_made_shown_once_listed_and_revoked() {
 
 #[tokio::test]
 async fn rotated_key_has_a_successor_with_the_same_rights() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let old = key(&server, &admin, json!({"name": "ci", "scopes": ["read"]})).await;
     let path = format!("/v1/keys/{}/rotate", old["id"].as_str().unwrap());
     let new = server.post(&path).key(&admin).json(json!({"overlap": "1h"})).send().await;
@@ -135,7 +135,7 @@ async fn rotated_key_has_a_successor_with_the_same_rights() {
 
 #[tokio::test]
 async fn key_does_what_its_scopes_allow_and_nothing_else() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let with = async |scope: &str| {
         text(&key(&server, &admin, json!({"name": scope, "scopes": [scope]})).await)
     };
@@ -144,26 +144,26 @@ async fn key_does_what_its_scopes_allow_and_nothing_else() {
         server.post("/v1/jobs").key(&submit).json(json!({"kind": "echo", "input": 1})).send().await;
     assert_eq!(job.status, StatusCode::ACCEPTED, "{job:?}");
     let job = job.json();
-    assert_eq!(server.get(url(&job)).key(&read).send().await.status, StatusCode::OK);
-    let cancel = format!("{}/cancel", url(&job));
+    assert_eq!(server.get(status_url(&job)).key(&read).send().await.status, StatusCode::OK);
+    let cancel = format!("{}/cancel", status_url(&job));
     for (method, path, key) in [
-        (Method::GET, url(&job), &submit),
+        (Method::GET, status_url(&job), &submit),
         (Method::POST, "/v1/jobs", &read),
         (Method::POST, cancel.as_str(), &read),
-        (Method::DELETE, url(&job), &read),
+        (Method::DELETE, status_url(&job), &read),
         (Method::GET, "/v1/keys", &submit),
         (Method::GET, "/v1/tenants", &read),
         (Method::GET, "/v1/audit", &read),
         (Method::GET, "/metrics", &read),
     ] {
-        let refused = server.ask(method, path).key(key).send().await;
+        let refused = server.request(method, path).key(key).send().await;
         assert_eq!(refused.problem(), (403, "forbidden".to_owned()), "{path}");
     }
 }
 
 #[tokio::test]
 async fn wishes_that_cannot_be_met_are_refused_with_a_reason() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     for (wish, code) in [
         (json!({"name": "x", "scopes": []}), 422),
         (json!({"name": "x", "scopes": ["root"]}), 422),
@@ -186,7 +186,7 @@ async fn wishes_that_cannot_be_met_are_refused_with_a_reason() {
 
 #[tokio::test]
 async fn tenant_is_made_changed_and_listed() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     tenant(&server, &admin, "acme").await;
     let again = server.post("/v1/tenants").key(&admin).json(json!({"id": "acme"})).send().await;
     assert_eq!(again.problem(), (409, "tenant-exists".to_owned()));
@@ -194,7 +194,7 @@ async fn tenant_is_made_changed_and_listed() {
     let change = json!({"subscription": "past_due", "name": "Acme", "limits": limits});
     patch(&server, &admin, "acme", change).await;
     let changed = patch(&server, &admin, "acme", json!({"limits": {"requestsPerSecond": null}}));
-    let mut changed = tidy(changed.await.json());
+    let mut changed = redacted(changed.await.json());
     assert!(changed["inactiveSince"].take().is_string());
     insta::assert_json_snapshot!(changed, @r#"
     {
@@ -235,7 +235,7 @@ async fn tenant_is_made_changed_and_listed() {
 
 #[tokio::test]
 async fn tenant_that_does_not_pay_can_only_clean_up() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     tenant(&server, &admin, "acme").await;
     let wish = json!({"tenant": "acme", "name": "x", "scopes": ["submit", "read"]});
     let key = text(&key(&server, &admin, wish).await);
@@ -243,14 +243,14 @@ async fn tenant_that_does_not_pay_can_only_clean_up() {
     let job = submit().send().await.json();
     for inactive in ["past_due", "suspended"] {
         patch(&server, &admin, "acme", json!({"subscription": inactive})).await;
-        let polled = server.get(url(&job)).key(&key).send().await;
+        let polled = server.get(status_url(&job)).key(&key).send().await;
         assert_eq!(polled.problem(), (402, "subscription-inactive".to_owned()));
         assert_eq!(submit().send().await.problem(), (402, "subscription-inactive".to_owned()));
     }
-    let cancelled = server.post(&format!("{}/cancel", url(&job))).key(&key).send().await;
+    let cancelled = server.post(&format!("{}/cancel", status_url(&job))).key(&key).send().await;
     assert!(cancelled.status.is_success(), "{cancelled:?}");
     patch(&server, &admin, "acme", json!({"subscription": "active"})).await;
-    assert_eq!(server.get(url(&job)).key(&key).send().await.status, StatusCode::OK);
+    assert_eq!(server.get(status_url(&job)).key(&key).send().await.status, StatusCode::OK);
 }
 
 #[tokio::test]
@@ -260,7 +260,7 @@ async fn tenant_whose_payment_is_due_has_its_grace() {
         grace: Duration::from_hours(1),
         ..AuthSettings::default()
     };
-    let (server, admin) = Server::with_auth(settings).await;
+    let (server, admin) = TestServer::builder().auth(settings).start_with_key().await;
     patch(&server, &admin, "default", json!({"subscription": "past_due"})).await;
     assert_eq!(server.get("/v1/jobs").key(&admin).send().await.status, StatusCode::OK);
     patch(&server, &admin, "default", json!({"subscription": "suspended"})).await;
@@ -269,7 +269,7 @@ async fn tenant_whose_payment_is_due_has_its_grace() {
 
 #[tokio::test]
 async fn who_asks_too_often_is_told_when_to_come_back() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     tenant(&server, &admin, "acme").await;
     patch(&server, &admin, "acme", json!({"limits": {"requestsPerSecond": 1}})).await;
     let wish = json!({"tenant": "acme", "name": "x", "scopes": ["read"]});
@@ -292,7 +292,7 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
 
 #[tokio::test]
 async fn what_was_done_is_on_record_with_who_did_it() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let wish = json!({"name": "ops", "scopes": ["submit", "read"]});
     let made = key(&server, &admin, wish).await;
     let (ops, ops_id) = (text(&made), made["id"].as_str().unwrap().to_owned());
@@ -303,7 +303,7 @@ async fn what_was_done_is_on_record_with_who_did_it() {
         .send()
         .await
         .json();
-    let cancel = server.post(&format!("{}/cancel", url(&job))).key(&ops);
+    let cancel = server.post(&format!("{}/cancel", status_url(&job))).key(&ops);
     let cancelled = cancel.header("x-request-id", "req-77").send().await;
     assert!(cancelled.status.is_success());
     server.post("/v1/queues/mail/pause").key(&ops).send().await;
@@ -332,7 +332,7 @@ async fn what_was_done_is_on_record_with_who_did_it() {
 
 #[tokio::test]
 async fn tenant_is_held_to_limits_of_its_own() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     tenant(&server, &admin, "acme").await;
     let wish = json!({"tenant": "acme", "name": "x", "scopes": ["submit", "read"]});
     let acme = text(&key(&server, &admin, wish).await);
@@ -349,10 +349,10 @@ async fn tenant_is_held_to_limits_of_its_own() {
         submit(&acme, "gated", json!(1)).await.json(),
         submit(&acme, "gated", json!(2)).await.json(),
     );
-    while server.get(url(&first)).key(&acme).send().await.json()["status"] != "running" {
+    while server.get(status_url(&first)).key(&acme).send().await.json()["status"] != "running" {
         tokio::task::yield_now().await;
     }
-    let waits = server.get(url(&second)).key(&acme).send().await.json();
+    let waits = server.get(status_url(&second)).key(&acme).send().await.json();
     assert_eq!(waits["status"], "pending");
     patch(&server, &admin, "acme", json!({"limits": {"pendingMax": 1}})).await;
     let full = submit(&acme, "echo", json!(1)).await;

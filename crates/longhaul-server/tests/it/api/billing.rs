@@ -2,15 +2,15 @@ use axum::http::StatusCode;
 use longhaul_server::secret::Secret;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Server};
+use crate::harness::{TestResponse, TestServer};
 
 const SECRET: &str = "whsec_of-the-test";
 
-async fn server() -> Server {
-    let server = Server::with(|state| state.stripe_secret = Secret::new(SECRET)).await;
+async fn server() -> TestServer {
+    let server = TestServer::with_state(|state| state.stripe_secret = Secret::new(SECRET)).await;
     let made = server.post("/v1/tenants").json(json!({"id": "acme"})).send().await;
     assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
-    let patch = server.ask(axum::http::Method::PATCH, "/v1/tenants/acme");
+    let patch = server.request(axum::http::Method::PATCH, "/v1/tenants/acme");
     patch.json(json!({"billingId": "cus_1"})).send().await;
     server
 }
@@ -21,21 +21,21 @@ fn event(id: &str, created: i64, kind: &str, status: &str) -> String {
         .to_string()
 }
 
-fn now(server: &Server) -> i64 {
+fn now(server: &TestServer) -> i64 {
     server.state.auth.now().as_millis() / 1_000
 }
 
-async fn tell(server: &Server, body: &str, secret: &str, at: i64) -> Answer {
+async fn tell(server: &TestServer, body: &str, secret: &str, at: i64) -> TestResponse {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
     let signed = format!("{at}.{body}");
     let signature = ring::hmac::sign(&key, signed.as_bytes());
     let hex = signature.as_ref().iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     let header = format!("t={at},v1={hex}");
     let ask = server.post("/v1/billing/stripe").header("stripe-signature", &header);
-    ask.text(body.to_owned()).send().await
+    ask.json_text(body.to_owned()).send().await
 }
 
-async fn subscription(server: &Server) -> Value {
+async fn subscription(server: &TestServer) -> Value {
     server.get("/v1/tenants/acme").send().await.json()["subscription"].clone()
 }
 
@@ -72,7 +72,7 @@ async fn event_that_stripe_did_not_sign_changes_nothing() {
     assert_eq!(forged.problem(), (401, "unauthorized".to_owned()));
     let stale = tell(&server, &body, SECRET, at - 301).await;
     assert_eq!(stale.problem(), (401, "unauthorized".to_owned()));
-    let unsigned = server.post("/v1/billing/stripe").text(body.clone()).send().await;
+    let unsigned = server.post("/v1/billing/stripe").json_text(body.clone()).send().await;
     assert_eq!(unsigned.problem(), (401, "unauthorized".to_owned()));
     assert_eq!(subscription(&server).await, "active");
     let stranger = body.replace("cus_1", "cus_2");
@@ -84,7 +84,7 @@ async fn event_that_stripe_did_not_sign_changes_nothing() {
 
 #[tokio::test]
 async fn without_a_secret_no_event_is_taken() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let at = now(&server);
     let answer = tell(&server, &event("e1", 10, "x", "y"), "", at).await;
     assert_eq!(answer.problem(), (404, "billing-not-configured".to_owned()));

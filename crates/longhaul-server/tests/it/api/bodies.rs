@@ -3,10 +3,10 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::support::{Ask, Server};
+use crate::harness::{TestRequest, TestServer};
 
 /// A request for each place where JSON comes in, around `inner` as deep inside as it goes.
-fn everywhere(server: &Server, inner: &[u8]) -> Vec<(usize, &'static str, Ask)> {
+fn everywhere(server: &TestServer, inner: &[u8]) -> Vec<(usize, &'static str, TestRequest)> {
     let around = |begin: &str, end: &str| [begin.as_bytes(), inner, end.as_bytes()].concat();
     let fork = "/v1/jobs/01ARZ3NDEKTSV4RRFFQ69G5FAV/fork";
     let part = around(
@@ -16,8 +16,8 @@ fn everywhere(server: &Server, inner: &[u8]) -> Vec<(usize, &'static str, Ask)> 
     let in_parts = server
         .post("/v1/jobs")
         .header("content-type", "multipart/form-data; boundary=b")
-        .bare(part);
-    let post = |path: &str, begin: &str, end: &str| server.post(path).text(around(begin, end));
+        .body(part);
+    let post = |path: &str, begin: &str, end: &str| server.post(path).json_text(around(begin, end));
     let job = r#"{"kind":"echo","input":"#;
     vec![
         (1, "submit", post("/v1/jobs", job, "}")),
@@ -36,7 +36,7 @@ fn nested(levels: usize) -> String {
 
 #[tokio::test]
 async fn body_that_nests_too_deep_is_refused_everywhere() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for levels in [65, 1_000, 30_000] {
         for (_, place, ask) in everywhere(&server, nested(levels).as_bytes()) {
             let answer = ask.send().await;
@@ -51,13 +51,13 @@ async fn body_that_nests_too_deep_is_refused_everywhere() {
 
 #[tokio::test]
 async fn batch_takes_jobs_as_deep_as_each_may_be_alone() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let send = async |levels: usize| {
         let input = nested(levels);
         let job = format!(r#"{{"kind":"echo","input":{input}}}"#);
-        let alone = server.post("/v1/jobs").text(job.clone()).send().await;
+        let alone = server.post("/v1/jobs").json_text(job.clone()).send().await;
         let body = format!(r#"{{"jobs":[{job}]}}"#);
-        (alone.status, server.post("/v1/jobs/batch").text(body).send().await.status)
+        (alone.status, server.post("/v1/jobs/batch").json_text(body).send().await.status)
     };
     assert_eq!(send(63).await, (StatusCode::ACCEPTED, StatusCode::OK));
     assert_eq!(send(64).await, (StatusCode::BAD_REQUEST, StatusCode::BAD_REQUEST));
@@ -65,27 +65,27 @@ async fn batch_takes_jobs_as_deep_as_each_may_be_alone() {
 
 #[tokio::test]
 async fn brackets_in_a_string_are_not_nesting() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let input = json!({"text": "[{".repeat(1_000), "\"{{": "\\"});
     server.submit("echo", input).await;
 }
 
 #[tokio::test]
 async fn key_that_stands_twice_is_refused_everywhere() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for (_, place, ask) in everywhere(&server, br#"{"twin":"a","t\u0077in":"b"}"#) {
         let answer = ask.send().await;
         assert_eq!(answer.problem(), (400, "invalid-json".to_owned()), "{place}");
         assert!(answer.detail().contains("\"twin\" twice"), "{place}: {answer:?}");
     }
     let twice = r#"{"jobs":[],"jobs":[]}"#;
-    let answer = server.post("/v1/jobs/batch").text(twice).send().await;
+    let answer = server.post("/v1/jobs/batch").json_text(twice).send().await;
     assert_eq!(answer.problem(), (400, "invalid-json".to_owned()));
 }
 
 #[tokio::test]
 async fn bytes_that_are_not_utf_8_are_refused_everywhere() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for bad in [&b"\"\xff\""[..], b"\"\xc3(\"", b"\"\xed\xa0\x80\"", b"\"\xf8\x88\x80\x80\x80\""] {
         for (_, place, ask) in everywhere(&server, bad) {
             let answer = ask.send().await;
@@ -96,7 +96,7 @@ async fn bytes_that_are_not_utf_8_are_refused_everywhere() {
 
 #[tokio::test]
 async fn percent_encoded_bytes_that_are_not_utf_8_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for path in [
         "/v1/jobs/%ff",
         "/v1/jobs/%ff/artifacts/%ff",

@@ -4,7 +4,7 @@
 use axum::http::{HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Ask, Server, url};
+use crate::harness::{TestRequest, TestResponse, TestServer, status_url};
 
 const CANARIES: [&str; 14] = [
     "'; DROP TABLE jobs; --",
@@ -29,12 +29,12 @@ pub(crate) fn encoded(text: &str) -> String {
     bytes.concat()
 }
 
-fn with_header(ask: Ask, name: &str, canary: &str) -> Option<Ask> {
+fn with_header(ask: TestRequest, name: &str, canary: &str) -> Option<TestRequest> {
     HeaderValue::from_str(canary).ok().map(|_| ask.header(name, canary))
 }
 
 /// What holds for every answer, whatever was asked.
-fn assert_inert(answer: &Answer, what: &str) {
+fn assert_inert(answer: &TestResponse, what: &str) {
     assert!(!answer.status.is_server_error(), "{what}: {answer:?}");
     assert!(!answer.headers.contains_key("x-injected"), "{what}: {answer:?}");
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
@@ -44,17 +44,17 @@ fn assert_inert(answer: &Answer, what: &str) {
 }
 
 /// Each was accepted and says the same when it is read again, or was refused.
-async fn assert_kept(server: &Server, answer: &Answer, pointer: &str, canary: &str) {
+async fn assert_kept(server: &TestServer, answer: &TestResponse, pointer: &str, canary: &str) {
     assert_inert(answer, canary);
     if answer.status.is_success() {
-        let job = server.get(url(&answer.json())).send().await.json();
+        let job = server.get(status_url(&answer.json())).send().await.json();
         assert_eq!(job.pointer(pointer), Some(&json!(canary)), "{job}");
     }
 }
 
 #[tokio::test]
 async fn names_of_kinds_queues_artifacts_and_jobs_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
     for canary in CANARIES {
         let path = encoded(canary);
@@ -68,25 +68,25 @@ async fn names_of_kinds_queues_artifacts_and_jobs_are_refused() {
             server.post(&format!("/v1/kinds/{path}/jobs")).json(json!(1)),
             server.post(&format!("/v1/queues/{path}/pause")),
             server.get(&format!("/v1/jobs/{path}")),
-            server.get(&format!("{}/artifacts/{path}", url(&job))),
+            server.get(&format!("{}/artifacts/{path}", status_url(&job))),
             server.get(&format!("/v1/jobs?cursor={path}")),
             server.get(&format!("/v1/jobs?status={path}")),
             server.get(&format!("/v1/jobs?createdAfter={path}")),
             server.get(&format!("/v1/jobs?{path}=1")),
-            server.get(&format!("{}?wait={path}", url(&job))),
-            server.post(&format!("{}/fork", url(&job))).json(json!({"fromStep": canary})),
+            server.get(&format!("{}?wait={path}", status_url(&job))),
+            server.post(&format!("{}/fork", status_url(&job))).json(json!({"fromStep": canary})),
         ] {
             let answer = ask.send().await;
             assert_inert(&answer, canary);
             assert!(answer.status.is_client_error(), "{canary:?}: {answer:?}");
         }
     }
-    assert_eq!(server.get(url(&job)).send().await.status, StatusCode::OK);
+    assert_eq!(server.get(status_url(&job)).send().await.status, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn labels_and_inputs_are_kept_as_they_are_and_found_by_what_they_are() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for canary in CANARIES {
         let pointer = format!("/labels/{}", canary.replace('~', "~0").replace('/', "~1"));
         let named = json!({"kind": "gated", "input": canary, "labels": {canary: canary}});
@@ -96,7 +96,7 @@ async fn labels_and_inputs_are_kept_as_they_are_and_found_by_what_they_are() {
             continue;
         }
         let job = answer.json();
-        let input = server.get(&format!("{}/input", url(&job))).send().await;
+        let input = server.get(&format!("{}/input", status_url(&job))).send().await;
         assert_eq!(input.json(), json!(canary));
         let query = format!("/v1/jobs?label.{}={}", encoded(canary), encoded(canary));
         let found = server.get(&query).send().await.json();
@@ -111,7 +111,7 @@ async fn labels_and_inputs_are_kept_as_they_are_and_found_by_what_they_are() {
 
 #[tokio::test]
 async fn idempotency_keys_are_kept_as_they_are_or_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for canary in CANARIES {
         let body = || json!({"kind": "gated", "input": 1});
         if let Some(ask) = with_header(server.post("/v1/jobs"), "idempotency-key", canary) {
@@ -130,11 +130,11 @@ async fn idempotency_keys_are_kept_as_they_are_or_refused() {
 
 #[tokio::test]
 async fn headers_are_understood_ignored_or_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
     for canary in CANARIES {
         for name in ["if-none-match", "last-event-id", "prefer", "range", "x-forwarded-for"] {
-            for path in [url(&job).to_owned(), format!("{}/events", url(&job))] {
+            for path in [status_url(&job).to_owned(), format!("{}/events", status_url(&job))] {
                 if let Some(ask) = with_header(server.get(&path), name, canary) {
                     assert_inert(&ask.send().await, canary);
                 }
@@ -152,7 +152,7 @@ async fn headers_are_understood_ignored_or_refused() {
 
 #[tokio::test]
 async fn names_of_uploads_are_kept_as_they_are_or_refused() {
-    let server = Server::for_payloads().await;
+    let server = TestServer::with_payload_kinds().await;
     for canary in CANARIES {
         let file = canary.replace('\\', "\\\\").replace('"', "\\\"");
         let body = format!(
@@ -162,12 +162,12 @@ async fn names_of_uploads_are_kept_as_they_are_or_refused() {
              content-type: text/plain\r\n\r\nhello\r\n--X--\r\n"
         );
         let ask = server.post("/v1/jobs").header("content-type", "multipart/form-data; boundary=X");
-        let answer = ask.bare(body).send().await;
+        let answer = ask.body(body).send().await;
         assert_inert(&answer, canary);
         if answer.status.is_success() {
             let job = server.until(&answer.json(), |job| job["completedAt"].is_string()).await;
             assert_eq!(job["status"], "completed", "{canary:?}: {job}");
-            let receipt = server.get(&format!("{}/receipt", url(&job))).send().await;
+            let receipt = server.get(&format!("{}/receipt", status_url(&job))).send().await;
             assert_inert(&receipt, canary);
             for artifact in job["artifacts"].as_array().unwrap() {
                 let got = server.get(artifact["url"].as_str().unwrap()).send().await;
@@ -180,10 +180,10 @@ async fn names_of_uploads_are_kept_as_they_are_or_refused() {
 
 #[tokio::test]
 async fn methods_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for canary in ["<SCRIPT>", "GET/../", "'OR'1", "PROPFIND", "TRACE"] {
         let Ok(method) = Method::from_bytes(canary.as_bytes()) else { continue };
-        let answer = server.ask(method, "/v1/jobs").send().await;
+        let answer = server.request(method, "/v1/jobs").send().await;
         assert_eq!(answer.problem(), (405, "method-not-allowed".to_owned()), "{canary}");
     }
 }

@@ -3,31 +3,31 @@
 use axum::http::{HeaderValue, Method, StatusCode};
 use serde_json::json;
 
-use crate::support::{Answer, Ask, Server};
+use crate::harness::{TestRequest, TestResponse, TestServer};
 
 const APP: &str = "https://app.example";
 
-async fn allowing(origins: &[&'static str]) -> Server {
+async fn allowing(origins: &[&'static str]) -> TestServer {
     let origins = origins.iter().map(|origin| HeaderValue::from_static(origin)).collect();
-    Server::with(|state| state.origins = origins).await
+    TestServer::with_state(|state| state.origins = origins).await
 }
 
-fn preflight(server: &Server, origin: &str) -> Ask {
+fn preflight(server: &TestServer, origin: &str) -> TestRequest {
     server
-        .ask(Method::OPTIONS, "/v1/jobs")
+        .request(Method::OPTIONS, "/v1/jobs")
         .header("origin", origin)
         .header("access-control-request-method", "POST")
         .header("access-control-request-headers", "authorization,idempotency-key")
 }
 
-fn cors_headers(answer: &Answer) -> Vec<String> {
+fn cors_headers(answer: &TestResponse) -> Vec<String> {
     let names = answer.headers.keys().map(ToString::to_string);
     names.filter(|name| name.starts_with("access-control-")).collect()
 }
 
 #[tokio::test]
 async fn without_configuration_nobody_else_is_let_in() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let asked = preflight(&server, APP).send().await;
     assert_eq!(asked.problem(), (405, "method-not-allowed".to_owned()));
     let read = server.get("/v1/jobs").header("origin", APP).send().await;

@@ -1,10 +1,10 @@
 use axum::http::StatusCode;
 
-use crate::support::Server;
+use crate::harness::TestServer;
 
 #[tokio::test]
 async fn working_server_lives_and_is_ready() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for path in ["/livez", "/readyz", "/healthz"] {
         assert_eq!(server.get(path).send().await.status, StatusCode::OK, "{path}");
     }
@@ -14,7 +14,7 @@ async fn working_server_lives_and_is_ready() {
 
 #[tokio::test]
 async fn stopping_server_lives_and_is_not_ready() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.state.stop.cancel();
     assert_eq!(server.get("/livez").send().await.status, StatusCode::OK);
     for path in ["/readyz", "/healthz"] {

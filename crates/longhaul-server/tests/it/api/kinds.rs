@@ -1,8 +1,8 @@
-use crate::support::Server;
+use crate::harness::TestServer;
 
 #[tokio::test]
 async fn kinds_are_listed_by_name() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let kinds = server.get("/v1/kinds").send().await.json();
     insta::assert_json_snapshot!(kinds["kinds"][0], @r#"
     {

@@ -1,11 +1,11 @@
 use axum::http::Method;
 use serde_json::json;
 
-use crate::support::Server;
+use crate::harness::TestServer;
 
 #[tokio::test]
 async fn requests_and_queues_are_measured_by_route() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let body = json!({"kind": "gated", "input": 1, "queue": "metered", "delay": "1h"});
     let job = server.post("/v1/jobs").json(body).send().await.json();
     server.get(job["statusUrl"].as_str().unwrap()).send().await;
@@ -28,9 +28,9 @@ async fn requests_and_queues_are_measured_by_route() {
 
 #[tokio::test]
 async fn methods_that_nobody_knows_share_a_series() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for word in ["BREW", "X-1"] {
-        server.ask(Method::from_bytes(word.as_bytes()).unwrap(), "/healthz").send().await;
+        server.request(Method::from_bytes(word.as_bytes()).unwrap(), "/healthz").send().await;
     }
     let answer = server.get("/metrics").send().await;
     let text = answer.text();

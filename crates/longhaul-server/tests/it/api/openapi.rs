@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use crate::support::Server;
+use crate::harness::TestServer;
 
 fn document() -> Value {
     serde_json::to_value(longhaul_server::api::openapi_document()).unwrap()
@@ -86,7 +86,7 @@ fn document_lists_every_route() {
 
 #[tokio::test]
 async fn served_document_is_the_published_one() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let answer = server.get("/openapi.json").send().await;
     assert_eq!(answer.header("content-type"), Some("application/json"));
     assert_eq!(answer.json(), document());
@@ -144,11 +144,11 @@ fn every_operation_is_described() {
 
 #[tokio::test]
 async fn every_operation_is_served() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let document = document();
     for (method, path, _) in operations(&document) {
         let path = path.replace("{id}", "x").replace("{kind}", "x").replace("{name}", "x");
-        let answer = server.ask(method.parse().unwrap(), &path).send().await;
+        let answer = server.request(method.parse().unwrap(), &path).send().await;
         assert_ne!(answer.status.as_u16(), 405, "{method} {path}");
         if answer.status.as_u16() == 404 {
             assert_ne!(answer.problem().1, "not-found", "{method} {path}");

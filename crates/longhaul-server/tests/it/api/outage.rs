@@ -3,20 +3,27 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use longhaul::job::Json;
-use longhaul::store::faulty::{Fault, FaultPlan, FaultyStore};
+use longhaul::store::faulty::{Fault, FaultPlan};
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, Ctx, Engine, JobError};
+use longhaul_server::api::AppState;
 use serde_json::json;
 
-use crate::support::Server;
+use crate::harness::TestServer;
 
-type Store = Arc<FaultyStore<SqliteStore>>;
+pub(super) type SharedFaultyStore = Arc<longhaul::store::faulty::FaultyStore<SqliteStore>>;
 
-/// A server that runs no jobs, and a hold on what its store does.
-async fn start() -> (Server, Store) {
+async fn start() -> (TestServer, SharedFaultyStore) {
+    start_with(|_| {}).await
+}
+
+/// Starts a server that runs no jobs, and returns its store to inject faults.
+pub(super) async fn start_with(
+    change: impl FnOnce(&mut AppState),
+) -> (TestServer, SharedFaultyStore) {
     let clock = Clock::system();
     let inner = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
-    let store = Arc::new(FaultyStore::new(inner, FaultPlan::none()));
+    let store = Arc::new(longhaul::store::faulty::FaultyStore::new(inner, FaultPlan::none()));
     let engine = Engine::builder()
         .clock(clock)
         .store(Arc::clone(&store) as _)
@@ -26,7 +33,11 @@ async fn start() -> (Server, Store) {
         .start()
         .await
         .unwrap();
-    (Server::with(|state| state.engine = engine).await, store)
+    let server = TestServer::with_state(|state| {
+        state.engine = engine;
+        change(state);
+    });
+    (server.await, store)
 }
 
 fn everything_fails() -> FaultPlan {

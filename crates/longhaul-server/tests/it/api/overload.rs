@@ -1,41 +1,22 @@
 //! More than the server can do soon.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use longhaul::job::Json;
-use longhaul::store::faulty::{FaultPlan, FaultyStore};
-use longhaul::store::sqlite::SqliteStore;
-use longhaul::{Clock, Ctx, Engine, JobError};
 use longhaul_server::api::LoadShedder;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{Answer, Server, url};
+use super::outage::{SharedFaultyStore, start_with};
+use crate::harness::{TestResponse, TestServer, status_url};
 
-/// A server with so many places, and a hold on what its store does.
-async fn start(places: usize) -> (Server, Arc<FaultyStore<SqliteStore>>) {
-    let clock = Clock::system();
-    let inner = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
-    let store = Arc::new(FaultyStore::new(inner, FaultPlan::none()));
-    let engine = Engine::builder()
-        .clock(clock)
-        .store(Arc::clone(&store) as _)
-        .concurrency(0)
-        .rescue_interval(Duration::from_hours(1))
-        .kind("echo", |_: Ctx, input: Json| async { Ok::<_, JobError>(input) })
-        .start()
+/// Starts a server that takes this many requests at once, and returns its store to make it slow.
+async fn start(requests_max: usize) -> (TestServer, SharedFaultyStore) {
+    start_with(|state| state.load_shedder = LoadShedder::new(requests_max, state.clock.clone()))
         .await
-        .unwrap();
-    let server = Server::with(|state| {
-        state.engine = engine;
-        state.load_shedder = LoadShedder::new(places, state.clock.clone());
-    });
-    (server.await, store)
 }
 
-fn submit(server: &Server) -> impl Future<Output = Answer> + Send + use<> {
+fn submit(server: &TestServer) -> impl Future<Output = TestResponse> + Send + use<> {
     server.post("/v1/jobs").json(json!({"kind": "echo", "input": 1})).send()
 }
 
@@ -44,7 +25,7 @@ async fn submissions_are_refused_first_while_reads_and_health_go_on_and_it_heals
     let (server, store) = start(10).await;
     let job = server.submit("echo", json!(1)).await;
     store.stall_submits(true);
-    let mut stuck: JoinSet<Answer> = (0..9).map(|_| submit(&server)).collect();
+    let mut stuck: JoinSet<TestResponse> = (0..9).map(|_| submit(&server)).collect();
     let refused = stuck.join_next().await.unwrap().unwrap();
     assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
     assert_eq!(refused.header("retry-after"), Some("1"));
@@ -54,12 +35,12 @@ async fn submissions_are_refused_first_while_reads_and_health_go_on_and_it_heals
     ] {
         assert_eq!(batch.send().await.problem(), (503, "overloaded".to_owned()));
     }
-    let cancel = format!("{}/cancel", url(&job));
+    let cancel = format!("{}/cancel", status_url(&job));
     for ask in [
         server.get("/livez"),
         server.get("/readyz"),
         server.get("/v1/jobs"),
-        server.get(url(&job)),
+        server.get(status_url(&job)),
         server.post(&cancel),
     ] {
         assert_eq!(ask.send().await.status, StatusCode::OK);
@@ -106,7 +87,7 @@ async fn requests_that_wait_for_a_job_have_no_place() {
     let mut held = JoinSet::new();
     for _ in 0..15 {
         let body = json!({"kind": "echo", "input": 1});
-        held.spawn(server.get(&format!("{}?wait=60", url(&job))).send());
+        held.spawn(server.get(&format!("{}?wait=60", status_url(&job))).send());
         held.spawn(server.post("/v1/jobs?mode=sync").json(body).send());
         tokio::task::yield_now().await;
         // Both have come in; they leave their places once they wait.

@@ -1,10 +1,10 @@
 use serde_json::json;
 
-use crate::support::Server;
+use crate::harness::TestServer;
 
 #[tokio::test]
 async fn pages_load_nothing_from_elsewhere() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for path in ["/", "/docs"] {
         let answer = server.get(path).send().await;
         assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
@@ -15,7 +15,7 @@ async fn pages_load_nothing_from_elsewhere() {
 
 #[tokio::test]
 async fn docs_list_every_operation() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let page = server.get("/docs").send().await;
     for operation in ["GET /v1/jobs/{id}", "POST /v1/jobs/batch", "DELETE /v1/jobs/{id}"] {
         assert!(page.text().contains(operation), "{operation}");
@@ -24,7 +24,7 @@ async fn docs_list_every_operation() {
 
 #[tokio::test]
 async fn what_jobs_say_is_escaped_in_the_overview() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("fails", json!("<b>bold</b>")).await;
     let page = server.get("/").send().await;
     assert!(page.text().contains(job["jobId"].as_str().unwrap()));

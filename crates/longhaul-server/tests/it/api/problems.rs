@@ -1,11 +1,11 @@
 use axum::http::Method;
 use serde_json::json;
 
-use crate::support::{Server, tidy};
+use crate::harness::{TestServer, redacted};
 
 #[tokio::test]
 async fn paths_that_do_not_exist_are_problems() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for path in ["/nowhere", "/v1", "/v1/jobs/x/y/z", "/v1/jobs/"] {
         let answer = server.get(path).send().await;
         assert_eq!(answer.problem(), (404, "not-found".to_owned()), "{path}");
@@ -14,13 +14,13 @@ async fn paths_that_do_not_exist_are_problems() {
 
 #[tokio::test]
 async fn methods_that_a_path_does_not_have_are_problems_with_allow() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for (method, path, allow) in [
         (Method::PUT, "/v1/jobs", "POST,GET,HEAD"),
         (Method::POST, "/v1/jobs/x", "GET,HEAD,DELETE"),
         (Method::DELETE, "/v1/queues", "GET,HEAD"),
     ] {
-        let answer = server.ask(method, path).send().await;
+        let answer = server.request(method, path).send().await;
         assert_eq!(answer.problem(), (405, "method-not-allowed".to_owned()), "{path}");
         let allowed = |text: &str| {
             let mut methods: Vec<String> = text.split(',').map(|m| m.trim().to_owned()).collect();
@@ -33,12 +33,12 @@ async fn methods_that_a_path_does_not_have_are_problems_with_allow() {
 
 #[tokio::test]
 async fn problem_has_every_key_and_the_callers_request_id() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let ask = server.post("/v1/jobs").header("x-request-id", "trace-1").json(json!({"kind": "x"}));
     let answer = ask.send().await;
     assert_eq!(answer.header("x-request-id"), Some("trace-1"));
     assert_eq!(answer.json()["requestId"], "trace-1");
-    insta::assert_json_snapshot!(tidy(answer.json()), @r#"
+    insta::assert_json_snapshot!(redacted(answer.json()), @r#"
     {
       "type": "/problems/validation",
       "title": "A value is not allowed",

@@ -1,16 +1,16 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::support::{Server, tidy, url};
+use crate::harness::{TestServer, redacted, status_url};
 
 #[tokio::test]
 async fn paused_queue_holds_its_jobs_back_until_it_is_resumed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let paused = server.post("/v1/queues/default/pause").send().await;
     assert_eq!((paused.status, &paused.json()["paused"]), (StatusCode::OK, &json!(true)));
     let job = server.submit("echo", json!(1)).await;
     let queues = server.get("/v1/queues").send().await.json();
-    insta::assert_json_snapshot!(tidy(queues), @r#"
+    insta::assert_json_snapshot!(redacted(queues), @r#"
     {
       "queues": [
         {
@@ -29,19 +29,19 @@ async fn paused_queue_holds_its_jobs_back_until_it_is_resumed() {
     let resumed = server.post("/v1/queues/default/resume").send().await;
     assert_eq!(resumed.json()["paused"], false);
     server.until(&job, |job| job["status"] == "completed").await;
-    assert_eq!(server.get(url(&job)).send().await.json()["result"], 1);
+    assert_eq!(server.get(status_url(&job)).send().await.json()["result"], 1);
 }
 
 #[tokio::test]
 async fn queue_shows_its_limits() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let queue = server.post("/v1/queues/mail/pause").send().await.json();
     assert_eq!((&queue["runningMax"], &queue["rate"]), (&json!(10), &json!("100/1m")));
 }
 
 #[tokio::test]
 async fn queue_without_jobs_can_be_resumed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let answer = server.post("/v1/queues/nobody/resume").send().await;
     insta::assert_json_snapshot!(answer.json(), @r#"
     {
@@ -58,7 +58,7 @@ async fn queue_without_jobs_can_be_resumed() {
 
 #[tokio::test]
 async fn name_that_no_queue_can_have_is_400() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let answer = server.post("/v1/queues/a%2Fb/pause").send().await;
     assert_eq!(answer.problem(), (400, "bad-request".to_owned()));
 }

@@ -1,14 +1,14 @@
-use crate::support::{Server, tidy};
+use crate::harness::{TestServer, redacted};
 
 #[tokio::test]
 async fn replicas_are_listed_with_what_they_do() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let mut listed = server.get("/v1/replicas").send().await.json();
     let replica = &mut listed["replicas"][0];
     assert_eq!(replica["pid"].take(), std::process::id());
     assert!(!replica["host"].take().as_str().unwrap().is_empty());
     assert_eq!(replica["version"].take(), env!("CARGO_PKG_VERSION"));
-    insta::assert_json_snapshot!(tidy(listed), @r#"
+    insta::assert_json_snapshot!(redacted(listed), @r#"
     {
       "replicas": [
         {

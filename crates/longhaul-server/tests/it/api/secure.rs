@@ -2,13 +2,15 @@
 
 use serde_json::json;
 
-use crate::support::{Server, url};
+use crate::harness::{TestServer, status_url};
 
 #[tokio::test]
 async fn every_answer_says_that_its_type_is_meant_and_its_address_is_private() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
-    for path in ["/", "/docs", "/ui/app.js", "/openapi.json", "/livez", "/nowhere", url(&job)] {
+    for path in
+        ["/", "/docs", "/ui/app.js", "/openapi.json", "/livez", "/nowhere", status_url(&job)]
+    {
         let answer = server.get(path).send().await;
         // Our own pages tell each other where a form comes from.
         let policy = if ["/", "/docs"].contains(&path) { "same-origin" } else { "no-referrer" };
@@ -20,9 +22,9 @@ async fn every_answer_says_that_its_type_is_meant_and_its_address_is_private() {
 
 #[tokio::test]
 async fn what_is_a_tenants_own_is_not_stored() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
-    let of = |part: &str| format!("{}{part}", url(&job));
+    let of = |part: &str| format!("{}{part}", status_url(&job));
     for path in [of(""), of("/input"), of("/result"), of("/events"), of("/nowhere"), "/".to_owned()]
     {
         let answer = server.get(&path).send().await;
@@ -34,7 +36,7 @@ async fn what_is_a_tenants_own_is_not_stored() {
 
 #[tokio::test]
 async fn pages_cannot_be_framed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for path in ["/", "/docs"] {
         let answer = server.get(path).send().await;
         assert_eq!(answer.header("x-frame-options"), Some("DENY"));
@@ -52,12 +54,12 @@ async fn pages_cannot_be_framed() {
 
 #[tokio::test]
 async fn uploaded_page_cannot_run_as_ours() {
-    let server = Server::for_payloads().await;
+    let server = TestServer::with_payload_kinds().await;
     let page = "<script>alert(document.domain)</script>";
     let sent = server
         .post("/v1/kinds/copy/jobs?mode=sync")
         .header("content-type", "text/html")
-        .bare(page.to_owned())
+        .body(page.to_owned())
         .send()
         .await
         .json();

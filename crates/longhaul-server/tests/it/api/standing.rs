@@ -6,11 +6,11 @@ use axum::http::{Method, StatusCode};
 use longhaul_server::secret::Secret;
 use serde_json::{Value, json};
 
-use crate::support::{Ask, Server, Stream, url};
+use crate::harness::{ResponseStream, TestRequest, TestServer, status_url};
 
 /// A tenant's job that runs until the gate opens, and the key that it was submitted with.
 struct Case {
-    server: Server,
+    server: TestServer,
     admin: String,
     key: String,
     key_id: String,
@@ -19,7 +19,7 @@ struct Case {
 
 impl Case {
     async fn new() -> Self {
-        let (server, admin) = Server::with_keys_that_end().await;
+        let (server, admin) = TestServer::with_expiring_keys().await;
         server.post("/v1/tenants").key(&admin).json(json!({"id": "acme"})).send().await;
         let ends_at = server.state.clock.now().after(Duration::from_hours(1)).to_string();
         let wish = json!({
@@ -33,23 +33,23 @@ impl Case {
         let mut case = Self { server, admin, key, key_id, job };
         while case.job["status"] != "running" {
             let tag = format!("\"{}\"", case.job["version"]);
-            let held = case.get(&format!("{}?wait=60", url(&case.job)));
+            let held = case.get(&format!("{}?wait=60", status_url(&case.job)));
             let answer = held.header("if-none-match", &tag).send().await;
             case.job = answer.json();
         }
         case
     }
 
-    fn get(&self, path: &str) -> Ask {
+    fn get(&self, path: &str) -> TestRequest {
         self.server.get(path).key(&self.key)
     }
 
-    fn events(&self) -> Ask {
+    fn events(&self) -> TestRequest {
         self.get(self.job["eventsUrl"].as_str().unwrap())
     }
 
     /// A stream that has told all there is to tell so far.
-    async fn watched(&self) -> Stream {
+    async fn watched(&self) -> ResponseStream {
         let mut stream = self.events().open().await;
         assert_eq!(stream.event().await.unwrap().1["status"], "running");
         stream
@@ -62,16 +62,16 @@ impl Case {
     }
 
     async fn suspend(&self) {
-        let patch = self.server.ask(Method::PATCH, "/v1/tenants/acme").key(&self.admin);
+        let patch = self.server.request(Method::PATCH, "/v1/tenants/acme").key(&self.admin);
         let patched = patch.json(json!({"subscription": "suspended"})).send().await;
         assert_eq!(patched.status, StatusCode::OK, "{patched:?}");
     }
 
     /// What is left of a stream, while time passes.
-    async fn rest(&self, mut stream: Stream) -> Vec<String> {
+    async fn rest(&self, mut stream: ResponseStream) -> Vec<String> {
         let read = tokio::spawn(async move {
             let mut pieces = Vec::new();
-            while let Some(piece) = stream.piece().await {
+            while let Some(piece) = stream.chunk().await {
                 pieces.push(piece);
             }
             pieces
@@ -84,7 +84,7 @@ impl Case {
     }
 
     /// The stream has ended without a word, and whoever comes again is told why.
-    async fn is_shut_out(&self, stream: Stream, status: u16, code: &str) {
+    async fn is_shut_out(&self, stream: ResponseStream, status: u16, code: &str) {
         assert_eq!(self.rest(stream).await, [""; 0]);
         assert_eq!(self.events().send().await.problem(), (status, code.to_owned()));
     }
@@ -129,7 +129,7 @@ async fn stream_of_a_caller_in_good_standing_goes_on_for_hours() {
     let case = Case::new().await;
     let mut stream = case.watched().await;
     for _ in 0..3 {
-        let read = tokio::spawn(async move { (stream.piece().await, stream) });
+        let read = tokio::spawn(async move { (stream.chunk().await, stream) });
         while !read.is_finished() {
             case.server.state.clock.advance(Duration::from_secs(1));
             tokio::task::yield_now().await;
@@ -146,7 +146,8 @@ async fn stream_of_a_caller_in_good_standing_goes_on_for_hours() {
 async fn held_answer_is_not_given_to_a_key_that_was_revoked_meanwhile() {
     let case = Case::new().await;
     let tag = format!("\"{}\"", case.job["version"]);
-    let held = case.get(&format!("{}?wait=60", url(&case.job))).header("if-none-match", &tag);
+    let held =
+        case.get(&format!("{}?wait=60", status_url(&case.job))).header("if-none-match", &tag);
     let held = tokio::spawn(held.send());
     // The revocation may also come first: the answer is the same.
     tokio::task::yield_now().await;

@@ -3,23 +3,22 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::e2e::database::Database;
-use crate::support::{Answer, Server, url};
+use crate::harness::{Backend, TestResponse, TestServer, status_url};
 
 /// A tenant with a key for everything but running the server.
-async fn tenant(server: &Server, admin: &str, id: &str) -> String {
+async fn tenant(server: &TestServer, admin: &str, id: &str) -> String {
     server.post("/v1/tenants").key(admin).json(json!({"id": id})).send().await;
     let wish = json!({"tenant": id, "name": id, "scopes": ["submit", "read", "work"]});
     let made = server.post("/v1/keys").key(admin).json(wish).send().await.json();
     made["key"].as_str().unwrap().to_owned()
 }
 
-async fn ended(server: &Server, key: &str, kind: &str) -> Value {
+async fn ended(server: &TestServer, key: &str, kind: &str) -> Value {
     let submit = server.post("/v1/jobs").key(key).header("idempotency-key", kind);
     let submit = submit.json(json!({"kind": kind, "input": "a-secret-of-blue"}));
     let job = submit.send().await.json();
     loop {
-        let held = format!("{}?wait=5", url(&job));
+        let held = format!("{}?wait=5", status_url(&job));
         let job = server.get(&held).key(key).send().await.json();
         if job["completedAt"].is_string() {
             return job;
@@ -42,11 +41,11 @@ fn operations(document: &Value) -> Vec<(Method, String, Option<Value>)> {
 }
 
 async fn ask(
-    server: &Server,
+    server: &TestServer,
     (method, path, body): &(Method, String, Option<Value>),
     key: &str,
-) -> Answer {
-    let ask = server.ask(method.clone(), path).key(key).header("x-request-id", "same");
+) -> TestResponse {
+    let ask = server.request(method.clone(), path).key(key).header("x-request-id", "same");
     match body {
         Some(body) => ask.json(body.clone()).send().await,
         None => ask.send().await,
@@ -64,7 +63,7 @@ fn with_id(
 
 /// An endpoint with this tenant's canaries, switched off so that what was owed to it is a dead letter, and that
 /// dead letter.
-async fn dead_letter(server: &Server, key: &str) -> (Value, Value) {
+async fn dead_letter(server: &TestServer, key: &str) -> (Value, Value) {
     let url = "http://127.0.0.1:9/path-of-blue";
     let wish = json!({"url": url, "description": "purpose-of-blue"});
     // Endpoints settle by the clock.
@@ -73,7 +72,7 @@ async fn dead_letter(server: &Server, key: &str) -> (Value, Value) {
     let endpoint = format!("/v1/endpoints/{}", made.json()["id"].as_str().unwrap());
     let test = server.post(&format!("{endpoint}/test")).key(key).send().await;
     assert_eq!(test.status, StatusCode::ACCEPTED, "{test:?}");
-    let off = server.ask(Method::PATCH, &endpoint).key(key).json(json!({"enabled": false}));
+    let off = server.request(Method::PATCH, &endpoint).key(key).json(json!({"enabled": false}));
     let off = server.pass_time(off).await;
     assert_eq!(off.status, StatusCode::OK, "{off:?}");
     let delivery = format!("/v1/deliveries/{}", test.json()["deliveryId"].as_str().unwrap());
@@ -86,7 +85,7 @@ async fn dead_letter(server: &Server, key: &str) -> (Value, Value) {
 }
 
 /// Asks for another's thing and for nobody's, by every operation on paths that begin so.
-async fn compare(server: &Server, green: &str, path: &str, ids: [&str; 2], at_least: usize) {
+async fn compare(server: &TestServer, green: &str, path: &str, ids: [&str; 2], at_least: usize) {
     let document = server.get("/openapi.json").send().await.json();
     let about: Vec<_> =
         operations(&document).into_iter().filter(|(_, known, _)| known.starts_with(path)).collect();
@@ -105,19 +104,19 @@ async fn compare(server: &Server, green: &str, path: &str, ids: [&str; 2], at_le
 const UNKNOWN: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
 const UNKNOWN_ENDPOINT: &str = "ep_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
-async fn answers_exactly_as_an_unknown_one(server: Server, admin: String) {
+async fn answers_exactly_as_an_unknown_one(server: TestServer, admin: String) {
     let (blue, green) =
         (tenant(&server, &admin, "blue").await, tenant(&server, &admin, "green").await);
     for kind in ["echo", "fails"] {
         let job = ended(&server, &blue, kind).await;
         let id = job["jobId"].as_str().unwrap();
         compare(&server, &green, "/v1/jobs/{id}", [id, UNKNOWN], 13).await;
-        let still = server.get(url(&job)).key(&blue).send().await;
+        let still = server.get(status_url(&job)).key(&blue).send().await;
         assert_eq!(still.json()["version"], job["version"], "nothing of it was changed");
     }
 }
 
-async fn endpoint_answers_exactly_as_an_unknown_one(server: Server, admin: String) {
+async fn endpoint_answers_exactly_as_an_unknown_one(server: TestServer, admin: String) {
     let (blue, green) =
         (tenant(&server, &admin, "blue").await, tenant(&server, &admin, "green").await);
     let (endpoint, delivery) = dead_letter(&server, &blue).await;
@@ -140,7 +139,7 @@ async fn endpoint_answers_exactly_as_an_unknown_one(server: Server, admin: Strin
     assert_eq!(still, delivery, "nothing of it was changed");
 }
 
-async fn nothing_is_in_any_answer(server: Server, admin: String) {
+async fn nothing_is_in_any_answer(server: TestServer, admin: String) {
     let (blue, green) =
         (tenant(&server, &admin, "blue").await, tenant(&server, &admin, "green").await);
     let job = ended(&server, &blue, "echo").await;
@@ -164,58 +163,58 @@ async fn nothing_is_in_any_answer(server: Server, admin: String) {
     let own = server.post("/v1/jobs").key(&green).header("idempotency-key", "echo");
     let own = own.json(json!({"kind": "echo", "input": 1})).send().await.json();
     assert_ne!(own["jobId"], id);
-    let still = server.get(url(&job)).key(&blue).send().await.json();
+    let still = server.get(status_url(&job)).key(&blue).send().await.json();
     assert_eq!(still["result"], "a-secret-of-blue");
 }
 
 #[tokio::test]
 async fn another_tenant_s_job_answers_exactly_as_an_unknown_one_on_every_route() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     answers_exactly_as_an_unknown_one(server, admin).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_tenant_s_job_answers_exactly_as_an_unknown_one_on_postgres() {
-    let database = Database::create().await;
-    let (server, admin) = Server::with_keys_on_postgres(&database.url()).await;
+    let (server, admin) =
+        TestServer::builder().backend(Backend::Postgres).require_keys().start_with_key().await;
     answers_exactly_as_an_unknown_one(server, admin).await;
 }
 
 #[tokio::test]
 async fn another_tenant_s_endpoint_answers_exactly_as_an_unknown_one_on_every_route() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     endpoint_answers_exactly_as_an_unknown_one(server, admin).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_tenant_s_endpoint_answers_exactly_as_an_unknown_one_on_postgres() {
-    let database = Database::create().await;
-    let (server, admin) = Server::with_keys_on_postgres(&database.url()).await;
+    let (server, admin) =
+        TestServer::builder().backend(Backend::Postgres).require_keys().start_with_key().await;
     endpoint_answers_exactly_as_an_unknown_one(server, admin).await;
 }
 
 #[tokio::test]
 async fn nothing_of_another_tenant_is_in_any_answer() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     nothing_is_in_any_answer(server, admin).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_another_tenant_is_in_any_answer_on_postgres() {
-    let database = Database::create().await;
-    let (server, admin) = Server::with_keys_on_postgres(&database.url()).await;
+    let (server, admin) =
+        TestServer::builder().backend(Backend::Postgres).require_keys().start_with_key().await;
     nothing_is_in_any_answer(server, admin).await;
 }
 
 #[tokio::test]
 async fn every_route_that_shows_or_changes_something_asks_who_calls() {
-    let (server, _) = Server::with_keys().await;
+    let (server, _) = TestServer::with_keys().await;
     let document = server.get("/openapi.json").send().await.json();
     // The payment provider has no key: it signs what it says.
     let open = ["/livez", "/readyz", "/healthz", "/v1/billing/stripe"];
     for operation in operations(&document) {
         let (method, path, body) = with_id(&operation, "x");
-        let ask = server.ask(method, &path);
+        let ask = server.request(method, &path);
         let answer = match body {
             Some(body) => ask.json(body).send().await,
             None => ask.send().await,

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use longhaul::job::hour_of;
 use serde_json::{Value, json};
 
-use crate::support::Server;
+use crate::harness::TestServer;
 
 /// Without what depends on how long things took and when.
 fn settled(mut usage: Value) -> Value {
@@ -21,7 +21,7 @@ fn settled(mut usage: Value) -> Value {
 
 #[tokio::test]
 async fn finished_jobs_are_told_by_kind_with_their_total() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.run("steps", json!(null)).await;
     server.run("steps", json!(null)).await;
     server.run("fails", json!(null)).await;
@@ -74,7 +74,7 @@ async fn finished_jobs_are_told_by_kind_with_their_total() {
 
 #[tokio::test]
 async fn usage_is_told_by_the_key_that_submitted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let engine = server.state.engine.for_key(Some("key-1"));
     let job = engine.submit_raw("echo", &1).await.unwrap();
     job.result::<u32>().await.unwrap();
@@ -84,7 +84,7 @@ async fn usage_is_told_by_the_key_that_submitted() {
 
 #[tokio::test]
 async fn nothing_used_is_an_empty_list() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let answer = server
         .get("/v1/usage?from=2026-01-01T00:30:00Z&to=2026-01-02T00:00:00Z")
         .header("accept", "application/json")
@@ -110,7 +110,7 @@ async fn nothing_used_is_an_empty_list() {
 
 #[tokio::test]
 async fn usage_comes_as_csv_to_whoever_asks_for_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.run("steps", json!(null)).await;
     let named = server.get("/v1/usage?format=csv").send().await;
     let negotiated = server.get("/v1/usage").header("accept", "text/csv").send().await;
@@ -130,7 +130,7 @@ async fn usage_comes_as_csv_to_whoever_asks_for_it() {
 
 #[tokio::test]
 async fn mistaken_parameters_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let far = server.state.engine.now().after(Duration::from_hours(24));
     for (query, problem) in [
         ("by=week".to_owned(), (400, "bad-request")),

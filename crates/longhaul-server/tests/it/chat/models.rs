@@ -2,59 +2,58 @@
 
 use serde_json::{Value, json};
 
-use super::desk::{Ground, on_both_grounds};
-use super::target::{FakeTarget, MODEL};
-use crate::support::Server;
+use super::chat_server::ChatServer;
+use crate::harness::{Backend, FakeChatServer, MODEL, TestServer, on_both_backends};
 
 fn names(list: &Value, key: &str) -> Vec<String> {
     list.as_array().unwrap().iter().map(|model| model[key].as_str().unwrap().to_owned()).collect()
 }
 
-async fn models_of_all_targets_are_listed_in_both_ways(ground: Ground) {
-    let (one, other) = (FakeTarget::ollama().await, FakeTarget::openai().await);
-    let desk = ground.desk(&[&one, &other]).await;
-    let tags = desk.get("/api/tags").send().await.json();
+async fn models_of_all_targets_are_listed_in_both_ways(backend: Backend) {
+    let (one, other) = (FakeChatServer::ollama().await, FakeChatServer::openai().await);
+    let server = ChatServer::start(backend, &[&one, &other]).await;
+    let tags = server.get("/api/tags").send().await.json();
     assert_eq!(names(&tags["models"], "name"), [MODEL.to_owned(), format!("{MODEL}:latest")]);
     assert_eq!(tags["models"][1]["details"]["family"], "birds", "as its target tells it");
-    let models = desk.get("/v1/models").key("sk-whatever").send().await.json();
+    let models = server.get("/v1/models").key("sk-whatever").send().await.json();
     assert_eq!(models["object"], "list");
     assert_eq!(names(&models["data"], "id"), [MODEL.to_owned(), format!("{MODEL}:latest")]);
-    let model = desk.get(&format!("/v1/models/{MODEL}")).send().await.json();
+    let model = server.get(&format!("/v1/models/{MODEL}")).send().await.json();
     assert_eq!((&model["id"], &model["owned_by"]), (&json!(MODEL), &json!("me")));
-    let unknown = desk.get("/v1/models/some/owl").send().await;
+    let unknown = server.get("/v1/models/some/owl").send().await;
     assert_eq!(
-        (unknown.status, &unknown.json()["error"]["type"]),
+        (unknown.status.as_u16(), &unknown.json()["error"]["type"]),
         (404, &json!("not_found_error"))
     );
-    let shown = desk.post("/api/show", &json!({"model": MODEL})).send().await.json();
+    let shown = server.post("/api/show").json(&json!({"model": MODEL})).send().await.json();
     assert_eq!(shown["details"]["family"], "birds");
-    assert_eq!(desk.post("/api/show", &json!({"model": "owl"})).send().await.status, 404);
-    assert!(desk.get("/api/version").send().await.json()["version"].is_string());
+    assert_eq!(server.post("/api/show").json(&json!({"model": "owl"})).send().await.status, 404);
+    assert!(server.get("/api/version").send().await.json()["version"].is_string());
 }
 
-async fn target_that_is_away_is_remembered_for_what_it_had(ground: Ground) {
-    let (one, other) = (FakeTarget::ollama().await, FakeTarget::openai().await);
-    let desk = ground.desk(&[&one, &other]).await;
+async fn target_that_is_away_is_remembered_for_what_it_had(backend: Backend) {
+    let (one, other) = (FakeChatServer::ollama().await, FakeChatServer::openai().await);
+    let server = ChatServer::start(backend, &[&one, &other]).await;
     one.down().await;
     other.down().await;
-    let nobody = desk.get("/api/tags").send().await;
+    let nobody = server.get("/api/tags").send().await;
     assert_eq!(nobody.status, 502);
     assert!(nobody.json()["error"].as_str().unwrap().contains("cannot be reached"));
     one.up().await;
-    assert_eq!(desk.get("/api/tags").send().await.json()["models"].as_array().unwrap().len(), 1);
+    assert_eq!(server.get("/api/tags").send().await.json()["models"].as_array().unwrap().len(), 1);
     one.down().await;
-    desk.clock.advance(std::time::Duration::from_mins(5));
-    assert_eq!(desk.get("/api/tags").send().await.json()["models"].as_array().unwrap().len(), 1);
+    server.clock.advance(std::time::Duration::from_mins(5));
+    assert_eq!(server.get("/api/tags").send().await.json()["models"].as_array().unwrap().len(), 1);
 }
 
-on_both_grounds! {
+on_both_backends! {
     models_of_all_targets_are_listed_in_both_ways,
     target_that_is_away_is_remembered_for_what_it_had,
 }
 
 #[tokio::test]
 async fn server_without_targets_says_what_to_configure() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for path in ["/jobs", "/api/chat", "/api/generate", "/v1/chat/completions"] {
         let answer = server.post(path).json(json!({"model": "m", "messages": []})).send().await;
         assert_eq!(answer.problem(), (404, "chat-not-configured".to_owned()));

@@ -3,12 +3,14 @@
 use longhaul_kinds::chat::TargetApi;
 use serde_json::{Value, json};
 
-use super::desk::{Ground, SECRET, Wish, chat, on_both_grounds};
-use super::target::{FakeTarget, MODEL, Mood, reply};
-use crate::webhooks::receiver::{Got, Receiver};
+use super::chat_server::{ChatOptions, ChatServer, SECRET, chat};
+use crate::harness::{
+    Backend, Behaviour, FakeChatServer, FakeHttpServer, MODEL, ReceivedRequest, on_both_backends,
+    reply_to,
+};
 
 /// Each state that was told, with the one before.
-fn states(got: &[Got]) -> Vec<(Value, Value)> {
+fn states(got: &[ReceivedRequest]) -> Vec<(Value, Value)> {
     got.iter()
         .map(|one| (one.json()["previous_state"].clone(), one.json()["state"].clone()))
         .collect()
@@ -25,13 +27,13 @@ fn signature(secret: &str, body: &[u8]) -> String {
     tag.as_ref().iter().fold("sha256=".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-async fn each_change_of_state_is_told_once_and_signed(ground: Ground) {
-    let (target, receiver) = (FakeTarget::cold().await, Receiver::good().await);
-    let desk = ground.desk(&[&target]).await;
-    let id = desk.submit_with("hi", json!({"state_webhook_url": receiver.url()})).await;
+async fn each_change_of_state_is_told_once_and_signed(backend: Backend) {
+    let (target, receiver) = (FakeChatServer::cold().await, FakeHttpServer::good().await);
+    let server = ChatServer::start(backend, &[&target]).await;
+    let id = server.submit_with("hi", json!({"state_webhook_url": receiver.url()})).await;
     target.calls(1).await;
-    assert_eq!(desk.get(&format!("/jobs/{id}")).send().await.json()["state"], "loading");
-    target.load();
+    assert_eq!(server.get(&format!("/jobs/{id}")).send().await.json()["state"], "loading");
+    target.allow_load();
     let got = receiver.first(4).await;
     assert_eq!(states(&got), changes(&["queued", "loading", "working", "done"]));
     for one in &got {
@@ -46,18 +48,18 @@ async fn each_change_of_state_is_told_once_and_signed(ground: Ground) {
     }
     let attempts: Vec<Value> = got.iter().map(|one| one.json()["attempt"].clone()).collect();
     assert_eq!(attempts, [0, 1, 1, 1]);
-    assert_eq!(got[3].json()["result"]["message"]["content"], reply("hi"));
+    assert_eq!(got[3].json()["result"]["message"]["content"], reply_to("hi"));
     assert!(got[..3].iter().all(|one| one.json()["result"].is_null()));
     // What the target was sent has nothing of ours in it.
-    assert_eq!(target.asked()[0].body["state_webhook_url"], json!(null));
+    assert_eq!(target.received()[0].body["state_webhook_url"], json!(null));
 }
 
-async fn retries_are_told_as_what_they_are(ground: Ground) {
-    let (target, receiver) = (FakeTarget::openai().await, Receiver::good().await);
-    let desk = ground.desk(&[&target]).await;
-    target.moods([Mood::Breaks(1), Mood::Breaks(2)]);
-    let id = desk.submit_with("hi", json!({"state_webhook_url": receiver.url()})).await;
-    desk.ended(&id).await;
+async fn retries_are_told_as_what_they_are(backend: Backend) {
+    let (target, receiver) = (FakeChatServer::openai().await, FakeHttpServer::good().await);
+    let server = ChatServer::start(backend, &[&target]).await;
+    target.behave([Behaviour::Breaks(1), Behaviour::Breaks(2)]);
+    let id = server.submit_with("hi", json!({"state_webhook_url": receiver.url()})).await;
+    server.finished(&id).await;
     let got = receiver.until(|got| got.len() >= 7).await;
     let expected =
         changes(&["queued", "working", "queued", "working", "queued", "working", "done"]);
@@ -66,11 +68,20 @@ async fn retries_are_told_as_what_they_are(ground: Ground) {
     assert_eq!(got[6].json()["attempt"], 3);
 }
 
-async fn failure_is_told_with_its_reason(ground: Ground) {
-    let (target, receiver) = (FakeTarget::ollama().await, Receiver::good().await);
-    let desk = ground.wished(&[&target], Wish { signs: false, ..Wish::default() }).await;
-    target.moods([Mood::Refuses(400, Vec::new(), r#"{"error":"too many birds"}"#.to_owned())]);
-    desk.submit_with("hi", json!({"state_webhook_url": receiver.url()})).await;
+async fn failure_is_told_with_its_reason(backend: Backend) {
+    let (target, receiver) = (FakeChatServer::ollama().await, FakeHttpServer::good().await);
+    let server = ChatServer::start_with(
+        backend,
+        &[&target],
+        ChatOptions { sign_states: false, ..ChatOptions::default() },
+    )
+    .await;
+    target.behave([Behaviour::Refuses(
+        400,
+        Vec::new(),
+        r#"{"error":"too many birds"}"#.to_owned(),
+    )]);
+    server.submit_with("hi", json!({"state_webhook_url": receiver.url()})).await;
     let got = receiver.first(3).await;
     assert_eq!(states(&got), changes(&["queued", "working", "failed"]));
     assert_eq!(got[2].json()["error"], "too many birds");
@@ -79,41 +90,41 @@ async fn failure_is_told_with_its_reason(ground: Ground) {
 }
 
 /// Longer than what a delivery keeps of a result.
-async fn long_answer_is_told_as_a_whole(ground: Ground) {
-    let (target, receiver) = (FakeTarget::ollama().await, Receiver::good().await);
-    let desk = ground.desk(&[&target]).await;
+async fn long_answer_is_told_as_a_whole(backend: Backend) {
+    let (target, receiver) = (FakeChatServer::ollama().await, FakeHttpServer::good().await);
+    let server = ChatServer::start(backend, &[&target]).await;
     let long = "bird".repeat(10_000);
-    desk.submit_with(&long, json!({"state_webhook_url": receiver.url()})).await;
+    server.submit_with(&long, json!({"state_webhook_url": receiver.url()})).await;
     let got =
         receiver.until(|got| got.last().is_some_and(|one| one.json()["state"] == "done")).await;
-    assert_eq!(got.last().unwrap().json()["result"]["message"]["content"], reply(&long));
+    assert_eq!(got.last().unwrap().json()["result"]["message"]["content"], reply_to(&long));
 }
 
-async fn url_that_may_not_be_reached_is_refused(ground: Ground) {
-    let target = FakeTarget::ollama().await;
-    let desk = ground.desk(&[&target]).await;
+async fn url_that_may_not_be_reached_is_refused(backend: Backend) {
+    let target = FakeChatServer::ollama().await;
+    let server = ChatServer::start(backend, &[&target]).await;
     for url in [json!("http://10.0.0.1/x"), json!("ftp://example.com"), json!(7)] {
         let mut body = chat("hi");
         body["state_webhook_url"] = url;
-        let answer = desk.post("/jobs", &body).send().await;
+        let answer = server.post("/jobs").json(&body).send().await;
         assert_eq!(answer.status, 422, "{answer:?}");
         assert!(answer.json()["error"].is_string());
     }
-    assert!(target.asked().is_empty());
+    assert!(target.received().is_empty());
 }
 
-async fn job_is_shown_from_beginning_to_end(ground: Ground) {
-    let target = FakeTarget::held(TargetApi::Ollama).await;
-    let desk = ground.desk(&[&target]).await;
-    let id = desk.submit("hi").await;
+async fn job_is_shown_from_beginning_to_end(backend: Backend) {
+    let target = FakeChatServer::held(TargetApi::Ollama).await;
+    let server = ChatServer::start(backend, &[&target]).await;
+    let id = server.submit("hi").await;
     assert_eq!(id.len(), 26, "a ULID");
     target.calls(1).await;
-    let shown = desk.get(&format!("/jobs/{id}")).send().await.json();
+    let shown = server.get(&format!("/jobs/{id}")).send().await.json();
     assert_eq!((&shown["job_id"], &shown["state"]), (&json!(id), &json!("working")));
     assert_eq!((&shown["result"], &shown["target"]), (&json!(null), &json!(null)));
-    target.say(100);
-    desk.ended(&id).await;
-    let mut shown = desk.get(&format!("/jobs/{id}")).send().await.json();
+    target.allow_words(100);
+    server.finished(&id).await;
+    let mut shown = server.get(&format!("/jobs/{id}")).send().await.json();
     for at in ["created_at", "started_at", "completed_at"] {
         assert!(longhaul::Timestamp::parse(shown[at].as_str().unwrap()).is_some());
         shown[at] = json!("[time]");
@@ -124,30 +135,30 @@ async fn job_is_shown_from_beginning_to_end(ground: Ground) {
     }
 }
 
-async fn jobs_of_other_kinds_and_other_ways_are_told_apart(ground: Ground) {
-    let target = FakeTarget::ollama().await;
-    let desk = ground.desk(&[&target]).await;
+async fn jobs_of_other_kinds_and_other_ways_are_told_apart(backend: Backend) {
+    let target = FakeChatServer::ollama().await;
+    let server = ChatServer::start(backend, &[&target]).await;
     let submit = async |body: Value| {
-        let job = desk.post("/v1/jobs", &body).send().await.json();
+        let job = server.post("/v1/jobs").json(&body).send().await.json();
         job["jobId"].as_str().unwrap().to_owned()
     };
-    let other = submit(json!({"kind": "other", "input": 1})).await;
-    assert_eq!(desk.get(&format!("/jobs/{other}")).send().await.status, 404);
-    assert_eq!(desk.get("/jobs/nonsense").send().await.json(), json!({"error": "Job not found"}));
+    let other = submit(json!({"kind": "echo", "input": 1})).await;
+    assert_eq!(server.get(&format!("/jobs/{other}")).send().await.status, 404);
+    assert_eq!(server.get("/jobs/nonsense").send().await.json(), json!({"error": "Job not found"}));
     // A chat that came by the API of jobs is a chat.
     let id =
         submit(json!({"kind": "chat", "input": {"api": "ollama-chat", "body": chat("hi")}})).await;
-    desk.ended(&id).await;
-    let shown = desk.get(&format!("/jobs/{id}")).send().await.json();
+    server.finished(&id).await;
+    let shown = server.get(&format!("/jobs/{id}")).send().await.json();
     assert_eq!((&shown["state"], &shown["model"]), (&json!("done"), &json!(MODEL)));
-    let nothing = desk.get(&format!("/jobs/{id}/artifacts/x")).send().await;
+    let nothing = server.get(&format!("/jobs/{id}/artifacts/x")).send().await;
     assert_eq!(nothing.status, 404);
     assert!(nothing.json()["error"].is_string());
     let odd = submit(json!({"kind": "chat", "input": {"api": "telepathy", "body": {}}})).await;
-    assert_eq!(desk.ended(&odd).await["error"]["code"], "bad-input");
+    assert_eq!(server.finished(&odd).await["error"]["code"], "bad-input");
 }
 
-on_both_grounds! {
+on_both_backends! {
     each_change_of_state_is_told_once_and_signed,
     retries_are_told_as_what_they_are,
     failure_is_told_with_its_reason,

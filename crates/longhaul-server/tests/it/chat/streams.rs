@@ -3,36 +3,44 @@
 use longhaul_kinds::chat::TargetApi;
 use serde_json::{Value, json};
 
-use super::desk::{APIS, Ground, Stream, Wish, all_said, chat_streaming, on_both_grounds, said};
-use super::target::{FakeTarget, Mood, reply};
+use super::chat_server::{
+    APIS, ChatOptions, ChatServer, chat_streaming, content_of, joined_content,
+};
+use crate::harness::{
+    Backend, Behaviour, FakeChatServer, MODEL, ResponseStream, on_both_backends, reply_to,
+};
 
 const PATHS: [&str; 2] = ["/api/chat", "/v1/chat/completions"];
 
 /// The next piece that says something.
-async fn word(stream: &mut Stream) -> String {
+async fn word(stream: &mut ResponseStream) -> String {
     loop {
-        let piece = stream.piece().await.unwrap();
-        if !said(&piece).is_empty() {
+        let piece = stream.chunk().await.unwrap();
+        if !content_of(&piece).is_empty() {
             return piece;
         }
     }
 }
 
-async fn words_come_as_they_are_said(ground: Ground) {
+async fn words_come_as_they_are_said(backend: Backend) {
     for (api, path) in APIS.into_iter().flat_map(|api| PATHS.map(|path| (api, path))) {
-        let target = FakeTarget::held(api).await;
-        let desk = ground.desk(&[&target]).await;
-        target.say(2);
-        let mut stream = desk.post(path, &chat_streaming("hi", true)).open().await;
+        let target = FakeChatServer::held(api).await;
+        let server = ChatServer::start(backend, &[&target]).await;
+        target.allow_words(2);
+        let mut stream = server.post(path).json(&chat_streaming("hi", true)).open().await;
         assert_eq!(stream.status, 200);
         let first = word(&mut stream).await;
         let second = word(&mut stream).await;
-        assert_eq!([said(&first), said(&second)], ["you ", "said "], "the rest is not said yet");
-        let job = desk.get(&format!("/jobs/{}", stream.job())).send().await.json();
+        assert_eq!(
+            [content_of(&first), content_of(&second)],
+            ["you ", "said "],
+            "the rest is not said yet"
+        );
+        let job = server.get(&format!("/jobs/{}", stream.job_id())).send().await.json();
         assert_eq!(job["state"], "working");
-        target.say(100);
+        target.allow_words(100);
         let rest = stream.rest().await;
-        assert_eq!(format!("you said {}", all_said(&rest)), reply("hi"));
+        assert_eq!(format!("you said {}", joined_content(&rest)), reply_to("hi"));
         if path == "/api/chat" {
             let last: Value = serde_json::from_str(rest.last().unwrap()).unwrap();
             assert_eq!((&last["done"], &last["eval_count"]), (&json!(true), &json!(7)));
@@ -46,12 +54,12 @@ async fn words_come_as_they_are_said(ground: Ground) {
     }
 }
 
-async fn usage_comes_last_for_those_who_ask(ground: Ground) {
-    for target in [FakeTarget::ollama().await, FakeTarget::openai().await] {
-        let desk = ground.desk(&[&target]).await;
+async fn usage_comes_last_for_those_who_ask(backend: Backend) {
+    for target in [FakeChatServer::ollama().await, FakeChatServer::openai().await] {
+        let server = ChatServer::start(backend, &[&target]).await;
         let mut body = chat_streaming("hi", true);
         body["stream_options"] = json!({"include_usage": true});
-        let pieces = desk.post(PATHS[1], &body).open().await.rest().await;
+        let pieces = server.post(PATHS[1]).json(&body).open().await.rest().await;
         let usage = &pieces[pieces.len() - 2];
         let usage: Value = serde_json::from_str(usage.strip_prefix("data: ").unwrap()).unwrap();
         assert_eq!(usage["choices"], json!([]));
@@ -59,119 +67,132 @@ async fn usage_comes_last_for_those_who_ask(ground: Ground) {
     }
 }
 
-async fn generate_streams_too(ground: Ground) {
-    for target in [FakeTarget::ollama().await, FakeTarget::openai().await] {
-        let desk = ground.desk(&[&target]).await;
-        let body = json!({"model": super::target::MODEL, "prompt": "hi"});
-        let stream = desk.post("/api/generate", &body).open().await;
+async fn generate_streams_too(backend: Backend) {
+    for target in [FakeChatServer::ollama().await, FakeChatServer::openai().await] {
+        let server = ChatServer::start(backend, &[&target]).await;
+        let body = json!({"model": MODEL, "prompt": "hi"});
+        let stream = server.post("/api/generate").json(&body).open().await;
         assert_eq!(stream.headers["content-type"], "application/x-ndjson");
-        assert_eq!(all_said(&stream.rest().await), reply("hi"));
+        assert_eq!(joined_content(&stream.rest().await), reply_to("hi"));
     }
 }
 
 /// Nothing was said yet: the caller need not know.
-async fn target_that_breaks_off_before_its_first_word_is_asked_again(ground: Ground) {
-    let target = FakeTarget::ollama().await;
-    let desk = ground.desk(&[&target]).await;
-    target.moods([Mood::Breaks(0), Mood::Breaks(0)]);
+async fn target_that_breaks_off_before_its_first_word_is_asked_again(backend: Backend) {
+    let target = FakeChatServer::ollama().await;
+    let server = ChatServer::start(backend, &[&target]).await;
+    target.behave([Behaviour::Breaks(0), Behaviour::Breaks(0)]);
     for path in PATHS {
-        let stream = desk.post(path, &chat_streaming("hi", true)).open().await;
-        assert_eq!(all_said(&stream.rest().await), reply("hi"));
+        let stream = server.post(path).json(&chat_streaming("hi", true)).open().await;
+        assert_eq!(joined_content(&stream.rest().await), reply_to("hi"));
     }
 }
 
 /// What was said is the beginning of what is said again: the rest follows, and no word comes twice.
-async fn second_attempt_that_says_the_same_is_told_to_its_end(ground: Ground) {
+async fn second_attempt_that_says_the_same_is_told_to_its_end(backend: Backend) {
     for api in APIS {
         for path in PATHS {
-            let target = FakeTarget::held(api).await;
-            let desk = ground.desk(&[&target]).await;
-            target.moods([Mood::Breaks(3)]);
-            target.say(3);
-            let mut stream = desk.post(path, &chat_streaming("hi", true)).open().await;
-            let id = stream.job();
+            let target = FakeChatServer::held(api).await;
+            let server = ChatServer::start(backend, &[&target]).await;
+            target.behave([Behaviour::Breaks(3)]);
+            target.allow_words(3);
+            let mut stream = server.post(path).json(&chat_streaming("hi", true)).open().await;
+            let id = stream.job_id();
             for expected in ["you ", "said ", "hi "] {
-                assert_eq!(said(&word(&mut stream).await), expected);
+                assert_eq!(content_of(&word(&mut stream).await), expected);
             }
-            target.say(100);
-            assert_eq!(format!("you said hi {}", all_said(&stream.rest().await)), reply("hi"));
-            let job = desk.get(&format!("/v1/jobs/{id}")).send().await.json();
+            target.allow_words(100);
+            assert_eq!(
+                format!("you said hi {}", joined_content(&stream.rest().await)),
+                reply_to("hi")
+            );
+            let job = server.get(&format!("/v1/jobs/{id}")).send().await.json();
             assert_eq!(job["attempt"], 2);
         }
     }
 }
 
-async fn second_attempt_that_says_something_else_ends_the_stream_with_an_error(ground: Ground) {
+async fn second_attempt_that_says_something_else_ends_the_stream_with_an_error(backend: Backend) {
     for path in PATHS {
-        let target = FakeTarget::held(TargetApi::Ollama).await;
-        let desk = ground.desk(&[&target]).await;
-        target.moods([Mood::Breaks(3), Mood::Differs]);
-        target.say(3);
-        let mut stream = desk.post(path, &chat_streaming("hi", true)).open().await;
-        let id = stream.job();
+        let target = FakeChatServer::held(TargetApi::Ollama).await;
+        let server = ChatServer::start(backend, &[&target]).await;
+        target.behave([Behaviour::Breaks(3), Behaviour::Differs]);
+        target.allow_words(3);
+        let mut stream = server.post(path).json(&chat_streaming("hi", true)).open().await;
+        let id = stream.job_id();
         for _ in 0..3 {
             word(&mut stream).await;
         }
-        target.say(100);
+        target.allow_words(100);
         let pieces = stream.rest().await;
-        assert_eq!(all_said(&pieces), "", "the three words are of another answer");
+        assert_eq!(joined_content(&pieces), "", "the three words are of another answer");
         assert!(pieces.last().unwrap().contains("\"error\""), "{pieces:?}");
         // Whoever asks for the job gets the answer that it has.
-        let job = desk.get(&format!("/jobs/{id}")).send().await.json();
+        let job = server.get(&format!("/jobs/{id}")).send().await.json();
         assert_eq!(job["state"], "done");
         assert!(job["result"].to_string().contains("no, you said"));
     }
 }
 
-async fn failure_in_the_middle_is_tried_again_and_told_when_it_stays(ground: Ground) {
-    let target = FakeTarget::ollama().await;
+async fn failure_in_the_middle_is_tried_again_and_told_when_it_stays(backend: Backend) {
+    let target = FakeChatServer::ollama().await;
     let retry = longhaul::Retry::NEVER;
-    let desk = ground.wished(&[&target], Wish { retry, ..Wish::default() }).await;
-    target.moods([Mood::Fails(2), Mood::Fails(0)]);
-    let pieces = desk.post(PATHS[0], &chat_streaming("hi", true)).open().await.rest().await;
+    let server = ChatServer::start_with(
+        backend,
+        &[&target],
+        ChatOptions { retry, ..ChatOptions::default() },
+    )
+    .await;
+    target.behave([Behaviour::Fails(2), Behaviour::Fails(0)]);
+    let pieces = server.post(PATHS[0]).json(&chat_streaming("hi", true)).open().await.rest().await;
     let last: Value = serde_json::from_str(pieces.last().unwrap()).unwrap();
     assert_eq!(last, json!({"error": "the target t0 failed: out of birds"}));
     // Before the first word there is still a status to tell it with.
-    let whole = desk.post(PATHS[0], &chat_streaming("hi", true)).send().await;
-    assert_eq!((whole.status, whole.json()), (502, last));
+    let whole = server.post(PATHS[0]).json(&chat_streaming("hi", true)).send().await;
+    assert_eq!((whole.status.as_u16(), whole.json()), (502, last));
 }
 
 /// As `--role api` beside `--role worker`.
-async fn door_in_another_process_tells_all_at_the_end(ground: Ground) {
-    let target = FakeTarget::ollama().await;
-    let desk = ground.wished(&[&target], Wish { apart: true, ..Wish::default() }).await;
+async fn door_in_another_process_tells_all_at_the_end(backend: Backend) {
+    let target = FakeChatServer::ollama().await;
+    let server = ChatServer::start_with(
+        backend,
+        &[&target],
+        ChatOptions { separate_api: true, ..ChatOptions::default() },
+    )
+    .await;
     for path in PATHS {
-        let pieces = desk.post(path, &chat_streaming("hi", true)).open().await.rest().await;
-        assert_eq!(all_said(&pieces), reply("hi"));
+        let pieces = server.post(path).json(&chat_streaming("hi", true)).open().await.rest().await;
+        assert_eq!(joined_content(&pieces), reply_to("hi"));
     }
 }
 
-async fn caller_that_goes_away_in_the_middle_leaves_a_job_that_goes_on(ground: Ground) {
-    let target = FakeTarget::held(TargetApi::Ollama).await;
-    let desk = ground.desk(&[&target]).await;
-    target.say(1);
-    let mut stream = desk.post(PATHS[0], &chat_streaming("hi", true)).open().await;
-    let id = stream.job();
+async fn caller_that_goes_away_in_the_middle_leaves_a_job_that_goes_on(backend: Backend) {
+    let target = FakeChatServer::held(TargetApi::Ollama).await;
+    let server = ChatServer::start(backend, &[&target]).await;
+    target.allow_words(1);
+    let mut stream = server.post(PATHS[0]).json(&chat_streaming("hi", true)).open().await;
+    let id = stream.job_id();
     word(&mut stream).await;
     drop(stream);
-    target.say(100);
-    let job = desk.ended(&id).await;
-    assert_eq!(job["result"]["body"]["message"]["content"], reply("hi"));
-    assert!(desk.state.chat.as_ref().unwrap().stream_logs().is_empty());
+    target.allow_words(100);
+    let job = server.finished(&id).await;
+    assert_eq!(job["result"]["body"]["message"]["content"], reply_to("hi"));
+    assert!(server.state.chat.as_ref().unwrap().stream_logs().is_empty());
 }
 
-async fn server_that_stops_ends_a_stream_with_its_error(ground: Ground) {
-    let target = FakeTarget::held(TargetApi::OpenAi).await;
-    let desk = ground.desk(&[&target]).await;
-    target.say(1);
-    let mut stream = desk.post(PATHS[1], &chat_streaming("hi", true)).open().await;
+async fn server_that_stops_ends_a_stream_with_its_error(backend: Backend) {
+    let target = FakeChatServer::held(TargetApi::OpenAi).await;
+    let server = ChatServer::start(backend, &[&target]).await;
+    target.allow_words(1);
+    let mut stream = server.post(PATHS[1]).json(&chat_streaming("hi", true)).open().await;
     word(&mut stream).await;
-    desk.state.stop.cancel();
+    server.state.stop.cancel();
     let rest = stream.rest().await;
     assert!(rest.last().unwrap().contains("the server is stopping"), "{rest:?}");
 }
 
-on_both_grounds! {
+on_both_backends! {
     words_come_as_they_are_said,
     usage_comes_last_for_those_who_ask,
     generate_streams_too,

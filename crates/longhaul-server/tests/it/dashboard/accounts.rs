@@ -2,11 +2,11 @@ use axum::http::StatusCode;
 use serde_json::json;
 
 use super::browser::{Browser, run};
-use crate::support::Server;
+use crate::harness::TestServer;
 
 #[tokio::test]
 async fn key_is_made_shown_once_and_revoked() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let browser = Browser::signed_in(&server, &admin).await;
     let fields = [("name", "for <reading>"), ("scope", "read"), ("lasts", "90d")];
     let made = browser.send("/ui/keys", "/ui/keys", &fields).await;
@@ -31,7 +31,7 @@ async fn key_is_made_shown_once_and_revoked() {
 
 #[tokio::test]
 async fn tenant_is_made_and_suspended() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let browser = Browser::signed_in(&server, &admin).await;
     let sent =
         browser.send("/ui/tenants", "/ui/tenants", &[("id", "acme"), ("name", "Acme")]).await;
@@ -53,7 +53,7 @@ async fn tenant_is_made_and_suspended() {
 
 #[tokio::test]
 async fn endpoint_is_made_tried_switched_and_deleted() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let browser = Browser::of(&server);
     assert!(browser.page("/ui/webhooks").await.contains("longhaul endpoints create"));
     let fields = [
@@ -87,17 +87,17 @@ async fn browser_post(
     browser: &Browser<'_>,
     path: &str,
     fields: &[(&str, &str)],
-) -> crate::support::Ask {
+) -> crate::harness::TestRequest {
     let token = browser.token("/ui/webhooks").await;
     let mut body = url::form_urlencoded::Serializer::new(String::new());
     body.append_pair("token", &token).extend_pairs(fields);
-    let ask = browser.ask(axum::http::Method::POST, path);
-    ask.header("content-type", "application/x-www-form-urlencoded").bare(body.finish())
+    let ask = browser.request(axum::http::Method::POST, path);
+    ask.header("content-type", "application/x-www-form-urlencoded").body(body.finish())
 }
 
 #[tokio::test]
 async fn dead_letter_is_read_and_resent() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let browser = Browser::signed_in(&server, &admin).await;
     let webhook = json!({"url": "http://127.0.0.1:9/hook", "events": ["job.completed"]});
     let body = json!({"kind": "echo", "input": 1, "webhook": webhook});

@@ -3,20 +3,20 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Ask, Server};
+use crate::harness::{TestRequest, TestResponse, TestServer};
 
 pub(super) struct Browser<'a> {
-    pub(super) server: &'a Server,
+    pub(super) server: &'a TestServer,
     pub(super) cookie: Option<String>,
 }
 
 impl<'a> Browser<'a> {
-    pub(super) fn of(server: &'a Server) -> Self {
+    pub(super) fn of(server: &'a TestServer) -> Self {
         Self { server, cookie: None }
     }
 
     /// One that has signed in.
-    pub(super) async fn signed_in(server: &'a Server, key: &str) -> Self {
+    pub(super) async fn signed_in(server: &'a TestServer, key: &str) -> Self {
         let mut browser = Self::of(server);
         let answer = browser.send("/ui/sign-in", "/ui/sign-in", &[("key", key)]).await;
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{answer:?}");
@@ -26,13 +26,13 @@ impl<'a> Browser<'a> {
     }
 
     /// One that has signed in with a fresh key of these scopes.
-    pub(super) async fn with_scopes(server: &'a Server, admin: &str, scopes: &[&str]) -> Self {
+    pub(super) async fn with_scopes(server: &'a TestServer, admin: &str, scopes: &[&str]) -> Self {
         let key = key(server, admin, "default", scopes).await;
         Self::signed_in(server, &key).await
     }
 
-    pub(super) fn ask(&self, method: Method, path: &str) -> Ask {
-        let ask = self.server.ask(method, path).header("accept", "text/html,*/*;q=0.8");
+    pub(super) fn request(&self, method: Method, path: &str) -> TestRequest {
+        let ask = self.server.request(method, path).header("accept", "text/html,*/*;q=0.8");
         let ask = ask.header("host", "127.0.0.1:8080").header("sec-fetch-site", "same-origin");
         match &self.cookie {
             Some(cookie) => ask.header("cookie", &format!("other=1; {cookie}")),
@@ -40,8 +40,8 @@ impl<'a> Browser<'a> {
         }
     }
 
-    pub(super) async fn get(&self, path: &str) -> Answer {
-        self.ask(Method::GET, path).send().await
+    pub(super) async fn get(&self, path: &str) -> TestResponse {
+        self.request(Method::GET, path).send().await
     }
 
     /// A page that must be there.
@@ -52,18 +52,18 @@ impl<'a> Browser<'a> {
     }
 
     /// Sends a form to `path` with the token that the page `of` has.
-    pub(super) async fn send(&self, of: &str, path: &str, fields: &[(&str, &str)]) -> Answer {
+    pub(super) async fn send(&self, of: &str, path: &str, fields: &[(&str, &str)]) -> TestResponse {
         let token = self.token(of).await;
         let fields: Vec<(&str, &str)> =
             [("token", token.as_str())].into_iter().chain(fields.iter().copied()).collect();
         self.post(path, &fields).await
     }
 
-    pub(super) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+    pub(super) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> TestResponse {
         let body =
             url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-        let ask = self.ask(Method::POST, path);
-        ask.header("content-type", "application/x-www-form-urlencoded").bare(body).send().await
+        let ask = self.request(Method::POST, path);
+        ask.header("content-type", "application/x-www-form-urlencoded").body(body).send().await
     }
 
     /// The token of a page's forms.
@@ -74,21 +74,21 @@ impl<'a> Browser<'a> {
     }
 
     /// Follows a redirect to the page that it leads to.
-    pub(super) async fn follow(&self, answer: &Answer) -> String {
+    pub(super) async fn follow(&self, answer: &TestResponse) -> String {
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text());
         self.page(answer.header("location").unwrap()).await
     }
 }
 
 /// A fresh key.
-pub(super) async fn key(server: &Server, admin: &str, tenant: &str, scopes: &[&str]) -> String {
+pub(super) async fn key(server: &TestServer, admin: &str, tenant: &str, scopes: &[&str]) -> String {
     let wish = json!({"tenant": tenant, "name": "of a test", "scopes": scopes});
     let made = server.post("/v1/keys").key(admin).json(wish).send().await.json();
     made["key"].as_str().unwrap().to_owned()
 }
 
 /// A job of somebody's, as soon as it has ended.
-pub(super) async fn run(server: &Server, key: &str, kind: &str, input: Value) -> String {
+pub(super) async fn run(server: &TestServer, key: &str, kind: &str, input: Value) -> String {
     let body = json!({"kind": kind, "input": input});
     let ended = server.post("/v1/jobs?mode=sync").key(key).json(body).send().await.json();
     assert!(ended["completedAt"].is_string(), "{ended}");

@@ -5,7 +5,7 @@ use longhaul::{Ctx, JobError, Kind, Retry};
 use serde_json::{Value, json};
 
 use super::browser::{Browser, id_of};
-use crate::support::{Server, url};
+use crate::harness::{TestServer, status_url};
 
 const CANARY: &str = "\"'><img src=x onerror=alert(1)><script>alert(1)</script>";
 
@@ -27,9 +27,9 @@ fn assert_inert(page: &str, path: &str) {
     assert!(!page.contains("\"'>"), "{path}: {page}");
 }
 
-async fn server() -> Server {
+async fn server() -> TestServer {
     let kinds = [Kind::new("says", says).retry(Retry::times(1)), Kind::new("answers", answers)];
-    Server::with_kinds(&kinds).await
+    TestServer::with_kinds(kinds).await
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn what_is_refused_is_told_as_text() {
         format!("/ui/webhooks?cursor={encoded}"),
         format!("/ui/deliveries/{encoded}"),
         format!("/ui/{encoded}"),
-        format!("/ui{}/artifacts/{encoded}", url(&job).strip_prefix("/v1").unwrap()),
+        format!("/ui{}/artifacts/{encoded}", status_url(&job).strip_prefix("/v1").unwrap()),
     ] {
         let answer = browser.get(&path).await;
         assert!(answer.status.is_client_error(), "{path}: {}", answer.status);
@@ -105,7 +105,7 @@ async fn what_is_refused_is_told_as_text() {
 
 #[tokio::test]
 async fn names_of_keys_tenants_endpoints_and_files_are_text() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let browser = Browser::signed_in(&server, &admin).await;
     let key = json!({"name": CANARY, "scopes": ["read"]});
     server.post("/v1/keys").key(&admin).json(key).send().await;

@@ -2,7 +2,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::json;
 
 use super::browser::{Browser, id_of, run};
-use crate::support::{Ask, Server};
+use crate::harness::{TestRequest, TestServer};
 
 /// Every address that changes something.
 fn changes(id: &str) -> Vec<String> {
@@ -30,21 +30,21 @@ fn changes(id: &str) -> Vec<String> {
     of_job.into_iter().chain(bulk).chain(others).chain([resend]).collect()
 }
 
-fn form(ask: Ask, path: &str, token: &str) -> Ask {
+fn form(ask: TestRequest, path: &str, token: &str) -> TestRequest {
     // Submitting is sent in parts, because it may bring a file.
     if path.starts_with("/ui/submit") {
         let body = format!(
             "--x\r\ncontent-disposition: form-data; name=\"token\"\r\n\r\n{token}\r\n--x--\r\n"
         );
-        return ask.header("content-type", "multipart/form-data; boundary=x").bare(body);
+        return ask.header("content-type", "multipart/form-data; boundary=x").body(body);
     }
     let ask = ask.header("content-type", "application/x-www-form-urlencoded");
-    ask.bare(format!("token={token}&job=x&which=selected"))
+    ask.body(format!("token={token}&job=x&which=selected"))
 }
 
 #[tokio::test]
 async fn form_of_another_session_is_refused_wherever_something_changes() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let id = run(&server, &admin, "echo", json!(1)).await;
     let one = Browser::signed_in(&server, &admin).await;
     let other = Browser::signed_in(&server, &admin).await;
@@ -52,7 +52,7 @@ async fn form_of_another_session_is_refused_wherever_something_changes() {
     assert_ne!(theirs, one.token("/").await);
     for path in changes(&id) {
         for token in ["", "x", theirs.as_str()] {
-            let answer = form(one.ask(Method::POST, &path), &path, token).send().await;
+            let answer = form(one.request(Method::POST, &path), &path, token).send().await;
             assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path} {token}: {}", answer.text());
             assert!(answer.text().contains("not from this session"), "{path}: {}", answer.text());
         }
@@ -63,7 +63,7 @@ async fn form_of_another_session_is_refused_wherever_something_changes() {
 
 #[tokio::test]
 async fn other_sites_are_refused_whatever_they_know() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
     let token = Browser::of(&server).token("/ui/jobs").await;
     let id = id_of(&job);
@@ -93,7 +93,7 @@ async fn other_sites_are_refused_whatever_they_know() {
 
 #[tokio::test]
 async fn key_that_only_reads_is_offered_nothing_and_refused_everything() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let id = run(&server, &admin, "fails", json!(1)).await;
     let reader = Browser::with_scopes(&server, &admin, &["read"]).await;
     for path in ["/", "/ui/jobs", &format!("/ui/jobs/{id}"), "/ui/webhooks", "/ui/usage"] {
@@ -115,7 +115,7 @@ async fn key_that_only_reads_is_offered_nothing_and_refused_everything() {
     }
     let token = reader.token("/").await;
     for path in changes(&id).iter().filter(|path| !path.starts_with("/ui/sign")) {
-        let answer = form(reader.ask(Method::POST, path), path, &token).send().await;
+        let answer = form(reader.request(Method::POST, path), path, &token).send().await;
         assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
         assert!(
             answer.text().contains("this needs a key or a token with the scope")

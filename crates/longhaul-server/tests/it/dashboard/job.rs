@@ -2,11 +2,11 @@ use axum::http::{Method, StatusCode};
 use serde_json::json;
 
 use super::browser::{Browser, id_of, run};
-use crate::support::Server;
+use crate::harness::TestServer;
 
 #[tokio::test]
 async fn failed_job_says_why_and_is_resumed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let id = id_of(&server.run("fails", json!({"a": "what went in"})).await);
     let browser = Browser::of(&server);
     let path = format!("/ui/jobs/{id}");
@@ -29,7 +29,7 @@ async fn failed_job_says_why_and_is_resumed() {
 
 #[tokio::test]
 async fn job_is_forked_from_the_step_that_was_picked() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let id = id_of(&server.run("steps", json!(null)).await);
     let browser = Browser::of(&server);
     let path = format!("/ui/jobs/{id}");
@@ -48,7 +48,7 @@ async fn job_is_forked_from_the_step_that_was_picked() {
 
 #[tokio::test]
 async fn job_that_waits_says_what_for() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.post("/v1/queues/mail/pause").send().await;
     let job = json!({"kind": "echo", "input": 1, "queue": "mail"});
     let id = id_of(&server.post("/v1/jobs").json(job).send().await.json());
@@ -59,7 +59,7 @@ async fn job_that_waits_says_what_for() {
 
 #[tokio::test]
 async fn running_job_is_cancelled_and_then_purged() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.submit("gated", json!(1)).await;
     server.until_running(&job).await;
     let browser = Browser::of(&server);
@@ -82,13 +82,13 @@ async fn running_job_is_cancelled_and_then_purged() {
 
 #[tokio::test]
 async fn events_of_a_page_are_the_apis_own_and_end_with_the_session() {
-    let (server, admin) = Server::with_keys_that_end().await;
+    let (server, admin) = TestServer::with_expiring_keys().await;
     let made = json!({"name": "n", "scopes": ["read"]});
     let made = server.post("/v1/keys").key(&admin).json(made).send().await.json();
     let submit = server.post("/v1/jobs").key(&admin).json(json!({"kind": "gated", "input": 1}));
     let id = id_of(&submit.send().await.json());
     let browser = Browser::signed_in(&server, made["key"].as_str().unwrap()).await;
-    let mut events = browser.ask(Method::GET, &format!("/ui/jobs/{id}/events")).open().await;
+    let mut events = browser.request(Method::GET, &format!("/ui/jobs/{id}/events")).open().await;
     assert_eq!(events.headers["content-type"], "text/event-stream");
     let (_, job) = events.event().await.unwrap();
     assert_eq!(job["jobId"], json!(id));
@@ -103,9 +103,9 @@ async fn events_of_a_page_are_the_apis_own_and_end_with_the_session() {
 
 #[tokio::test]
 async fn what_can_be_downloaded_is_never_a_page() {
-    let server = Server::for_payloads().await;
+    let server = TestServer::with_payload_kinds().await;
     let sent = server.post("/v1/kinds/copy/jobs?mode=sync").header("content-type", "text/html");
-    let job = sent.bare("<script>1</script>").send().await.json();
+    let job = sent.body("<script>1</script>").send().await.json();
     let browser = Browser::of(&server);
     let path = format!("/ui/jobs/{}", id_of(&job));
     let page = browser.page(&path).await;
@@ -122,9 +122,9 @@ async fn what_can_be_downloaded_is_never_a_page() {
 
 #[tokio::test]
 async fn images_are_shown_and_other_artifacts_named() {
-    let server = Server::for_payloads().await;
+    let server = TestServer::with_payload_kinds().await;
     let sent = server.post("/v1/kinds/copy/jobs?mode=sync").header("content-type", "image/png");
-    let job = sent.bare("not really").send().await.json();
+    let job = sent.body("not really").send().await.json();
     let page = Browser::of(&server).page(&format!("/ui/jobs/{}", id_of(&job))).await;
     assert!(page.contains("<img src=\"/ui/jobs/"), "{page}");
     assert!(
@@ -135,7 +135,7 @@ async fn images_are_shown_and_other_artifacts_named() {
 
 #[tokio::test]
 async fn pages_have_a_strict_policy_and_nothing_inline() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let id = run(&server, &admin, "fails", json!(1)).await;
     let browser = Browser::signed_in(&server, &admin).await;
     let job = format!("/ui/jobs/{id}");
@@ -178,7 +178,7 @@ async fn pages_have_a_strict_policy_and_nothing_inline() {
 
 #[tokio::test]
 async fn assets_are_asked_for_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for (path, kind) in [
         ("/ui/style.css", "text/css"),
         ("/ui/app.js", "text/javascript"),

@@ -2,18 +2,18 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::browser::{Browser, id_of, key, run};
-use crate::support::Server;
+use crate::harness::TestServer;
 
 #[tokio::test]
 async fn empty_list_teaches_how_to_fill_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let page = Browser::of(&server).page("/ui/jobs").await;
     assert!(page.contains("There are no jobs yet") && page.contains("longhaul submit demo"));
 }
 
 #[tokio::test]
 async fn list_is_narrowed_by_its_address() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let failed = id_of(&server.run("fails", json!(1)).await);
     let labelled =
         json!({"kind": "echo", "input": 1, "labels": {"team": "video"}, "queue": "mail"});
@@ -44,7 +44,7 @@ async fn list_is_narrowed_by_its_address() {
 
 #[tokio::test]
 async fn text_finds_an_id_a_key_and_a_part_of_an_error() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let failed = id_of(&server.run("fails", json!(1)).await);
     let keyed = server.post("/v1/jobs?mode=sync").header("idempotency-key", "order-7");
     let keyed = id_of(&keyed.json(json!({"kind": "echo", "input": 1})).send().await.json());
@@ -68,7 +68,7 @@ async fn text_finds_an_id_a_key_and_a_part_of_an_error() {
 
 #[tokio::test]
 async fn pages_follow_each_other() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let mut ids = Vec::new();
     for n in 0..5 {
         ids.push(id_of(&server.run("echo", json!(n)).await));
@@ -89,7 +89,7 @@ async fn pages_follow_each_other() {
 
 #[tokio::test]
 async fn selected_jobs_are_cancelled_resumed_and_purged() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let (one, two) =
         (server.submit("gated", json!(1)).await, server.submit("gated", json!(2)).await);
     let other = server.submit("gated", json!(3)).await;
@@ -135,7 +135,7 @@ async fn selected_jobs_are_cancelled_resumed_and_purged() {
 
 #[tokio::test]
 async fn enter_in_a_field_of_the_list_changes_nothing() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.run("echo", json!(1)).await;
     let page = Browser::of(&server).page("/ui/jobs").await;
     // Enter presses the form's first button, also one of a question that is not shown.
@@ -146,7 +146,7 @@ async fn enter_in_a_field_of_the_list_changes_nothing() {
 
 #[tokio::test]
 async fn all_that_match_are_changed_as_the_api_does() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.run("echo", json!(1)).await;
     let failed = [server.run("fails", json!(1)).await, server.run("fails", json!(2)).await];
     let browser = Browser::of(&server);
@@ -166,7 +166,7 @@ async fn all_that_match_are_changed_as_the_api_does() {
 
 #[tokio::test]
 async fn other_tenants_jobs_are_for_administrators() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let acme = json!({"id": "acme", "name": "Acme"});
     server.post("/v1/tenants").key(&admin).json(acme).send().await;
     let theirs = key(&server, &admin, "acme", &["submit", "read"]).await;

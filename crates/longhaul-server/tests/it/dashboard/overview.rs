@@ -2,11 +2,11 @@ use axum::http::StatusCode;
 use serde_json::json;
 
 use super::browser::Browser;
-use crate::support::Server;
+use crate::harness::TestServer;
 
 #[tokio::test]
 async fn first_visit_teaches_the_first_command() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let page = Browser::of(&server).page("/").await;
     for said in [
         "Nothing has happened here yet",
@@ -21,7 +21,7 @@ async fn first_visit_teaches_the_first_command() {
 
 #[tokio::test]
 async fn what_fails_and_what_is_held_back_comes_first() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.run("fails", json!(1)).await;
     server.run("echo", json!(1)).await;
     let browser = Browser::of(&server);
@@ -44,7 +44,7 @@ async fn what_fails_and_what_is_held_back_comes_first() {
 
 #[tokio::test]
 async fn usage_is_shown_by_day_and_hour() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let browser = Browser::of(&server);
     assert!(browser.page("/ui/usage").await.contains("longhaul usage"));
     server.run("steps", json!(null)).await;

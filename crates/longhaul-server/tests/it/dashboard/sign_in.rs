@@ -2,11 +2,11 @@ use axum::http::{Method, StatusCode};
 use serde_json::json;
 
 use super::browser::{Browser, key};
-use crate::support::Server;
+use crate::harness::TestServer;
 
 #[tokio::test]
 async fn whoever_needs_a_key_is_sent_to_sign_in_and_on_to_the_page() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let stranger = Browser::of(&server);
     let sent = stranger.get("/ui/jobs?status=failed").await;
     assert_eq!(sent.status, StatusCode::SEE_OTHER);
@@ -18,7 +18,7 @@ async fn whoever_needs_a_key_is_sent_to_sign_in_and_on_to_the_page() {
 
 #[tokio::test]
 async fn address_that_follows_is_one_of_ours() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let stranger = Browser::of(&server);
     for next in ["https://evil.example/", "//evil.example", "/\\evil.example", "/v1/jobs"] {
         let fields = [("key", admin.as_str()), ("next", next)];
@@ -29,7 +29,7 @@ async fn address_that_follows_is_one_of_ours() {
 
 #[tokio::test]
 async fn cookie_is_for_this_host_over_tls_and_no_script_reads_it() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let stranger = Browser::of(&server);
     let sent = stranger.send("/ui/sign-in", "/ui/sign-in", &[("key", &admin)]).await;
     let cookie = sent.header("set-cookie").unwrap();
@@ -41,7 +41,7 @@ async fn cookie_is_for_this_host_over_tls_and_no_script_reads_it() {
 
 #[tokio::test]
 async fn wrong_key_is_told_and_never_shown() {
-    let (server, _) = Server::with_keys().await;
+    let (server, _) = TestServer::with_keys().await;
     let stranger = Browser::of(&server);
     let wrong = "lh_0123456789abcdef_wrong_00000000";
     let sent = stranger.send("/ui/sign-in", "/ui/sign-in", &[("key", wrong)]).await;
@@ -52,7 +52,7 @@ async fn wrong_key_is_told_and_never_shown() {
 
 #[tokio::test]
 async fn session_ends_with_its_key_at_once() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let made = json!({"name": "n", "scopes": ["read"]});
     let made = server.post("/v1/keys").key(&admin).json(made).send().await.json();
     let browser = Browser::signed_in(&server, made["key"].as_str().unwrap()).await;
@@ -69,7 +69,7 @@ async fn session_ends_with_its_key_at_once() {
 
 #[tokio::test]
 async fn session_ends_after_twelve_hours() {
-    let (server, admin) = Server::with_keys_that_end().await;
+    let (server, admin) = TestServer::with_expiring_keys().await;
     let browser = Browser::signed_in(&server, &admin).await;
     server.state.clock.advance(std::time::Duration::from_secs(12 * 3_600 - 1));
     browser.page("/ui/jobs").await;
@@ -79,7 +79,7 @@ async fn session_ends_after_twelve_hours() {
 
 #[tokio::test]
 async fn session_counts_for_pages_alone() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let browser = Browser::signed_in(&server, &admin).await;
     browser.page("/").await;
     for api in ["/v1/jobs", "/metrics"] {
@@ -93,7 +93,7 @@ async fn session_counts_for_pages_alone() {
 
 #[tokio::test]
 async fn forged_cookie_is_no_session() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let mut browser = Browser::signed_in(&server, &admin).await;
     let mut text = browser.cookie.take().unwrap();
     let last = if text.pop() == Some('A') { 'B' } else { 'A' };
@@ -106,7 +106,7 @@ async fn forged_cookie_is_no_session() {
 
 #[tokio::test]
 async fn signing_out_takes_the_cookie_away() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let browser = Browser::signed_in(&server, &admin).await;
     let out = browser.send("/", "/ui/sign-out", &[]).await;
     assert_eq!(out.header("location"), Some("/ui/sign-in?did=signed-out"));
@@ -116,14 +116,14 @@ async fn signing_out_takes_the_cookie_away() {
 
 #[tokio::test]
 async fn nobody_signs_in_where_nobody_needs_a_key() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let page = Browser::of(&server).page("/").await;
     assert!(page.contains("local in default") && !page.contains("Sign out"), "{page}");
 }
 
 #[tokio::test]
 async fn attempts_to_sign_in_are_limited() {
-    let (server, _) = Server::with_keys_that_end().await;
+    let (server, _) = TestServer::with_expiring_keys().await;
     let stranger = Browser::of(&server);
     let token = stranger.token("/ui/sign-in").await;
     let fields = [("token", token.as_str()), ("key", "lh_wrong")];
@@ -137,7 +137,7 @@ async fn attempts_to_sign_in_are_limited() {
 
 #[tokio::test]
 async fn link_on_another_site_leads_to_the_page_of_whoever_is_signed_in() {
-    let (server, _) = Server::with_keys().await;
+    let (server, _) = TestServer::with_keys().await;
     let asked = server.get("/ui/jobs?kind=demo").header("accept", "text/html");
     let answer = asked.header("sec-fetch-site", "cross-site").send().await;
     assert_eq!(answer.status, StatusCode::OK);
@@ -150,7 +150,7 @@ async fn link_on_another_site_leads_to_the_page_of_whoever_is_signed_in() {
 
 #[tokio::test]
 async fn programs_get_problems_and_browsers_pages() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     assert_eq!(server.get("/").send().await.problem(), (401, "unauthorized".to_owned()));
     let browser = Browser::signed_in(&server, &admin).await;
     let gone = browser.get("/ui/jobs/01ARZ3NDEKTSV4RRFFQ69G5FAV").await;
@@ -164,13 +164,13 @@ async fn programs_get_problems_and_browsers_pages() {
 
 #[tokio::test]
 async fn tenant_that_does_not_pay_may_look_and_stop_but_not_read() {
-    let (server, admin) = Server::with_keys().await;
+    let (server, admin) = TestServer::with_keys().await;
     let tenant = json!({"id": "acme", "name": "Acme"});
     server.post("/v1/tenants").key(&admin).json(tenant).send().await;
     let key = key(&server, &admin, "acme", &["submit", "read"]).await;
     let browser = Browser::signed_in(&server, &key).await;
     browser.page("/ui/jobs").await;
-    let change = server.ask(Method::PATCH, "/v1/tenants/acme").key(&admin);
+    let change = server.request(Method::PATCH, "/v1/tenants/acme").key(&admin);
     change.json(json!({"subscription": "suspended"})).send().await;
     let refused = browser.get("/ui/jobs").await;
     assert_eq!(refused.status, StatusCode::PAYMENT_REQUIRED);

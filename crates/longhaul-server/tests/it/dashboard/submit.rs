@@ -4,7 +4,7 @@ use longhaul::{Ctx, JobError, Kind};
 use serde_json::{Value, json};
 
 use super::browser::Browser;
-use crate::support::{Answer, Server};
+use crate::harness::{TestResponse, TestServer};
 
 /// A form as a browser sends it in parts; a file comes last.
 async fn send(
@@ -12,7 +12,7 @@ async fn send(
     kind: &str,
     fields: &[(&str, &str)],
     file: Option<(&str, &str)>,
-) -> Answer {
+) -> TestResponse {
     let token = browser.token(&format!("/ui/submit/{kind}")).await;
     let mut body = String::new();
     for (name, value) in [("token", token.as_str())].iter().chain(fields) {
@@ -25,11 +25,11 @@ async fn send(
         body = format!("{body}{head}; filename=\"{name}\"\r\n{kind}\r\n\r\n{text}\r\n");
     }
     body.push_str("--line--\r\n");
-    let ask = browser.ask(Method::POST, &format!("/ui/submit/{kind}"));
-    ask.header("content-type", "multipart/form-data; boundary=line").bare(body).send().await
+    let ask = browser.request(Method::POST, &format!("/ui/submit/{kind}"));
+    ask.header("content-type", "multipart/form-data; boundary=line").body(body).send().await
 }
 
-async fn job_of(browser: &Browser<'_>, sent: &Answer) -> Value {
+async fn job_of(browser: &Browser<'_>, sent: &TestResponse) -> Value {
     assert_eq!(sent.status, StatusCode::SEE_OTHER, "{}", sent.text());
     let path = sent.header("location").unwrap();
     let id = path.strip_prefix("/ui/jobs/").unwrap().split('?').next().unwrap();
@@ -39,7 +39,7 @@ async fn job_of(browser: &Browser<'_>, sent: &Answer) -> Value {
 
 #[tokio::test]
 async fn any_json_is_submitted_with_what_belongs_to_it() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let browser = Browser::of(&server);
     assert!(browser.page("/ui/submit").await.contains("href=\"/ui/submit/echo\""));
     let fields = [
@@ -76,7 +76,7 @@ async fn any_json_is_submitted_with_what_belongs_to_it() {
 
 #[tokio::test]
 async fn form_that_cannot_be_taken_is_shown_again_as_it_was() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let browser = Browser::of(&server);
     for (fields, said) in [
         (vec![("as", "json"), ("input", "{\"mine\": ")], "input is not JSON"),
@@ -97,7 +97,7 @@ async fn form_that_cannot_be_taken_is_shown_again_as_it_was() {
 
 #[tokio::test]
 async fn payload_is_sent_along() {
-    let server = Server::for_payloads().await;
+    let server = TestServer::with_payload_kinds().await;
     let browser = Browser::of(&server);
     assert!(browser.page("/ui/submit/copy").await.contains("type=\"file\""));
     assert!(!browser.page("/ui/submit/plain").await.contains("type=\"file\""));
@@ -112,9 +112,9 @@ const SCHEMA: &str = r#"{"type":"object","required":["source"],"properties":{
     "format":{"enum":["svg","png"]},"pages":{"type":"integer"},"scale":{"type":"number"},
     "fast":{"type":"boolean"},"options":{"type":"object"}}}"#;
 
-async fn with_schema() -> Server {
+async fn with_schema() -> TestServer {
     let same = |_: Ctx, input: Json| async move { Ok::<_, JobError>(input) };
-    Server::with_kinds(&[Kind::new("draw", same).input_schema(SCHEMA)]).await
+    TestServer::with_kinds([Kind::new("draw", same).input_schema(SCHEMA)]).await
 }
 
 #[tokio::test]

@@ -6,15 +6,15 @@ use longhaul_client::wire::{KeyRequest, Scope, SubmitRequest};
 use longhaul_client::{Client, ClientError, ListRequest, SubmitOptions};
 use serde_json::{Value, json};
 
-use super::fleet::Fleet;
-use super::home::Server;
+use crate::harness::Cluster;
+use crate::harness::TestProcess;
 
 /// Starts a replica; its address, and the admin key if it made one.
-async fn start(fleet: &Fleet, name: &str) -> (Server, String, Option<String>) {
-    let mut command = fleet.home.command(super::home::LONGHAUL);
+async fn start(cluster: &Cluster, name: &str) -> (TestProcess, String, Option<String>) {
+    let mut command = cluster.install.command(crate::harness::LONGHAUL);
     command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--replica", name]);
-    command.env("LONGHAUL_DATABASE", fleet.database());
-    let mut server = Server::spawn(command);
+    command.env("LONGHAUL_DATABASE", cluster.database());
+    let mut server = TestProcess::spawn(command);
     let line = server.line().await.expect("a replica should get ready");
     let told: Value = serde_json::from_str(&line).unwrap();
     let key = told["adminKey"].as_str().map(str::to_owned);
@@ -23,8 +23,8 @@ async fn start(fleet: &Fleet, name: &str) -> (Server, String, Option<String>) {
 
 #[tokio::test]
 async fn most_talkative_log_holds_no_input_and_no_key() {
-    let fleet = Fleet::new("[auth]\nrequire_keys = true\n[log]\nlevel = \"trace\"\n").await;
-    let (server, url, admin) = start(&fleet, "one").await;
+    let cluster = Cluster::new("[auth]\nrequire_keys = true\n[log]\nlevel = \"trace\"\n").await;
+    let (server, url, admin) = start(&cluster, "one").await;
     let admin = admin.unwrap();
     let client = Client::new(&url, Some(admin.clone())).unwrap();
     let request = SubmitRequest::new("demo", &json!({"result": "canary-of-an-input"})).unwrap();
@@ -45,9 +45,9 @@ fn is_refused(error: &ClientError) -> bool {
 
 #[tokio::test]
 async fn key_revoked_on_one_replica_is_refused_by_the_other() {
-    let fleet = Fleet::new("[auth]\nrequire_keys = true\n").await;
+    let cluster = Cluster::new("[auth]\nrequire_keys = true\n").await;
     let ((_one, one_url, first), (_two, two_url, second)) =
-        tokio::join!(start(&fleet, "one"), start(&fleet, "two"));
+        tokio::join!(start(&cluster, "one"), start(&cluster, "two"));
     assert!(first.is_some() != second.is_some(), "one of them makes the first key, and one only");
     let admin = Client::new(&one_url, first.or(second)).unwrap();
     let wish = KeyRequest {

@@ -4,19 +4,19 @@ use longhaul_client::SubmitOptions;
 use longhaul_client::wire::SubmitRequest;
 use serde_json::{Value, json};
 
-use super::home::Home;
-use super::http;
 use super::submit::end;
 use crate::api::canaries::encoded;
+use crate::harness::Installation;
+use crate::harness::raw_http;
 
 const FORGED: &str = "\n{\"level\":\"ERROR\",\"message\":\"forged\"}\r\nforged line \u{1b}[2J <script>alert(1)</script>";
 
 /// A server's whole log at its most talkative, after the canary went everywhere it can go; and
 /// its front page.
 async fn visit(format: &str) -> (String, String) {
-    let home = Home::with(&format!("[log]\nlevel = \"trace\"\nformat = \"{format}\"\n"));
-    let server = home.start().await;
-    let client = home.client();
+    let install = Installation::with(&format!("[log]\nlevel = \"trace\"\nformat = \"{format}\"\n"));
+    let server = install.start().await;
+    let client = install.client();
     for input in [json!({"fail": FORGED}), json!({"result": FORGED}), json!({FORGED: 1})] {
         let mut request = SubmitRequest::new("demo", &input).unwrap();
         request.max_attempts = Some(1);
@@ -44,10 +44,10 @@ async fn visit(format: &str) -> (String, String) {
         ),
         ("<script>forged</script> /".to_owned(), vec![], String::new()),
     ] {
-        let answer = http::ask(home.address(), &call, &fields, &body).await.unwrap();
+        let answer = raw_http::send(install.address(), &call, &fields, &body).await.unwrap();
         assert!(answer.status < 500, "{call}: {answer:?}");
     }
-    let page = http::ask(home.address(), "GET /", &[], "").await.unwrap().body;
+    let page = raw_http::send(install.address(), "GET /", &[], "").await.unwrap().body;
     (server.sigterm().await.stderr, page)
 }
 

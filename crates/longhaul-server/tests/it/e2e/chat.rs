@@ -6,17 +6,17 @@ mod killed;
 
 use longhaul_kinds::chat::TargetApi;
 
-use super::home::Home;
-use crate::chat::target::FakeTarget;
+use crate::harness::FakeChatServer;
+use crate::harness::Installation;
 
-/// A home whose chats go to this target.
-fn home(target: &FakeTarget) -> Home {
+/// A install whose chats go to this target.
+fn install(target: &FakeChatServer) -> Installation {
     let api = match target.api() {
         TargetApi::Ollama => "ollama",
         TargetApi::OpenAi => "openai",
     };
     let url = target.url();
-    Home::with(&format!(
+    Installation::with(&format!(
         "[chat]\ntargets = [{{ name = \"laptop\", url = \"{url}\", api = \"{api}\" }}]\n\
          retry = {{ first = \"10ms\", max = \"100ms\", attempts = 100 }}\n"
     ))

@@ -7,60 +7,60 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
-use super::home::{Home, LONGHAUL, Ran, ran};
 use super::redact::redact;
 use super::submit::{end, submit, until};
 use super::watch::{legal_history, saw_all};
+use crate::harness::{CommandOutput, Installation, LONGHAUL, output_of};
 
-/// `longhaul` with these arguments, for the server of this home.
-fn command(home: &Home, args: &[&str]) -> Command {
-    let mut command = home.command(LONGHAUL);
-    command.args(args).env("LONGHAUL_SERVER", home.url()).stdin(Stdio::null());
+/// `longhaul` with these arguments, for the server of this install.
+fn command(install: &Installation, args: &[&str]) -> Command {
+    let mut command = install.command(LONGHAUL);
+    command.args(args).env("LONGHAUL_SERVER", install.url()).stdin(Stdio::null());
     command
 }
 
-async fn run(home: &Home, args: &[&str]) -> Ran {
-    ran(command(home, args)).await.unwrap()
+async fn run(install: &Installation, args: &[&str]) -> CommandOutput {
+    output_of(command(install, args)).await.unwrap()
 }
 
 /// Runs it and returns its output, which must be all that there is.
-async fn out(home: &Home, args: &[&str]) -> String {
-    let ran = run(home, args).await;
+async fn out(install: &Installation, args: &[&str]) -> String {
+    let ran = run(install, args).await;
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{args:?}: {ran:?}");
     ran.out
 }
 
 /// What people see: stdout, then stderr.
-fn shown(home: &Home, ran: &Ran) -> String {
-    redact(&format!("{}{}", ran.out, ran.err)).replace(&home.url(), "SERVER")
+fn shown(install: &Installation, ran: &CommandOutput) -> String {
+    redact(&format!("{}{}", ran.out, ran.err)).replace(&install.url(), "SERVER")
 }
 
 #[tokio::test]
 async fn exit_codes_tell_done_failed_usage_and_refused_apart() {
-    let home = Home::new();
-    let server = home.start().await;
-    let done = run(&home, &["submit", "demo", r#"{"result": [1, 2]}"#, "--wait"]).await;
+    let install = Installation::new();
+    let server = install.start().await;
+    let done = run(&install, &["submit", "demo", r#"{"result": [1, 2]}"#, "--wait"]).await;
     assert_eq!((done.code, done.out.as_str()), (Some(0), "[\n  1,\n  2\n]\n"), "{done:?}");
     let failing = ["submit", "demo", r#"{"fail": "no luck"}"#, "--max-attempts", "1", "--wait"];
-    let failed = run(&home, &failing).await;
+    let failed = run(&install, &failing).await;
     assert_eq!((failed.code, failed.out.as_str()), (Some(1), ""), "{failed:?}");
     assert!(failed.err.contains("no luck"), "{failed:?}");
-    assert_eq!(run(&home, &["submit", "demo", "{not json}"]).await.code, Some(2));
-    assert_eq!(run(&home, &["submit"]).await.code, Some(2));
-    let refused = run(&home, &["submit", "no-such-kind"]).await;
+    assert_eq!(run(&install, &["submit", "demo", "{not json}"]).await.code, Some(2));
+    assert_eq!(run(&install, &["submit"]).await.code, Some(2));
+    let refused = run(&install, &["submit", "no-such-kind"]).await;
     assert_eq!(refused.code, Some(3), "{refused:?}");
     assert!(refused.err.contains("unknown-kind") && refused.err.contains("demo"), "{refused:?}");
-    assert_eq!(run(&home, &["get", "01KA3V8J5T0000000000000000"]).await.code, Some(3));
+    assert_eq!(run(&install, &["get", "01KA3V8J5T0000000000000000"]).await.code, Some(3));
     server.sigterm().await;
-    assert_eq!(run(&home, &["list"]).await.code, Some(3));
+    assert_eq!(run(&install, &["list"]).await.code, Some(3));
 }
 
 #[tokio::test]
 async fn every_command_speaks_json_when_asked() {
-    let home = Home::new();
-    let _server = home.start().await;
+    let install = Installation::new();
+    let _server = install.start().await;
     let ask = async |args: &[&str]| -> Vec<Value> {
-        let text = out(&home, &[args, &["--json"]].concat()).await;
+        let text = out(&install, &[args, &["--json"]].concat()).await;
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
     let jobs = ask(&["submit", "demo", r#"{"steps": 2, "result": 7}"#, "--wait"]).await;
@@ -94,7 +94,7 @@ async fn every_command_speaks_json_when_asked() {
     assert_eq!(ask(&["result", fork, "--wait"]).await, [7]);
     assert_eq!(ask(&["purge", done]).await[0], json!({"jobId": done, "purged": true}));
 
-    let gone = run(&home, &["get", done, "--json"]).await;
+    let gone = run(&install, &["get", done, "--json"]).await;
     assert_eq!(gone.code, Some(3));
     let error: Value = serde_json::from_str(&gone.err).unwrap();
     assert_eq!(error["error"]["problem"]["status"], 410, "{error}");
@@ -102,9 +102,9 @@ async fn every_command_speaks_json_when_asked() {
 
 #[tokio::test]
 async fn people_read_what_became_of_their_jobs() {
-    let home = Home::with("[render]\nworkers = 2\n");
-    let _server = home.start().await;
-    let see = async |args: &[&str]| shown(&home, &run(&home, args).await);
+    let install = Installation::with("[render]\nworkers = 2\n");
+    let _server = install.start().await;
+    let see = async |args: &[&str]| shown(&install, &run(&install, args).await);
 
     insta::assert_snapshot!(see(&["kinds"]).await, @"
     KIND  QUEUE  ATTEMPTS  TIMEOUT  AT ONCE
@@ -130,7 +130,7 @@ async fn people_read_what_became_of_their_jobs() {
     [time]  ○ pending
     ✓ demo [id] completed in [duration]
     "#);
-    let done = end(&home.client(), &newest(&home).await).await.job_id;
+    let done = end(&install.client(), &newest(&install).await).await.job_id;
     insta::assert_snapshot!(see(&["get", &done, "--steps"]).await, @r#"
     ✓ completed  demo [id]
 
@@ -175,7 +175,7 @@ async fn people_read_what_became_of_their_jobs() {
       go on from its last finished step: longhaul resume [id] --server SERVER
     ");
     insta::assert_snapshot!(see(&["queues"]).await, @"no queue has unfinished jobs or is paused");
-    let later = out(&home, &["submit", "demo", "--delay", "1h"]).await;
+    let later = out(&install, &["submit", "demo", "--delay", "1h"]).await;
     insta::assert_snapshot!(see(&["queues"]).await, @"
     QUEUE  STATE  PENDING  RUNNING  MAX  RATE  OLDEST DUE
     default  open  1  0  any  any
@@ -196,17 +196,17 @@ async fn people_read_what_became_of_their_jobs() {
     ");
 }
 
-async fn newest(home: &Home) -> String {
-    let list = home.client().list(&longhaul_client::ListRequest::default()).await.unwrap();
+async fn newest(install: &Installation) -> String {
+    let list = install.client().list(&longhaul_client::ListRequest::default()).await.unwrap();
     list.jobs[0].job_id.clone()
 }
 
 #[tokio::test]
 async fn watch_goes_on_after_the_server_was_killed() {
-    let home = Home::new();
-    let server = home.start().await;
-    let job = submit(&home.client(), "demo", json!({"steps": 40, "sleep": "20ms"})).await;
-    let mut watching = command(&home, &["watch", &job.job_id, "--json"]);
+    let install = Installation::new();
+    let server = install.start().await;
+    let job = submit(&install.client(), "demo", json!({"steps": 40, "sleep": "20ms"})).await;
+    let mut watching = command(&install, &["watch", &job.job_id, "--json"]);
     let mut watching = watching.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
     let mut seen: Vec<Job> = Vec::new();
@@ -217,11 +217,11 @@ async fn watch_goes_on_after_the_server_was_killed() {
             && let Some(first) = server.take()
         {
             first.kill9().await;
-            server = Some(home.start().await);
+            server = Some(install.start().await);
         }
     }
     assert_eq!(watching.wait().await.unwrap().code(), Some(0));
-    let history = legal_history(&home, &job.job_id).await;
+    let history = legal_history(&install, &job.job_id).await;
     assert_eq!(history.last().unwrap().attempt, 2, "the kill came in the middle");
     saw_all(&seen, &history);
     drop(server);
@@ -229,14 +229,14 @@ async fn watch_goes_on_after_the_server_was_killed() {
 
 #[tokio::test]
 async fn input_comes_from_the_argument_a_file_or_stdin() {
-    let home = Home::new();
-    let _server = home.start().await;
-    std::fs::write(home.path().join("input.json"), r#"{"result": "from a file"}"#).unwrap();
+    let install = Installation::new();
+    let _server = install.start().await;
+    std::fs::write(install.path().join("input.json"), r#"{"result": "from a file"}"#).unwrap();
     let file = ["submit", "demo", "@input.json", "--wait", "--json"];
-    let job: Value = serde_json::from_str(&out(&home, &file).await).unwrap();
+    let job: Value = serde_json::from_str(&out(&install, &file).await).unwrap();
     assert_eq!(job["result"], "from a file");
 
-    let mut piped = command(&home, &["submit", "demo", "-", "--wait", "--json"]);
+    let mut piped = command(&install, &["submit", "demo", "-", "--wait", "--json"]);
     let mut piped = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = piped.stdin.take().unwrap();
     stdin.write_all(br#"{"result": "from stdin"}"#).await.unwrap();
@@ -245,7 +245,7 @@ async fn input_comes_from_the_argument_a_file_or_stdin() {
     let job: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(job["result"], "from stdin");
 
-    let none = run(&home, &["submit", "demo", "@nowhere.json"]).await;
+    let none = run(&install, &["submit", "demo", "@nowhere.json"]).await;
     assert_eq!(none.code, Some(2), "{none:?}");
 }
 
@@ -258,9 +258,9 @@ command = ["sh", "-c", 'cp "$LONGHAUL_PAYLOAD" "$LONGHAUL_ARTIFACTS/copy"; wc -c
 
 #[tokio::test]
 async fn payload_comes_from_stdin_too() {
-    let home = Home::with(COPY);
-    let _server = home.start().await;
-    let mut piped = command(&home, &["submit", "copy", "--payload", "-", "--wait", "--json"]);
+    let install = Installation::with(COPY);
+    let _server = install.start().await;
+    let mut piped = command(&install, &["submit", "copy", "--payload", "-", "--wait", "--json"]);
     let mut piped = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = piped.stdin.take().unwrap();
     stdin.write_all("x".repeat(100_000).as_bytes()).await.unwrap();
@@ -272,22 +272,22 @@ async fn payload_comes_from_stdin_too() {
 
 #[tokio::test]
 async fn download_goes_on_when_its_server_was_killed() {
-    let home = Home::with(COPY);
-    let server = home.start().await;
+    let install = Installation::with(COPY);
+    let server = install.start().await;
     // More than the system keeps between a server that sends and a reader that does not read.
     let bytes: Vec<u8> = (0..=250).cycle().take(24 << 20).collect();
-    std::fs::write(home.path().join("large"), &bytes).unwrap();
-    let submitted = out(&home, &["submit", "copy", "--payload", "large", "--json"]).await;
+    std::fs::write(install.path().join("large"), &bytes).unwrap();
+    let submitted = out(&install, &["submit", "copy", "--payload", "large", "--json"]).await;
     let job: Job = serde_json::from_str(&submitted).unwrap();
-    out(&home, &["result", &job.job_id, "--wait", "--json"]).await;
+    out(&install, &["result", &job.job_id, "--wait", "--json"]).await;
 
-    let mut reading = command(&home, &["artifacts", &job.job_id, "copy"]);
+    let mut reading = command(&install, &["artifacts", &job.job_id, "copy"]);
     let mut reading = reading.stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = reading.stdout.take().unwrap();
     let mut read = vec![0; 1024];
     stdout.read_exact(&mut read).await.unwrap();
     server.kill9().await;
-    let _server = home.start_after_kill().await;
+    let _server = install.start_after_kill().await;
     stdout.read_to_end(&mut read).await.unwrap();
     assert!(reading.wait().await.unwrap().success());
     assert!(read == bytes, "{} of {} bytes", read.len(), bytes.len());
@@ -295,10 +295,10 @@ async fn download_goes_on_when_its_server_was_killed() {
 
 #[tokio::test]
 async fn ctrl_c_ends_the_wait_and_not_the_job() {
-    let home = Home::new();
-    let _server = home.start().await;
-    let job = submit(&home.client(), "demo", json!({"sleep": "10m"})).await;
-    let mut watching = command(&home, &["watch", &job.job_id]);
+    let install = Installation::new();
+    let _server = install.start().await;
+    let job = submit(&install.client(), "demo", json!({"sleep": "10m"})).await;
+    let mut watching = command(&install, &["watch", &job.job_id]);
     let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
     assert!(lines.next_line().await.unwrap().is_some());
@@ -308,43 +308,45 @@ async fn ctrl_c_ends_the_wait_and_not_the_job() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = watching.wait_with_output().await.unwrap();
     assert!([Some(130), None].contains(&output.status.code()), "{output:?}");
-    let still = until(&home.client(), &job.job_id, |job| job.status == Status::Running).await;
+    let still = until(&install.client(), &job.job_id, |job| job.status == Status::Running).await;
     assert_eq!(still.phase, None);
 }
 
 #[tokio::test]
 async fn completions_are_a_script_that_bash_understands() {
-    let home = Home::new();
-    let script = out(&home, &["completions", "bash"]).await;
-    let path = home.path().join("completions.bash");
+    let install = Installation::new();
+    let script = out(&install, &["completions", "bash"]).await;
+    let path = install.path().join("completions.bash");
     std::fs::write(&path, script).unwrap();
-    let mut bash = home.command("bash");
+    let mut bash = install.command("bash");
     bash.args(["-c", "source \"$0\" && complete -p longhaul"]).arg(&path);
-    let bash = ran(bash).await.unwrap();
+    let bash = output_of(bash).await.unwrap();
     assert_eq!((bash.code, bash.err.as_str()), (Some(0), ""));
 }
 
 #[tokio::test]
 async fn openapi_is_the_document_that_the_server_has() {
-    let home = Home::new();
-    let own = ran({
-        let mut command = home.command(LONGHAUL);
+    let install = Installation::new();
+    let own = output_of({
+        let mut command = install.command(LONGHAUL);
         command.args(["openapi", "--json"]);
         command
     });
     let own: Value = serde_json::from_str(&own.await.unwrap().out).unwrap();
-    let _server = home.start().await;
-    let served = super::http::ask(home.address(), "GET /openapi.json", &[], "").await.unwrap();
+    let _server = install.start().await;
+    let served = crate::harness::raw_http::send(install.address(), "GET /openapi.json", &[], "")
+        .await
+        .unwrap();
     assert_eq!(own, served.json());
-    let asked: Value = serde_json::from_str(&out(&home, &["openapi", "--json"]).await).unwrap();
+    let asked: Value = serde_json::from_str(&out(&install, &["openapi", "--json"]).await).unwrap();
     assert_eq!(own, asked);
 }
 
 #[tokio::test]
 async fn split_role_on_a_database_of_one_process_is_refused_with_what_it_needs() {
-    let home = Home::new();
+    let install = Installation::new();
     for role in ["api", "worker"] {
-        let refused = run(&home, &["serve", "--role", role, "--database", "memory"]).await;
+        let refused = run(&install, &["serve", "--role", role, "--database", "memory"]).await;
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.err.contains("postgres://"), "{refused:?}");
     }
@@ -352,18 +354,18 @@ async fn split_role_on_a_database_of_one_process_is_refused_with_what_it_needs()
 
 #[tokio::test]
 async fn doctor_tells_a_sound_place_from_a_damaged_one() {
-    let home = Home::new();
-    let address = home.address().to_string();
-    let before = run(&home, &["doctor", "--listen", &address]).await;
+    let install = Installation::new();
+    let address = install.address().to_string();
+    let before = run(&install, &["doctor", "--listen", &address]).await;
     assert_eq!(before.code, Some(0), "{before:?}");
-    let server = home.start().await;
-    let address = home.address().to_string();
-    let beside = run(&home, &["doctor", "--listen", &address]).await;
+    let server = install.start().await;
+    let address = install.address().to_string();
+    let beside = run(&install, &["doctor", "--listen", &address]).await;
     assert_eq!(beside.code, Some(0), "{beside:?}");
     assert!(beside.out.contains("a server is ready at"), "{beside:?}");
     server.sigterm().await;
-    std::fs::write(home.database(), "this was a database once").unwrap();
-    let damaged = run(&home, &["doctor", "--listen", &address, "--json"]).await;
+    std::fs::write(install.database(), "this was a database once").unwrap();
+    let damaged = run(&install, &["doctor", "--listen", &address, "--json"]).await;
     assert_eq!(damaged.code, Some(1), "{damaged:?}");
     let report: Value = serde_json::from_str(&damaged.out).unwrap();
     assert_eq!(report["ok"], false);

@@ -9,34 +9,34 @@ use longhaul_client::{ListRequest, SubmitOptions};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::home::{Home, LONGHAUL, Server, ran};
-use super::http;
 use super::submit::{end, submit};
+use crate::harness::raw_http;
+use crate::harness::{Installation, LONGHAUL, TestProcess, output_of};
 
 #[tokio::test]
 async fn second_process_on_the_same_data_is_refused_and_the_first_goes_on() {
-    let home = Home::new();
-    let _first = home.start().await;
-    let mut second = home.command(LONGHAUL);
+    let install = Installation::new();
+    let _first = install.start().await;
+    let mut second = install.command(LONGHAUL);
     second.args(["serve", "--listen", "127.0.0.1:0"]);
-    let second = ran(second).await.unwrap();
+    let second = output_of(second).await.unwrap();
     assert_eq!((second.code, second.out.as_str()), (Some(1), ""));
     assert!(second.err.contains("another process has the database open"), "{}", second.err);
     assert!(second.err.contains("stop it, or use another file"), "{}", second.err);
-    let job = submit(&home.client(), "demo", json!({})).await;
-    assert_eq!(end(&home.client(), &job.job_id).await.status, Status::Completed);
+    let job = submit(&install.client(), "demo", json!({})).await;
+    assert_eq!(end(&install.client(), &job.job_id).await.status, Status::Completed);
 }
 
 /// A database with jobs, written and closed as it should be.
-async fn filled() -> Home {
-    let home = Home::new();
-    let server = home.start().await;
+async fn filled() -> Installation {
+    let install = Installation::new();
+    let server = install.start().await;
     for _ in 0..50 {
-        let job = submit(&home.client(), "demo", json!({"result": "x".repeat(2_000)})).await;
-        end(&home.client(), &job.job_id).await;
+        let job = submit(&install.client(), "demo", json!({"result": "x".repeat(2_000)})).await;
+        end(&install.client(), &job.job_id).await;
     }
     assert_eq!(server.sigterm().await.status.code(), Some(0));
-    home
+    install
 }
 
 fn flip(path: &Path, at: u64, count: usize) {
@@ -49,8 +49,8 @@ fn flip(path: &Path, at: u64, count: usize) {
     file.write_all_at(&bytes, at).unwrap();
 }
 
-async fn refuses_to_start(home: &Home) {
-    let Err(exited) = home.try_start().await else { panic!("it started on a damaged file") };
+async fn refuses_to_start(install: &Installation) {
+    let Err(exited) = install.try_start().await else { panic!("it started on a damaged file") };
     assert_eq!(exited.status.code(), Some(1), "{exited:?}");
     assert!(exited.stderr.contains("is damaged or not a database"), "{exited:?}");
     assert!(exited.stderr.contains("restore a backup"), "{exited:?}");
@@ -58,36 +58,36 @@ async fn refuses_to_start(home: &Home) {
 
 #[tokio::test]
 async fn damaged_header_refuses_to_start_and_says_what_to_do() {
-    let home = filled().await;
-    flip(&home.database(), 0, 100);
-    refuses_to_start(&home).await;
+    let install = filled().await;
+    flip(&install.database(), 0, 100);
+    refuses_to_start(&install).await;
 }
 
 /// A file that was closed cleanly is not looked through at each start; one that was not, is.
 #[tokio::test]
 async fn damage_in_the_middle_is_found_after_a_crash() {
-    let home = filled().await;
-    let server = home.start().await;
-    submit(&home.client(), "demo", json!({})).await;
+    let install = filled().await;
+    let server = install.start().await;
+    submit(&install.client(), "demo", json!({})).await;
     server.kill9().await;
-    let size = std::fs::metadata(home.database()).unwrap().len();
+    let size = std::fs::metadata(install.database()).unwrap().len();
     for page in (1..size / 4096).filter(|page| page % 3 == 0) {
-        flip(&home.database(), page * 4096, 512);
+        flip(&install.database(), page * 4096, 512);
     }
-    refuses_to_start(&home).await;
+    refuses_to_start(&install).await;
 }
 
 #[tokio::test]
 async fn data_is_readable_by_its_owner_alone() {
-    let home = Home::new();
+    let install = Installation::new();
     // A folder that was there before, open to all as folders are.
-    std::fs::create_dir(home.data()).unwrap();
-    std::fs::set_permissions(home.data(), PermissionsExt::from_mode(0o755)).unwrap();
-    let server = home.start().await;
-    let job = submit(&home.client(), "demo", json!({})).await;
-    end(&home.client(), &job.job_id).await;
+    std::fs::create_dir(install.data_dir()).unwrap();
+    std::fs::set_permissions(install.data_dir(), PermissionsExt::from_mode(0o755)).unwrap();
+    let server = install.start().await;
+    let job = submit(&install.client(), "demo", json!({})).await;
+    end(&install.client(), &job.job_id).await;
     let mut looked_at = 0;
-    for entry in std::fs::read_dir(home.data()).unwrap() {
+    for entry in std::fs::read_dir(install.data_dir()).unwrap() {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_file() {
             let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
@@ -100,43 +100,46 @@ async fn data_is_readable_by_its_owner_alone() {
 }
 
 /// A private mount of its own: nothing is left behind, however the test ends.
-fn serve_on_small_disk(home: &Home) -> tokio::process::Command {
-    std::fs::create_dir_all(home.data()).unwrap();
-    let mut command = home.command("unshare");
-    let script =
-        format!("mount -t tmpfs -o size=2m tmpfs {} && exec \"$0\" \"$@\"", home.data().display());
+fn serve_on_small_disk(install: &Installation) -> tokio::process::Command {
+    std::fs::create_dir_all(install.data_dir()).unwrap();
+    let mut command = install.command("unshare");
+    let script = format!(
+        "mount -t tmpfs -o size=2m tmpfs {} && exec \"$0\" \"$@\"",
+        install.data_dir().display()
+    );
     command.args(["--mount", "sh", "-c", &script]);
-    command.args([LONGHAUL, "serve", "--listen", &home.address().to_string()]);
+    command.args([LONGHAUL, "serve", "--listen", &install.address().to_string()]);
     command
 }
 
 /// Whether this machine lets us mount: containers often do not.
-async fn may_mount(home: &Home) -> bool {
-    let mut probe = home.command("unshare");
+async fn may_mount(install: &Installation) -> bool {
+    let mut probe = install.command("unshare");
     probe.args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]);
-    ran(probe).await.is_ok_and(|ran| ran.code == Some(0))
+    output_of(probe).await.is_ok_and(|ran| ran.code == Some(0))
 }
 
 #[tokio::test]
 async fn full_disk_refuses_submissions_and_heals_while_reads_go_on() {
-    let home = Home::new();
-    if !may_mount(&home).await {
+    let install = Installation::new();
+    if !may_mount(&install).await {
         eprintln!("SKIPPED: mounting a small disk needs root");
         return;
     }
-    let server = home.until_ready(Server::spawn(serve_on_small_disk(&home))).await;
-    let client = home.client();
+    let server = install.wait_ready(TestProcess::spawn(serve_on_small_disk(&install))).await;
+    let client = install.client();
     let before = submit(&client, "demo", json!({"result": "before"})).await;
     end(&client, &before.job_id).await;
 
-    let disk = format!("/proc/{}/root{}", server.pid().as_raw_nonzero(), home.data().display());
+    let disk =
+        format!("/proc/{}/root{}", server.pid().as_raw_nonzero(), install.data_dir().display());
     let ballast = Path::new(&disk).join("ballast");
     // As much as fits: that it ends in an error is the point.
     assert!(std::fs::write(&ballast, vec![0; 4 << 20]).is_err());
     let body = json!({"kind": "demo", "input": {"result": "x".repeat(4_000)}}).to_string();
     let mut acknowledged = Vec::new();
     let refused = loop {
-        let answer = http::ask(home.address(), "POST /v1/jobs", &[], &body).await.unwrap();
+        let answer = raw_http::send(install.address(), "POST /v1/jobs", &[], &body).await.unwrap();
         if !answer.status.to_string().starts_with('2') {
             break answer;
         }
@@ -160,10 +163,10 @@ async fn full_disk_refuses_submissions_and_heals_while_reads_go_on() {
 
 #[tokio::test]
 async fn failed_sync_is_never_acknowledged_and_ends_the_server() {
-    let home = Home::new();
-    let server = home.start().await;
+    let install = Installation::new();
+    let server = install.start().await;
     let pid = server.pid().as_raw_nonzero().to_string();
-    let mut strace = home.command("strace");
+    let mut strace = install.command("strace");
     strace.args(["-f", "-p", &pid, "-e", "trace=fsync,fdatasync"]);
     strace.args(["-e", "inject=fsync,fdatasync:error=EIO"]);
     let Ok(mut strace) = strace.stderr(Stdio::piped()).spawn() else {
@@ -178,14 +181,14 @@ async fn failed_sync_is_never_acknowledged_and_ends_the_server() {
     }
     let once = SubmitOptions { idempotency_key: Some("k".to_owned()), wait: None };
     let request = SubmitRequest::new("demo", &json!({})).unwrap();
-    let refused = home.client().submit(&request, &once).await;
+    let refused = install.client().submit(&request, &once).await;
     assert!(refused.is_err(), "acknowledged without a sync: {refused:?}");
-    let exited = server.exited().await;
+    let exited = server.wait().await;
     assert_eq!(exited.status.code(), Some(1), "{exited:?}");
     assert!(exited.stderr.contains("the store is broken"), "{exited:?}");
 
-    let _server = home.start().await;
-    let job = home.client().submit(&request, &once).await.unwrap();
-    assert_eq!(end(&home.client(), &job.job_id).await.status, Status::Completed);
-    assert_eq!(home.client().list(&ListRequest::default()).await.unwrap().jobs.len(), 1);
+    let _server = install.start().await;
+    let job = install.client().submit(&request, &once).await.unwrap();
+    assert_eq!(end(&install.client(), &job.job_id).await.status, Status::Completed);
+    assert_eq!(install.client().list(&ListRequest::default()).await.unwrap().jobs.len(), 1);
 }

@@ -2,21 +2,21 @@
 
 use std::fs;
 
-use super::home::{Home, LONGHAUL, Ran, ran};
+use crate::harness::{CommandOutput, Installation, LONGHAUL, output_of};
 
-/// A home that a server has been in.
-async fn used() -> Home {
-    let home = Home::new();
-    assert_eq!(home.start().await.sigterm().await.status.code(), Some(0));
-    home
+/// A install that a server has been in.
+async fn used() -> Installation {
+    let install = Installation::new();
+    assert_eq!(install.start().await.sigterm().await.status.code(), Some(0));
+    install
 }
 
 /// The server does not start, and the doctor says so before.
-async fn refused(home: &Home, because: &str) {
-    let doctor = run(home, &["doctor", "--listen", "127.0.0.1:0"]).await;
+async fn refused(install: &Installation, because: &str) {
+    let doctor = run(install, &["doctor", "--listen", "127.0.0.1:0"]).await;
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
     assert!(doctor.out.contains("✗ server key: "), "{doctor:?}");
-    let Err(exited) = home.try_start().await else { panic!("it started without its key") };
+    let Err(exited) = install.try_start().await else { panic!("it started without its key") };
     assert_eq!(exited.status.code(), Some(1), "{exited:?}");
     for said in [because, "put that key back", "_server-keys and start again"] {
         assert!(exited.stderr.contains(said), "{said:?} is missing: {exited:?}");
@@ -24,54 +24,54 @@ async fn refused(home: &Home, because: &str) {
     }
 }
 
-async fn run(home: &Home, args: &[&str]) -> Ran {
-    let mut command = home.command(LONGHAUL);
+async fn run(install: &Installation, args: &[&str]) -> CommandOutput {
+    let mut command = install.command(LONGHAUL);
     command.args(args);
-    ran(command).await.unwrap()
+    output_of(command).await.unwrap()
 }
 
 #[tokio::test]
 async fn lost_key_file_is_asked_for_and_not_replaced() {
-    let home = used().await;
-    let (file, kept) = (home.data().join("server.key"), home.path().join("kept"));
+    let install = used().await;
+    let (file, kept) = (install.data_dir().join("server.key"), install.path().join("kept"));
     let text = fs::read_to_string(&file).unwrap();
     let id = text.split_once("lhk_").unwrap().1.split('_').next().unwrap();
     fs::rename(&file, &kept).unwrap();
-    refused(&home, &format!("is sealed with the server key \"{id}\", and the key file ")).await;
-    refused(&home, "server.key is not there").await;
+    refused(&install, &format!("is sealed with the server key \"{id}\", and the key file ")).await;
+    refused(&install, "server.key is not there").await;
     assert!(!file.exists(), "a fresh key would hide that the old one is lost");
 
     fs::rename(&kept, &file).unwrap();
-    home.start().await.sigterm().await;
+    install.start().await.sigterm().await;
 }
 
 #[tokio::test]
 async fn whoever_gives_up_what_is_stored_may_begin_anew_with_another_key() {
-    let (home, other) = (used().await, used().await);
-    fs::copy(other.data().join("server.key"), home.data().join("server.key")).unwrap();
-    refused(&home, "server.key has only \"").await;
-    fs::remove_file(home.data().join("blobs/_server-keys")).unwrap();
-    home.start().await.sigterm().await;
-    home.start().await.sigterm().await;
+    let (install, other) = (used().await, used().await);
+    fs::copy(other.data_dir().join("server.key"), install.data_dir().join("server.key")).unwrap();
+    refused(&install, "server.key has only \"").await;
+    fs::remove_file(install.data_dir().join("blobs/_server-keys")).unwrap();
+    install.start().await.sigterm().await;
+    install.start().await.sigterm().await;
 }
 
 #[tokio::test]
 async fn key_before_a_rotation_is_let_in_with_a_warning() {
-    let home = used().await;
-    let file = home.data().join("server.key");
+    let install = used().await;
+    let file = install.data_dir().join("server.key");
     let before = fs::read(&file).unwrap();
-    assert_eq!(run(&home, &["rotate-key"]).await.code, Some(0));
+    assert_eq!(run(&install, &["rotate-key"]).await.code, Some(0));
     let after = fs::read(&file).unwrap();
-    home.start().await.sigterm().await;
+    install.start().await.sigterm().await;
 
     // Another replica that has not got the fresh key yet.
     fs::write(&file, before).unwrap();
-    let mut server = home.start().await;
-    server.logged("a newer server key that is not among this one's").await;
+    let mut server = install.start().await;
+    server.wait_for_log("a newer server key that is not among this one's").await;
     server.sigterm().await;
 
     // And one that no longer has the old one.
     let fresh = after.split_inclusive(|byte| *byte == b'\n').next().unwrap();
     fs::write(&file, fresh).unwrap();
-    home.start().await.sigterm().await;
+    install.start().await.sigterm().await;
 }

@@ -12,8 +12,8 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::home::{Home, Server};
 use super::watch::{Watch, legal_history, saw_all};
+use crate::harness::{Installation, TestProcess};
 
 /// Each round submits this many jobs, a quarter of them pipelines.
 const JOBS_PER_ROUND: usize = 24;
@@ -51,16 +51,16 @@ async fn killed_at_random_moments_it_loses_repeats_and_invents_nothing() {
     let mut random = StdRng::seed_from_u64(seed);
 
     let runs = tempfile::NamedTempFile::new().unwrap();
-    let home = Arc::new(Home::with(&config(runs.path().to_str().unwrap())));
+    let install = Arc::new(Installation::with(&config(runs.path().to_str().unwrap())));
     let (life, mut signs) = mpsc::unbounded_channel();
     let mut witnesses = JoinSet::new();
     let mut kills = 0;
-    let mut server = home.start().await;
+    let mut server = install.start().await;
     for round in 0..rounds {
         for n in 0..JOBS_PER_ROUND {
             let kind = if n % 4 == 0 { "pipeline" } else { "demo" };
             let key = format!("{kind}-{round}-{n}");
-            witnesses.spawn(witness(Arc::clone(&home), kind, key, life.clone()));
+            witnesses.spawn(witness(Arc::clone(&install), kind, key, life.clone()));
         }
         for _ in 0..random.random_range(1..=SIGNS_MAX) {
             signs.recv().await.unwrap();
@@ -70,17 +70,17 @@ async fn killed_at_random_moments_it_loses_repeats_and_invents_nothing() {
         kills += 1;
         // Now and then the next one does not live to be ready.
         if random.random_bool(0.3) {
-            let early = Server::spawn(home.serve());
+            let early = TestProcess::spawn(install.serve());
             moment(&mut random).await;
             early.kill9().await;
             kills += 1;
         }
-        server = home.start_after_kill().await;
+        server = install.start_after_kill().await;
         while signs.try_recv().is_ok() {}
     }
     let witnesses = witnesses.join_all().await;
-    judge(&home, &witnesses, kills).await;
-    judge_runs(&home, &std::fs::read_to_string(runs.path()).unwrap(), &witnesses).await;
+    judge(&install, &witnesses, kills).await;
+    judge_runs(&install, &std::fs::read_to_string(runs.path()).unwrap(), &witnesses).await;
     drop(server);
 }
 
@@ -97,16 +97,16 @@ async fn moment(random: &mut StdRng) {
 
 /// Submits one job until it is acknowledged, then watches it to its end.
 async fn witness(
-    home: Arc<Home>,
+    install: Arc<Installation>,
     kind: &'static str,
     key: String,
     life: mpsc::UnboundedSender<()>,
 ) -> Witness {
-    let client = home.client();
+    let client = install.client();
     let id = submit(&client, kind, &key).await;
     life.send(()).ok();
     let (mut seen, mut steps) = (Vec::new(), BTreeMap::new());
-    let mut watch = Watch::new(&home, &id, None);
+    let mut watch = Watch::new(&install, &id, None);
     while let Some(job) = watch.next().await {
         life.send(()).ok();
         seen.push(job);
@@ -136,9 +136,9 @@ async fn submit(client: &Client, kind: &str, key: &str) -> String {
 }
 
 /// Everything that a history checker can decide from outside.
-async fn judge(home: &Home, witnesses: &[Witness], kills: u32) {
+async fn judge(install: &Installation, witnesses: &[Witness], kills: u32) {
     let mut by_key: HashMap<String, Vec<String>> = HashMap::new();
-    let client = home.client();
+    let client = install.client();
     let mut page = ListRequest { limit: Some(1_000), ..ListRequest::default() };
     loop {
         let list = client.list(&page).await.unwrap();
@@ -151,7 +151,7 @@ async fn judge(home: &Home, witnesses: &[Witness], kills: u32) {
     assert_eq!(by_key.len(), witnesses.len(), "as many jobs as keys");
     for Witness { key, id, seen, steps } in witnesses {
         assert_eq!(by_key[key], std::slice::from_ref(id), "one job per key");
-        let history = legal_history(home, id).await;
+        let history = legal_history(install, id).await;
         saw_all(seen, &history);
         let last = history.last().unwrap();
         assert_eq!(last.status, Status::Completed, "{last:?}");
@@ -165,7 +165,7 @@ async fn judge(home: &Home, witnesses: &[Witness], kills: u32) {
 }
 
 /// No step ran in an attempt after the one that left its checkpoint, nor twice in one attempt.
-async fn judge_runs(home: &Home, runs: &str, witnesses: &[Witness]) {
+async fn judge_runs(install: &Installation, runs: &str, witnesses: &[Witness]) {
     let mut times: HashMap<(&str, &str, u32), u32> = HashMap::new();
     for line in runs.lines() {
         let [id, step, attempt] = line.split(' ').collect::<Vec<_>>()[..] else {
@@ -175,7 +175,7 @@ async fn judge_runs(home: &Home, runs: &str, witnesses: &[Witness]) {
     }
     let mut finished: HashMap<(String, String), u32> = HashMap::new();
     for witness in witnesses.iter().filter(|witness| witness.key.starts_with("pipeline")) {
-        for step in home.client().steps(&witness.id).await.unwrap() {
+        for step in install.client().steps(&witness.id).await.unwrap() {
             finished.insert((witness.id.clone(), step.name), step.attempt);
         }
     }
@@ -190,10 +190,10 @@ async fn judge_runs(home: &Home, runs: &str, witnesses: &[Witness]) {
 /// The name of a killed server is still that of a living one, for all that its database knows.
 #[tokio::test]
 async fn killed_server_starts_again_at_once_under_its_name() {
-    let home = Home::with("replica = 'blue'\n");
+    let install = Installation::with("replica = 'blue'\n");
     for _ in 0..2 {
-        let server = home.start_after_kill().await;
-        let replicas = home.client().replicas().await.unwrap();
+        let server = install.start_after_kill().await;
+        let replicas = install.client().replicas().await.unwrap();
         assert_eq!((replicas.len(), replicas[0].name.as_str()), (1, "blue"));
         server.kill9().await;
     }

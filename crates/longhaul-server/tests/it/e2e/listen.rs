@@ -12,8 +12,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpListener;
 use tokio::process::{Child, ChildStderr, ChildStdout};
 
-use super::home::{Home, LONGHAUL, ran};
-use super::http::{Answer, ask};
+use crate::harness::raw_http::{RawResponse, send};
+use crate::harness::{Installation, LONGHAUL, output_of};
 
 /// Odd on purpose: whoever writes it anew breaks its signature.
 const BODY: &str = "{\"type\" : \"job.completed\",\n \"data\":{\"jobId\":\"01KA3V8J5T0000000000000000\",\
@@ -30,8 +30,8 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    pub(crate) async fn start(home: &Home, args: &[&str]) -> Self {
-        let mut command = home.command(LONGHAUL);
+    pub(crate) async fn start(install: &Installation, args: &[&str]) -> Self {
+        let mut command = install.command(LONGHAUL);
         command.args(["listen", "--port", "0"]).args(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -43,12 +43,12 @@ impl Listening {
         Self { child, address, lines, said, first }
     }
 
-    async fn deliver(&self, fields: &[(&str, &str)]) -> Answer {
-        ask(self.address, "POST /hook", fields, BODY).await.unwrap()
+    async fn deliver(&self, fields: &[(&str, &str)]) -> RawResponse {
+        send(self.address, "POST /hook", fields, BODY).await.unwrap()
     }
 
     /// Delivers what is signed with this secret.
-    async fn deliver_signed(&self, secret: &SigningSecret) -> Answer {
+    async fn deliver_signed(&self, secret: &SigningSecret) -> RawResponse {
         let fields = signed(secret);
         let fields: Vec<(&str, &str)> =
             fields.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
@@ -75,10 +75,10 @@ fn signed(secret: &SigningSecret) -> [(HeaderName, HeaderValue); 3] {
 
 #[tokio::test]
 async fn delivery_is_shown_with_what_its_signature_is_worth() {
-    let home = Home::new();
+    let install = Installation::new();
     let (good, bad) = (SigningSecret::generate(), SigningSecret::generate());
     let job = "job.completed  01KA3V8J5T0000000000000000  completed";
-    let mut checking = Listening::start(&home, &["--secret", &good.expose()]).await;
+    let mut checking = Listening::start(&install, &["--secret", &good.expose()]).await;
     assert_eq!(checking.deliver_signed(&good).await.status, 200);
     assert_eq!(checking.line().await, format!("{job}  msg_1  signature ok  answered 200"));
     checking.deliver_signed(&bad).await;
@@ -89,15 +89,15 @@ async fn delivery_is_shown_with_what_its_signature_is_worth() {
     let why = "it has no webhook-id as the Standard Webhooks have it";
     assert_eq!(checking.line().await, format!("{job}  signature WRONG ({why})  answered 200"));
 
-    let mut trusting = Listening::start(&home, &["--status", "503"]).await;
+    let mut trusting = Listening::start(&install, &["--status", "503"]).await;
     assert_eq!(trusting.deliver_signed(&bad).await.status, 503);
     assert_eq!(trusting.line().await, format!("{job}  msg_1  not checked  answered 503"));
 }
 
 #[tokio::test]
 async fn it_says_where_it_is_and_what_the_server_needs_and_ctrl_c_ends_it_well() {
-    let home = Home::new();
-    let mut listening = Listening::start(&home, &[]).await;
+    let install = Installation::new();
+    let mut listening = Listening::start(&install, &[]).await;
     let url = format!("http://{}/", listening.address);
     let expected = format!(
         "listening for webhooks on {url} (Ctrl-C ends it, signatures are not checked without --secret)"
@@ -111,9 +111,9 @@ async fn it_says_where_it_is_and_what_the_server_needs_and_ctrl_c_ends_it_well()
 
 #[tokio::test]
 async fn each_delivery_is_one_line_of_json_when_asked() {
-    let home = Home::new();
+    let install = Installation::new();
     let secret = SigningSecret::generate();
-    let mut listening = Listening::start(&home, &["--json", "--secret", &secret.expose()]).await;
+    let mut listening = Listening::start(&install, &["--json", "--secret", &secret.expose()]).await;
     listening.deliver_signed(&secret).await;
     let line = listening.lines.next_line().await.unwrap().unwrap();
     let mut shown: Value = serde_json::from_str(&line).unwrap();
@@ -155,11 +155,11 @@ async fn receive_one(listener: TcpListener, answer: &'static str) -> String {
 
 #[tokio::test]
 async fn forward_gets_the_delivery_byte_for_byte_and_its_answer_goes_back() {
-    let home = Home::new();
+    let install = Installation::new();
     let secret = SigningSecret::generate();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mine?a=b", listener.local_addr().unwrap());
-    let mut listening = Listening::start(&home, &["--forward", &url]).await;
+    let mut listening = Listening::start(&install, &["--forward", &url]).await;
     let answer = "HTTP/1.1 429 Slow down\r\nretry-after: 7\r\ncontent-type: text/x\r\nx-other: 1\r\n\
                   content-length: 5\r\n\r\nlater";
     let request = tokio::spawn(receive_one(listener, answer));
@@ -189,11 +189,11 @@ async fn forward_gets_the_delivery_byte_for_byte_and_its_answer_goes_back() {
 
 #[tokio::test]
 async fn forward_that_nobody_answers_is_a_502_with_the_reason() {
-    let home = Home::new();
+    let install = Installation::new();
     let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", receiver.local_addr().unwrap());
     drop(receiver);
-    let mut listening = Listening::start(&home, &["--forward", &url]).await;
+    let mut listening = Listening::start(&install, &["--forward", &url]).await;
     let answered = listening.deliver(&[]).await;
     assert_eq!(answered.status, 502);
     assert!(
@@ -206,7 +206,7 @@ async fn forward_that_nobody_answers_is_a_502_with_the_reason() {
 
 #[tokio::test]
 async fn wrong_usage_exits_with_2_and_shows_no_secret() {
-    let home = Home::new();
+    let install = Installation::new();
     for (args, told) in [
         (&["--secret", "hush"][..], "--secret: a signing secret begins with whsec_"),
         (&["--secret", "whsec_hush"], "--secret: a signing secret is 24 to 64 bytes"),
@@ -215,35 +215,35 @@ async fn wrong_usage_exits_with_2_and_shows_no_secret() {
         (&["--port", "1", "--listen", "127.0.0.1:1"], "cannot be used with"),
         (&["--status", "99"], "99 is not in 200..600"),
     ] {
-        let mut command = home.command(LONGHAUL);
+        let mut command = install.command(LONGHAUL);
         command.arg("listen").args(args);
-        let ran = ran(command).await.unwrap();
+        let ran = output_of(command).await.unwrap();
         assert_eq!(ran.code, Some(2), "{args:?}: {ran:?}");
         assert!(ran.err.contains(told) && !ran.err.contains("hush"), "{args:?}: {ran:?}");
     }
-    let mut command = home.command(LONGHAUL);
+    let mut command = install.command(LONGHAUL);
     command.arg("listen").env("LONGHAUL_WEBHOOK_SECRET", "hush");
-    let ran = ran(command).await.unwrap();
+    let ran = output_of(command).await.unwrap();
     assert!(ran.code == Some(2) && !ran.err.contains("hush"), "{ran:?}");
 }
 
 #[tokio::test]
 async fn taken_port_is_told_with_a_way_out() {
-    let home = Home::new();
+    let install = Installation::new();
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut command = home.command(LONGHAUL);
+    let mut command = install.command(LONGHAUL);
     command.args(["listen", "--port", &taken.local_addr().unwrap().port().to_string()]);
-    let ran = ran(command).await.unwrap();
+    let ran = output_of(command).await.unwrap();
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.err.contains("Address already in use") && ran.err.contains("--port 0"), "{ran:?}");
 }
 
 #[tokio::test]
 async fn help_says_what_it_is_for() {
-    let home = Home::new();
-    let mut command = home.command(LONGHAUL);
+    let install = Installation::new();
+    let mut command = install.command(LONGHAUL);
     command.args(["listen", "--help"]).env("COLUMNS", "100");
-    let help = ran(command).await.unwrap();
+    let help = output_of(command).await.unwrap();
     assert_eq!(help.code, Some(0), "{help:?}");
     let own = help.out.split("\nConnection and output").next().unwrap();
     insta::assert_snapshot!(own);

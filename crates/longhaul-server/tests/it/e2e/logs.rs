@@ -4,23 +4,23 @@ use longhaul_client::SubmitOptions;
 use longhaul_client::wire::SubmitRequest;
 use serde_json::{Value, json};
 
-use super::home::Home;
-use super::http;
 use super::submit::end;
+use crate::harness::Installation;
+use crate::harness::raw_http;
 
 const CANARY: &str = "canary-7f3a";
 
 /// Everything that a server logs at the level debug while jobs with the canary in every place come
 /// and go.
 async fn log(format: &str) -> String {
-    let home = Home::with(&format!(
+    let install = Installation::with(&format!(
         "[log]\nlevel = \"debug\"\nformat = \"{format}\"\n\
          [kinds.moan]\nmax_attempts = 1\n\
          command = [\"sh\", \"-c\", \"cat >&2; echo {CANARY}-stderr >&2; echo ::phase {CANARY} >&2; exit 1\"]\n\
          [kinds.babble]\ncommand = [\"sh\", \"-c\", \"echo {CANARY} is no JSON\"]\n"
     ));
-    let server = home.start().await;
-    let client = home.client();
+    let server = install.start().await;
+    let client = install.client();
     let mut ids = Vec::new();
     for (kind, input) in [
         ("demo", json!({"result": format!("{CANARY}-result")})),
@@ -44,7 +44,8 @@ async fn log(format: &str) -> String {
         (vec![("authorization", CANARY), ("x-api-key", CANARY)], format!("[\"{CANARY}\"]")),
         (vec![], json!({"kind": "demo", "input": {}, CANARY: 1}).to_string()),
     ] {
-        let answer = http::ask(home.address(), "POST /v1/jobs", &fields, &body).await.unwrap();
+        let answer =
+            raw_http::send(install.address(), "POST /v1/jobs", &fields, &body).await.unwrap();
         assert!(answer.status >= 400, "{answer:?}");
     }
     let log = server.sigterm().await.stderr;
@@ -71,12 +72,12 @@ async fn json_log_holds_nothing_of_what_jobs_are_about() {
 
 #[tokio::test]
 async fn log_names_the_client_behind_a_trusted_proxy() {
-    let home = Home::with(
+    let install = Installation::with(
         "[log]\nlevel = \"debug\"\nformat = \"json\"\n[http]\ntrusted_proxies = [\"127.0.0.0/8\"]\n",
     );
-    let server = home.start().await;
+    let server = install.start().await;
     let fields = [("x-forwarded-for", "203.0.113.7"), ("x-request-id", "seen-by-a-proxy")];
-    http::ask(home.address(), "GET /livez", &fields, "").await.unwrap();
+    raw_http::send(install.address(), "GET /livez", &fields, "").await.unwrap();
     let log = server.sigterm().await.stderr;
     let line = log.lines().find(|line| line.contains("seen-by-a-proxy")).unwrap();
     let line: Value = serde_json::from_str(line).unwrap();

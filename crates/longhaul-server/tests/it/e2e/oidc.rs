@@ -7,8 +7,8 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use super::home::{Home, LONGHAUL, ran};
-use super::http::{Answer, ask};
+use crate::harness::raw_http::{RawResponse, send};
+use crate::harness::{Installation, LONGHAUL, output_of};
 
 const AUDIENCE: &str = "urn:longhaul";
 
@@ -68,35 +68,35 @@ impl RealIssuer {
     }
 }
 
-async fn submit(home: &Home, token: &str) -> Answer {
+async fn submit(install: &Installation, token: &str) -> RawResponse {
     let bearer = format!("Bearer {token}");
     let body = r#"{"kind":"demo","input":{}}"#;
-    ask(home.address(), "POST /v1/jobs", &[("authorization", &bearer)], body).await.unwrap()
+    send(install.address(), "POST /v1/jobs", &[("authorization", &bearer)], body).await.unwrap()
 }
 
 #[tokio::test]
 async fn token_of_a_real_issuer_is_good_and_a_changed_one_is_not() {
     let issuer = RealIssuer::start().await;
-    let home = Home::with(&issuer.config());
-    let server = home.start().await;
+    let install = Installation::with(&issuer.config());
+    let server = install.start().await;
     for client in ["RS256.default", "ES256.default", "Ed25519.default"] {
         let token = issuer.token(client, "longhaul:submit+longhaul:read").await;
-        let accepted = submit(&home, &token).await;
+        let accepted = submit(&install, &token).await;
         assert_eq!(accepted.status, 202, "{client}: {accepted:?}");
 
         let (said, signature) = token.rsplit_once('.').unwrap();
         let (first, rest) = signature.split_at(1);
         let changed = format!("{said}.{}{rest}", if first == "A" { "B" } else { "A" });
-        let refused = submit(&home, &changed).await;
+        let refused = submit(&install, &changed).await;
         assert_eq!(refused.problem(), (401, "unauthorized".to_owned()), "{client}");
         assert!(refused.head.contains("error=\"invalid_token\""), "{refused:?}");
         assert!(refused.body.contains("the token's signature is wrong"), "{refused:?}");
         assert!(!refused.body.contains(signature), "{refused:?}");
     }
     let reader = issuer.token("RS256.default", "longhaul:read").await;
-    assert_eq!(submit(&home, &reader).await.problem(), (403, "forbidden".to_owned()));
+    assert_eq!(submit(&install, &reader).await.problem(), (403, "forbidden".to_owned()));
     let stranger = issuer.token("RS256.nobody", "longhaul:submit").await;
-    let refused = submit(&home, &stranger).await;
+    let refused = submit(&install, &stranger).await;
     assert_eq!(refused.problem(), (403, "forbidden".to_owned()));
     assert!(refused.body.contains("there is no tenant"), "{refused:?}");
     server.sigterm().await;
@@ -105,13 +105,13 @@ async fn token_of_a_real_issuer_is_good_and_a_changed_one_is_not() {
 #[tokio::test]
 async fn server_starts_while_its_issuer_is_down() {
     let config = "[oidc]\nissuer = 'http://127.0.0.1:9'\naudience = 'x'\n";
-    let home = Home::with(config);
-    let mut server = home.start().await;
-    server.logged("the issuer's keys could not be fetched").await;
+    let install = Installation::with(config);
+    let mut server = install.start().await;
+    server.wait_for_log("the issuer's keys could not be fetched").await;
     // {"alg":"RS256","kid":"first"}, {} and a signature that nobody made.
-    let refused = submit(&home, "eyJhbGciOiJSUzI1NiIsImtpZCI6ImZpcnN0In0.e30.AAAA").await;
+    let refused = submit(&install, "eyJhbGciOiJSUzI1NiIsImtpZCI6ImZpcnN0In0.e30.AAAA").await;
     assert_eq!(refused.problem(), (503, "unavailable".to_owned()));
-    let keyless = ask(home.address(), "GET /v1/jobs", &[], "").await.unwrap();
+    let keyless = send(install.address(), "GET /v1/jobs", &[], "").await.unwrap();
     assert_eq!(keyless.status, 200, "{keyless:?}");
     server.sigterm().await;
 }
@@ -119,11 +119,11 @@ async fn server_starts_while_its_issuer_is_down() {
 #[tokio::test]
 async fn doctor_asks_the_issuer_for_its_keys() {
     let issuer = RealIssuer::start().await;
-    let home = Home::with(&issuer.config());
+    let install = Installation::with(&issuer.config());
     let doctor = async || {
-        let mut command = home.command(LONGHAUL);
+        let mut command = install.command(LONGHAUL);
         command.args(["doctor", "--listen", "127.0.0.1:0"]);
-        ran(command).await.unwrap()
+        output_of(command).await.unwrap()
     };
     let healthy = doctor().await;
     assert!(healthy.out.contains("✓ issuer: "), "{healthy:?}");

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::home::Home;
 use super::submit::submit;
+use crate::harness::Installation;
 
 /// A program that tells its attempt and process id, and then works on without looking at its
 /// pipes, so that it does not notice that its server is gone.
@@ -37,17 +37,17 @@ async fn job_of_a_killed_server_does_not_run_beside_its_older_self() {
     let folder = tempfile::tempdir().unwrap();
     let told = folder.path().join("told");
     assert!(std::process::Command::new("mkfifo").arg(&told).status().unwrap().success());
-    let home = Home::with(&config(&told));
-    let server = home.start().await;
-    let job = submit(&home.client(), "stubborn", json!({})).await;
+    let install = Installation::with(&config(&told));
+    let server = install.start().await;
+    let job = submit(&install.client(), "stubborn", json!({})).await;
     let (attempt, first) = begun(told.clone()).await;
     server.kill9().await;
     assert!(attempt == 1 && is_alive(first), "the server took its program with it");
 
-    let server = home.start().await;
+    let server = install.start().await;
     let (attempt, second) = begun(told).await;
     assert!(!is_alive(first), "two copies of one job");
     assert_eq!((attempt, is_alive(second)), (2, true));
-    home.client().cancel(&job.job_id).await.unwrap();
+    install.client().cancel(&job.job_id).await.unwrap();
     server.sigterm().await;
 }

@@ -4,13 +4,13 @@ use std::process::Stdio;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::database::Database;
-use super::home::Home;
-use super::http;
 use super::readme::{Prints, examples, repository, run};
-use crate::webhooks::receiver::{Receiver, Reply};
+use crate::harness::Installation;
+use crate::harness::TestDatabase;
+use crate::harness::raw_http;
+use crate::harness::{FakeHttpServer, Reply};
 
-fn config(target: &Receiver) -> String {
+fn config(target: &FakeHttpServer) -> String {
     format!(
         "[kinds.report]\nhttp = {{ url = \"http://{}/report\" }}\n\
          [[proxy]]\npath = \"/reports\"\nkind = \"report\"\npass = [\"authorization\"]\n",
@@ -18,19 +18,19 @@ fn config(target: &Receiver) -> String {
     )
 }
 
-async fn killed_while_the_target_works(home: Home, target: &Receiver) {
-    let server = home.start().await;
+async fn killed_while_the_target_works(install: Installation, target: &FakeHttpServer) {
+    let server = install.start().await;
     let fields = [("idempotency-key", "k-1"), ("authorization", "Bearer canary-of-a-client")];
     let body = r#"{"canary": "of a body"}"#;
     let call = "POST /reports/7?x=1";
-    let accepted = http::ask(home.address(), call, &fields, body).await.unwrap();
+    let accepted = raw_http::send(install.address(), call, &fields, body).await.unwrap();
     assert_eq!(accepted.status, 202, "{accepted:?}");
     target.first(1).await;
     server.kill9().await;
 
-    let _server = home.start_after_kill().await;
+    let _server = install.start_after_kill().await;
     let call = "POST /reports/7?x=1&mode=sync";
-    let answer = http::ask(home.address(), call, &fields, body).await.unwrap();
+    let answer = raw_http::send(install.address(), call, &fields, body).await.unwrap();
     assert_eq!((answer.status, answer.body.as_str()), (200, "here it is"), "{answer:?}");
     let id = accepted.json()["jobId"].as_str().unwrap().to_owned();
     assert!(answer.head.contains(&format!("longhaul-job-id: {id}")), "{answer:?}");
@@ -45,8 +45,8 @@ async fn killed_while_the_target_works(home: Home, target: &Receiver) {
 }
 
 /// Holds the first request for ever, and answers all others.
-async fn slow_at_first() -> Receiver {
-    Receiver::start(|number, _| match number {
+async fn slow_at_first() -> FakeHttpServer {
+    FakeHttpServer::start(|number, _| match number {
         0 => Reply::Hang,
         _ => Reply::Answer(200, "", "here it is"),
     })
@@ -56,15 +56,15 @@ async fn slow_at_first() -> Receiver {
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_in_sqlite_while_the_target_works_it_asks_again_and_the_client_gets_the_answer() {
     let target = slow_at_first().await;
-    killed_while_the_target_works(Home::with(&config(&target)), &target).await;
+    killed_while_the_target_works(Installation::with(&config(&target)), &target).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_on_postgres_while_the_target_works_it_asks_again_and_the_client_gets_the_answer() {
-    let (target, database) = (slow_at_first().await, Database::create().await);
+    let (target, database) = (slow_at_first().await, TestDatabase::create().await);
     let lease = "[lease]\nduration = \"1500ms\"\nrenew = \"400ms\"\nsweep = \"200ms\"\n";
     let config = format!("database = {:?}\n{}{lease}", database.url(), config(&target));
-    killed_while_the_target_works(Home::with(&config), &target).await;
+    killed_while_the_target_works(Installation::with(&config), &target).await;
 }
 
 /// Blocks such as ```` ```python slow.py ````: what they are called and what is in them.
@@ -92,36 +92,36 @@ fn files(text: &str) -> Vec<(String, String)> {
 #[tokio::test]
 async fn walk_through_does_what_it_says() {
     let text = std::fs::read_to_string(repository().join("docs/proxy.md")).unwrap();
-    let home = Home::new();
+    let install = Installation::new();
     // An address of this test's own, so that the port is free.
-    let text = text.replace("127.0.0.1:9000", &format!("{}:9000", home.address().ip()));
+    let text = text.replace("127.0.0.1:9000", &format!("{}:9000", install.address().ip()));
     let text =
-        text.replace("(\"127.0.0.1\", 9000)", &format!("(\"{}\", 9000)", home.address().ip()));
+        text.replace("(\"127.0.0.1\", 9000)", &format!("(\"{}\", 9000)", install.address().ip()));
     let files = files(&text);
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["slow.py", "longhaul.toml"]);
     for (name, content) in &files {
-        std::fs::write(home.path().join(name), content).unwrap();
+        std::fs::write(install.path().join(name), content).unwrap();
     }
     let lines = files[1].1.lines().filter(|line| !line.trim().is_empty()).count();
     assert!(lines <= 8, "eight lines are what is promised: {lines}");
     // Tells when it listens, which the walk-through's reader sees by trying.
     let listening = "import http.server, slow_start\n";
-    std::fs::write(home.path().join("slow_start.py"), TELLS).unwrap();
+    std::fs::write(install.path().join("slow_start.py"), TELLS).unwrap();
     std::fs::write(
-        home.path().join("started.py"),
+        install.path().join("started.py"),
         format!("{listening}exec(open('slow.py').read())\n"),
     )
     .unwrap();
-    let mut python = home.command("python3");
+    let mut python = install.command("python3");
     python.args(["-u", "started.py"]).stdout(Stdio::piped());
     let mut python = python.spawn().unwrap();
     let mut told = BufReader::new(python.stdout.take().unwrap()).lines();
     assert_eq!(told.next_line().await.unwrap().as_deref(), Some("listening"));
 
-    let _server = home.start().await;
+    let _server = install.start().await;
     for example in examples(&text) {
-        let Prints { as_expected, shown } = run(&home, "docs/proxy.md", &example).await;
+        let Prints { as_expected, shown } = run(&install, "docs/proxy.md", &example).await;
         assert!(as_expected, "{shown}");
     }
 }

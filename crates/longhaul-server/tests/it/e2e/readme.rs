@@ -8,8 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use super::home::{Home, LONGHAUL, Ran, ran};
 use super::redact::redact;
+use crate::harness::{CommandOutput, Installation, LONGHAUL, output_of};
 
 /// A command and what the text says that it prints.
 #[derive(Debug, PartialEq, Eq)]
@@ -95,9 +95,9 @@ pub(super) fn text_of(file: &str) -> Option<String> {
 }
 
 /// Runs the commands of a text beside a server.
-pub(super) async fn does_what_it_says(file: &str, text: &str, home: &Home) {
+pub(super) async fn does_what_it_says(file: &str, text: &str, install: &Installation) {
     for example in examples(text) {
-        let Prints { as_expected, shown } = run(home, file, &example).await;
+        let Prints { as_expected, shown } = run(install, file, &example).await;
         assert!(as_expected, "{shown}");
     }
 }
@@ -110,13 +110,13 @@ pub(crate) struct Prints {
 }
 
 /// Runs one example of a text beside a server.
-pub(crate) async fn run(home: &Home, text: &str, example: &Example) -> Prints {
+pub(crate) async fn run(install: &Installation, text: &str, example: &Example) -> Prints {
     let beside = Path::new(LONGHAUL).parent().unwrap().display();
     let path = format!("{beside}:{}", std::env::var("PATH").unwrap());
-    let mut shell = home.command("sh");
+    let mut shell = install.command("sh");
     shell.args(["-c", &format!("exec 2>&1\n{}", example.command)]);
-    shell.env("PATH", &path).env("LONGHAUL_SERVER", home.url()).stdin(Stdio::null());
-    let Ran { out, err, .. } = ran(shell).await.unwrap();
+    shell.env("PATH", &path).env("LONGHAUL_SERVER", install.url()).stdin(Stdio::null());
+    let CommandOutput { out, err, .. } = output_of(shell).await.unwrap();
     let printed: Vec<&str> = out.lines().collect();
     let Example { line, command, expected } = example;
     let says = expected.join("\n");
@@ -147,10 +147,10 @@ async fn readme_and_docs_console_examples_print_what_they_show() {
         if examples(&text).is_empty() {
             continue;
         }
-        let home = Home::new();
-        let _server = home.start().await;
+        let install = Installation::new();
+        let _server = install.start().await;
         commands += examples(&text).len();
-        does_what_it_says(&page, &text, &home).await;
+        does_what_it_says(&page, &text, &install).await;
     }
     assert!(
         commands >= 7,

@@ -10,14 +10,14 @@ use std::process::Output;
 use longhaul_client::wire::{Job, Status};
 use serde_json::{Value, json};
 
-use super::home::{Home, LONGHAUL, Server};
-use super::http;
 use super::submit::{end, submit};
+use crate::harness::raw_http;
+use crate::harness::{Installation, LONGHAUL, TestProcess};
 
 const FLOW: &str = "flowchart LR\n  A[Begin] --> B[End]\n";
 
-async fn draw(home: &Home, input: Value) -> Job {
-    let client = home.client();
+async fn draw(install: &Installation, input: Value) -> Job {
+    let client = install.client();
     let job = submit(&client, "render", input).await;
     end(&client, &job.job_id).await
 }
@@ -26,9 +26,9 @@ fn input(format: &str, source: &str) -> Value {
     json!({"source": source, "format": format, "outputType": "svg"})
 }
 
-async fn result(home: &Home, job: &Job) -> Value {
+async fn result(install: &Installation, job: &Job) -> Value {
     let path = format!("GET /v1/jobs/{}/result", job.job_id);
-    http::ask(home.address(), &path, &[], "").await.unwrap().json()
+    raw_http::send(install.address(), &path, &[], "").await.unwrap().json()
 }
 
 fn failure(job: &Job) -> (String, String) {
@@ -39,13 +39,13 @@ fn failure(job: &Job) -> (String, String) {
 
 #[tokio::test]
 async fn a_diagram_is_an_artifact_of_its_job() {
-    let home = Home::new();
-    let _server = home.start().await;
-    let job = draw(&home, input("mermaid", FLOW)).await;
+    let install = Installation::new();
+    let _server = install.start().await;
+    let job = draw(&install, input("mermaid", FLOW)).await;
     assert_eq!(job.status, Status::Completed, "{job:?}");
-    let result = result(&home, &job).await;
+    let result = result(&install, &job).await;
     let path = format!("GET /v1/jobs/{}/artifacts/diagram.svg", job.job_id);
-    let picture = http::ask(home.address(), &path, &[], "").await.unwrap();
+    let picture = raw_http::send(install.address(), &path, &[], "").await.unwrap();
     assert!(picture.head.contains("image/svg+xml"), "{picture:?}");
     assert!(picture.body.contains("Begin") && picture.body.starts_with("<svg "), "{picture:?}");
     assert_eq!(result["contentType"], "image/svg+xml");
@@ -55,8 +55,8 @@ async fn a_diagram_is_an_artifact_of_its_job() {
 /// Each of them ends a child or is refused, and the server draws on.
 #[tokio::test]
 async fn hostile_sources_end_their_child_and_not_the_server() {
-    let home = Home::new();
-    let mut server = home.start().await;
+    let install = Installation::new();
+    let mut server = install.start().await;
     let deep_d2 = format!("{}x{}", "a: {".repeat(30_000), "}".repeat(30_000));
     let groups: Vec<_> = (0..10_000).map(|n| format!("subgraph s{n}\n")).collect();
     let groups = groups.concat();
@@ -65,19 +65,19 @@ async fn hostile_sources_end_their_child_and_not_the_server() {
     let gigantic = gigantic.concat();
     let grid = "a: {grid-columns: 2000000000; grid-gap: 2000000000; b; c}\n";
     for source in [input("d2", &deep_d2), input("mermaid", &deep_flow), input("d2", &gigantic)] {
-        let (code, message) = failure(&draw(&home, source).await);
+        let (code, message) = failure(&draw(&install, source).await);
         assert!(
             ["too-large", "took-too-long", "syntax"].contains(&code.as_str()),
             "{code}: {message}"
         );
     }
-    draw(&home, input("d2", grid)).await;
+    draw(&install, input("d2", grid)).await;
     let huge = json!({"source": FLOW, "format": "mermaid", "outputType": "png", "options": {"width": 16_384, "scale": null}});
-    assert_eq!(failure(&draw(&home, huge).await).0, "too-large");
+    assert_eq!(failure(&draw(&install, huge).await).0, "too-large");
     let long = input("mermaid", &format!("flowchart LR\n%% {}", "x".repeat(256 * 1024)));
-    assert_eq!(failure(&draw(&home, long).await).0, "too-large");
+    assert_eq!(failure(&draw(&install, long).await).0, "too-large");
 
-    let job = draw(&home, input("mermaid", FLOW)).await;
+    let job = draw(&install, input("mermaid", FLOW)).await;
     assert_eq!(job.status, Status::Completed, "{job:?}");
     server.signal(rustix::process::Signal::TERM);
     assert!(server.line().await.is_none());
@@ -85,75 +85,75 @@ async fn hostile_sources_end_their_child_and_not_the_server() {
 
 #[tokio::test]
 async fn what_is_wrong_with_a_source_is_in_the_jobs_error() {
-    let home = Home::new();
-    let _server = home.start().await;
-    let failed = failure(&draw(&home, input("d2", "a -> b\nc -> \n")).await);
+    let install = Installation::new();
+    let _server = install.start().await;
+    let failed = failure(&draw(&install, input("d2", "a -> b\nc -> \n")).await);
     assert_eq!(failed.0, "syntax");
     assert!(failed.1.starts_with("line 2, column "), "{failed:?}");
-    let failed = failure(&draw(&home, input("mermaid", "hologram\n  a")).await);
+    let failed = failure(&draw(&install, input("mermaid", "hologram\n  a")).await);
     assert_eq!(failed.0, "unsupported");
     let unknown = json!({"source": FLOW, "format": "mermaid", "outputType": "svg", "colour": 1});
-    assert_eq!(failure(&draw(&home, unknown).await).0, "bad-input");
+    assert_eq!(failure(&draw(&install, unknown).await).0, "bad-input");
 }
 
-async fn render(home: &Home, arguments: &[&str]) -> Output {
-    home.command(LONGHAUL).arg("render").args(arguments).output().await.unwrap()
+async fn render(install: &Installation, arguments: &[&str]) -> Output {
+    install.command(LONGHAUL).arg("render").args(arguments).output().await.unwrap()
 }
 
 #[tokio::test]
 async fn a_file_is_drawn_without_a_server() {
-    let home = Home::new();
-    std::fs::write(home.path().join("flow.mmd"), FLOW).unwrap();
-    std::fs::write(home.path().join("net.d2"), "web -> database").unwrap();
-    std::fs::write(home.path().join("wrong.mmd"), "flowchart LR\n  A --> [\n").unwrap();
+    let install = Installation::new();
+    std::fs::write(install.path().join("flow.mmd"), FLOW).unwrap();
+    std::fs::write(install.path().join("net.d2"), "web -> database").unwrap();
+    std::fs::write(install.path().join("wrong.mmd"), "flowchart LR\n  A --> [\n").unwrap();
 
-    let drawn = render(&home, &["flow.mmd"]).await;
+    let drawn = render(&install, &["flow.mmd"]).await;
     assert!(drawn.status.success() && drawn.stdout.starts_with(b"<svg "), "{drawn:?}");
-    let drawn = render(&home, &["net.d2", "-o", "net.png", "--width", "300", "--json"]).await;
+    let drawn = render(&install, &["net.d2", "-o", "net.png", "--width", "300", "--json"]).await;
     assert!(drawn.status.success(), "{drawn:?}");
     let said: Value = serde_json::from_slice(&drawn.stdout).unwrap();
-    let png = std::fs::read(home.path().join("net.png")).unwrap();
+    let png = std::fs::read(install.path().join("net.png")).unwrap();
     assert!(png.starts_with(b"\x89PNG"));
     assert_eq!(said, json!({"file": "net.png", "contentType": "image/png", "bytes": png.len()}));
 
-    let wrong = render(&home, &["wrong.mmd", "-o", "wrong.svg"]).await;
+    let wrong = render(&install, &["wrong.mmd", "-o", "wrong.svg"]).await;
     assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("line 2"), "{wrong:?}");
-    assert!(!home.path().join("wrong.svg").exists());
+    assert!(!install.path().join("wrong.svg").exists());
     for usage in [
         &["flow.mmd", "-o", "flow.gif"][..],
         &["longhaul.toml"],
         &["flow.mmd", "-o", "flow.svg", "--scale", "2"],
         &["flow.mmd", "--watch"],
     ] {
-        assert_eq!(render(&home, usage).await.status.code(), Some(2), "{usage:?}");
+        assert_eq!(render(&install, usage).await.status.code(), Some(2), "{usage:?}");
     }
 }
 
 /// Waits for the line that says that the picture was written.
-async fn next_line(watching: &mut Server) -> String {
+async fn next_line(watching: &mut TestProcess) -> String {
     watching.line().await.expect("it goes on watching")
 }
 
 #[tokio::test]
 async fn a_watched_file_is_drawn_whenever_it_changes() {
-    let home = Home::new();
-    let (file, picture) = (home.path().join("flow.mmd"), home.path().join("flow.svg"));
+    let install = Installation::new();
+    let (file, picture) = (install.path().join("flow.mmd"), install.path().join("flow.svg"));
     std::fs::write(&file, FLOW).unwrap();
-    let mut command = home.command(LONGHAUL);
+    let mut command = install.command(LONGHAUL);
     command.args(["render", "flow.mmd", "-o", "flow.svg", "--watch", "--json"]);
-    let mut watching = Server::spawn(command);
+    let mut watching = TestProcess::spawn(command);
     assert!(next_line(&mut watching).await.contains("flow.svg"));
     assert!(std::fs::read_to_string(&picture).unwrap().contains("Begin"));
 
     // What is wrong is said, and what was drawn before stays.
     std::fs::write(&file, "flowchart LR\n  A --> [\n").unwrap();
-    watching.logged("line 2").await;
+    watching.wait_for_log("line 2").await;
     assert!(std::fs::read_to_string(&picture).unwrap().contains("Begin"));
     std::fs::write(&file, FLOW.replace("Begin", "Changed")).unwrap();
     next_line(&mut watching).await;
     assert!(std::fs::read_to_string(&picture).unwrap().contains("Changed"));
 
     watching.signal(rustix::process::Signal::INT);
-    assert_eq!(watching.exited().await.status.code(), Some(0));
+    assert_eq!(watching.wait().await.status.code(), Some(0));
 }

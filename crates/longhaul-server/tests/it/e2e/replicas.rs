@@ -3,25 +3,25 @@
 use longhaul_client::wire::Status;
 use rustix::process::Signal;
 
-use super::fleet::{Fleet, SHORT_LEASES, completed};
-use super::home::Server;
 use super::submit::{end, until};
 use super::watch::{Watch, legal_history, saw_all};
+use crate::harness::TestProcess;
+use crate::harness::{Cluster, SHORT_LEASES};
 
 /// Two workers by name.
-struct Pair(Vec<(String, Server)>);
+struct Pair(Vec<(String, TestProcess)>);
 
 impl Pair {
-    async fn start(fleet: &Fleet) -> Self {
+    async fn start(cluster: &Cluster) -> Self {
         let mut workers = Vec::new();
         for name in ["worker-1", "worker-2"] {
-            workers.push((name.to_owned(), fleet.worker(name).await));
+            workers.push((name.to_owned(), cluster.worker(name).await));
         }
         Self(workers)
     }
 
     /// Takes the worker of this name out; the other one stays.
-    fn take(&mut self, name: &str) -> Server {
+    fn take(&mut self, name: &str) -> TestProcess {
         let at = self.0.iter().position(|(known, _)| known == name).unwrap();
         self.0.remove(at).1
     }
@@ -33,97 +33,97 @@ impl Pair {
 
 #[tokio::test]
 async fn job_of_a_killed_worker_is_finished_by_the_other_and_no_finished_step_runs_again() {
-    let fleet = Fleet::new(SHORT_LEASES).await;
-    let _api = fleet.api().await;
-    let mut workers = Pair::start(&fleet).await;
-    let job = fleet.submit(10, "150ms").await;
+    let cluster = Cluster::new(SHORT_LEASES).await;
+    let _api = cluster.api().await;
+    let mut workers = Pair::start(&cluster).await;
+    let job = cluster.submit(10, "150ms").await;
     let id = &job.job_id;
-    let mut watch = Watch::new(&fleet.home, id, Some(0));
+    let mut watch = Watch::new(&cluster.install, id, Some(0));
     let mut seen = Vec::new();
     while seen.last().is_none_or(|job: &longhaul_client::wire::Job| {
         job.progress.as_ref().is_none_or(|progress| progress.done < 3)
     }) {
         seen.push(watch.next().await.unwrap());
     }
-    let killed = fleet.runner(id).await;
+    let killed = cluster.runner(id).await;
     workers.take(&killed).kill9().await;
 
     seen.extend(watch.rest().await);
-    let history = legal_history(&fleet.home, id).await;
+    let history = legal_history(&cluster.install, id).await;
     saw_all(&seen, &history);
     let last = seen.last().unwrap();
-    assert!(completed(last), "{last:?}");
+    assert_eq!(last.status, Status::Completed, "{last:?}");
     assert_eq!(last.attempt, 2);
-    assert_eq!(fleet.runner(id).await, workers.left());
-    fleet.no_step_ran_twice(id, 10).await;
-    let steps = fleet.client().steps(id).await.unwrap();
+    assert_eq!(cluster.runner(id).await, workers.left());
+    cluster.assert_no_step_ran_twice(id, 10).await;
+    let steps = cluster.client().steps(id).await.unwrap();
     assert!(steps.iter().filter(|step| step.attempt == 1).count() >= 3, "{steps:?}");
 }
 
 #[tokio::test]
 async fn worker_paused_past_its_lease_writes_nothing_any_more() {
-    let fleet = Fleet::new(SHORT_LEASES).await;
-    let _api = fleet.api().await;
-    let mut workers = Pair::start(&fleet).await;
-    let job = fleet.submit(8, "200ms").await;
+    let cluster = Cluster::new(SHORT_LEASES).await;
+    let _api = cluster.api().await;
+    let mut workers = Pair::start(&cluster).await;
+    let job = cluster.submit(8, "200ms").await;
     let id = &job.job_id;
-    until(&fleet.client(), id, |job| job.progress.is_some()).await;
-    let paused_name = fleet.runner(id).await;
+    until(&cluster.client(), id, |job| job.progress.is_some()).await;
+    let paused_name = cluster.runner(id).await;
     let paused = workers.take(&paused_name);
     paused.signal(Signal::STOP);
-    until(&fleet.client(), id, |job| job.status == Status::Running && job.attempt == 2).await;
-    assert_eq!(fleet.runner(id).await, workers.left());
+    until(&cluster.client(), id, |job| job.status == Status::Running && job.attempt == 2).await;
+    assert_eq!(cluster.runner(id).await, workers.left());
     // It wakes in the middle of a step that another one runs by now, and goes on where it was.
     paused.signal(Signal::CONT);
-    let ended = end(&fleet.client(), id).await;
-    assert!(completed(&ended), "{ended:?}");
+    let ended = end(&cluster.client(), id).await;
+    assert_eq!(ended.status, Status::Completed, "{ended:?}");
     assert_eq!(ended.attempt, 2);
 
     // Once it has done something else, whatever it still had to say of the first job was said.
     drop(workers);
-    let other = fleet.submit(1, "0ms").await;
-    let other = end(&fleet.client(), &other.job_id).await;
-    assert!(completed(&other));
-    assert_eq!(fleet.runner(&other.job_id).await, paused_name);
+    let other = cluster.submit(1, "0ms").await;
+    let other = end(&cluster.client(), &other.job_id).await;
+    assert_eq!(other.status, Status::Completed);
+    assert_eq!(cluster.runner(&other.job_id).await, paused_name);
 
-    let history = legal_history(&fleet.home, id).await;
+    let history = legal_history(&cluster.install, id).await;
     assert_eq!(history.last().unwrap().version, ended.version, "{history:?}");
-    let attempts = fleet.client().attempts(id).await.unwrap();
+    let attempts = cluster.client().attempts(id).await.unwrap();
     let told: Vec<_> = attempts.iter().map(|one| (one.attempt, one.status)).collect();
     assert_eq!(told, [(1, Some(Status::Pending)), (2, Some(Status::Completed))], "{attempts:?}");
-    fleet.no_step_ran_twice(id, 8).await;
+    cluster.assert_no_step_ran_twice(id, 8).await;
 }
 
 #[tokio::test]
 async fn job_of_a_worker_that_is_stopped_goes_on_elsewhere_without_an_attempt_charged() {
     // The default lease: nobody has to wait for it to run out.
-    let fleet = Fleet::new("[worker]\nstop_grace = \"100ms\"\n").await;
-    let _api = fleet.api().await;
-    let mut workers = Pair::start(&fleet).await;
-    let job = fleet.submit(4, "500ms").await;
+    let cluster = Cluster::new("[worker]\nstop_grace = \"100ms\"\n").await;
+    let _api = cluster.api().await;
+    let mut workers = Pair::start(&cluster).await;
+    let job = cluster.submit(4, "500ms").await;
     let id = &job.job_id;
-    until(&fleet.client(), id, |job| job.progress.is_some()).await;
-    let stopped = fleet.runner(id).await;
+    until(&cluster.client(), id, |job| job.progress.is_some()).await;
+    let stopped = cluster.runner(id).await;
     let exited = workers.take(&stopped).sigterm().await;
     assert_eq!(exited.status.code(), Some(0), "{exited:?}");
 
-    let ended = end(&fleet.client(), id).await;
-    assert!(completed(&ended), "{ended:?}");
+    let ended = end(&cluster.client(), id).await;
+    assert_eq!(ended.status, Status::Completed, "{ended:?}");
     assert_eq!(ended.attempt, 1);
-    let attempts = fleet.client().attempts(id).await.unwrap();
+    let attempts = cluster.client().attempts(id).await.unwrap();
     let told: Vec<_> = attempts.iter().map(|one| (one.attempt, one.status)).collect();
     assert_eq!(told, [(1, Some(Status::Pending)), (1, Some(Status::Completed))]);
-    assert_eq!(fleet.runner(id).await, workers.left());
-    fleet.no_step_ran_twice(id, 4).await;
-    legal_history(&fleet.home, id).await;
+    assert_eq!(cluster.runner(id).await, workers.left());
+    cluster.assert_no_step_ran_twice(id, 4).await;
+    legal_history(&cluster.install, id).await;
 }
 
 #[tokio::test]
 async fn api_shows_all_three_and_workers_listen_nowhere() {
-    let fleet = Fleet::new("").await;
-    let api = fleet.api().await;
-    let workers = Pair::start(&fleet).await;
-    let mut replicas = fleet.client().replicas().await.unwrap();
+    let cluster = Cluster::new("").await;
+    let api = cluster.api().await;
+    let workers = Pair::start(&cluster).await;
+    let mut replicas = cluster.client().replicas().await.unwrap();
     replicas.retain(|replica| replica.alive);
     let told: Vec<_> =
         replicas.iter().map(|replica| (replica.name.as_str(), replica.role.as_str())).collect();
@@ -135,7 +135,7 @@ async fn api_shows_all_three_and_workers_listen_nowhere() {
 }
 
 /// How many sockets a process listens on.
-fn listening(server: &Server) -> usize {
+fn listening(server: &TestProcess) -> usize {
     let pid = server.pid().as_raw_nonzero();
     let table = ["tcp", "tcp6"].map(|table| {
         std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default()
@@ -155,27 +155,27 @@ fn listening(server: &Server) -> usize {
 
 #[tokio::test]
 async fn jobs_are_finished_while_workers_are_killed_and_started_again() {
-    let fleet = Fleet::new(SHORT_LEASES).await;
-    let _api = fleet.api().await;
-    let mut workers = Pair::start(&fleet).await;
+    let cluster = Cluster::new(SHORT_LEASES).await;
+    let _api = cluster.api().await;
+    let mut workers = Pair::start(&cluster).await;
     let mut ids = Vec::new();
     for _ in 0..6 {
-        ids.push(fleet.submit(5, "100ms").await.job_id);
+        ids.push(cluster.submit(5, "100ms").await.job_id);
     }
     for (round, id) in ids.iter().enumerate().take(3) {
         let running = |job: &longhaul_client::wire::Job| {
             job.status == Status::Running || job.status.is_terminal()
         };
-        until(&fleet.client(), id, running).await;
+        until(&cluster.client(), id, running).await;
         let (_, killed) = workers.0.remove(0);
         killed.kill9().await;
         let name = format!("worker-{}", round + 3);
-        workers.0.push((name.clone(), fleet.worker(&name).await));
+        workers.0.push((name.clone(), cluster.worker(&name).await));
     }
     for id in &ids {
-        let ended = end(&fleet.client(), id).await;
-        assert!(completed(&ended), "{ended:?}");
-        fleet.no_step_ran_twice(id, 5).await;
-        legal_history(&fleet.home, id).await;
+        let ended = end(&cluster.client(), id).await;
+        assert_eq!(ended.status, Status::Completed, "{ended:?}");
+        cluster.assert_no_step_ran_twice(id, 5).await;
+        legal_history(&cluster.install, id).await;
     }
 }

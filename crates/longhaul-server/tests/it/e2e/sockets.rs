@@ -3,8 +3,8 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::home::{Home, LONGHAUL, Server};
-use super::http;
+use crate::harness::raw_http;
+use crate::harness::{Installation, LONGHAUL, TestProcess};
 
 const SHORT: &str = "[http]\nheader_timeout = \"200ms\"\nbody_timeout = \"200ms\"\n";
 
@@ -17,10 +17,10 @@ async fn until_closed(mut socket: TcpStream) -> String {
 
 #[tokio::test]
 async fn silent_slow_and_idle_peers_are_closed_while_others_are_served() {
-    let home = Home::with(SHORT);
-    let _server = home.start().await;
+    let install = Installation::with(SHORT);
+    let _server = install.start().await;
     let open = async |text: &str| {
-        let mut socket = TcpStream::connect(home.address()).await.unwrap();
+        let mut socket = TcpStream::connect(install.address()).await.unwrap();
         socket.write_all(text.as_bytes()).await.unwrap();
         socket
     };
@@ -31,7 +31,7 @@ async fn silent_slow_and_idle_peers_are_closed_while_others_are_served() {
         "POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
     )
     .await;
-    let served = http::ask(home.address(), "GET /readyz", &[], "").await.unwrap();
+    let served = raw_http::send(install.address(), "GET /readyz", &[], "").await.unwrap();
     assert_eq!(served.status, 200);
     assert_eq!(until_closed(silent).await, "");
     assert_eq!(until_closed(half).await, "");
@@ -42,7 +42,7 @@ async fn silent_slow_and_idle_peers_are_closed_while_others_are_served() {
         refused.starts_with("HTTP/1.1 408 ") && refused.contains("request-timeout"),
         "{refused}"
     );
-    let served = http::ask(home.address(), "GET /readyz", &[], "").await.unwrap();
+    let served = raw_http::send(install.address(), "GET /readyz", &[], "").await.unwrap();
     assert_eq!(served.status, 200);
 }
 
@@ -55,17 +55,18 @@ const SLOW: [&str; 3] = [
 
 #[tokio::test]
 async fn hundreds_of_slow_peers_are_all_closed_and_nobody_else_notices() {
-    let home = Home::with(
+    let install = Installation::with(
         "[http]\nheader_timeout = \"2s\"\nbody_timeout = \"2s\"\nconnections_max = 310\n",
     );
-    let _server = home.start().await;
+    let _server = install.start().await;
     let mut slow = Vec::new();
     for text in SLOW.iter().cycle().take(300) {
-        let mut socket = TcpStream::connect(home.address()).await.unwrap();
+        let mut socket = TcpStream::connect(install.address()).await.unwrap();
         socket.write_all(text.as_bytes()).await.unwrap();
         slow.push(tokio::spawn(until_closed(socket)));
     }
-    let ask = async || http::ask(home.address(), "GET /readyz", &[], "").await.unwrap().status;
+    let ask =
+        async || raw_http::send(install.address(), "GET /readyz", &[], "").await.unwrap().status;
     assert_eq!(ask().await, 200);
     let (mut silent, mut told) = (0, 0);
     for closed in slow {
@@ -82,20 +83,20 @@ async fn hundreds_of_slow_peers_are_all_closed_and_nobody_else_notices() {
 /// It must neither end nor spin, and goes on once there are files again.
 #[tokio::test]
 async fn server_with_few_files_answers_again_once_its_peers_are_gone() {
-    let home = Home::with("[http]\nheader_timeout = \"2s\"\nconnections_max = 10000\n");
-    let mut limited = home.command("sh");
-    let listen = home.address().to_string();
+    let install = Installation::with("[http]\nheader_timeout = \"2s\"\nconnections_max = 10000\n");
+    let mut limited = install.command("sh");
+    let listen = install.address().to_string();
     let command = format!("ulimit -n 64 && exec {LONGHAUL} serve --listen {listen}");
     limited.args(["-c", &command]);
-    let server = home.until_ready(Server::spawn(limited)).await;
+    let server = install.wait_ready(TestProcess::spawn(limited)).await;
     let mut peers = Vec::new();
     for _ in 0..100 {
-        peers.push(TcpStream::connect(home.address()).await.unwrap());
+        peers.push(TcpStream::connect(install.address()).await.unwrap());
     }
     drop(peers);
     // Those that wait to be taken are closed first, and may take a further one along.
     let answer = loop {
-        if let Ok(answer) = http::ask(home.address(), "GET /readyz", &[], "").await {
+        if let Ok(answer) = raw_http::send(install.address(), "GET /readyz", &[], "").await {
             break answer;
         }
     };

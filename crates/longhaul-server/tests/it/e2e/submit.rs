@@ -7,8 +7,8 @@ use longhaul_client::{Client, ClientError, SubmitOptions, Update};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::home::Home;
-use super::http;
+use crate::harness::Installation;
+use crate::harness::raw_http;
 
 /// Submits a job and returns it as it was accepted.
 pub(crate) async fn submit(client: &Client, kind: &str, input: Value) -> Job {
@@ -36,15 +36,15 @@ pub(crate) async fn end(client: &Client, id: &str) -> Job {
 
 #[tokio::test]
 async fn hundred_concurrent_submissions_of_one_key_make_one_job() {
-    let home = Home::new();
-    let _server = home.start().await;
+    let install = Installation::new();
+    let _server = install.start().await;
     let body = json!({"kind": "demo", "input": {"result": "once"}}).to_string();
     let mut calls = JoinSet::new();
     for _ in 0..100 {
-        let (address, body) = (home.address(), body.clone());
+        let (address, body) = (install.address(), body.clone());
         calls.spawn(async move {
             let key = [("idempotency-key", "one-key")];
-            http::ask(address, "POST /v1/jobs", &key, &body).await.unwrap()
+            raw_http::send(address, "POST /v1/jobs", &key, &body).await.unwrap()
         });
     }
     let answers = calls.join_all().await;
@@ -55,30 +55,30 @@ async fn hundred_concurrent_submissions_of_one_key_make_one_job() {
     let ids: HashSet<String> =
         answers.iter().map(|answer| answer.json()["jobId"].to_string()).collect();
     assert_eq!(ids.len(), 1);
-    let list = home.client().list(&longhaul_client::ListRequest::default()).await.unwrap();
+    let list = install.client().list(&longhaul_client::ListRequest::default()).await.unwrap();
     assert_eq!(list.jobs.len(), 1);
 
     let other = body.replace("once", "twice");
     let key = [("idempotency-key", "one-key")];
-    let answer = http::ask(home.address(), "POST /v1/jobs", &key, &other).await.unwrap();
+    let answer = raw_http::send(install.address(), "POST /v1/jobs", &key, &other).await.unwrap();
     assert_eq!(answer.problem(), (422, "idempotency-key-reused".to_owned()));
 }
 
 #[tokio::test]
 async fn refusal_of_a_known_key_outlives_a_restart() {
-    let home = Home::new();
-    let server = home.start().await;
+    let install = Installation::new();
+    let server = install.start().await;
     let once = SubmitOptions { idempotency_key: Some("k".to_owned()), wait: None };
     let request = SubmitRequest::new("demo", &json!({"result": 1})).unwrap();
-    let job = home.client().submit(&request, &once).await.unwrap();
+    let job = install.client().submit(&request, &once).await.unwrap();
     server.kill9().await;
 
-    let _server = home.start().await;
+    let _server = install.start().await;
     let other = SubmitRequest::new("demo", &json!({"result": 2})).unwrap();
-    let refused = home.client().submit(&other, &once).await.unwrap_err();
+    let refused = install.client().submit(&other, &once).await.unwrap_err();
     assert!(
         matches!(&refused, ClientError::Refused(problem) if problem.code == "idempotency-key-reused"),
         "{refused}"
     );
-    assert_eq!(home.client().submit(&request, &once).await.unwrap().job_id, job.job_id);
+    assert_eq!(install.client().submit(&request, &once).await.unwrap().job_id, job.job_id);
 }

@@ -4,16 +4,16 @@ use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::home::{Home, Server};
-use super::http;
+use crate::harness::raw_http;
+use crate::harness::{Installation, TestProcess};
 use crate::listen::tls::{put_pair, shake};
 
 const CONFIG: &str =
     "metrics_listen = \"127.0.0.1:0\"\n[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n";
 
 /// The answer, as far as it is one over a line that this certificate vouches for.
-async fn ask(home: &Home, cert: &CertificateDer<'static>) -> std::io::Result<String> {
-    let socket = TcpStream::connect(home.address()).await?;
+async fn ask(install: &Installation, cert: &CertificateDer<'static>) -> std::io::Result<String> {
+    let socket = TcpStream::connect(install.address()).await?;
     let mut line = shake(socket, cert, rustls::ALL_VERSIONS, "http/1.1").await?;
     line.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;
     let mut answer = String::new();
@@ -23,44 +23,44 @@ async fn ask(home: &Home, cert: &CertificateDer<'static>) -> std::io::Result<Str
 
 #[tokio::test]
 async fn replaced_certificate_is_used_without_a_restart() {
-    let home = Home::with(CONFIG);
-    let old = put_pair(home.path(), 2200);
-    let mut server = home.start().await;
-    let answer = ask(&home, &old).await.unwrap();
+    let install = Installation::with(CONFIG);
+    let old = put_pair(install.path(), 2200);
+    let mut server = install.start().await;
+    let answer = ask(&install, &old).await.unwrap();
     assert!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("ok"), "{answer}");
 
-    let new = put_pair(home.path(), 2200);
-    server.logged("a new TLS certificate is used").await;
-    ask(&home, &new).await.unwrap();
-    assert!(ask(&home, &old).await.is_err());
+    let new = put_pair(install.path(), 2200);
+    server.wait_for_log("a new TLS certificate is used").await;
+    ask(&install, &new).await.unwrap();
+    assert!(ask(&install, &old).await.is_err());
     assert_eq!(server.sigterm().await.status.code(), Some(0));
 }
 
 #[tokio::test]
 async fn expired_certificate_is_told_at_the_start() {
-    let home = Home::with(CONFIG);
-    put_pair(home.path(), 2001);
-    let mut server = home.start().await;
-    server.logged("the TLS certificate has expired").await;
+    let install = Installation::with(CONFIG);
+    put_pair(install.path(), 2001);
+    let mut server = install.start().await;
+    server.wait_for_log("the TLS certificate has expired").await;
 }
 
 #[tokio::test]
 async fn certificate_that_is_not_there_is_told_and_nothing_starts() {
-    let home = Home::with(CONFIG);
-    let exited = home.try_start().await.err().unwrap();
+    let install = Installation::with(CONFIG);
+    let exited = install.try_start().await.err().unwrap();
     assert_eq!(exited.status.code(), Some(1));
     assert!(exited.stderr.contains("cannot speak TLS: cannot read cert.pem"), "{exited:?}");
-    assert!(!home.data().exists());
+    assert!(!install.data_dir().exists());
 }
 
 #[tokio::test]
 async fn start_line_says_https_and_metrics_stay_in_clear() {
-    let home = Home::with(CONFIG);
-    put_pair(home.path(), 2200);
-    let mut server = Server::spawn(home.serve());
+    let install = Installation::with(CONFIG);
+    put_pair(install.path(), 2200);
+    let mut server = TestProcess::spawn(install.serve());
     let line = server.line().await.unwrap();
     assert!(line.contains("dashboard https://127."), "{line}");
     let address = line.split("metrics http://").nth(1).and_then(|rest| rest.split('/').next());
     let address = address.and_then(|text| text.parse().ok()).unwrap();
-    assert_eq!(http::ask(address, "GET /livez", &[], "").await.unwrap().status, 200);
+    assert_eq!(raw_http::send(address, "GET /livez", &[], "").await.unwrap().status, 200);
 }

@@ -1,24 +1,24 @@
 //! A database user who may not set up row-level security.
 
-use super::database::Database;
-use super::home::{Home, LONGHAUL, Ran, Server, ran};
+use crate::harness::TestDatabase;
+use crate::harness::{CommandOutput, Installation, LONGHAUL, TestProcess, output_of};
 
 struct Place {
-    database: Database,
-    home: Home,
+    database: TestDatabase,
+    install: Installation,
     user: String,
 }
 
 impl Place {
     /// A database whose owner may create no roles.
     async fn new() -> Self {
-        let database = Database::create().await;
+        let database = TestDatabase::create().await;
         let user = format!("plain_{:016x}", rand::random::<u64>());
         let url = database.url();
         let (_, name) = url.rsplit_once('/').unwrap();
         database.administer(&format!("CREATE ROLE {user} LOGIN")).await;
         database.administer(&format!("ALTER DATABASE {name} OWNER TO {user}")).await;
-        Self { database, home: Home::new(), user }
+        Self { database, install: Installation::new(), user }
     }
 
     fn url(&self) -> String {
@@ -27,16 +27,16 @@ impl Place {
 
     /// All that a server logs from its start to its stop.
     async fn log(&self) -> String {
-        let mut serve = self.home.serve();
+        let mut serve = self.install.serve();
         serve.env("LONGHAUL_DATABASE", self.url());
-        let server = self.home.until_ready(Server::spawn(serve)).await;
+        let server = self.install.wait_ready(TestProcess::spawn(serve)).await;
         server.sigterm().await.stderr
     }
 
-    async fn doctor(&self) -> Ran {
-        let mut doctor = self.home.command(LONGHAUL);
+    async fn doctor(&self) -> CommandOutput {
+        let mut doctor = self.install.command(LONGHAUL);
         doctor.args(["doctor", "--listen", "127.0.0.1:0"]).env("LONGHAUL_DATABASE", self.url());
-        ran(doctor).await.unwrap()
+        output_of(doctor).await.unwrap()
     }
 }
 

@@ -5,24 +5,24 @@
 use longhaul_client::wire::{Job, Status};
 use tokio::io::AsyncBufReadExt;
 
-use super::home::Home;
-use super::http;
+use crate::harness::Installation;
+use crate::harness::raw_http;
 
 /// One watch of one job, across broken connections and restarts.
 pub(crate) struct Watch<'a> {
-    home: &'a Home,
+    install: &'a Installation,
     ready: tokio::sync::watch::Receiver<u64>,
     call: String,
     last_event_id: Option<u64>,
-    stream: Option<http::Stream>,
+    stream: Option<raw_http::RawStream>,
     ended: bool,
 }
 
 impl<'a> Watch<'a> {
     /// From the present state on, or from the version after `last_event_id`.
-    pub(crate) fn new(home: &'a Home, id: &str, last_event_id: Option<u64>) -> Self {
+    pub(crate) fn new(install: &'a Installation, id: &str, last_event_id: Option<u64>) -> Self {
         let call = format!("GET /v1/jobs/{id}/events");
-        Self { home, ready: home.ready(), call, last_event_id, stream: None, ended: false }
+        Self { install, ready: install.ready(), call, last_event_id, stream: None, ended: false }
     }
 
     /// The next event; nothing once the server has ended the stream after the terminal one.
@@ -51,12 +51,14 @@ impl<'a> Watch<'a> {
         seen
     }
 
-    async fn connect(&mut self) -> http::Stream {
+    async fn connect(&mut self) -> raw_http::RawStream {
         let last = self.last_event_id.map(|version| version.to_string());
         let fields: Vec<_> = last.iter().map(|last| ("last-event-id", last.as_str())).collect();
         loop {
             self.ready.mark_unchanged();
-            if let Ok(stream) = http::open(self.home.address(), &self.call, &fields, "").await {
+            if let Ok(stream) =
+                raw_http::open(self.install.address(), &self.call, &fields, "").await
+            {
                 assert_eq!(stream.status, 200, "{}", stream.head);
                 return stream;
             }
@@ -67,7 +69,7 @@ impl<'a> Watch<'a> {
 }
 
 /// The next event that came whole; nothing once the connection has ended.
-async fn event(stream: &mut http::Stream) -> Option<Job> {
+async fn event(stream: &mut raw_http::RawStream) -> Option<Job> {
     let (mut id, mut data) = (None, None);
     loop {
         let mut line = String::new();
@@ -91,8 +93,8 @@ async fn event(stream: &mut http::Stream) -> Option<Job> {
 
 /// Asserts that a job's whole history, as the server has it now, is one that a job may have, and
 /// returns it.
-pub(crate) async fn legal_history(home: &Home, id: &str) -> Vec<Job> {
-    let history = Watch::new(home, id, Some(0)).rest().await;
+pub(crate) async fn legal_history(install: &Installation, id: &str) -> Vec<Job> {
+    let history = Watch::new(install, id, Some(0)).rest().await;
     let first = &history[0];
     assert_eq!((first.version, first.status, first.attempt), (1, Status::Pending, 0), "{id}");
     for pair in history.windows(2) {
@@ -106,7 +108,8 @@ pub(crate) async fn legal_history(home: &Home, id: &str) -> Vec<Job> {
     assert_eq!(last.result.is_some(), last.status == Status::Completed, "{last:?}");
     let again = last.version.to_string();
     let call = format!("GET /v1/jobs/{id}/events");
-    let answer = http::ask(home.address(), &call, &[("last-event-id", &again)], "").await.unwrap();
+    let answer =
+        raw_http::send(install.address(), &call, &[("last-event-id", &again)], "").await.unwrap();
     assert_eq!(answer.status, 204, "there is nothing after the terminal event");
     history
 }

@@ -3,8 +3,8 @@
 use axum::http::Method;
 use serde_json::json;
 
-use super::house::{House, Wish, id_of, json_of, on_both_stores};
-use crate::webhooks::receiver::{Receiver, Reply};
+use super::proxy_server::{ProxyServer, id_of, json_of};
+use crate::harness::{Backend, FakeHttpServer, Reply, on_both_backends};
 
 const ODD: &str = "Content-Type: application/json\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\
                    X-Odd: schl\u{fc}ssel \u{2713}\r\nServer: theirs\r\nCache-Control: max-age=9\r\n\
@@ -12,11 +12,11 @@ const ODD: &str = "Content-Type: application/json\r\nSet-Cookie: a=1\r\nSet-Cook
                    Keep-Alive: timeout=5\r\nTrailer: x\r\n";
 const SPACED: &str = " {\"n\": 1.50,  \"n\": 2}\r\n";
 
-async fn sync_answer_is_exactly_the_targets(wish: Wish) {
-    let target = Receiver::start(|_, _| Reply::Answer(201, ODD, SPACED)).await;
-    let house = House::before(target.address, wish).await;
-    let asked = house
-        .ask(Method::PUT, "/reports/7%20x;v=1?a=%2F&mode=sync&b")
+async fn sync_answer_is_exactly_the_targets(backend: Backend) {
+    let target = FakeHttpServer::start(|_, _| Reply::Answer(201, ODD, SPACED)).await;
+    let server = ProxyServer::start(target.address, backend).await;
+    let asked = server
+        .request(Method::PUT, "/reports/7%20x;v=1?a=%2F&mode=sync&b")
         .header("content-type", "text/csv")
         .header("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
         .header("x-forwarded-for", "1.2.3.4")
@@ -54,7 +54,7 @@ async fn sync_answer_is_exactly_the_targets(wish: Wish) {
         ("longhaul-attempt", "1"),
         ("x-forwarded-for", "127.0.0.1"),
         ("x-forwarded-proto", "http"),
-        ("x-forwarded-host", &house.address.to_string()),
+        ("x-forwarded-host", &server.address.to_string()),
     ] {
         assert_eq!(got.header(name), value, "{name}");
     }
@@ -62,39 +62,39 @@ async fn sync_answer_is_exactly_the_targets(wish: Wish) {
         assert!(!got.head.to_ascii_lowercase().contains(none), "{none} in {}", got.head);
     }
 
-    let job = house.job(&id).await;
+    let job = server.job(&id).await;
     assert_eq!((job["status"].as_str(), job["attempt"].as_u64()), (Some("completed"), Some(1)));
-    let result = house.get(&format!("/v1/jobs/{id}/result")).send().await.unwrap();
+    let result = server.get(&format!("/v1/jobs/{id}/result")).send().await.unwrap();
     let result = result.text().await.unwrap();
     assert!(result.contains(r#""body":{"n": 1.50,  "n": 2}"#), "{result}");
 }
 
-async fn callers_who_do_not_wait_get_the_job(wish: Wish) {
-    let target = Receiver::start(|_, _| Reply::Answer(200, "", "done")).await;
-    let house = House::before(target.address, wish).await;
-    let answer = house.post("/reports").body("x").send().await.unwrap();
+async fn callers_who_do_not_wait_get_the_job(backend: Backend) {
+    let target = FakeHttpServer::start(|_, _| Reply::Answer(200, "", "done")).await;
+    let server = ProxyServer::start(target.address, backend).await;
+    let answer = server.post("/reports").body("x").send().await.unwrap();
     assert_eq!(answer.status(), 202);
     let location = answer.headers()["location"].to_str().unwrap().to_owned();
     assert!(answer.headers().contains_key("retry-after"));
     let job: serde_json::Value = answer.json().await.unwrap();
     assert_eq!(job["statusUrl"], location);
     let id = job["jobId"].as_str().unwrap();
-    let job = house.ended(id).await;
-    let result = json_of(house.get(&format!("/v1/jobs/{id}/result"))).await;
+    let job = server.finished(id).await;
+    let result = json_of(server.get(&format!("/v1/jobs/{id}/result"))).await;
     assert_eq!(job["result"], result);
     assert_eq!(result, json!({"status": 200, "headers": [], "body": "done", "encoding": "text"}));
 
     // On a path that waits, whoever asks not to is not kept.
-    let unasked = house.post("/sync?mode=async").body("x").send().await.unwrap();
+    let unasked = server.post("/sync?mode=async").body("x").send().await.unwrap();
     assert_eq!(unasked.status(), 202);
-    let preferred = house.post("/sync").header("prefer", "respond-async").body("x").send().await;
+    let preferred = server.post("/sync").header("prefer", "respond-async").body("x").send().await;
     assert_eq!(preferred.unwrap().status(), 202);
 }
 
-async fn job_that_does_not_end_in_time_is_answered_as_a_job(wish: Wish) {
-    let target = Receiver::start(|_, _| Reply::Hang).await;
-    let house = House::before(target.address, wish).await;
-    let asked = house.post("/reports").header("prefer", "wait=1").body("x");
+async fn job_that_does_not_end_in_time_is_answered_as_a_job(backend: Backend) {
+    let target = FakeHttpServer::start(|_, _| Reply::Hang).await;
+    let server = ProxyServer::start(target.address, backend).await;
+    let asked = server.post("/reports").header("prefer", "wait=1").body("x");
     let answer = asked.send().await.unwrap();
     assert_eq!(answer.status(), 202);
     assert_eq!(answer.headers()["preference-applied"], "wait=1");
@@ -102,8 +102,8 @@ async fn job_that_does_not_end_in_time_is_answered_as_a_job(wish: Wish) {
     assert_eq!(answer.json::<serde_json::Value>().await.unwrap()["completedAt"], json!(null));
 }
 
-async fn answers_without_a_body_and_redirects_are_told_as_they_are(wish: Wish) {
-    let target = Receiver::start(|number, got| match number {
+async fn answers_without_a_body_and_redirects_are_told_as_they_are(backend: Backend) {
+    let target = FakeHttpServer::start(|number, got| match number {
         0 => Reply::Answer(302, "Location: http://169.254.169.254/\r\n", "over there"),
         1 => Reply::Answer(304, "ETag: \"x\"\r\n", ""),
         2 => Reply::Answer(200, "Content-Type: text/html\r\n", "<script>1</script>"),
@@ -113,36 +113,36 @@ async fn answers_without_a_body_and_redirects_are_told_as_they_are(wish: Wish) {
         }
     })
     .await;
-    let house = House::before(target.address, wish).await;
-    let moved = house.get("/sync").send().await.unwrap();
+    let server = ProxyServer::start(target.address, backend).await;
+    let moved = server.get("/sync").send().await.unwrap();
     assert_eq!(
         (moved.status().as_u16(), &moved.headers()["location"]),
         (302, &"http://169.254.169.254/".parse().unwrap())
     );
     assert_eq!(moved.text().await.unwrap(), "over there");
-    let unchanged = house.get("/sync").header("if-none-match", "\"x\"").send().await.unwrap();
+    let unchanged = server.get("/sync").header("if-none-match", "\"x\"").send().await.unwrap();
     assert_eq!(
         (unchanged.status().as_u16(), &unchanged.headers()["etag"]),
         (304, &"\"x\"".parse().unwrap())
     );
-    let page = house.get("/sync/").send().await.unwrap();
+    let page = server.get("/sync/").send().await.unwrap();
     assert!(!page.headers().contains_key("content-security-policy"), "a page is the target's own");
     assert_eq!(page.text().await.unwrap(), "<script>1</script>");
-    let empty = house.ask(Method::DELETE, "/sync/1").send().await.unwrap();
+    let empty = server.request(Method::DELETE, "/sync/1").send().await.unwrap();
     assert_eq!(empty.headers()["content-length"], "0");
 }
 
 /// Events, webhooks, lists: a proxied request is a job like any other.
-async fn events_of_a_proxied_job_are_those_of_any_other(wish: Wish) {
-    let target = Receiver::start(|_, _| Reply::Answer(200, "", "done")).await;
-    let house = House::before(target.address, wish).await;
-    let answer = house.post("/sync").body("x").send().await.unwrap();
-    let events = house.get(&format!("/v1/jobs/{}/events", id_of(&answer)));
+async fn events_of_a_proxied_job_are_those_of_any_other(backend: Backend) {
+    let target = FakeHttpServer::start(|_, _| Reply::Answer(200, "", "done")).await;
+    let server = ProxyServer::start(target.address, backend).await;
+    let answer = server.post("/sync").body("x").send().await.unwrap();
+    let events = server.get(&format!("/v1/jobs/{}/events", id_of(&answer)));
     let text = events.send().await.unwrap().text().await.unwrap();
     assert!(text.contains("event: job\n") && text.contains("\"status\":\"completed\""), "{text}");
 }
 
-on_both_stores! {
+on_both_backends! {
     sync_answer_is_exactly_the_targets,
     callers_who_do_not_wait_get_the_job,
     job_that_does_not_end_in_time_is_answered_as_a_job,

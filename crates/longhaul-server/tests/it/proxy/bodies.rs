@@ -11,7 +11,8 @@ use futures_util::{StreamExt, stream};
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 
-use super::house::{House, Wish, id_of, on_both_stores};
+use super::proxy_server::{ProxyServer, id_of};
+use crate::harness::{Backend, on_both_backends};
 
 const PIECE: usize = 64 << 10;
 const PIECES: usize = 800;
@@ -51,11 +52,11 @@ fn pieces() -> impl Iterator<Item = Bytes> {
     })
 }
 
-async fn fifty_megabytes_stream_both_ways(wish: Wish) {
-    let house = House::before(echo().await, wish).await;
+async fn fifty_megabytes_stream_both_ways(backend: Backend) {
+    let server = ProxyServer::start(echo().await, backend).await;
     let body = stream::iter(pieces().map(Ok::<_, std::io::Error>));
     // Without a length: it is sent in chunks.
-    let asked = house.ask(Method::PUT, "/sync/big.bin").header("content-type", "image/odd");
+    let asked = server.request(Method::PUT, "/sync/big.bin").header("content-type", "image/odd");
     let answer = asked.body(reqwest::Body::wrap_stream(body)).send().await.unwrap();
     assert_eq!(answer.status(), 200);
     assert_eq!(answer.headers()["content-type"], "image/odd");
@@ -69,35 +70,35 @@ async fn fifty_megabytes_stream_both_ways(wish: Wish) {
     let mut sent = Sha256::new();
     pieces().for_each(|piece| sent.update(&piece));
     assert_eq!(hash.finalize(), sent.finalize());
-    let job = house.job(&id).await;
+    let job = server.job(&id).await;
     assert_eq!(job["result"]["encoding"], "artifact");
     assert_eq!(job["artifacts"][0]["name"], "body");
     assert_eq!(job["artifacts"][0]["contentType"], "image/odd");
 }
 
-async fn small_bodies_come_back_byte_by_byte(wish: Wish) {
-    let house = House::before(echo().await, wish).await;
+async fn small_bodies_come_back_byte_by_byte(backend: Backend) {
+    let server = ProxyServer::start(echo().await, backend).await;
     for (content_type, body) in [
         ("application/json", &b"\n [1e5 , \"\\u00e9\"] "[..]),
         ("application/json", b"not json"),
         ("application/octet-stream", b"\xff\0\xfe"),
         ("text/plain", "\u{fc}\0".as_bytes()),
     ] {
-        let asked = house.post("/sync").header("content-type", content_type).body(body);
+        let asked = server.post("/sync").header("content-type", content_type).body(body);
         let answer = asked.send().await.unwrap();
         assert_eq!(answer.headers()["content-type"], content_type);
         assert_eq!(answer.bytes().await.unwrap(), body);
     }
-    let none = house.ask(Method::HEAD, "/sync").send().await.unwrap();
+    let none = server.request(Method::HEAD, "/sync").send().await.unwrap();
     assert_eq!(none.headers()["content-length"], "7", "of what is not sent");
 }
 
-async fn jobs_of_the_api_send_their_input_or_their_payload(wish: Wish) {
-    let house = House::before(echo().await, wish).await;
+async fn jobs_of_the_api_send_their_input_or_their_payload(backend: Backend) {
+    let server = ProxyServer::start(echo().await, backend).await;
     let run = async |kind_path: &str, content_type: &str, body: &'static str| {
-        let asked = house.post(kind_path).header("content-type", content_type).body(body);
+        let asked = server.post(kind_path).header("content-type", content_type).body(body);
         let job: serde_json::Value = asked.send().await.unwrap().json().await.unwrap();
-        house.ended(job["jobId"].as_str().unwrap()).await["result"].clone()
+        server.finished(job["jobId"].as_str().unwrap()).await["result"].clone()
     };
     let of_input = run("/v1/kinds/report/jobs", "application/json", r#"{"a":1}"#).await;
     assert_eq!(of_input["body"], serde_json::json!({"a": 1}));
@@ -108,13 +109,13 @@ async fn jobs_of_the_api_send_their_input_or_their_payload(wish: Wish) {
     let described = run("/v1/kinds/report/jobs", "application/json", described).await;
     assert_eq!((&described["body"], &described["headers"][0][1]), (&"7".into(), &"text/x".into()));
     let escaping = r#"{"$request":{"path":"/../../admin"}}"#;
-    let job = house.post("/v1/kinds/report/jobs").header("content-type", "application/json");
+    let job = server.post("/v1/kinds/report/jobs").header("content-type", "application/json");
     let job: serde_json::Value = job.body(escaping).send().await.unwrap().json().await.unwrap();
-    let job = house.ended(job["jobId"].as_str().unwrap()).await;
+    let job = server.finished(job["jobId"].as_str().unwrap()).await;
     assert_eq!((&job["error"]["code"], &job["attempt"]), (&"bad-input".into(), &1.into()));
 }
 
-on_both_stores! {
+on_both_backends! {
     fifty_megabytes_stream_both_ways,
     small_bodies_come_back_byte_by_byte,
     jobs_of_the_api_send_their_input_or_their_payload,

@@ -2,8 +2,8 @@
 
 use axum::http::Method;
 
-use super::house::{House, SQLITE, problem_of};
-use crate::webhooks::receiver::{Receiver, Reply};
+use super::proxy_server::{ProxyServer, problem_of};
+use crate::harness::{Backend, FakeHttpServer, Reply};
 
 const PAGE: &str = "<script>fetch('/ui/jobs')</script>";
 const APART: &str = "sandbox allow-scripts allow-forms";
@@ -11,17 +11,17 @@ const APART: &str = "sandbox allow-scripts allow-forms";
 #[tokio::test(flavor = "multi_thread")]
 async fn page_that_a_browser_shows_is_of_no_origin() {
     let own = "Content-Type: text/html\r\nContent-Security-Policy: default-src 'self'\r\n";
-    let target = Receiver::start(move |_, _| Reply::Answer(200, own, PAGE)).await;
-    let house = House::before(target.address, SQLITE).await;
+    let target = FakeHttpServer::start(move |_, _| Reply::Answer(200, own, PAGE)).await;
+    let server = ProxyServer::start(target.address, Backend::Sqlite).await;
     for dest in ["document", "iframe", "frame", "embed", "object"] {
-        let page = house.ask(Method::GET, "/sync").header("sec-fetch-dest", dest).send().await;
+        let page = server.request(Method::GET, "/sync").header("sec-fetch-dest", dest).send().await;
         let page = page.unwrap();
         let policies: Vec<_> = page.headers().get_all("content-security-policy").iter().collect();
         assert_eq!(policies, ["default-src 'self'", APART], "{dest}");
         assert_eq!(page.text().await.unwrap(), PAGE);
     }
     for dest in ["empty", "image", "script"] {
-        let page = house.ask(Method::GET, "/sync").header("sec-fetch-dest", dest).send().await;
+        let page = server.request(Method::GET, "/sync").header("sec-fetch-dest", dest).send().await;
         let page = page.unwrap();
         let policies: Vec<_> = page.headers().get_all("content-security-policy").iter().collect();
         assert_eq!(policies, ["default-src 'self'"], "{dest}");
@@ -30,9 +30,10 @@ async fn page_that_a_browser_shows_is_of_no_origin() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn service_worker_is_refused() {
-    let target = Receiver::good().await;
-    let house = House::before(target.address, SQLITE).await;
-    let asked = house.ask(Method::GET, "/sync/sw.js").header("sec-fetch-dest", "serviceworker");
+    let target = FakeHttpServer::good().await;
+    let server = ProxyServer::start(target.address, Backend::Sqlite).await;
+    let asked =
+        server.request(Method::GET, "/sync/sw.js").header("sec-fetch-dest", "serviceworker");
     assert_eq!(problem_of(asked).await, (403, "forbidden".to_owned()));
     assert_eq!(target.all().len(), 0);
 }
@@ -40,9 +41,9 @@ async fn service_worker_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn session_is_neither_told_to_the_target_nor_taken_from_it() {
     let set = "Set-Cookie: __Host-longhaul=theirs; Path=/; Secure\r\nSet-Cookie: a=1\r\n";
-    let target = Receiver::start(move |_, _| Reply::Answer(200, set, "")).await;
-    let house = House::before(target.address, SQLITE).await;
-    let asked = house.post("/passing").header("cookie", "b=2; __Host-longhaul=sealed; c=3");
+    let target = FakeHttpServer::start(move |_, _| Reply::Answer(200, set, "")).await;
+    let server = ProxyServer::start(target.address, Backend::Sqlite).await;
+    let asked = server.post("/passing").header("cookie", "b=2; __Host-longhaul=sealed; c=3");
     let answer = asked.body("x").send().await.unwrap();
     let set: Vec<_> = answer.headers().get_all("set-cookie").iter().collect();
     assert_eq!(set, ["a=1"]);

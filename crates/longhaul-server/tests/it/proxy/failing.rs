@@ -7,18 +7,18 @@ use std::time::Duration;
 use longhaul::Timestamp;
 use serde_json::Value;
 
-use super::house::{House, PATIENCE, Wish, id_of, json_of, on_both_stores, problem_of};
-use crate::webhooks::receiver::{BROKEN, Receiver, Reply};
+use super::proxy_server::{ProxyServer, TARGET_TIMEOUT, id_of, json_of, problem_of};
+use crate::harness::{BROKEN, Backend, FakeHttpServer, Reply, on_both_backends};
 
-async fn last_answer_is_told_when_no_attempt_succeeds(wish: Wish) {
-    let target = Receiver::start(|number, _| match number {
+async fn last_answer_is_told_when_no_attempt_succeeds(backend: Backend) {
+    let target = FakeHttpServer::start(|number, _| match number {
         0 => Reply::Answer(500, "", "first"),
         1 => Reply::Close,
         _ => Reply::Answer(503, "Content-Type: text/x\r\nX-Last: yes\r\n", "third"),
     })
     .await;
-    let house = House::before(target.address, wish).await;
-    let answer = house.post("/sync").body("x").send().await.unwrap();
+    let server = ProxyServer::start(target.address, backend).await;
+    let answer = server.post("/sync").body("x").send().await.unwrap();
     assert_eq!(
         (answer.status().as_u16(), &answer.headers()["x-last"]),
         (503, &"yes".parse().unwrap())
@@ -36,34 +36,35 @@ async fn last_answer_is_told_when_no_attempt_succeeds(wish: Wish) {
         })
         .collect();
     assert_eq!(keys, [id.as_str(); 3]);
-    let job = house.job(&id).await;
+    let job = server.job(&id).await;
     assert_eq!((job["status"].as_str(), job["attempt"].as_u64()), (Some("failed"), Some(3)));
     assert_eq!(job["error"]["code"], "target-answered");
     assert_eq!(job["error"]["message"], "the target answered 503 Service Unavailable");
-    let steps = json_of(house.get(&format!("/v1/jobs/{id}/steps"))).await;
+    let steps = json_of(server.get(&format!("/v1/jobs/{id}/steps"))).await;
     let names: Vec<&Value> =
         steps["steps"].as_array().unwrap().iter().map(|s| &s["name"]).collect();
     assert_eq!(names, ["answer 1", "answer 2"], "one attempt got none");
 }
 
-async fn what_cannot_be_is_asked_once(wish: Wish) {
-    let target = Receiver::start(|_, _| Reply::Answer(404, "X-Own: 1\r\n", "no such report")).await;
-    let house = House::before(target.address, wish).await;
-    let answer = house.get("/sync/9").send().await.unwrap();
+async fn what_cannot_be_is_asked_once(backend: Backend) {
+    let target =
+        FakeHttpServer::start(|_, _| Reply::Answer(404, "X-Own: 1\r\n", "no such report")).await;
+    let server = ProxyServer::start(target.address, backend).await;
+    let answer = server.get("/sync/9").send().await.unwrap();
     assert_eq!(
         (answer.status().as_u16(), &answer.headers()["x-own"]),
         (404, &"1".parse().unwrap())
     );
     let id = id_of(&answer);
     assert_eq!(answer.text().await.unwrap(), "no such report", "and no problem of ours");
-    let job = house.job(&id).await;
+    let job = server.job(&id).await;
     assert_eq!((job["status"].as_str(), job["attempt"].as_u64()), (Some("failed"), Some(1)));
 }
 
-async fn large_answer_that_failed_is_cut_and_says_so(wish: Wish) {
-    let target = Receiver::start(|_, _| Reply::Answer(400, "", large())).await;
-    let house = House::before(target.address, wish).await;
-    let answer = house.get("/sync").send().await.unwrap();
+async fn large_answer_that_failed_is_cut_and_says_so(backend: Backend) {
+    let target = FakeHttpServer::start(|_, _| Reply::Answer(400, "", large())).await;
+    let server = ProxyServer::start(target.address, backend).await;
+    let answer = server.get("/sync").send().await.unwrap();
     assert_eq!(
         (answer.status().as_u16(), &answer.headers()["longhaul-body-cut"]),
         (400, &"true".parse().unwrap())
@@ -79,105 +80,107 @@ fn large() -> &'static str {
     TEXT.get_or_init(|| include_str!("failing.rs").repeat(20))
 }
 
-async fn retry_after_of_the_target_is_honoured(wish: Wish) {
-    let target = Receiver::start(|number, _| match number {
+async fn retry_after_of_the_target_is_honoured(backend: Backend) {
+    let target = FakeHttpServer::start(|number, _| match number {
         0 => Reply::Answer(429, "Retry-After: 120\r\n", "later"),
         1 => Reply::Answer(503, "Retry-After: 999999999\r\n", "much later"),
         _ => Reply::Answer(200, "", "now"),
     })
     .await;
-    let house = House::before(target.address, wish).await;
-    let job = json_of(house.post("/reports").body("x")).await;
+    let server = ProxyServer::start(target.address, backend).await;
+    let job = json_of(server.post("/reports").body("x")).await;
     let id = job["jobId"].as_str().unwrap();
     let at = |job: &Value, key: &str| Timestamp::parse(job[key].as_str().unwrap()).unwrap();
     for (attempt, pause) in [(1, Duration::from_mins(2)), (2, Duration::from_hours(1))] {
-        let begun = house.clock.now();
-        let waits = house.until(id, |job| job["status"] == "pending" && job["attempt"] == attempt);
+        let begun = server.clock.now();
+        let waits =
+            server.poll_job(id, |job| job["status"] == "pending" && job["attempt"] == attempt);
         let waits = waits.await;
         assert_eq!(waits["error"]["code"], "target-answered");
         // Time goes on meanwhile, by as much as the test takes.
         let waits = at(&waits, "runAt").since(begun);
         assert!(waits >= pause && waits < pause + pause / 2, "{waits:?}");
     }
-    let job = house.ended(id).await;
+    let job = server.finished(id).await;
     assert_eq!((job["status"].as_str(), job["attempt"].as_u64()), (Some("completed"), Some(3)));
 }
 
-async fn target_without_an_answer_is_a_bad_gateway(wish: Wish) {
-    let target = Receiver::start(|number, _| if number == 1 { Reply::Break } else { Reply::Close });
+async fn target_without_an_answer_is_a_bad_gateway(backend: Backend) {
+    let target =
+        FakeHttpServer::start(|number, _| if number == 1 { Reply::Break } else { Reply::Close });
     let target = target.await;
-    let house = House::before(target.address, wish).await;
-    let answer = house.post("/sync").body("x").send().await.unwrap();
+    let server = ProxyServer::start(target.address, backend).await;
+    let answer = server.post("/sync").body("x").send().await.unwrap();
     let id = id_of(&answer);
     assert_eq!(answer.headers()["content-type"], "application/problem+json");
     assert_eq!(answer.status(), 502);
-    let job = house.job(&id).await;
+    let job = server.job(&id).await;
     assert_eq!(job["error"]["code"], "target-unreachable");
     assert_eq!(target.all().len(), 3);
 
     // Nobody is there at all.
     let address = target.address;
     drop(target);
-    let asked = house.post("/once").body("x");
+    let asked = server.post("/once").body("x");
     assert_eq!(problem_of(asked).await, (502, "target-failed".to_owned()));
-    let job = house.submit("once", serde_json::json!({"secret": "cheese"})).await;
-    let job = house.ended(job["jobId"].as_str().unwrap()).await;
+    let job = server.submit("once", serde_json::json!({"secret": "cheese"})).await;
+    let job = server.finished(job["jobId"].as_str().unwrap()).await;
     let message = job["error"]["message"].as_str().unwrap();
     assert!(!message.contains(&address.to_string()) && !message.contains("cheese"), "{message}");
 }
 
-async fn target_that_hangs_is_given_up(wish: Wish) {
-    let target = Receiver::start(|_, _| Reply::Hang).await;
-    let house = Arc::new(House::before(target.address, wish).await);
-    let asked = house.post("/once").body("x");
+async fn target_that_hangs_is_given_up(backend: Backend) {
+    let target = FakeHttpServer::start(|_, _| Reply::Hang).await;
+    let server = Arc::new(ProxyServer::start(target.address, backend).await);
+    let asked = server.post("/once").body("x");
     let held = tokio::spawn(problem_of(asked));
     target.first(1).await;
-    house.clock.advance(PATIENCE);
+    server.clock.advance(TARGET_TIMEOUT);
     assert_eq!(held.await.unwrap(), (504, "target-timeout".to_owned()));
 }
 
-async fn target_that_keeps_failing_is_left_alone_and_no_attempt_is_charged(wish: Wish) {
+async fn target_that_keeps_failing_is_left_alone_and_no_attempt_is_charged(backend: Backend) {
     let well = Arc::new(AtomicBool::new(false));
     let is_well = Arc::clone(&well);
-    let target = Receiver::start(move |_, _| {
+    let target = FakeHttpServer::start(move |_, _| {
         if is_well.load(Ordering::SeqCst) { Reply::Answer(200, "", "well") } else { BROKEN }
     })
     .await;
-    let house = House::before(target.address, wish).await;
+    let server = ProxyServer::start(target.address, backend).await;
     for _ in 0..5 {
-        let answer = house.post("/once").body("x").send().await.unwrap();
+        let answer = server.post("/once").body("x").send().await.unwrap();
         assert_eq!(answer.status(), 500);
     }
-    let job = house.submit("once", Value::Null).await;
+    let job = server.submit("once", Value::Null).await;
     let id = job["jobId"].as_str().unwrap();
     // It waits: seen by its due time, which only being put off can have moved.
     let created = job["createdAt"].as_str().unwrap().to_owned();
-    let snooze = loop {
-        let job = house.job(id).await;
+    let snoozed = loop {
+        let job = server.job(id).await;
         if job["status"] == "pending" && job["runAt"].as_str() > Some(&created) {
             break job;
         }
         tokio::task::yield_now().await;
     };
     assert_eq!(target.all().len(), 5, "nobody asked");
-    assert_eq!(snooze["error"], Value::Null);
+    assert_eq!(snoozed["error"], Value::Null);
     well.store(true, Ordering::SeqCst);
-    let job = house.ended(id).await;
+    let job = server.finished(id).await;
     assert_eq!((job["status"].as_str(), job["attempt"].as_u64()), (Some("completed"), Some(1)));
     assert_eq!(target.all().len(), 6);
 }
 
-async fn cancelled_job_lets_go_of_the_target(wish: Wish) {
-    let target = Receiver::start(|_, _| Reply::Hang).await;
-    let house = House::before(target.address, wish).await;
-    let job = json_of(house.post("/reports").body("x")).await;
+async fn cancelled_job_lets_go_of_the_target(backend: Backend) {
+    let target = FakeHttpServer::start(|_, _| Reply::Hang).await;
+    let server = ProxyServer::start(target.address, backend).await;
+    let job = json_of(server.post("/reports").body("x")).await;
     let id = job["jobId"].as_str().unwrap();
     target.first(1).await;
-    house.post(&format!("/v1/jobs/{id}/cancel")).send().await.unwrap();
-    assert_eq!(house.ended(id).await["status"], "cancelled");
+    server.post(&format!("/v1/jobs/{id}/cancel")).send().await.unwrap();
+    assert_eq!(server.finished(id).await["status"], "cancelled");
 }
 
-on_both_stores! {
+on_both_backends! {
     last_answer_is_told_when_no_attempt_succeeds,
     what_cannot_be_is_asked_once,
     large_answer_that_failed_is_cut_and_says_so,

@@ -3,15 +3,15 @@
 use axum::http::Method;
 use serde_json::Value;
 
-use super::house::{House, Wish, id_of, json_of, on_both_stores, problem_of};
-use crate::webhooks::receiver::{Receiver, Reply};
+use super::proxy_server::{ProxyOptions, ProxyServer, id_of, json_of, problem_of};
+use crate::harness::{Backend, FakeHttpServer, Reply, on_both_backends};
 
-async fn repeated_request_is_the_same_job(wish: Wish) {
-    let target = Receiver::start(|_, _| Reply::Answer(200, "", "once")).await;
-    let house = House::before(target.address, wish).await;
+async fn repeated_request_is_the_same_job(backend: Backend) {
+    let target = FakeHttpServer::start(|_, _| Reply::Answer(200, "", "once")).await;
+    let server = ProxyServer::start(target.address, backend).await;
     let ask = |path: &str, trace: &'static str, body: &'static str| {
-        house
-            .ask(Method::POST, path)
+        server
+            .request(Method::POST, path)
             .header("idempotency-key", "order-1")
             .header("content-type", "text/plain")
             .header("traceparent", trace)
@@ -41,29 +41,37 @@ async fn repeated_request_is_the_same_job(wish: Wish) {
         ask("/sync/a?x=2", "one", "body"),
         ask("/sync/a", "one", "body"),
         ask("/sync/a?x=1", "one", ""),
-        house.ask(Method::PUT, "/sync/a?x=1").header("idempotency-key", "order-1").body("body"),
+        server
+            .request(Method::PUT, "/sync/a?x=1")
+            .header("idempotency-key", "order-1")
+            .body("body"),
     ] {
         assert_eq!(problem_of(other).await, reused);
     }
     assert_eq!(target.all().len(), 1);
 }
 
-async fn whoever_may_not_submit_reaches_no_target(wish: Wish) {
-    let target = Receiver::good().await;
-    let house = House::before(target.address, wish).await;
+async fn whoever_may_not_submit_reaches_no_target(backend: Backend) {
+    let target = FakeHttpServer::good().await;
+    let server = ProxyServer::start_with(
+        target.address,
+        backend,
+        ProxyOptions { require_keys: true, ..ProxyOptions::default() },
+    )
+    .await;
     let make = async |tenant: &str, scopes: &[&str]| {
         let body = serde_json::json!({"name": "k", "tenant": tenant, "scopes": scopes});
-        json_of(house.post("/v1/keys").json(&body)).await["key"].as_str().unwrap().to_owned()
+        json_of(server.post("/v1/keys").json(&body)).await["key"].as_str().unwrap().to_owned()
     };
     for tenant in ["acme", "other"] {
         let body = serde_json::json!({"id": tenant, "name": tenant});
-        assert_eq!(house.post("/v1/tenants").json(&body).send().await.unwrap().status(), 201);
+        assert_eq!(server.post("/v1/tenants").json(&body).send().await.unwrap().status(), 201);
     }
     let reader = make("acme", &["read"]).await;
     let acme = make("acme", &["submit", "read"]).await;
     let other = make("other", &["submit", "read"]).await;
-    let url = format!("http://{}/passing", house.address);
-    let ask = || house.client.post(&url).header("idempotency-key", "k").body("x");
+    let url = format!("http://{}/passing", server.address);
+    let ask = || server.client.post(&url).header("idempotency-key", "k").body("x");
     assert_eq!(problem_of(ask()).await, (401, "unauthorized".to_owned()));
     // Somebody else's token is no key of ours, and is no reason to let anybody in.
     let foreign = ask().header("authorization", "Bearer of-the-target");
@@ -88,13 +96,13 @@ async fn whoever_may_not_submit_reaches_no_target(wish: Wish) {
     assert_ne!(mine, theirs);
     for (id, key, status) in [(&mine, &acme, 200), (&mine, &other, 404), (&theirs, &acme, 404)] {
         for path in ["", "/result", "/input", "/steps"] {
-            let asked = house.client.get(format!("http://{}/v1/jobs/{id}{path}", house.address));
+            let asked = server.client.get(format!("http://{}/v1/jobs/{id}{path}", server.address));
             assert_eq!(asked.bearer_auth(key).send().await.unwrap().status(), status, "{path}");
         }
     }
 }
 
-on_both_stores! {
+on_both_backends! {
     repeated_request_is_the_same_job,
-    whoever_may_not_submit_reaches_no_target with { require_keys: true },
+    whoever_may_not_submit_reaches_no_target,
 }

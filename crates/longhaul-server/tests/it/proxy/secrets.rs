@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::house::{House, OPERATORS, Wish, id_of, json_of, on_both_stores};
-use crate::webhooks::receiver::{Receiver, Reply};
+use super::proxy_server::{OPERATOR_AUTHORIZATION, ProxyServer, id_of, json_of};
+use crate::harness::{Backend, FakeHttpServer, Reply, on_both_backends};
 
 const BEARER: &str = "Bearer canary-of-authorization";
 const COOKIE: &str = "session=canary-of-cookie";
@@ -14,14 +14,14 @@ fn has(all: &[u8], text: &str) -> bool {
     all.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-async fn what_is_passed_on_is_stored_nowhere(wish: Wish) {
-    let target = Receiver::start(|number, _| match number {
+async fn what_is_passed_on_is_stored_nowhere(backend: Backend) {
+    let target = FakeHttpServer::start(|number, _| match number {
         0 => Reply::Answer(500, "", "once more"),
         _ => Reply::Answer(200, "", "done"),
     })
     .await;
-    let house = House::before(target.address, wish).await;
-    let asked = house
+    let server = ProxyServer::start(target.address, backend).await;
+    let asked = server
         .post("/passing")
         .header("authorization", BEARER)
         .header("cookie", COOKIE)
@@ -36,8 +36,8 @@ async fn what_is_passed_on_is_stored_nowhere(wish: Wish) {
         assert_eq!(got.body, BODY.as_bytes());
     }
     let id = id_of(&answer);
-    let input = json_of(house.get(&format!("/v1/jobs/{id}/input"))).await;
-    let all = house.everything_stored().await;
+    let input = json_of(server.get(&format!("/v1/jobs/{id}/input"))).await;
+    let all = server.stored_bytes().await;
     assert!(has(&all, "seen-in-the-input") && input.to_string().contains("seen-in-the-input"));
     for secret in ["canary-of-authorization", "canary-of-cookie", TOKEN, BODY] {
         assert!(!has(&all, secret), "{secret} is stored");
@@ -49,55 +49,57 @@ async fn what_is_passed_on_is_stored_nowhere(wish: Wish) {
         let sealed = &input["$request"][part];
         assert!(sealed.is_string(), "{input}");
         let stolen = json!({"$request": {"path": "/x", part: sealed}});
-        let job = house.submit("report", stolen).await;
-        let job = house.ended(job["jobId"].as_str().unwrap()).await;
+        let job = server.submit("report", stolen).await;
+        let job = server.finished(job["jobId"].as_str().unwrap()).await;
         assert_eq!(job["error"]["code"], "request-sealed");
     }
     assert_eq!(target.all().len(), 2);
 }
 
-async fn what_is_not_passed_on_goes_nowhere(wish: Wish) {
-    let target = Receiver::good().await;
-    let house = House::before(target.address, wish).await;
-    let asked = house.post("/sync").header("authorization", BEARER).header("cookie", COOKIE);
+async fn what_is_not_passed_on_goes_nowhere(backend: Backend) {
+    let target = FakeHttpServer::good().await;
+    let server = ProxyServer::start(target.address, backend).await;
+    let asked = server.post("/sync").header("authorization", BEARER).header("cookie", COOKIE);
     assert_eq!(asked.body("x").send().await.unwrap().status(), 200);
     let got = target.first(1).await.remove(0);
     assert!(!got.head.contains("canary"), "{}", got.head);
-    assert!(!has(&house.everything_stored().await, "canary"));
+    assert!(!has(&server.stored_bytes().await, "canary"));
 }
 
-async fn operators_own_header_wins_and_is_in_no_job(wish: Wish) {
-    let target = Receiver::good().await;
-    let house = House::before(target.address, wish).await;
-    let asked = house.post("/own").header("authorization", BEARER).body("x");
+async fn operators_own_header_wins_and_is_in_no_job(backend: Backend) {
+    let target = FakeHttpServer::good().await;
+    let server = ProxyServer::start(target.address, backend).await;
+    let asked = server.post("/own").header("authorization", BEARER).body("x");
     let id = id_of(&asked.send().await.unwrap());
-    assert_eq!(target.first(1).await.remove(0).header("authorization"), OPERATORS);
+    assert_eq!(target.first(1).await.remove(0).header("authorization"), OPERATOR_AUTHORIZATION);
     let mut shown = String::new();
     for path in ["", "/input", "/result", "/steps", "/attempts"] {
-        let answer: Value = json_of(house.get(&format!("/v1/jobs/{id}{path}"))).await;
+        let answer: Value = json_of(server.get(&format!("/v1/jobs/{id}{path}"))).await;
         shown += &answer.to_string();
     }
-    shown += &json_of(house.get("/v1/kinds")).await.to_string();
-    assert!(!shown.contains("operators") && !has(&house.everything_stored().await, OPERATORS));
+    shown += &json_of(server.get("/v1/kinds")).await.to_string();
+    assert!(
+        !shown.contains("operators") && !has(&server.stored_bytes().await, OPERATOR_AUTHORIZATION)
+    );
 }
 
 /// A small body stays with the job, so that it can be sent again.
-async fn failed_request_is_resumed_with_its_body(wish: Wish) {
-    let target = Receiver::start(|number, _| match number {
+async fn failed_request_is_resumed_with_its_body(backend: Backend) {
+    let target = FakeHttpServer::start(|number, _| match number {
         0 => Reply::Answer(400, "", "not yet"),
         _ => Reply::Answer(200, "", "done"),
     })
     .await;
-    let house = House::before(target.address, wish).await;
-    let answer = house.post("/sync").body(BODY).send().await.unwrap();
+    let server = ProxyServer::start(target.address, backend).await;
+    let answer = server.post("/sync").body(BODY).send().await.unwrap();
     assert_eq!(answer.status(), 400);
     let id = id_of(&answer);
-    house.post(&format!("/v1/jobs/{id}/resume")).send().await.unwrap();
-    assert_eq!(house.ended(&id).await["status"], "completed");
+    server.post(&format!("/v1/jobs/{id}/resume")).send().await.unwrap();
+    assert_eq!(server.finished(&id).await["status"], "completed");
     assert!(target.first(2).await.iter().all(|got| got.body == BODY.as_bytes()));
 }
 
-on_both_stores! {
+on_both_backends! {
     failed_request_is_resumed_with_its_body,
     what_is_passed_on_is_stored_nowhere,
     what_is_not_passed_on_goes_nowhere,

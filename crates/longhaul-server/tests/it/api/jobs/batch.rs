@@ -1,11 +1,11 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::support::{Server, tidy};
+use crate::harness::{TestServer, redacted};
 
 #[tokio::test]
 async fn each_job_of_a_batch_is_accepted_or_refused_on_its_own() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let body = json!({"jobs": [
         {"kind": "gated", "input": 1, "idempotencyKey": "a"},
         {"kind": "nothing", "input": 1},
@@ -37,7 +37,7 @@ async fn each_job_of_a_batch_is_accepted_or_refused_on_its_own() {
         ]
     );
     assert_eq!(answers[0]["jobId"], answers[2]["jobId"]);
-    insta::assert_json_snapshot!(tidy(answers[1].clone()), @r#"
+    insta::assert_json_snapshot!(redacted(answers[1].clone()), @r#"
     {
       "type": "/problems/unknown-kind",
       "title": "There is no such kind",
@@ -51,7 +51,7 @@ async fn each_job_of_a_batch_is_accepted_or_refused_on_its_own() {
 
 #[tokio::test]
 async fn batch_over_its_limit_is_refused_whole() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let jobs = vec![json!({"kind": "echo", "input": 1}); 1001];
     let answer = server.post("/v1/jobs/batch").json(json!({"jobs": jobs})).send().await;
     assert_eq!(answer.problem(), (422, "validation".to_owned()));
@@ -61,7 +61,7 @@ async fn batch_over_its_limit_is_refused_whole() {
 
 #[tokio::test]
 async fn thousand_jobs_are_one_batch() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let jobs = vec![json!({"kind": "echo", "input": 1, "delay": "1h"}); 1000];
     let answer = server.post("/v1/jobs/batch").json(json!({"jobs": jobs})).send().await;
     assert_eq!(answer.json().as_array().unwrap().len(), 1000);
@@ -69,14 +69,14 @@ async fn thousand_jobs_are_one_batch() {
 
 #[tokio::test]
 async fn empty_batch_is_an_empty_list() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let answer = server.post("/v1/jobs/batch").json(json!({"jobs": []})).send().await;
     assert_eq!((answer.status, answer.json()), (StatusCode::OK, json!([])));
 }
 
 #[tokio::test]
 async fn one_key_cannot_stand_for_many_jobs() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let ask = server.post("/v1/jobs/batch").header("idempotency-key", "k");
     let answer = ask.json(json!({"jobs": []})).send().await;
     assert_eq!(answer.problem(), (400, "idempotency-key-invalid".to_owned()));

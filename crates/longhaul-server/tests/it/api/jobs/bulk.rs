@@ -1,15 +1,15 @@
 use serde_json::{Value, json};
 
-use crate::support::Server;
+use crate::harness::TestServer;
 
-async fn bulk(server: &Server, command: &str, filter: Value) -> Value {
+async fn bulk(server: &TestServer, command: &str, filter: Value) -> Value {
     let ask = server.post(&format!("/v1/jobs/{command}")).json(json!({"filter": filter}));
     ask.send().await.json()
 }
 
 #[tokio::test]
 async fn every_job_that_matches_and_allows_it_is_changed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.run("echo", json!(1)).await;
     server.post("/v1/queues/default/pause").send().await;
     for n in 0..3 {
@@ -30,11 +30,11 @@ async fn every_job_that_matches_and_allows_it_is_changed() {
 
 #[tokio::test]
 async fn all_jobs_must_be_meant_explicitly() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for body in ["{}", r#"{"filter":null}"#, r#"{"filter":{"stauts":"failed"}}"#] {
-        let answer = server.post("/v1/jobs/purge").text(body).send().await;
+        let answer = server.post("/v1/jobs/purge").json_text(body).send().await;
         assert_eq!(answer.problem(), (422, "validation".to_owned()), "{body}");
     }
-    let answer = server.post("/v1/jobs/purge").text("").send().await;
+    let answer = server.post("/v1/jobs/purge").json_text("").send().await;
     assert_eq!(answer.problem(), (400, "invalid-json".to_owned()));
 }

@@ -1,15 +1,15 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Server, url};
+use crate::harness::{TestResponse, TestServer, status_url};
 
-async fn command(server: &Server, job: &Value, command: &str) -> Answer {
-    server.post(&format!("{}/{command}", url(job))).send().await
+async fn command(server: &TestServer, job: &Value, command: &str) -> TestResponse {
+    server.post(&format!("{}/{command}", status_url(job))).send().await
 }
 
 #[tokio::test]
 async fn waiting_job_is_cancelled_at_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let body = json!({"kind": "echo", "input": 1, "delay": "1h"});
     let job = server.post("/v1/jobs").json(body).send().await.json();
     let answer = command(&server, &job, "cancel").await;
@@ -19,18 +19,18 @@ async fn waiting_job_is_cancelled_at_once() {
 
 #[tokio::test]
 async fn running_job_is_asked_to_stop() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.submit("gated", json!(1)).await;
     let job = server.until_running(&job).await;
     let answer = command(&server, &job, "cancel").await;
     assert_eq!(answer.status, StatusCode::ACCEPTED);
-    assert_eq!(answer.header("location"), Some(url(&job)));
+    assert_eq!(answer.header("location"), Some(status_url(&job)));
     assert_eq!(answer.json()["phase"], "cancelling");
 }
 
 #[tokio::test]
 async fn failed_job_is_resumed_and_goes_on() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("fails", json!(1)).await;
     let answer = command(&server, &job, "resume").await;
     assert_eq!(
@@ -42,37 +42,41 @@ async fn failed_job_is_resumed_and_goes_on() {
 
 #[tokio::test]
 async fn fork_is_a_new_job_with_the_steps_before() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("steps", json!({})).await;
-    let ask = server.post(&format!("{}/fork", url(&job))).json(json!({"fromStep": "two"}));
+    let ask = server.post(&format!("{}/fork", status_url(&job))).json(json!({"fromStep": "two"}));
     let answer = ask.send().await;
     assert_eq!(answer.status, StatusCode::ACCEPTED);
     let fork = answer.json();
-    assert_eq!(answer.header("location"), Some(url(&fork)));
+    assert_eq!(answer.header("location"), Some(status_url(&fork)));
     assert_eq!(fork["forkedFrom"], job["jobId"]);
     assert_ne!(fork["jobId"], job["jobId"]);
     let end = server.until(&fork, |job| job["completedAt"].is_string()).await;
     assert_eq!(end["result"], 3);
     let bare = command(&server, &job, "fork").await;
     assert_eq!(bare.status, StatusCode::ACCEPTED, "all steps are kept if none is named");
-    let null = server.post(&format!("{}/fork", url(&job))).text("null").send().await;
+    let null = server.post(&format!("{}/fork", status_url(&job))).json_text("null").send().await;
     assert_eq!(null.status, StatusCode::ACCEPTED);
-    let unknown = server.post(&format!("{}/fork", url(&job))).json(json!({"fromStep": "three"}));
+    let unknown =
+        server.post(&format!("{}/fork", status_url(&job))).json(json!({"fromStep": "three"}));
     assert_eq!(unknown.send().await.problem(), (422, "step-unknown".to_owned()));
 }
 
 #[tokio::test]
 async fn finished_job_is_purged() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
-    let answer = server.delete(url(&job)).send().await;
+    let answer = server.delete(status_url(&job)).send().await;
     assert_eq!((answer.status, answer.body.len()), (StatusCode::NO_CONTENT, 0));
-    assert_eq!(server.delete(url(&job)).send().await.problem(), (410, "job-gone".to_owned()));
+    assert_eq!(
+        server.delete(status_url(&job)).send().await.problem(),
+        (410, "job-gone".to_owned())
+    );
 }
 
 #[tokio::test]
 async fn change_that_the_status_does_not_allow_is_409() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let done = server.run("echo", json!(1)).await;
     let going = server.submit("gated", json!(1)).await;
     let mut refusals = Vec::new();
@@ -80,7 +84,7 @@ async fn change_that_the_status_does_not_allow_is_409() {
         command(&server, &done, "cancel").await,
         command(&server, &done, "resume").await,
         command(&server, &going, "resume").await,
-        server.delete(url(&going)).send().await,
+        server.delete(status_url(&going)).send().await,
     ] {
         assert_eq!(answer.problem(), (409, "wrong-status".to_owned()));
         refusals.push(answer.detail().replace("pending", "running"));
@@ -95,7 +99,7 @@ async fn change_that_the_status_does_not_allow_is_409() {
 
 #[tokio::test]
 async fn unknown_jobs_cannot_be_changed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for path in ["cancel", "resume", "fork"] {
         let answer =
             server.post(&format!("/v1/jobs/01ARZ3NDEKTSV4RRFFQ69G5FAV/{path}")).send().await;

@@ -3,9 +3,9 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::{Server, Stream, url};
+use crate::harness::{ResponseStream, TestServer, status_url};
 
-async fn watch(server: &Server, job: &Value, last_seen: Option<u64>) -> Stream {
+async fn watch(server: &TestServer, job: &Value, last_seen: Option<u64>) -> ResponseStream {
     let mut ask = server.get(job["eventsUrl"].as_str().unwrap());
     if let Some(version) = last_seen {
         ask = ask.header("last-event-id", &version.to_string());
@@ -14,7 +14,7 @@ async fn watch(server: &Server, job: &Value, last_seen: Option<u64>) -> Stream {
 }
 
 /// All further events, as versions and statuses.
-async fn rest(stream: &mut Stream) -> Vec<(u64, String)> {
+async fn rest(stream: &mut ResponseStream) -> Vec<(u64, String)> {
     let mut events = Vec::new();
     while let Some((id, job)) = stream.event().await {
         assert_eq!(job["version"], id);
@@ -29,25 +29,25 @@ fn owned(events: &[(u64, &str)]) -> Vec<(u64, String)> {
 
 #[tokio::test]
 async fn watcher_sees_the_present_state_then_every_transition_and_the_end() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.submit("gated", json!(7)).await;
     let job = server.until_running(&job).await;
     let mut stream = watch(&server, &job, None).await;
     assert_eq!(stream.status, StatusCode::OK);
     assert_eq!(stream.headers["content-type"], "text/event-stream");
     assert_eq!(stream.headers["cache-control"], "no-store");
-    assert_eq!(stream.piece().await.unwrap(), "retry: 2000\n\n");
+    assert_eq!(stream.chunk().await.unwrap(), "retry: 2000\n\n");
     let (id, now) = stream.event().await.unwrap();
     assert_eq!((id, &now["status"]), (2, &json!("running")));
     server.open_gate();
     let (id, end) = stream.event().await.unwrap();
     assert_eq!((id, &end["status"], &end["result"]), (3, &json!("completed"), &json!(7)));
-    assert_eq!(stream.piece().await, None);
+    assert_eq!(stream.chunk().await, None);
 }
 
 #[tokio::test]
 async fn reconnecting_watcher_gets_what_it_missed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.open_gate();
     let job = server.run("gated", json!(7)).await;
     let all = [(1, "pending"), (2, "running"), (3, "completed")];
@@ -59,7 +59,7 @@ async fn reconnecting_watcher_gets_what_it_missed() {
 
 #[tokio::test]
 async fn reconnecting_after_the_end_is_204() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(7)).await;
     let end = job["version"].as_u64().unwrap();
     for seen in [end, end + 5] {
@@ -71,7 +71,7 @@ async fn reconnecting_after_the_end_is_204() {
 
 #[tokio::test]
 async fn version_that_was_never_sent_begins_with_the_present_state() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.submit("gated", json!(7)).await;
     let job = server.until_running(&job).await;
     let mut stream = watch(&server, &job, Some(99)).await;
@@ -80,7 +80,7 @@ async fn version_that_was_never_sent_begins_with_the_present_state() {
 
 #[tokio::test]
 async fn last_event_id_that_is_no_version_is_400() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(7)).await;
     for id in ["", "x", "-1", "1.5"] {
         let ask = server.get(job["eventsUrl"].as_str().unwrap()).header("last-event-id", id);
@@ -90,12 +90,12 @@ async fn last_event_id_that_is_no_version_is_400() {
 
 #[tokio::test]
 async fn silent_stream_says_that_it_is_alive() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.submit("gated", json!(7)).await;
     let job = server.until_running(&job).await;
     let mut stream = watch(&server, &job, None).await;
     stream.event().await.unwrap();
-    let reader = tokio::spawn(async move { (stream.piece().await, stream) });
+    let reader = tokio::spawn(async move { (stream.chunk().await, stream) });
     while !reader.is_finished() {
         server.state.clock.advance(Duration::from_secs(1));
         tokio::task::yield_now().await;
@@ -108,7 +108,7 @@ async fn silent_stream_says_that_it_is_alive() {
 
 #[tokio::test]
 async fn stream_ends_when_the_server_stops_and_can_be_taken_up_again() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.submit("gated", json!(7)).await;
     let job = server.until_running(&job).await;
     let mut stream = watch(&server, &job, None).await;
@@ -116,7 +116,7 @@ async fn stream_ends_when_the_server_stops_and_can_be_taken_up_again() {
     server.state.stop.cancel();
     assert_eq!(stream.event().await, None);
     server.open_gate();
-    let other = Server::with(|state| state.engine = server.state.engine.clone()).await;
+    let other = TestServer::with_state(|state| state.engine = server.state.engine.clone()).await;
     other.until(&job, |job| job["status"] == "completed").await;
     let mut stream = watch(&other, &job, Some(seen)).await;
     assert_eq!(rest(&mut stream).await, owned(&[(3, "completed")]));
@@ -124,10 +124,10 @@ async fn stream_ends_when_the_server_stops_and_can_be_taken_up_again() {
 
 #[tokio::test]
 async fn resumed_job_goes_on_in_the_stream() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("fails", json!(7)).await;
     let seen = job["version"].as_u64().unwrap();
-    server.post(&format!("{}/resume", url(&job))).send().await;
+    server.post(&format!("{}/resume", status_url(&job))).send().await;
     server.until(&job, |job| job["version"].as_u64() > Some(seen + 2)).await;
     let mut stream = watch(&server, &job, Some(seen)).await;
     let owed = [(seen + 1, "pending"), (seen + 2, "running"), (seen + 3, "failed")];
@@ -136,9 +136,9 @@ async fn resumed_job_goes_on_in_the_stream() {
 
 #[tokio::test]
 async fn line_breaks_in_a_result_do_not_break_the_event() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let input = "{\"a\":\n\r\n 1}";
-    let job = server.post("/v1/kinds/echo/jobs?mode=sync").text(input).send().await.json();
+    let job = server.post("/v1/kinds/echo/jobs?mode=sync").json_text(input).send().await.json();
     let mut stream = watch(&server, &job, None).await;
     let (_, seen) = stream.event().await.unwrap();
     assert_eq!(seen["result"], json!({"a": 1}));

@@ -1,13 +1,13 @@
 use axum::http::{Method, StatusCode};
 use serde_json::json;
 
-use crate::support::{Server, tidy, url};
+use crate::harness::{TestServer, redacted, status_url};
 
 #[tokio::test]
 async fn completed_job_has_every_key() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!({"n": 1})).await;
-    insta::assert_json_snapshot!(tidy(job), @r#"
+    insta::assert_json_snapshot!(redacted(job), @r#"
     {
       "jobId": "[id]",
       "kind": "echo",
@@ -42,9 +42,9 @@ async fn completed_job_has_every_key() {
 
 #[tokio::test]
 async fn keys_come_in_the_order_of_the_contract() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
-    let text = server.get(url(&job)).send().await.text().to_owned();
+    let text = server.get(status_url(&job)).send().await.text().to_owned();
     let order = [
         "jobId",
         "kind",
@@ -78,41 +78,41 @@ async fn keys_come_in_the_order_of_the_contract() {
 
 #[tokio::test]
 async fn etag_is_the_version_and_a_known_one_is_304() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
-    let answer = server.get(url(&job)).send().await;
+    let answer = server.get(status_url(&job)).send().await;
     let etag = format!("\"{}\"", job["version"]);
     assert_eq!(answer.header("etag"), Some(&*etag));
     for known in [etag.clone(), format!("W/{etag}"), format!("\"x\", {etag}"), "*".to_owned()] {
-        let answer = server.get(url(&job)).header("if-none-match", &known).send().await;
+        let answer = server.get(status_url(&job)).header("if-none-match", &known).send().await;
         assert_eq!(answer.status, StatusCode::NOT_MODIFIED, "{known}");
         assert_eq!(answer.header("etag"), Some(&*etag));
         assert!(answer.body.is_empty());
     }
-    let answer = server.get(url(&job)).header("if-none-match", "\"1\"").send().await;
+    let answer = server.get(status_url(&job)).header("if-none-match", "\"1\"").send().await;
     assert_eq!(answer.status, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn retry_after_is_in_header_and_body_until_the_job_has_ended() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.submit("gated", json!(1)).await;
-    let answer = server.get(url(&job)).send().await;
+    let answer = server.get(status_url(&job)).send().await;
     let body = answer.json();
     assert_eq!(answer.header("retry-after"), Some(&*body["retryAfter"].to_string()));
     server.open_gate();
     let job = server.until(&job, |job| job["status"] == "completed").await;
-    let answer = server.get(url(&job)).send().await;
+    let answer = server.get(status_url(&job)).send().await;
     assert_eq!(answer.header("retry-after"), None);
     assert_eq!(answer.json()["retryAfter"], json!(null));
 }
 
 #[tokio::test]
 async fn waiting_read_is_held_until_the_version_changes() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.submit("gated", json!(1)).await;
     let job = server.until_running(&job).await;
-    let held = tokio::spawn(server.get(&format!("{}?wait=60", url(&job))).send());
+    let held = tokio::spawn(server.get(&format!("{}?wait=60", status_url(&job))).send());
     server.open_gate();
     let answer = held.await.unwrap();
     assert_eq!((answer.status, &answer.json()["status"]), (StatusCode::OK, &json!("completed")));
@@ -120,11 +120,11 @@ async fn waiting_read_is_held_until_the_version_changes() {
 
 #[tokio::test]
 async fn waiting_read_with_a_known_version_is_304_when_the_time_is_up() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.submit("gated", json!(1)).await;
     let job = server.until_running(&job).await;
     let etag = format!("\"{}\"", job["version"]);
-    let path = format!("{}?wait=5", url(&job));
+    let path = format!("{}?wait=5", status_url(&job));
     let answer = server.pass_time(server.get(&path).header("if-none-match", &etag)).await;
     assert_eq!(answer.status, StatusCode::NOT_MODIFIED);
     assert!(answer.header("retry-after").is_some());
@@ -136,35 +136,37 @@ async fn waiting_read_with_a_known_version_is_304_when_the_time_is_up() {
 
 #[tokio::test]
 async fn waiting_for_a_job_that_has_ended_is_answered_at_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
-    let answer = server.get(&format!("{}?wait=60", url(&job))).send().await;
+    let answer = server.get(&format!("{}?wait=60", status_url(&job))).send().await;
     assert_eq!(answer.status, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn wait_that_is_not_whole_seconds_is_400() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
     for query in ["wait=soon", "wait=-1", "wait=1.5", "wait=1&wait=1", "wiat=1"] {
-        let answer = server.get(&format!("{}?{query}", url(&job))).send().await;
+        let answer = server.get(&format!("{}?{query}", status_url(&job))).send().await;
         assert_eq!(answer.problem(), (400, "bad-request".to_owned()), "{query}");
     }
 }
 
 #[tokio::test]
 async fn head_answers_like_get_without_a_body() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
-    let (head, get) =
-        (server.ask(Method::HEAD, url(&job)).send().await, server.get(url(&job)).send().await);
+    let (head, get) = (
+        server.request(Method::HEAD, status_url(&job)).send().await,
+        server.get(status_url(&job)).send().await,
+    );
     assert_eq!((head.status, head.header("etag")), (get.status, get.header("etag")));
     assert!(head.body.is_empty());
 }
 
 #[tokio::test]
 async fn unknown_and_malformed_ids_are_the_same_404() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let mut bodies = Vec::new();
     for id in ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense", "1", "%FF", "01ARZ3NDEKTSV4RRFFQ69G5FAVX"]
     {
@@ -182,24 +184,24 @@ async fn unknown_and_malformed_ids_are_the_same_404() {
 
 #[tokio::test]
 async fn deleted_job_is_410() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
-    server.delete(url(&job)).send().await;
+    server.delete(status_url(&job)).send().await;
     for part in ["", "/input", "/result", "/steps", "/attempts", "/events"] {
-        let answer = server.get(&format!("{}{part}", url(&job))).send().await;
+        let answer = server.get(&format!("{}{part}", status_url(&job))).send().await;
         assert_eq!(answer.problem(), (410, "job-gone".to_owned()), "{part}");
     }
 }
 
 #[tokio::test]
 async fn result_is_there_if_and_only_if_the_job_completed() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let gated = server.submit("gated", json!(1)).await;
     let failed = server.run("fails", json!(1)).await;
-    let early = server.get(&format!("{}/result", url(&gated))).send().await;
+    let early = server.get(&format!("{}/result", status_url(&gated))).send().await;
     assert_eq!(early.problem(), (409, "wrong-status".to_owned()));
     assert!(early.header("retry-after").is_some());
-    let never = server.get(&format!("{}/result", url(&failed))).send().await;
+    let never = server.get(&format!("{}/result", status_url(&failed))).send().await;
     assert_eq!(never.problem(), (409, "wrong-status".to_owned()));
     assert_eq!(never.header("retry-after"), None);
     assert_eq!(never.detail(), "the job failed (cheese): the disk is made of cheese");

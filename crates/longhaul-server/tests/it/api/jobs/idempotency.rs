@@ -1,16 +1,16 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Server, url};
+use crate::harness::{TestResponse, TestServer, status_url};
 
-async fn submit(server: &Server, key: &str, kind: &str, input: Value) -> Answer {
+async fn submit(server: &TestServer, key: &str, kind: &str, input: Value) -> TestResponse {
     let body = json!({"kind": kind, "input": input});
     server.post("/v1/jobs").header("idempotency-key", key).json(body).send().await
 }
 
 #[tokio::test]
 async fn repeated_submission_is_the_same_job_and_no_new_work() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let first = submit(&server, "k", "gated", json!({"a": 1, "b": 2})).await;
     let again = submit(&server, "\"k\"", "gated", json!({"b": 2, "a": 1.0})).await;
     assert_eq!((first.status, again.status), (StatusCode::ACCEPTED, StatusCode::ACCEPTED));
@@ -26,7 +26,7 @@ async fn repeated_submission_is_the_same_job_and_no_new_work() {
 
 #[tokio::test]
 async fn repeated_submission_of_a_failed_job_is_200() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = submit(&server, "k", "fails", json!({})).await.json();
     server.until(&job, |job| job["status"] == "failed").await;
     let again = submit(&server, "k", "fails", json!({})).await;
@@ -35,7 +35,7 @@ async fn repeated_submission_of_a_failed_job_is_200() {
 
 #[tokio::test]
 async fn key_reused_with_another_body_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let first = submit(&server, "k", "gated", json!({"a": 1})).await.json();
     for (kind, input) in [("gated", json!({"a": 2})), ("echo", json!({"a": 1}))] {
         let other = submit(&server, "k", kind, input).await;
@@ -46,7 +46,7 @@ async fn key_reused_with_another_body_is_refused() {
 
 #[tokio::test]
 async fn keys_that_are_not_one_key_are_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for key in ["", "two words", "\"open", &"k".repeat(256)] {
         let answer = submit(&server, key, "echo", json!({})).await;
         assert_eq!(answer.problem(), (400, "idempotency-key-invalid".to_owned()), "{key:?}");
@@ -61,10 +61,11 @@ async fn keys_that_are_not_one_key_are_refused() {
 
 #[tokio::test]
 async fn key_is_asked_for_where_the_server_requires_one() {
-    let server = Server::with(|state| state.settings.require_idempotency_key = true).await;
+    let server =
+        TestServer::with_state(|state| state.settings.require_idempotency_key = true).await;
     for ask in [
         server.post("/v1/jobs").json(json!({"kind": "echo", "input": {}})),
-        server.post("/v1/kinds/echo/jobs").text("{}"),
+        server.post("/v1/kinds/echo/jobs").json_text("{}"),
     ] {
         assert_eq!(ask.send().await.problem(), (400, "idempotency-key-required".to_owned()));
     }
@@ -73,7 +74,7 @@ async fn key_is_asked_for_where_the_server_requires_one() {
 
 #[tokio::test]
 async fn refused_submission_does_not_use_its_key_up() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for refused in [
         json!({"kind": "nothing", "input": {}}),
         json!({"kind": "echo", "input": {}, "priority": 1000}),
@@ -87,10 +88,10 @@ async fn refused_submission_does_not_use_its_key_up() {
 
 #[tokio::test]
 async fn purged_job_sets_its_key_free() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let first = submit(&server, "k", "echo", json!({"a": 1})).await.json();
     server.until(&first, |job| job["status"] == "completed").await;
-    assert_eq!(server.delete(url(&first)).send().await.status, StatusCode::NO_CONTENT);
+    assert_eq!(server.delete(status_url(&first)).send().await.status, StatusCode::NO_CONTENT);
     let other = submit(&server, "k", "echo", json!({"a": 2})).await;
     assert_eq!(other.status, StatusCode::ACCEPTED);
     assert_ne!(other.json()["jobId"], first["jobId"]);
@@ -98,7 +99,7 @@ async fn purged_job_sets_its_key_free() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundred_concurrent_submissions_of_one_key_make_one_job() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let asks = (0..100).map(|_| {
         let body = json!({"kind": "gated", "input": {"n": 1}});
         tokio::spawn(server.post("/v1/jobs").header("idempotency-key", "k").json(body).send())

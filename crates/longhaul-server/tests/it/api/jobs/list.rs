@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
-use crate::support::Server;
+use crate::harness::TestServer;
 
-async fn list(server: &Server, query: &str) -> Value {
+async fn list(server: &TestServer, query: &str) -> Value {
     server.get(&format!("/v1/jobs?{query}")).send().await.json()
 }
 
@@ -12,7 +12,7 @@ fn ids(list: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn pages_are_newest_first_and_hold_every_job_once() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let mut submitted = Vec::new();
     for n in 0..7 {
         let job = server.submit("gated", json!(n)).await;
@@ -33,7 +33,7 @@ async fn pages_are_newest_first_and_hold_every_job_once() {
 
 #[tokio::test]
 async fn lists_hold_jobs_with_every_key_but_the_result() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("echo", json!("secret")).await;
     let page = list(&server, "").await;
     let mut expected: Vec<&String> = job.as_object().unwrap().keys().collect();
@@ -46,7 +46,7 @@ async fn lists_hold_jobs_with_every_key_but_the_result() {
 
 #[tokio::test]
 async fn filters_narrow_the_list() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let done = server.run("echo", json!(1)).await;
     let failed = server.run("fails", json!(1)).await;
     let body = json!({"kind": "gated", "input": 1, "queue": "slow", "labels": {"team": "blue", "a.b": "c d"}});
@@ -69,7 +69,7 @@ async fn filters_narrow_the_list() {
 
 #[tokio::test]
 async fn garbage_in_the_query_is_400() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for query in [
         "cursor=garbage",
         "cursor=",
@@ -87,7 +87,7 @@ async fn garbage_in_the_query_is_400() {
 
 #[tokio::test]
 async fn page_over_its_limit_is_refused() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let answer = server.get("/v1/jobs?limit=1001").send().await;
     assert_eq!(answer.problem(), (422, "validation".to_owned()));
 }

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
-use crate::support::{Answer, Ask, Server, url};
+use crate::harness::{TestRequest, TestResponse, TestServer, status_url};
 
 const BYTES: &str = "application/octet-stream";
 
-fn raw(server: &Server, key: Option<&str>) -> Ask {
+fn raw(server: &TestServer, key: Option<&str>) -> TestRequest {
     let ask = server.post("/v1/kinds/copy/jobs").header("content-type", BYTES);
     match key {
         Some(key) => ask.header("idempotency-key", key),
@@ -32,24 +32,24 @@ fn form(parts: &[(&str, &str)]) -> String {
     parts.iter().map(part).chain(["--X--\r\n".to_owned()]).collect::<Vec<_>>().concat()
 }
 
-async fn send_form(server: &Server, parts: &[(&str, &str)]) -> Answer {
+async fn send_form(server: &TestServer, parts: &[(&str, &str)]) -> TestResponse {
     let ask = server.post("/v1/jobs").header("content-type", "multipart/form-data; boundary=X");
-    ask.bare(form(parts)).send().await
+    ask.body(form(parts)).send().await
 }
 
-async fn ended(server: &Server, answer: &Answer) -> Value {
+async fn ended(server: &TestServer, answer: &TestResponse) -> Value {
     assert_eq!(answer.status, StatusCode::ACCEPTED, "{answer:?}");
     server.until(&answer.json(), |job| job["completedAt"].is_string()).await
 }
 
-async fn receipt(server: &Server, job: &Value) -> Value {
-    server.get(&format!("{}/receipt", url(job))).send().await.json()
+async fn receipt(server: &TestServer, job: &Value) -> Value {
+    server.get(&format!("{}/receipt", status_url(job))).send().await.json()
 }
 
 #[tokio::test]
 async fn body_that_is_not_json_is_the_payload() {
-    let server = Server::for_payloads().await;
-    let answer = raw(&server, None).bare("hello").send().await;
+    let server = TestServer::with_payload_kinds().await;
+    let answer = raw(&server, None).body("hello").send().await;
     let job = ended(&server, &answer).await;
     assert_eq!(job["result"], 5);
     let artifact = &job["artifacts"][0];
@@ -70,7 +70,7 @@ async fn body_that_is_not_json_is_the_payload() {
 
 #[tokio::test]
 async fn form_brings_the_job_and_then_the_payload() {
-    let server = Server::for_payloads().await;
+    let server = TestServer::with_payload_kinds().await;
     let job = r#"{"kind":"copy","input":null,"labels":{"a":"b"}}"#;
     for part in ["payload", "file"] {
         let answer = send_form(&server, &[("job", job), (part, "a,b")]).await;
@@ -86,7 +86,7 @@ async fn form_brings_the_job_and_then_the_payload() {
 
 #[tokio::test]
 async fn form_that_is_not_as_it_should_be_is_refused_and_stores_nothing() {
-    let server = Server::for_payloads().await;
+    let server = TestServer::with_payload_kinds().await;
     let job = r#"{"kind":"copy","input":null}"#;
     let cases: [&[(&str, &str)]; 5] = [
         &[("payload", "x"), ("job", job)],
@@ -100,7 +100,7 @@ async fn form_that_is_not_as_it_should_be_is_refused_and_stores_nothing() {
     }
     let ask = server.post("/v1/jobs").header("content-type", "multipart/form-data; boundary=X");
     let cut = form(&[("job", job), ("payload", "x")]);
-    let answer = ask.bare(cut[..cut.len() - 8].to_owned()).send().await;
+    let answer = ask.body(cut[..cut.len() - 8].to_owned()).send().await;
     assert_eq!(answer.problem(), (400, "bad-request".to_owned()));
     let unknown =
         send_form(&server, &[("job", r#"{"kind":"no","input":1}"#), ("payload", "x")]).await;
@@ -111,37 +111,37 @@ async fn form_that_is_not_as_it_should_be_is_refused_and_stores_nothing() {
 
 #[tokio::test]
 async fn kind_that_takes_no_payload_says_so() {
-    let server = Server::for_payloads().await;
+    let server = TestServer::with_payload_kinds().await;
     let ask = server.post("/v1/kinds/plain/jobs").header("content-type", BYTES);
-    let answer = ask.bare("x").send().await;
+    let answer = ask.body("x").send().await;
     assert_eq!(answer.problem(), (422, "validation".to_owned()));
     assert!(answer.detail().contains("takes no payload"));
 }
 
 #[tokio::test]
 async fn known_key_is_answered_with_its_job_and_without_the_body() {
-    let server = Server::for_payloads().await;
-    let first = raw(&server, Some("k")).bare("hello").send().await;
+    let server = TestServer::with_payload_kinds().await;
+    let first = raw(&server, Some("k")).body("hello").send().await;
     let id = first.json()["jobId"].clone();
     // A body that never comes.
     let silent =
         || Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
     let by_digest = raw(&server, Some("k")).header("content-digest", &digest(b"hello"));
-    assert_eq!(by_digest.bare(silent()).send().await.json()["jobId"], id);
+    assert_eq!(by_digest.body(silent()).send().await.json()["jobId"], id);
     let waiting = raw(&server, Some("k")).header("expect", "100-continue");
-    assert_eq!(waiting.bare(silent()).send().await.json()["jobId"], id);
+    assert_eq!(waiting.body(silent()).send().await.json()["jobId"], id);
     assert_eq!(raw(&server, Some("k")).send().await.json()["jobId"], id, "an empty body");
-    let sent_again = raw(&server, Some("k")).bare("hello").send().await;
+    let sent_again = raw(&server, Some("k")).body("hello").send().await;
     assert_eq!(sent_again.json()["jobId"], id);
     for other in [
-        raw(&server, Some("k")).header("content-digest", &digest(b"other")).bare(silent()),
-        raw(&server, Some("k")).bare("other"),
+        raw(&server, Some("k")).header("content-digest", &digest(b"other")).body(silent()),
+        raw(&server, Some("k")).body("other"),
         server
             .post("/v1/kinds/echo/jobs")
             .header("content-type", BYTES)
             .header("idempotency-key", "k")
-            .bare("hello"),
-        server.post("/v1/kinds/copy/jobs").header("idempotency-key", "k").text("null"),
+            .body("hello"),
+        server.post("/v1/kinds/copy/jobs").header("idempotency-key", "k").json_text("null"),
     ] {
         assert_eq!(other.send().await.problem(), (422, "idempotency-key-reused".to_owned()));
     }
@@ -152,54 +152,54 @@ async fn known_key_is_answered_with_its_job_and_without_the_body() {
 
 #[tokio::test]
 async fn second_upload_of_a_key_waits_for_the_first() {
-    let server = Server::for_payloads().await;
+    let server = TestServer::with_payload_kinds().await;
     let (pieces, mut body) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
     let body = Body::from_stream(futures_util::stream::poll_fn(move |cx| body.poll_recv(cx)));
-    let first = tokio::spawn(raw(&server, Some("k")).bare(body).send());
+    let first = tokio::spawn(raw(&server, Some("k")).body(body).send());
     pieces.send(Ok("he".into())).await.unwrap();
     // Once there is room for another piece, the first one was taken.
     drop(pieces.reserve().await.unwrap());
-    let second = raw(&server, Some("k")).bare("hello").send().await;
+    let second = raw(&server, Some("k")).body("hello").send().await;
     assert_eq!(second.problem(), (409, "upload-in-progress".to_owned()));
     assert!(second.header("retry-after").is_some());
     pieces.send(Ok("llo".into())).await.unwrap();
     drop(pieces);
     let first = first.await.unwrap();
     assert_eq!(first.status, StatusCode::ACCEPTED);
-    let again = raw(&server, Some("k")).bare("hello").send().await;
+    let again = raw(&server, Some("k")).body("hello").send().await;
     assert_eq!(again.json()["jobId"], first.json()["jobId"]);
 }
 
 #[tokio::test]
 async fn body_that_breaks_off_uses_no_key_up() {
-    let server = Server::for_payloads().await;
+    let server = TestServer::with_payload_kinds().await;
     let broken = futures_util::stream::iter([
         Ok(Bytes::from("he")),
         Err(std::io::Error::other("the line was cut")),
     ]);
-    let answer = raw(&server, Some("k")).bare(Body::from_stream(broken)).send().await;
+    let answer = raw(&server, Some("k")).body(Body::from_stream(broken)).send().await;
     assert_eq!(answer.problem(), (400, "bad-request".to_owned()));
     let wrong = raw(&server, Some("k")).header("content-digest", &digest(b"other"));
-    assert_eq!(wrong.bare("hello").send().await.problem(), (400, "digest-mismatch".to_owned()));
+    assert_eq!(wrong.body("hello").send().await.problem(), (400, "digest-mismatch".to_owned()));
     let answer = raw(&server, Some("k")).header("content-digest", &digest(b"hello"));
-    assert_eq!(answer.bare("hello").send().await.status, StatusCode::ACCEPTED);
+    assert_eq!(answer.body("hello").send().await.status, StatusCode::ACCEPTED);
 }
 
 #[tokio::test]
 async fn payload_over_its_limit_is_refused_before_it_is_read() {
-    let server = Server::for_payloads().await;
+    let server = TestServer::with_payload_kinds().await;
     let max = server.state.engine.limits().payload_bytes_max;
     let silent =
         Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
     let announced = raw(&server, None).header("content-length", &(max + 1).to_string());
-    let answer = announced.bare(silent).send().await;
+    let answer = announced.body(silent).send().await;
     assert_eq!(answer.problem(), (413, "payload-too-large".to_owned()));
 }
 
 #[tokio::test]
 async fn artifact_is_given_in_parts_and_only_if_it_changed() {
-    let server = Server::for_payloads().await;
-    let job = ended(&server, &raw(&server, None).bare("0123456789").send().await).await;
+    let server = TestServer::with_payload_kinds().await;
+    let job = ended(&server, &raw(&server, None).body("0123456789").send().await).await;
     let path = job["artifacts"][0]["url"].as_str().unwrap();
     let part = server.get(path).header("range", "bytes=2-4").send().await;
     assert_eq!((part.status, part.text()), (StatusCode::PARTIAL_CONTENT, "234"));
@@ -212,7 +212,7 @@ async fn artifact_is_given_in_parts_and_only_if_it_changed() {
     assert_eq!((same.status, same.text()), (StatusCode::NOT_MODIFIED, ""));
     let changed = server.get(path).header("range", "bytes=2-4").header("if-range", "\"other\"");
     assert_eq!(changed.send().await.status, StatusCode::OK);
-    let unknown = server.get(&format!("{}/artifacts/no", url(&job))).send().await;
+    let unknown = server.get(&format!("{}/artifacts/no", status_url(&job))).send().await;
     assert_eq!(unknown.problem(), (404, "artifact-not-found".to_owned()));
     let nowhere = server.get("/v1/jobs/nonsense/artifacts/no").send().await;
     assert_eq!(nowhere.problem(), (404, "job-not-found".to_owned()));
@@ -220,15 +220,15 @@ async fn artifact_is_given_in_parts_and_only_if_it_changed() {
 
 #[tokio::test]
 async fn receipt_tells_what_was_stored_and_when_it_was_gone() {
-    let server = Server::for_payloads().await;
-    let job = ended(&server, &raw(&server, None).bare("hello").send().await).await;
+    let server = TestServer::with_payload_kinds().await;
+    let job = ended(&server, &raw(&server, None).body("hello").send().await).await;
     let sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
     let mut stored = receipt(&server, &job).await;
     assert_eq!((&stored["unreadable"], &stored["jobGone"]), (&json!(false), &json!(false)));
     let payload = &stored["stored"][0];
     assert_eq!((&payload["role"], &payload["sha256"]), (&json!("payload"), &json!(sha256)));
     assert!(payload["keyDestroyedAt"].is_string(), "with the job's end: {payload}");
-    assert_eq!(server.delete(url(&job)).send().await.status, StatusCode::NO_CONTENT);
+    assert_eq!(server.delete(status_url(&job)).send().await.status, StatusCode::NO_CONTENT);
     while stored["deleted"] == false {
         stored = receipt(&server, &job).await;
     }
@@ -240,12 +240,12 @@ async fn receipt_tells_what_was_stored_and_when_it_was_gone() {
 
 #[tokio::test]
 async fn job_whose_payload_is_gone_cannot_go_on() {
-    let server = Server::for_payloads().await;
+    let server = TestServer::with_payload_kinds().await;
     let ask = server.post("/v1/kinds/fails/jobs").header("content-type", BYTES);
-    let job = ended(&server, &ask.bare("hello").send().await).await;
+    let job = ended(&server, &ask.body("hello").send().await).await;
     assert_eq!(job["status"], "failed");
     for change in ["resume", "fork"] {
-        let answer = server.post(&format!("{}/{change}", url(&job))).send().await;
+        let answer = server.post(&format!("{}/{change}", status_url(&job))).send().await;
         assert_eq!(answer.problem(), (409, "payload-purged".to_owned()), "{change}");
     }
 }

@@ -1,16 +1,16 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::support::{Ask, Server};
+use crate::harness::{TestRequest, TestServer};
 
-fn gated(server: &Server, prefer: &str) -> Ask {
+fn gated(server: &TestServer, prefer: &str) -> TestRequest {
     let ask = server.post("/v1/jobs").json(json!({"kind": "gated", "input": 7}));
     ask.header("prefer", prefer)
 }
 
 #[tokio::test]
 async fn waiting_submission_is_answered_with_the_result() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     server.open_gate();
     let answer = gated(&server, "wait=5").send().await;
     assert_eq!(answer.status, StatusCode::OK);
@@ -20,7 +20,7 @@ async fn waiting_submission_is_answered_with_the_result() {
 
 #[tokio::test]
 async fn job_goes_on_when_the_time_to_wait_is_up() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let answer = server.pass_time(gated(&server, "wait=3600")).await;
     assert_eq!(answer.status, StatusCode::ACCEPTED);
     assert_eq!(answer.header("preference-applied"), Some("wait=60"), "sync_wait_max");
@@ -32,7 +32,7 @@ async fn job_goes_on_when_the_time_to_wait_is_up() {
 
 #[tokio::test]
 async fn respond_async_is_honoured_and_said_so() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let answer = gated(&server, "respond-async").send().await;
     assert_eq!(answer.status, StatusCode::ACCEPTED);
     assert_eq!(answer.header("preference-applied"), Some("respond-async"));
@@ -40,18 +40,19 @@ async fn respond_async_is_honoured_and_said_so() {
 
 #[tokio::test]
 async fn mode_sync_waits_and_other_modes_are_refused() {
-    let server = Server::start().await;
-    let answer = server.post("/v1/kinds/echo/jobs?mode=sync").text("7").send().await;
+    let server = TestServer::start().await;
+    let answer = server.post("/v1/kinds/echo/jobs?mode=sync").json_text("7").send().await;
     assert_eq!((answer.status, &answer.json()["result"]), (StatusCode::OK, &json!(7)));
     for query in ["mode=eventually", "mod=sync", "mode=sync&mode=sync"] {
-        let answer = server.post(&format!("/v1/kinds/echo/jobs?{query}")).text("7").send().await;
+        let answer =
+            server.post(&format!("/v1/kinds/echo/jobs?{query}")).json_text("7").send().await;
         assert_eq!(answer.problem(), (400, "bad-request".to_owned()), "{query}");
     }
 }
 
 #[tokio::test]
 async fn held_submission_is_answered_when_the_server_stops() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let held = tokio::spawn(gated(&server, "wait=60").send());
     let list = loop {
         let list = server.get("/v1/jobs").send().await.json();

@@ -4,20 +4,20 @@ use longhaul::job::{Json, Limits};
 use longhaul::{Ctx, Engine, JobError};
 use serde_json::json;
 
-use crate::support::{Server, tidy, url};
+use crate::harness::{TestServer, redacted, status_url};
 
 #[tokio::test]
 async fn submission_is_accepted_with_where_and_when_to_ask() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let answer =
         server.post("/v1/jobs").json(json!({"kind": "gated", "input": {"n": 1}})).send().await;
     assert_eq!(answer.status, StatusCode::ACCEPTED);
     let job = answer.json();
-    assert_eq!(answer.header("location"), Some(url(&job)));
+    assert_eq!(answer.header("location"), Some(status_url(&job)));
     assert_eq!(answer.header("retry-after"), Some("10"));
     assert_eq!(answer.header("etag"), Some("\"1\""));
     assert!(answer.header("x-request-id").is_some());
-    insta::assert_json_snapshot!(tidy(job), @r#"
+    insta::assert_json_snapshot!(redacted(job), @r#"
     {
       "jobId": "[id]",
       "kind": "gated",
@@ -50,7 +50,7 @@ async fn submission_is_accepted_with_where_and_when_to_ask() {
 
 #[tokio::test]
 async fn everything_that_a_submission_may_say_is_kept() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let answer = server
         .post("/v1/jobs")
         .header("idempotency-key", "all")
@@ -72,7 +72,7 @@ async fn everything_that_a_submission_may_say_is_kept() {
 
 #[tokio::test]
 async fn run_at_takes_any_offset_and_is_shown_in_utc() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let at = "2099-01-01T02:00:00+02:00";
     let body = json!({"kind": "echo", "input": {}, "runAt": at});
     let answer = server.post("/v1/jobs").json(body).send().await;
@@ -85,12 +85,12 @@ async fn run_at_takes_any_offset_and_is_shown_in_utc() {
 
 #[tokio::test]
 async fn body_of_a_kinds_own_route_is_the_input() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for input in ["{\"big\":123456789012345678901234567890}", "[1, 2]", "\"text\"", "null"] {
-        let answer = server.post("/v1/kinds/echo/jobs").text(input).send().await;
+        let answer = server.post("/v1/kinds/echo/jobs").json_text(input).send().await;
         assert_eq!(answer.status, StatusCode::ACCEPTED);
         let job = answer.json();
-        let stored = server.get(&format!("{}/input", url(&job))).send().await;
+        let stored = server.get(&format!("{}/input", status_url(&job))).send().await;
         assert_eq!(stored.text(), input);
         assert_eq!(stored.header("content-type"), Some("application/json"));
     }
@@ -98,29 +98,29 @@ async fn body_of_a_kinds_own_route_is_the_input() {
 
 #[tokio::test]
 async fn input_and_result_keep_their_bytes() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let body = r#"{"kind":"echo","input":{"z":1,  "a":123456789012345678901234567890.10}}"#;
-    let job = server.post("/v1/jobs").text(body).send().await.json();
+    let job = server.post("/v1/jobs").json_text(body).send().await.json();
     server.until(&job, |job| job["status"] == "completed").await;
     for part in ["input", "result"] {
-        let stored = server.get(&format!("{}/{part}", url(&job))).send().await;
+        let stored = server.get(&format!("{}/{part}", status_url(&job))).send().await;
         assert_eq!(stored.text(), r#"{"z":1,  "a":123456789012345678901234567890.10}"#);
     }
 }
 
 #[tokio::test]
 async fn unknown_kind_is_refused_with_the_known_ones() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let answer = server.post("/v1/jobs").json(json!({"kind": "ehco", "input": {}})).send().await;
     assert_eq!(answer.problem(), (422, "unknown-kind".to_owned()));
     insta::assert_snapshot!(answer.detail(), @r#"there is no kind "ehco"; known: echo, fails, gated, steps"#);
-    let answer = server.post("/v1/kinds/ehco/jobs").text("{}").send().await;
+    let answer = server.post("/v1/kinds/ehco/jobs").json_text("{}").send().await;
     assert_eq!(answer.problem(), (422, "unknown-kind".to_owned()));
 }
 
 #[tokio::test]
 async fn what_cannot_be_accepted_is_refused_with_a_reason() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let deep = format!(r#"{{"kind":"echo","input":{}{}}}"#, "[".repeat(200), "]".repeat(200));
     let cases = [
         r#"{"kind":"echo","input":{},"maxAttemps":3}"#,
@@ -140,7 +140,7 @@ async fn what_cannot_be_accepted_is_refused_with_a_reason() {
     ];
     let mut refusals = Vec::new();
     for case in cases {
-        let answer = server.post("/v1/jobs").text(case.to_owned()).send().await;
+        let answer = server.post("/v1/jobs").json_text(case.to_owned()).send().await;
         let (status, code) = answer.problem();
         refusals.push(format!("{status} {code}: {}", answer.detail()));
     }
@@ -165,7 +165,7 @@ async fn what_cannot_be_accepted_is_refused_with_a_reason() {
 
 #[tokio::test]
 async fn other_content_types_are_415() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for path in ["/v1/jobs", "/v1/kinds/echo/jobs", "/v1/jobs/batch", "/v1/jobs/cancel"] {
         let kinds: &[&str] = match path {
             // A payload may have any type.
@@ -174,43 +174,43 @@ async fn other_content_types_are_415() {
             _ => &["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"],
         };
         for kind in kinds {
-            let answer = server.post(path).header("content-type", kind).bare("{}").send().await;
+            let answer = server.post(path).header("content-type", kind).body("{}").send().await;
             assert_eq!(
                 answer.problem(),
                 (415, "unsupported-media-type".to_owned()),
                 "{path} {kind}"
             );
         }
-        let answer = server.post(path).bare("{}").send().await;
+        let answer = server.post(path).body("{}").send().await;
         assert_eq!(answer.problem(), (415, "unsupported-media-type".to_owned()), "{path}");
     }
 }
 
 #[tokio::test]
 async fn input_over_its_limit_is_413() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let limit = server.state.engine.limits().input_bytes_max;
     for bytes in [limit + 1, limit + 1024 * 1024] {
         let input = format!("\"{}\"", "x".repeat(bytes - 2));
-        let answer = server.post("/v1/kinds/echo/jobs").text(input).send().await;
+        let answer = server.post("/v1/kinds/echo/jobs").json_text(input).send().await;
         assert_eq!(answer.problem(), (413, "payload-too-large".to_owned()));
     }
     let input = format!("\"{}\"", "x".repeat(limit - 2));
-    let answer = server.post("/v1/kinds/echo/jobs").text(input).send().await;
+    let answer = server.post("/v1/kinds/echo/jobs").json_text(input).send().await;
     assert_eq!(answer.status, StatusCode::ACCEPTED);
 }
 
 #[tokio::test]
 async fn body_that_is_not_utf8_is_400() {
-    let server = Server::start().await;
-    let answer = server.post("/v1/jobs").text(&b"{\"kind\":\"\xff\"}"[..]).send().await;
+    let server = TestServer::start().await;
+    let answer = server.post("/v1/jobs").json_text(&b"{\"kind\":\"\xff\"}"[..]).send().await;
     assert_eq!(answer.problem(), (400, "invalid-json".to_owned()));
     assert_eq!(answer.detail(), "the body is not UTF-8 at byte 9");
 }
 
 #[tokio::test]
 async fn run_that_fails_is_not_an_http_error() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let body = json!({"kind": "fails", "input": {}});
     let answer = server.post("/v1/jobs?mode=sync").json(body).send().await;
     assert_eq!(answer.status, StatusCode::OK);
@@ -235,17 +235,17 @@ fn unread() -> Body {
 
 #[tokio::test]
 async fn body_that_says_it_is_too_large_is_refused_unread() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     for path in ["/v1/jobs", "/v1/jobs/batch", "/v1/jobs/purge"] {
-        let ask = server.post(path).header("content-length", "99999999999").text(unread());
+        let ask = server.post(path).header("content-length", "99999999999").json_text(unread());
         assert_eq!(ask.send().await.problem(), (413, "payload-too-large".to_owned()), "{path}");
     }
 }
 
 #[tokio::test]
 async fn compressed_body_is_refused_unread() {
-    let server = Server::start().await;
-    let ask = server.post("/v1/jobs").header("content-encoding", "gzip").text(unread());
+    let server = TestServer::start().await;
+    let ask = server.post("/v1/jobs").header("content-encoding", "gzip").json_text(unread());
     assert_eq!(ask.send().await.problem(), (415, "unsupported-media-type".to_owned()));
     let plain = server.post("/v1/jobs").header("content-encoding", "identity");
     let answer = plain.json(json!({"kind": "echo", "input": 1})).send().await;
@@ -254,8 +254,8 @@ async fn compressed_body_is_refused_unread() {
 
 #[tokio::test]
 async fn key_that_stands_twice_is_refused_at_any_depth() {
-    let server = Server::start().await;
-    let fork = format!("{}/fork", url(&server.run("echo", json!(1)).await));
+    let server = TestServer::start().await;
+    let fork = format!("{}/fork", status_url(&server.run("echo", json!(1)).await));
     for (path, body) in [
         ("/v1/jobs", r#"{"kind":"echo","input":1,"labels":{"twin":"1","twin":"2"}}"#),
         ("/v1/jobs", r#"{"kind":"echo","input":[{"twin":1e400,"twin":2}]}"#),
@@ -264,7 +264,7 @@ async fn key_that_stands_twice_is_refused_at_any_depth() {
         ("/v1/jobs/cancel", r#"{"filter":{"twin":"failed","twin":"pending"}}"#),
         (fork.as_str(), r#"{"twin":1,"twin":2}"#),
     ] {
-        let answer = server.post(path).text(body).send().await;
+        let answer = server.post(path).json_text(body).send().await;
         assert_eq!(answer.problem(), (400, "invalid-json".to_owned()), "{body}");
         assert!(answer.detail().contains("\"twin\" twice"), "{answer:?}");
     }
@@ -272,19 +272,19 @@ async fn key_that_stands_twice_is_refused_at_any_depth() {
 
 #[tokio::test]
 async fn key_that_stands_twice_refuses_only_its_part_of_a_batch() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let body =
         r#"{"jobs":[{"kind":"echo","input":{"a":1,"a":2}},{"kind":"echo","input":{"a":1}}]}"#;
-    let answers = server.post("/v1/jobs/batch").text(body).send().await.json();
+    let answers = server.post("/v1/jobs/batch").json_text(body).send().await.json();
     assert_eq!(answers[0]["code"], "invalid-json", "{answers}");
     assert_eq!(answers[1]["kind"], "echo", "{answers}");
-    let outer = server.post("/v1/jobs/batch").text(r#"{"jobs":[],"jobs":[]}"#).send().await;
+    let outer = server.post("/v1/jobs/batch").json_text(r#"{"jobs":[],"jobs":[]}"#).send().await;
     assert_eq!(outer.problem(), (400, "invalid-json".to_owned()));
 }
 
 #[tokio::test]
 async fn null_is_as_good_as_left_out() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let body = json!({"kind": "echo", "input": 1, "labels": null, "queue": null, "delay": null});
     let answer = server.post("/v1/jobs").json(body.clone()).send().await;
     assert_eq!(answer.json()["labels"], json!({}), "{answer:?}");
@@ -302,7 +302,7 @@ async fn submission_over_the_pending_limit_is_429_with_when_to_try_again() {
         .start()
         .await
         .unwrap();
-    let server = Server::with(|state| state.engine = engine).await;
+    let server = TestServer::with_state(|state| state.engine = engine).await;
     let submit = async |key: &str| {
         let body = json!({"kind": "echo", "input": 1});
         server.post("/v1/jobs").header("idempotency-key", key).json(body).send().await

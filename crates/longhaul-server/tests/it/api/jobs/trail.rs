@@ -1,13 +1,13 @@
 use serde_json::json;
 
-use crate::support::{Server, tidy, url};
+use crate::harness::{TestServer, redacted, status_url};
 
 #[tokio::test]
 async fn finished_steps_are_listed_in_their_order() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("steps", json!({})).await;
-    let steps = server.get(&format!("{}/steps", url(&job))).send().await.json();
-    insta::assert_json_snapshot!(tidy(steps), @r#"
+    let steps = server.get(&format!("{}/steps", status_url(&job))).send().await.json();
+    insta::assert_json_snapshot!(redacted(steps), @r#"
     {
       "steps": [
         {
@@ -33,10 +33,10 @@ async fn finished_steps_are_listed_in_their_order() {
 
 #[tokio::test]
 async fn attempts_tell_who_ran_it_and_what_went_wrong() {
-    let server = Server::start().await;
+    let server = TestServer::start().await;
     let job = server.run("fails", json!({})).await;
-    let attempts = server.get(&format!("{}/attempts", url(&job))).send().await.json();
-    insta::assert_json_snapshot!(tidy(attempts), @r#"
+    let attempts = server.get(&format!("{}/attempts", status_url(&job))).send().await.json();
+    insta::assert_json_snapshot!(redacted(attempts), @r#"
     {
       "attempts": [
         {

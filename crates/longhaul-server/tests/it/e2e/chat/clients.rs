@@ -1,36 +1,15 @@
 //! The official clients of Ollama and `OpenAI`, from npm and from `PyPI`, unchanged.
 
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::home;
-use crate::chat::target::{FakeTarget, MODEL, reply};
+use super::install;
+use crate::harness::{FakeChatServer, MODEL, ThirdParty, reply_to};
 
-fn here(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-fn installed(path: &str) -> PathBuf {
-    let path = here("../../.tools").join(path);
-    assert!(path.exists(), "there is no {}: run scripts/setup-test", path.display());
-    path
-}
-
-fn node() -> Command {
-    let modules = installed("node/node_modules");
-    assert!(modules.join("openai").exists(), "run scripts/setup-test");
-    let mut command = Command::new("node");
-    command.arg(here("tests/it/e2e/chat/clients.mjs")).arg(modules);
-    command
-}
-
-fn python() -> Command {
-    let mut command = Command::new(installed("venv/bin/python"));
-    command.arg(here("tests/it/e2e/chat/clients.py"));
-    command
-}
+const SCRIPTS: [ThirdParty; 2] = [
+    ThirdParty::Node { script: "e2e/chat/clients.mjs", package: "openai" },
+    ThirdParty::Python { script: "e2e/chat/clients.py" },
+];
 
 /// What the clients of a language found out.
 async fn found_by(mut clients: Command, url: &str) -> Value {
@@ -40,26 +19,26 @@ async fn found_by(mut clients: Command, url: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-async fn clients_work_unchanged(target: FakeTarget) {
-    let home = home(&target);
-    let _server = home.start().await;
-    for clients in [node, python] {
-        let found = found_by(clients(), &home.url()).await;
+async fn clients_work_unchanged(target: FakeChatServer) {
+    let install = install(&target);
+    let _server = install.start().await;
+    for clients in SCRIPTS {
+        let found = found_by(clients.command(), &install.url()).await;
         let expected = json!({
             "ollama": {
-                "chat": reply("hi"),
+                "chat": reply_to("hi"),
                 "chat tokens": [11, 7],
-                "chat streamed": reply("hi"),
+                "chat streamed": reply_to("hi"),
                 "chat streamed in pieces": true,
-                "generate": reply("hi"),
-                "generate streamed": reply("hi"),
+                "generate": reply_to("hi"),
+                "generate streamed": reply_to("hi"),
                 "tool": {"name": "weather", "arguments": {"city": "Zürich"}},
                 "unknown model": [404, "model \"owl\" not found"],
             },
             "openai": {
-                "chat": reply("hi"),
+                "chat": reply_to("hi"),
                 "chat tokens": [11, 7],
-                "chat streamed": reply("hi"),
+                "chat streamed": reply_to("hi"),
                 "chat streamed in pieces": true,
                 "usage streamed": 18,
                 "tool": {"name": "weather", "arguments": {"city": "Zürich"}},
@@ -77,10 +56,10 @@ async fn clients_work_unchanged(target: FakeTarget) {
 
 #[tokio::test]
 async fn clients_work_unchanged_before_a_target_of_ollama() {
-    clients_work_unchanged(FakeTarget::ollama().await).await;
+    clients_work_unchanged(FakeChatServer::ollama().await).await;
 }
 
 #[tokio::test]
 async fn clients_work_unchanged_before_a_target_of_openai() {
-    clients_work_unchanged(FakeTarget::openai().await).await;
+    clients_work_unchanged(FakeChatServer::openai().await).await;
 }

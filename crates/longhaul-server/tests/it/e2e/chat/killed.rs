@@ -4,19 +4,19 @@ use longhaul_kinds::chat::TargetApi;
 use serde_json::Value;
 use tokio::io::AsyncBufReadExt;
 
-use super::super::http::{ask, open};
-use super::super::submit::end;
-use super::home;
-use crate::chat::target::{FakeTarget, MODEL, reply};
+use super::install;
+use crate::e2e::submit::end;
+use crate::harness::raw_http::{open, send};
+use crate::harness::{FakeChatServer, MODEL, reply_to};
 
 #[tokio::test]
 async fn chat_of_a_killed_server_is_answered_after_its_restart() {
-    let target = FakeTarget::held(TargetApi::Ollama).await;
-    let home = home(&target);
-    let server = home.start().await;
+    let target = FakeChatServer::held(TargetApi::Ollama).await;
+    let install = install(&target);
+    let server = install.start().await;
     let body = format!(r#"{{"model":"{MODEL}","messages":[{{"role":"user","content":"hi"}}]}}"#);
-    target.say(2);
-    let mut stream = open(home.address(), "POST /api/chat", &[], &body).await.unwrap();
+    target.allow_words(2);
+    let mut stream = open(install.address(), "POST /api/chat", &[], &body).await.unwrap();
     assert_eq!(stream.status, 200);
     let id = stream.head.lines().find_map(|line| line.strip_prefix("longhaul-job-id: ")).unwrap();
     let id = id.trim().to_owned();
@@ -29,11 +29,11 @@ async fn chat_of_a_killed_server_is_answered_after_its_restart() {
     while stream.body.read_line(&mut rest).await.is_ok_and(|bytes| bytes > 0) {}
     assert!(!rest.contains("\"done\":true"), "the stream was cut: {rest}");
 
-    let _server = home.start_after_kill().await;
-    target.say(1_000);
-    end(&home.client(), &id).await;
-    let shown = ask(home.address(), &format!("GET /jobs/{id}"), &[], "").await.unwrap().json();
+    let _server = install.start_after_kill().await;
+    target.allow_words(1_000);
+    end(&install.client(), &id).await;
+    let shown = send(install.address(), &format!("GET /jobs/{id}"), &[], "").await.unwrap().json();
     assert_eq!(shown["state"], "done", "{shown}");
-    assert_eq!(shown["result"]["message"]["content"], reply("hi"));
+    assert_eq!(shown["result"]["message"]["content"], reply_to("hi"));
     assert_eq!(shown["attempt"], 2);
 }

@@ -11,8 +11,8 @@ use longhaul::{Clock, Engine, Timestamp};
 
 use super::canary::{Canary, files_in};
 use super::servers;
-use crate::e2e::database::Database;
-use crate::e2e::home::{Exited, Home, Server};
+use crate::harness::TestDatabase;
+use crate::harness::{ExitedProcess, Installation, TestProcess};
 
 /// What a test's cases share.
 pub(super) struct World {
@@ -26,7 +26,8 @@ pub(super) struct World {
 
 impl World {
     pub(super) async fn new(on_postgres: bool, in_cloud: bool) -> Self {
-        let log_since = if on_postgres { Some(Database::log_file().await.into()) } else { None };
+        let log_since =
+            if on_postgres { Some(TestDatabase::log_file().await.into()) } else { None };
         let cloud = if in_cloud { Some(servers::Server::azure().await) } else { None };
         Self { canary: Canary::new(), on_postgres, log_since, cloud }
     }
@@ -48,7 +49,7 @@ impl World {
         }
         let Some(since) = &self.log_since else { return };
         // Whatever a table ever held was in the log before.
-        let now = PathBuf::from(Database::log_file().await);
+        let now = PathBuf::from(TestDatabase::log_file().await);
         let Ok(listed) = fs::read_dir(since.parent().unwrap()) else {
             eprintln!("skipped: the files of Postgres belong to another user");
             return;
@@ -64,31 +65,31 @@ impl World {
 /// One server's places.
 pub(super) struct Case<'a> {
     world: &'a World,
-    pub(super) home: Home,
-    database: Option<Database>,
+    pub(super) install: Installation,
+    database: Option<TestDatabase>,
     /// The address of its blobs.
     blobs: String,
 }
 
 impl<'a> Case<'a> {
     pub(super) async fn new(world: &'a World, config: &str) -> Self {
-        let home = Home::with(config);
-        fs::create_dir(home.path().join("tmp")).unwrap();
+        let install = Installation::with(config);
+        fs::create_dir(install.path().join("tmp")).unwrap();
         let blobs = match &world.cloud {
             Some(cloud) => cloud.azure_address(&format!("box/{:016x}", rand::random::<u64>())),
-            None => format!("file:{}", home.data().join("blobs").display()),
+            None => format!("file:{}", install.data_dir().join("blobs").display()),
         };
-        let database = if world.on_postgres { Some(Database::create().await) } else { None };
-        Self { world, home, database, blobs }
+        let database = if world.on_postgres { Some(TestDatabase::create().await) } else { None };
+        Self { world, install, database, blobs }
     }
 
     /// Starts a server that stops at a point, right after another was killed perhaps.
-    pub(super) async fn start(&self, point: Option<Failpoint>) -> Server {
+    pub(super) async fn start(&self, point: Option<Failpoint>) -> TestProcess {
         for _ in 0..100 {
-            let mut serve = self.home.serve();
+            let mut serve = self.install.serve();
             serve
-                .env("HOME", self.home.path())
-                .env("TMPDIR", self.home.path().join("tmp"))
+                .env("HOME", self.install.path())
+                .env("TMPDIR", self.install.path().join("tmp"))
                 .env("LONGHAUL_LOG", "debug")
                 .env("LONGHAUL_BLOBS", &self.blobs)
                 .env(servers::ACCOUNT_KEY_VARIABLE, servers::ACCOUNT_KEY);
@@ -99,7 +100,7 @@ impl<'a> Case<'a> {
                 serve.env("TEST_FAILPOINT", format!("{point:?}"));
             }
             // A killed server's port and lock may be held for some milliseconds.
-            if let Ok(server) = self.home.ready_or_exited(Server::spawn(serve)).await {
+            if let Ok(server) = self.install.ready_or_exited(TestProcess::spawn(serve)).await {
                 return server;
             }
         }
@@ -108,12 +109,12 @@ impl<'a> Case<'a> {
 
     /// Where payloads may be in clear, as long as their jobs go on.
     pub(super) fn work(&self) -> PathBuf {
-        self.home.data().join("work")
+        self.install.data_dir().join("work")
     }
 
     /// Every file that holds the canary: of the data, the database and its log, temporary ones.
     pub(super) fn found(&self) -> Vec<PathBuf> {
-        self.world.canary.found_in(self.home.path())
+        self.world.canary.found_in(self.install.path())
     }
 
     /// Nothing can be read anywhere.
@@ -124,7 +125,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    pub(super) fn assert_silent(&self, exited: &Exited) {
+    pub(super) fn assert_silent(&self, exited: &ExitedProcess) {
         assert!(!self.world.canary.is_in(exited.stderr.as_bytes()), "in the log");
         assert!(!self.world.canary.is_in(exited.stdout.as_bytes()), "on stdout");
     }
@@ -156,7 +157,7 @@ impl<'a> Case<'a> {
         let builder = builder.blobs(self.open_blobs(), Keyring::generate());
         let builder = match &self.database {
             Some(database) => builder.postgres(database.url()),
-            None => builder.sqlite(self.home.database()),
+            None => builder.sqlite(self.install.database()),
         };
         let engine = builder.start().await.unwrap();
         while !self.stored().await.is_empty() {

@@ -76,10 +76,10 @@ async fn killed_at(world: &World, point: Failpoint) {
     let mut server = case.start(Some(point)).await;
     let (mut known, waiting) = (Known::default(), format!("waiting at the failpoint {point:?}"));
     let killed = {
-        let mut life = pin!(live(case.home.address(), &payload, &mut known));
+        let mut life = pin!(live(case.install.address(), &payload, &mut known));
         tokio::select! {
             receipt = &mut life => panic!("{point:?} was never reached: {receipt:?}"),
-            () = server.logged(&waiting) => {}
+            () = server.wait_for_log(&waiting) => {}
         }
         let killed = server.kill9().await;
         // Only now: a caller who goes away is noticed.
@@ -92,7 +92,7 @@ async fn killed_at(world: &World, point: Failpoint) {
     assert!(leaves_clear(point).is_none_or(|leaves| leaves != clear.is_empty()), "{point:?}");
 
     let server = case.start(None).await;
-    let address = case.home.address();
+    let address = case.install.address();
     let id = match known.id {
         Some(id) => id,
         None => submit(address, &payload).await.unwrap(),

@@ -28,7 +28,7 @@ async fn killed_while_it_works(on_postgres: bool) {
 
     // In the middle of an upload whose rest never comes.
     let server = case.start(None).await;
-    let address = case.home.address();
+    let address = case.install.address();
     let mut half = TcpStream::connect(address).await.unwrap();
     let call = format!("POST {JOBS}");
     half.write_all(head(address, &call, payload.len()).as_bytes()).await.unwrap();
@@ -48,7 +48,7 @@ async fn killed_while_it_works(on_postgres: bool) {
     assert!(clear.iter().all(|path| path.starts_with(case.work())), "{clear:?}");
 
     // Right after its end.
-    fs::write(case.home.path().join("go"), "").unwrap();
+    fs::write(case.install.path().join("go"), "").unwrap();
     let job = ended(address, &id).await.unwrap().unwrap();
     let done = (&job["status"], &job["result"]);
     assert_eq!(done, (&"completed".into(), &payload.len().into()));

@@ -8,42 +8,42 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::door::{ask, flow, get, pause, resume};
-use crate::e2e::home::Home;
 use crate::e2e::submit::end;
+use crate::harness::Installation;
 
 #[tokio::test]
 async fn full_queue_refuses_until_there_is_room() {
-    let home = Home::with("[queues.render]\npending_max = 3\n");
-    let _server = home.start().await;
-    pause(&home).await;
+    let install = Installation::with("[queues.render]\npending_max = 3\n");
+    let _server = install.start().await;
+    pause(&install).await;
     for label in ["one", "two", "three"] {
-        assert_eq!(ask(&home, "POST /render", &flow(label)).await.status, 202);
+        assert_eq!(ask(&install, "POST /render", &flow(label)).await.status, 202);
     }
-    let refused = ask(&home, "POST /render", &flow("four")).await;
+    let refused = ask(&install, "POST /render", &flow("four")).await;
     assert_eq!(refused.status, 429);
     assert!(refused.head.contains("retry-after: 1"), "{refused:?}");
     let why = "the queue render has as many pending jobs as allowed: 3 (queues.render.pending_max)";
     assert_eq!(refused.json(), json!({"error": why}));
     // Whoever asks again for what is in line asks for nothing new; other queues have room.
-    assert_eq!(ask(&home, "POST /render", &flow("one")).await.status, 202);
-    let other = ask(&home, "POST /v1/jobs", &json!({"kind": "demo", "input": {}})).await;
+    assert_eq!(ask(&install, "POST /render", &flow("one")).await.status, 202);
+    let other = ask(&install, "POST /v1/jobs", &json!({"kind": "demo", "input": {}})).await;
     assert_eq!(other.status, 202);
     // The same queue by another way is as full.
     let kind = json!({"kind": "render", "input": flow("five")});
-    assert_eq!(ask(&home, "POST /v1/jobs", &kind).await.problem().1, "pending-limit");
+    assert_eq!(ask(&install, "POST /v1/jobs", &kind).await.problem().1, "pending-limit");
 
-    resume(&home).await;
+    resume(&install).await;
     let four = loop {
-        let answer = ask(&home, "POST /render", &flow("four")).await;
+        let answer = ask(&install, "POST /render", &flow("four")).await;
         if answer.status != 429 {
             break answer;
         }
     };
     let four = four.json();
     if let Some(id) = four["jobId"].as_str() {
-        end(&home.client(), id).await;
+        end(&install.client(), id).await;
     }
-    assert_eq!(ask(&home, "POST /render", &flow("four")).await.json()["cached"], true);
+    assert_eq!(ask(&install, "POST /render", &flow("four")).await.json()["cached"], true);
 }
 
 /// A thousand callers, of which every one comes back until it is let in. What the line holds at once is counted by
@@ -52,21 +52,21 @@ async fn full_queue_refuses_until_there_is_room() {
 async fn thousand_requests_at_once_lose_nothing() {
     const CALLERS: usize = 1_000;
     const DIAGRAMS: usize = 100;
-    let home = Arc::new(Home::with("[queues.render]\npending_max = 40\n"));
-    let _server = home.start().await;
+    let install = Arc::new(Installation::with("[queues.render]\npending_max = 40\n"));
+    let _server = install.start().await;
     // Whoever is refused comes back when somebody else has a picture, since then there is room again, or when it was
     // told to.
     let ended = Arc::new(Notify::new());
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| {
-            let (home, ended) = (Arc::clone(&home), Arc::clone(&ended));
+            let (install, ended) = (Arc::clone(&install), Arc::clone(&ended));
             tokio::spawn(async move {
                 let label = format!("diagram{}", caller % DIAGRAMS);
                 let mut refused = 0;
                 loop {
                     let mut room = std::pin::pin!(ended.notified());
                     room.as_mut().enable();
-                    let answer = ask(&home, "POST /render?mode=sync", &flow(&label)).await;
+                    let answer = ask(&install, "POST /render?mode=sync", &flow(&label)).await;
                     match answer.status {
                         200 => {
                             ended.notify_waiters();
@@ -87,13 +87,13 @@ async fn thousand_requests_at_once_lose_nothing() {
         refused += times;
         let url = answer["url"].as_str().unwrap().to_owned();
         if links.insert((label.clone(), url.clone())) {
-            let picture = get(&home, &url).await;
+            let picture = get(&install, &url).await;
             assert!(picture.body.contains(&format!(">{label}<")), "{label}: {picture:?}");
         }
     }
     assert_eq!(links.len(), DIAGRAMS, "one link each");
     assert!(refused > 0, "the limit was never met");
-    let counted = get(&home, "/v1/jobs?kind=render&limit=1000").await.json();
+    let counted = get(&install, "/v1/jobs?kind=render&limit=1000").await.json();
     let jobs = counted["jobs"].as_array().unwrap();
     assert_eq!(jobs.len(), DIAGRAMS, "and one job");
     assert!(jobs.iter().all(|job| job["status"] == "completed" && job["attempt"] == 1));

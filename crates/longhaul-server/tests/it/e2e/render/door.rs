@@ -2,47 +2,47 @@
 
 use serde_json::{Value, json};
 
-use crate::e2e::fleet::Fleet;
-use crate::e2e::home::Home;
-use crate::e2e::http::{self, Answer};
 use crate::e2e::submit::end;
+use crate::harness::Cluster;
+use crate::harness::Installation;
+use crate::harness::raw_http::{self, RawResponse};
 
 /// A flowchart with this label.
 pub(super) fn flow(label: &str) -> Value {
     json!({"source": format!("flowchart LR\n  A[{label}] --> B\n"), "format": "mermaid", "outputType": "svg"})
 }
 
-pub(super) async fn ask(home: &Home, call: &str, body: &Value) -> Answer {
+pub(super) async fn ask(install: &Installation, call: &str, body: &Value) -> RawResponse {
     let body = if body.is_null() { String::new() } else { body.to_string() };
-    http::ask(home.address(), call, &[], &body).await.unwrap()
+    raw_http::send(install.address(), call, &[], &body).await.unwrap()
 }
 
-pub(super) async fn get(home: &Home, path: &str) -> Answer {
-    ask(home, &format!("GET {path}"), &Value::Null).await
+pub(super) async fn get(install: &Installation, path: &str) -> RawResponse {
+    ask(install, &format!("GET {path}"), &Value::Null).await
 }
 
 /// Draws and waits for it: the answer's link.
-pub(super) async fn drawn(home: &Home, request: &Value) -> String {
-    let answer = ask(home, "POST /render?mode=sync", request).await;
+pub(super) async fn drawn(install: &Installation, request: &Value) -> String {
+    let answer = ask(install, "POST /render?mode=sync", request).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()["url"].as_str().unwrap().to_owned()
 }
 
 /// The queue does not move until it is resumed.
-pub(super) async fn pause(home: &Home) {
-    assert_eq!(ask(home, "POST /v1/queues/render/pause", &Value::Null).await.status, 200);
+pub(super) async fn pause(install: &Installation) {
+    assert_eq!(ask(install, "POST /v1/queues/render/pause", &Value::Null).await.status, 200);
 }
 
-pub(super) async fn resume(home: &Home) {
-    assert_eq!(ask(home, "POST /v1/queues/render/resume", &Value::Null).await.status, 200);
+pub(super) async fn resume(install: &Installation) {
+    assert_eq!(ask(install, "POST /v1/queues/render/resume", &Value::Null).await.status, 200);
 }
 
 #[tokio::test]
 async fn request_is_accepted_at_once_and_its_job_tells_where_the_picture_is() {
-    let home = Home::new();
-    let _server = home.start().await;
-    pause(&home).await;
-    let accepted = ask(&home, "POST /render", &flow("Begin")).await;
+    let install = Installation::new();
+    let _server = install.start().await;
+    pause(&install).await;
+    let accepted = ask(&install, "POST /render", &flow("Begin")).await;
     assert_eq!(accepted.status, 202);
     let id = accepted.json()["jobId"].as_str().unwrap().to_owned();
     let url = format!("/jobs/{id}");
@@ -50,21 +50,21 @@ async fn request_is_accepted_at_once_and_its_job_tells_where_the_picture_is() {
     for field in ["retry-after: 1", &format!("location: {url}")] {
         assert!(accepted.head.contains(field), "{accepted:?}");
     }
-    let waiting = get(&home, &url).await.json();
+    let waiting = get(&install, &url).await.json();
     assert_eq!((&waiting["status"], &waiting["jobId"]), (&json!("pending"), &json!(id)));
     assert!(waiting["createdAt"].is_string());
     for nothing in ["startedAt", "completedAt", "shortlink", "url", "error", "result"] {
         assert_eq!(waiting[nothing], Value::Null, "{nothing}");
     }
 
-    resume(&home).await;
-    end(&home.client(), &id).await;
-    let shown = get(&home, &url).await.json();
+    resume(&install).await;
+    end(&install.client(), &id).await;
+    let shown = get(&install, &url).await.json();
     assert_eq!(shown["status"], "completed");
     assert!(shown["startedAt"].is_string() && shown["completedAt"].is_string());
     let link = json!({"shortlink": shown["shortlink"], "url": shown["url"]});
     assert_eq!((&shown["result"], &shown["error"]), (&link, &Value::Null));
-    let picture = get(&home, shown["url"].as_str().unwrap()).await;
+    let picture = get(&install, shown["url"].as_str().unwrap()).await;
     assert_eq!(picture.status, 200);
     assert!(picture.body.contains("Begin"), "{picture:?}");
     assert_eq!(shown["url"], format!("/d/{}", shown["shortlink"].as_str().unwrap()));
@@ -73,14 +73,14 @@ async fn request_is_accepted_at_once_and_its_job_tells_where_the_picture_is() {
 #[tokio::test]
 async fn job_that_is_drawn_is_shown_as_rendering() {
     // Nobody draws this within the test: the job is running for as long as it is looked at.
-    let home = Home::with("[render]\ntimeout = \"5m\"\n");
-    let _server = home.start().await;
+    let install = Installation::with("[render]\ntimeout = \"5m\"\n");
+    let _server = install.start().await;
     let dense: Vec<_> = (0..3_000).map(|n| format!("a{n} -> b{}\n", n * 7 % 3_000)).collect();
     let request = json!({"source": dense.concat(), "format": "d2", "outputType": "svg"});
-    let id = ask(&home, "POST /render", &request).await.json()["jobId"].clone();
+    let id = ask(&install, "POST /render", &request).await.json()["jobId"].clone();
     let path = format!("/jobs/{}", id.as_str().unwrap());
     let shown = loop {
-        let shown = get(&home, &path).await.json();
+        let shown = get(&install, &path).await.json();
         if shown["status"] != "pending" {
             break shown;
         }
@@ -90,21 +90,21 @@ async fn job_that_is_drawn_is_shown_as_rendering() {
 
     // Whoever does not want it any more gets the place back at once.
     let cancel = format!("POST /v1/jobs/{}/cancel", id.as_str().unwrap());
-    assert_eq!(ask(&home, &cancel, &Value::Null).await.status, 202);
-    end(&home.client(), id.as_str().unwrap()).await;
-    let shown = get(&home, &path).await.json();
+    assert_eq!(ask(&install, &cancel, &Value::Null).await.status, 202);
+    end(&install.client(), id.as_str().unwrap()).await;
+    let shown = get(&install, &path).await.json();
     assert_eq!(
         (&shown["status"], &shown["error"]),
         (&json!("failed"), &json!("the job was cancelled"))
     );
-    drawn(&home, &flow("next")).await;
+    drawn(&install, &flow("next")).await;
 }
 
 #[tokio::test]
 async fn caller_that_waits_gets_the_link_and_the_next_one_gets_it_from_the_cache() {
-    let home = Home::new();
-    let _server = home.start().await;
-    let first = ask(&home, "POST /render?mode=sync", &flow("Begin")).await;
+    let install = Installation::new();
+    let _server = install.start().await;
+    let first = ask(&install, "POST /render?mode=sync", &flow("Begin")).await;
     assert_eq!(first.status, 200, "{first:?}");
     let (link, url) = (first.json()["shortlink"].clone(), first.json()["url"].clone());
     assert_eq!(first.json(), json!({"shortlink": link, "url": url, "cached": false}));
@@ -114,10 +114,10 @@ async fn caller_that_waits_gets_the_link_and_the_next_one_gets_it_from_the_cache
     for (path, request) in
         [("/render", flow("Begin")), ("/render?mode=sync", flow("Begin")), ("/render", spelled_out)]
     {
-        let again = ask(&home, &format!("POST {path}"), &request).await;
+        let again = ask(&install, &format!("POST {path}"), &request).await;
         assert_eq!((again.status, again.json()), (200, cached.clone()), "{path}");
     }
-    let jobs = get(&home, "/v1/jobs?kind=render").await.json();
+    let jobs = get(&install, "/v1/jobs?kind=render").await.json();
     assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1, "it was drawn once");
 
     for other in [
@@ -125,7 +125,7 @@ async fn caller_that_waits_gets_the_link_and_the_next_one_gets_it_from_the_cache
         json!({"source": flow("Begin")["source"], "format": "mermaid", "outputType": "svg", "options": {"theme": "dark"}}),
         flow("End"),
     ] {
-        let answer = ask(&home, "POST /render?mode=sync", &other).await.json();
+        let answer = ask(&install, "POST /render?mode=sync", &other).await.json();
         assert_eq!(answer["cached"], false);
         assert_ne!(answer["shortlink"], link);
     }
@@ -133,22 +133,22 @@ async fn caller_that_waits_gets_the_link_and_the_next_one_gets_it_from_the_cache
 
 #[tokio::test]
 async fn what_is_wrong_is_said_where_it_is_asked_for() {
-    let home = Home::new();
-    let _server = home.start().await;
-    let unknown = get(&home, "/jobs/01KA0000000000000000000000").await;
+    let install = Installation::new();
+    let _server = install.start().await;
+    let unknown = get(&install, "/jobs/01KA0000000000000000000000").await;
     assert_eq!((unknown.status, unknown.json()), (404, json!({"error": "Job not found"})));
-    assert_eq!(get(&home, "/jobs/job_abc123").await.json(), json!({"error": "Job not found"}));
+    assert_eq!(get(&install, "/jobs/job_abc123").await.json(), json!({"error": "Job not found"}));
 
     let wrong = json!({"source": "a -> b\nc -> \n", "format": "d2", "outputType": "svg"});
-    let failed = ask(&home, "POST /render?mode=sync", &wrong).await;
+    let failed = ask(&install, "POST /render?mode=sync", &wrong).await;
     assert_eq!(failed.status, 422, "{failed:?}");
     let said = failed.json();
     assert_eq!(said["code"], "syntax");
     assert!(said["error"].as_str().unwrap().starts_with("line 2, column "), "{said}");
-    let shown = get(&home, &format!("/jobs/{}", said["jobId"].as_str().unwrap())).await.json();
+    let shown = get(&install, &format!("/jobs/{}", said["jobId"].as_str().unwrap())).await.json();
     assert_eq!((&shown["status"], &shown["error"]), (&json!("failed"), &said["error"]));
     // The same source is as wrong as before, and is not drawn again.
-    let again = ask(&home, "POST /render", &wrong).await;
+    let again = ask(&install, "POST /render", &wrong).await;
     assert_eq!((again.status, &again.json()["status"]), (202, &json!("failed")));
     assert_eq!(again.json()["jobId"], said["jobId"]);
 
@@ -164,56 +164,57 @@ async fn what_is_wrong_is_said_where_it_is_asked_for() {
         (json!(["pie"]), 400),
         (large, 413),
     ] {
-        let refused = ask(&home, "POST /render", &request).await;
+        let refused = ask(&install, "POST /render", &request).await;
         assert_eq!(refused.status, status, "{refused:?}");
         assert!(refused.json()["error"].as_str().is_some_and(|why| why.len() > 10), "{refused:?}");
     }
-    assert_eq!(ask(&home, "POST /render?mode=later", &flow("x")).await.status, 400);
+    assert_eq!(ask(&install, "POST /render?mode=later", &flow("x")).await.status, 400);
 }
 
 #[tokio::test]
 async fn requests_and_pictures_outlive_the_server() {
-    let home = Home::new();
-    let server = home.start().await;
-    let url = drawn(&home, &flow("before")).await;
-    let picture = get(&home, &url).await.body;
-    pause(&home).await;
-    let accepted = ask(&home, "POST /render", &flow("waiting")).await.json();
+    let install = Installation::new();
+    let server = install.start().await;
+    let url = drawn(&install, &flow("before")).await;
+    let picture = get(&install, &url).await.body;
+    pause(&install).await;
+    let accepted = ask(&install, "POST /render", &flow("waiting")).await.json();
     server.kill9().await;
 
-    let _server = home.start_after_kill().await;
-    assert_eq!(get(&home, &url).await.body, picture);
-    assert_eq!(ask(&home, "POST /render", &flow("before")).await.json()["cached"], true);
-    resume(&home).await;
-    end(&home.client(), accepted["jobId"].as_str().unwrap()).await;
-    let shown = get(&home, accepted["statusUrl"].as_str().unwrap()).await.json();
+    let _server = install.start_after_kill().await;
+    assert_eq!(get(&install, &url).await.body, picture);
+    assert_eq!(ask(&install, "POST /render", &flow("before")).await.json()["cached"], true);
+    resume(&install).await;
+    end(&install.client(), accepted["jobId"].as_str().unwrap()).await;
+    let shown = get(&install, accepted["statusUrl"].as_str().unwrap()).await.json();
     assert_eq!(shown["status"], "completed", "{shown}");
 }
 
 /// One process answers, another draws, on Postgres.
 #[tokio::test]
 async fn picture_is_drawn_by_one_process_and_served_by_another() {
-    let fleet = Fleet::new("[queues.render]\npending_max = 2\n").await;
-    let _api = fleet.api().await;
-    let home = &fleet.home;
-    let accepted = ask(home, "POST /render", &flow("far away")).await.json();
+    let cluster = Cluster::new("[queues.render]\npending_max = 2\n").await;
+    let _api = cluster.api().await;
+    let install = &cluster.install;
+    let accepted = ask(install, "POST /render", &flow("far away")).await.json();
     assert_eq!(accepted["status"], "pending");
-    assert_eq!(ask(home, "POST /render", &flow("second")).await.status, 202);
-    assert_eq!(ask(home, "POST /render", &flow("third")).await.status, 429);
-    let _worker = fleet.worker("one").await;
-    end(&fleet.client(), accepted["jobId"].as_str().unwrap()).await;
-    let shown = get(home, accepted["statusUrl"].as_str().unwrap()).await.json();
+    assert_eq!(ask(install, "POST /render", &flow("second")).await.status, 202);
+    assert_eq!(ask(install, "POST /render", &flow("third")).await.status, 429);
+    let _worker = cluster.worker("one").await;
+    end(&cluster.client(), accepted["jobId"].as_str().unwrap()).await;
+    let shown = get(install, accepted["statusUrl"].as_str().unwrap()).await.json();
     assert_eq!(shown["status"], "completed", "{shown}");
-    assert!(get(home, shown["url"].as_str().unwrap()).await.body.contains(">far away<"));
-    assert_eq!(ask(home, "POST /render", &flow("far away")).await.json()["cached"], true);
+    assert!(get(install, shown["url"].as_str().unwrap()).await.body.contains(">far away<"));
+    assert_eq!(ask(install, "POST /render", &flow("far away")).await.json()["cached"], true);
 }
 
 #[tokio::test]
 async fn server_without_diagrams_says_so() {
-    let home = Home::with("[render]\nenabled = false\n[kinds.render]\ncommand = [\"cat\"]\n");
-    let _server = home.start().await;
+    let install =
+        Installation::with("[render]\nenabled = false\n[kinds.render]\ncommand = [\"cat\"]\n");
+    let _server = install.start().await;
     for call in ["POST /render", "GET /d/AAAA"] {
-        let answer = ask(&home, call, &Value::Null).await;
+        let answer = ask(&install, call, &Value::Null).await;
         assert_eq!(answer.problem(), (404, "render-not-configured".to_owned()));
     }
 }

@@ -4,20 +4,20 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
 use super::door::{ask, drawn, flow, get};
-use crate::e2e::home::{Home, Server};
-use crate::e2e::http::{self, Answer};
+use crate::harness::raw_http::{self, RawResponse};
+use crate::harness::{Installation, TestProcess};
 
-fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+fn field<'a>(answer: &'a RawResponse, name: &str) -> Option<&'a str> {
     let lines = answer.head.lines().filter_map(|line| line.split_once(": "));
     lines.filter(|(found, _)| *found == name).map(|(_, value)| value).next()
 }
 
 #[tokio::test]
 async fn picture_is_served_with_all_that_a_browser_needs_to_know() {
-    let home = Home::new();
-    let _server = home.start().await;
-    let url = drawn(&home, &flow("Begin")).await;
-    let picture = get(&home, &url).await;
+    let install = Installation::new();
+    let _server = install.start().await;
+    let url = drawn(&install, &flow("Begin")).await;
+    let picture = get(&install, &url).await;
     assert_eq!(field(&picture, "content-type"), Some("image/svg+xml"));
     assert_eq!(field(&picture, "cache-control"), Some("private, max-age=86400, immutable"));
     assert_eq!(field(&picture, "x-content-type-options"), Some("nosniff"));
@@ -32,14 +32,14 @@ async fn picture_is_served_with_all_that_a_browser_needs_to_know() {
 
     let etag = field(&picture, "etag").unwrap();
     let known = [("if-none-match", etag)];
-    let same = http::ask(home.address(), &format!("GET {url}"), &known, "").await.unwrap();
+    let same = raw_http::send(install.address(), &format!("GET {url}"), &known, "").await.unwrap();
     assert_eq!((same.status, same.body.as_str()), (304, ""));
     assert_eq!(field(&same, "cache-control"), field(&picture, "cache-control"));
-    let head = ask(&home, &format!("HEAD {url}"), &Value::Null).await;
+    let head = ask(&install, &format!("HEAD {url}"), &Value::Null).await;
     assert_eq!((head.status, head.body.as_str()), (200, ""));
     assert_eq!(field(&head, "etag"), Some(etag));
 
-    let saved = get(&home, &format!("{url}?download")).await;
+    let saved = get(&install, &format!("{url}?download")).await;
     let attached = field(&saved, "content-disposition").unwrap();
     assert!(
         attached.starts_with("attachment; ") && attached.ends_with("diagram.svg"),
@@ -50,13 +50,13 @@ async fn picture_is_served_with_all_that_a_browser_needs_to_know() {
 
 #[tokio::test]
 async fn png_is_one() {
-    let home = Home::new();
-    let _server = home.start().await;
+    let install = Installation::new();
+    let _server = install.start().await;
     let mut request = flow("Begin");
     request["outputType"] = json!("png");
-    let url = drawn(&home, &request).await;
+    let url = drawn(&install, &request).await;
     let call = format!("GET {url}");
-    let mut picture = http::open(home.address(), &call, &[], "").await.unwrap();
+    let mut picture = raw_http::open(install.address(), &call, &[], "").await.unwrap();
     assert!(picture.head.contains("content-type: image/png"), "{}", picture.head);
     let mut bytes = Vec::new();
     picture.body.read_to_end(&mut bytes).await.unwrap();
@@ -65,97 +65,98 @@ async fn png_is_one() {
 
 #[tokio::test]
 async fn link_that_nobody_has_is_not_there() {
-    let home = Home::new();
-    let _server = home.start().await;
-    let url = drawn(&home, &flow("Begin")).await;
+    let install = Installation::new();
+    let _server = install.start().await;
+    let url = drawn(&install, &flow("Begin")).await;
     let changed = format!("{}{}", &url[..url.len() - 2], "AA");
     for path in
         [changed.as_str(), "/d/x", "/d/%ff", "/d/..%2f..%2fetc%2fpasswd", &format!("{url}x")]
     {
-        let answer = get(&home, path).await;
+        let answer = get(&install, path).await;
         assert_eq!(answer.status, 404, "{answer:?}");
         assert_eq!(answer.json(), json!({"error": "there is no picture under this link"}));
     }
     // A job of another kind under such a key is no picture.
     let key = [("idempotency-key", "render/mine")];
     let body = r#"{"kind":"demo","input":{}}"#;
-    let made = http::ask(home.address(), "POST /v1/jobs?mode=sync", &key, body).await.unwrap();
+    let made =
+        raw_http::send(install.address(), "POST /v1/jobs?mode=sync", &key, body).await.unwrap();
     assert_eq!(made.status, 200);
-    assert_eq!(get(&home, "/d/mine").await.status, 404);
+    assert_eq!(get(&install, "/d/mine").await.status, 404);
 }
 
 #[tokio::test]
 async fn link_goes_with_its_job() {
-    let home = Home::with("[render]\nretention = \"1s\"\n[lease]\nsweep = \"100ms\"\n");
-    let _server = home.start().await;
-    let expires = drawn(&home, &flow("for a second")).await;
+    let install = Installation::with("[render]\nretention = \"1s\"\n[lease]\nsweep = \"100ms\"\n");
+    let _server = install.start().await;
+    let expires = drawn(&install, &flow("for a second")).await;
     // Gone once its time is over, which the test waits for without a clock of its own.
-    while get(&home, &expires).await.status == 200 {}
-    assert_eq!(get(&home, &expires).await.status, 404);
-    let again = ask(&home, "POST /render?mode=sync", &flow("for a second")).await.json();
+    while get(&install, &expires).await.status == 200 {}
+    assert_eq!(get(&install, &expires).await.status, 404);
+    let again = ask(&install, "POST /render?mode=sync", &flow("for a second")).await.json();
     assert_eq!((&again["cached"], &again["url"]), (&json!(false), &json!(expires)));
 }
 
 #[tokio::test]
 async fn purged_picture_is_gone_at_once() {
-    let home = Home::new();
-    let _server = home.start().await;
-    let accepted = ask(&home, "POST /render", &flow("secret")).await.json();
-    let url = drawn(&home, &flow("secret")).await;
+    let install = Installation::new();
+    let _server = install.start().await;
+    let accepted = ask(&install, "POST /render", &flow("secret")).await.json();
+    let url = drawn(&install, &flow("secret")).await;
     let purge = format!("DELETE /v1/jobs/{}", accepted["jobId"].as_str().unwrap());
-    assert_eq!(ask(&home, &purge, &Value::Null).await.status, 204);
-    assert_eq!(get(&home, &url).await.status, 404);
+    assert_eq!(ask(&install, &purge, &Value::Null).await.status, 204);
+    assert_eq!(get(&install, &url).await.status, 404);
 }
 
 /// A server on which everybody needs a key, with two tenants' keys.
-async fn of_two(config: &str) -> (Home, Server, [String; 2]) {
-    let home = Home::with(&format!("[auth]\nrequire_keys = true\n{config}"));
-    let mut server = Server::spawn(home.serve());
+async fn of_two(config: &str) -> (Installation, TestProcess, [String; 2]) {
+    let install = Installation::with(&format!("[auth]\nrequire_keys = true\n{config}"));
+    let mut server = TestProcess::spawn(install.serve());
     let line = server.line().await.unwrap();
     let admin = line.split_whitespace().find(|word| word.starts_with("lh_")).unwrap().to_owned();
-    let server = home.until_ready(server).await;
+    let server = install.wait_ready(server).await;
     let mut keys = Vec::new();
     for tenant in ["acme", "bolt"] {
-        let made = with(&home, &admin, "POST /v1/tenants", &json!({"id": tenant})).await;
+        let made = with(&install, &admin, "POST /v1/tenants", &json!({"id": tenant})).await;
         assert_eq!(made.status, 201, "{made:?}");
         let wish = json!({"tenant": tenant, "name": "x", "scopes": ["submit", "read"]});
-        let made = with(&home, &admin, "POST /v1/keys", &wish).await;
+        let made = with(&install, &admin, "POST /v1/keys", &wish).await;
         keys.push(made.json()["key"].as_str().unwrap().to_owned());
     }
-    (home, server, keys.try_into().unwrap())
+    (install, server, keys.try_into().unwrap())
 }
 
-async fn with(home: &Home, key: &str, call: &str, body: &Value) -> Answer {
+async fn with(install: &Installation, key: &str, call: &str, body: &Value) -> RawResponse {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let fields = [("authorization", &*format!("Bearer {key}"))];
-    http::ask(home.address(), call, &fields, &body).await.unwrap()
+    raw_http::send(install.address(), call, &fields, &body).await.unwrap()
 }
 
 #[tokio::test]
 async fn two_tenants_never_share_a_link() {
-    let (home, _server, [acme, bolt]) = of_two("").await;
+    let (install, _server, [acme, bolt]) = of_two("").await;
     let draw =
-        async |key: &str| with(&home, key, "POST /render?mode=sync", &flow("same")).await.json();
+        async |key: &str| with(&install, key, "POST /render?mode=sync", &flow("same")).await.json();
     let (ours, theirs) = (draw(&acme).await, draw(&bolt).await);
     assert_ne!(ours["url"], theirs["url"]);
     assert_eq!(theirs["cached"], false, "what another tenant has drawn tells nothing");
     let call = format!("GET {}", ours["url"].as_str().unwrap());
-    assert_eq!(with(&home, &acme, &call, &Value::Null).await.status, 200);
-    let foreign = with(&home, &bolt, &call, &Value::Null).await;
-    let unknown = with(&home, &bolt, "GET /d/AAAAAAAAAAAAAAAAAAAAAAAAAAA", &Value::Null).await;
+    assert_eq!(with(&install, &acme, &call, &Value::Null).await.status, 200);
+    let foreign = with(&install, &bolt, &call, &Value::Null).await;
+    let unknown = with(&install, &bolt, "GET /d/AAAAAAAAAAAAAAAAAAAAAAAAAAA", &Value::Null).await;
     assert_eq!((foreign.status, &foreign.body), (404, &unknown.body));
-    assert_eq!(ask(&home, &call, &Value::Null).await.status, 401);
-    assert_eq!(ask(&home, "POST /render", &flow("same")).await.status, 401);
+    assert_eq!(ask(&install, &call, &Value::Null).await.status, 401);
+    assert_eq!(ask(&install, "POST /render", &flow("same")).await.status, 401);
 }
 
 #[tokio::test]
 async fn public_link_is_all_that_somebody_needs() {
-    let (home, _server, [acme, bolt]) = of_two("[render]\npublic_links = true\n").await;
+    let (install, _server, [acme, bolt]) = of_two("[render]\npublic_links = true\n").await;
     let mut urls = Vec::new();
     for (key, label) in [(&acme, "ours"), (&bolt, "theirs")] {
-        let drawn = with(&home, key, "POST /render?mode=sync", &flow(label)).await.json();
+        let drawn = with(&install, key, "POST /render?mode=sync", &flow(label)).await.json();
         let url = drawn["url"].as_str().unwrap().to_owned();
-        let picture = get(&home, &url).await;
+        let picture = get(&install, &url).await;
         assert_eq!(picture.status, 200, "{picture:?}");
         assert!(picture.body.contains(label));
         assert_eq!(field(&picture, "cache-control"), Some("public, max-age=86400, immutable"));
@@ -164,9 +165,9 @@ async fn public_link_is_all_that_somebody_needs() {
     // Half of one and half of the other is nobody's.
     let mixed = format!("{}{}", &urls[0][..14], &urls[1][14..]);
     for wrong in [mixed.as_str(), "/d/AAAAAAAAAAAAAAAAAAAAAAAAAAA", "/d/x"] {
-        let answer = get(&home, wrong).await;
+        let answer = get(&install, wrong).await;
         let said = json!({"error": "there is no picture under this link"});
         assert_eq!((answer.status, answer.json()), (404, said));
     }
-    assert_eq!(ask(&home, "POST /render", &flow("x")).await.status, 401);
+    assert_eq!(ask(&install, "POST /render", &flow("x")).await.status, 401);
 }

@@ -5,21 +5,21 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::super::home::{Home, LONGHAUL, Ran, ran};
-use super::super::listen::Listening;
 use super::LOOPBACK;
+use crate::e2e::listen::Listening;
+use crate::harness::{CommandOutput, Installation, LONGHAUL, output_of};
 
-async fn run(home: &Home, args: &[&str]) -> Ran {
-    let mut command = home.command(LONGHAUL);
-    command.args(args).env("LONGHAUL_SERVER", home.url()).stdin(Stdio::null());
-    let ran = ran(command).await.unwrap();
+async fn run(install: &Installation, args: &[&str]) -> CommandOutput {
+    let mut command = install.command(LONGHAUL);
+    command.args(args).env("LONGHAUL_SERVER", install.url()).stdin(Stdio::null());
+    let ran = output_of(command).await.unwrap();
     assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
     ran
 }
 
 /// Runs it with `--json` and returns what it says.
-async fn said(home: &Home, args: &[&str]) -> Value {
-    let ran = run(home, &[args, &["--json"]].concat()).await;
+async fn said(install: &Installation, args: &[&str]) -> Value {
+    let ran = run(install, &[args, &["--json"]].concat()).await;
     serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"))
 }
 
@@ -28,76 +28,76 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 }
 
 /// Submits a job and returns the beginning of the line that tells of its end.
-async fn submit(home: &Home, args: &[&str]) -> String {
+async fn submit(install: &Installation, args: &[&str]) -> String {
     let args = [&["submit", "demo", r#"{"result": 1}"#], args].concat();
-    let job = run(home, &args).await.out;
+    let job = run(install, &args).await.out;
     format!("job.completed  {}  completed  msg_", job.trim())
 }
 
 #[tokio::test]
 async fn endpoint_is_made_tried_rotated_switched_and_deleted_by_hand() {
-    let home = Home::with(LOOPBACK);
-    let _server = home.start().await;
+    let install = Installation::with(LOOPBACK);
+    let _server = install.start().await;
     let nowhere = "http://127.0.0.1:9/hook";
     let create = ["endpoints", "create", nowhere, "--description", "billing"];
-    let made = said(&home, &[&create[..], &["--event", "job.completed"]].concat()).await;
+    let made = said(&install, &[&create[..], &["--event", "job.completed"]].concat()).await;
     let (id, secret) = (text(&made, "id"), text(&made, "secret"));
-    let mut listening = Listening::start(&home, &["--secret", secret]).await;
+    let mut listening = Listening::start(&install, &["--secret", secret]).await;
     let url = format!("http://{}/hook", listening.address);
-    run(&home, &["endpoints", "set", id, "--url", &url]).await;
-    let list = run(&home, &["endpoints", "list"]).await.out;
+    run(&install, &["endpoints", "set", id, "--url", &url]).await;
+    let list = run(&install, &["endpoints", "list"]).await.out;
     for shown in [id, &url, "job.completed", "enabled", "billing"] {
         assert!(list.contains(shown), "{list}");
     }
     assert!(!list.contains(secret), "{list}");
 
-    let test = run(&home, &["endpoints", "test", id]).await.out;
+    let test = run(&install, &["endpoints", "test", id]).await.out;
     assert!(test.contains("endpoint.test to "), "{test}");
     let line = listening.line().await;
     assert!(line.starts_with("endpoint.test  "), "{line}");
     assert!(line.ends_with("  signature ok  answered 200"), "{line}");
 
-    let told = submit(&home, &[]).await;
+    let told = submit(&install, &[]).await;
     let line = listening.line().await;
     assert!(line.starts_with(&told), "{line}");
     assert!(line.ends_with("  signature ok  answered 200"), "{line}");
 
     // For a while what is sent is signed with the former secret too.
-    let rotated = run(&home, &["endpoints", "rotate", id, "--overlap", "1h"]).await;
+    let rotated = run(&install, &["endpoints", "rotate", id, "--overlap", "1h"]).await;
     assert!(rotated.out.starts_with("whsec_") && rotated.out.trim() != secret, "{rotated:?}");
     assert!(rotated.err.contains("it is not shown again"), "{rotated:?}");
-    let told = submit(&home, &[]).await;
+    let told = submit(&install, &[]).await;
     let line = listening.line().await;
     assert!(line.starts_with(&told) && line.contains("  signature ok  "), "{line}");
-    run(&home, &["endpoints", "rotate", id, "--overlap", "0s"]).await;
-    let told = submit(&home, &[]).await;
+    run(&install, &["endpoints", "rotate", id, "--overlap", "0s"]).await;
+    let told = submit(&install, &[]).await;
     let line = listening.line().await;
     assert!(line.starts_with(&told) && line.contains("  signature WRONG "), "{line}");
 
-    let disabled = run(&home, &["endpoints", "disable", id]).await.out;
+    let disabled = run(&install, &["endpoints", "disable", id]).await.out;
     assert!(disabled.contains("disabled"), "{disabled}");
-    submit(&home, &["--wait"]).await;
-    let enabled = run(&home, &["endpoints", "enable", id]).await.out;
+    submit(&install, &["--wait"]).await;
+    let enabled = run(&install, &["endpoints", "enable", id]).await.out;
     assert!(enabled.contains("enabled"), "{enabled}");
-    let told = submit(&home, &[]).await;
+    let told = submit(&install, &[]).await;
     let line = listening.line().await;
     assert!(line.starts_with(&told), "nothing of the job before: {line}");
 
-    let deleted = run(&home, &["endpoints", "delete", id]).await.out;
+    let deleted = run(&install, &["endpoints", "delete", id]).await.out;
     assert_eq!(deleted, format!("{id}  deleted\n"));
-    let none = run(&home, &["endpoints"]).await;
+    let none = run(&install, &["endpoints"]).await;
     assert!(none.err.contains("there are no endpoints"), "{none:?}");
 }
 
 #[tokio::test]
 async fn job_s_own_webhook_is_told_and_its_deliveries_are_sent_again_by_hand() {
-    let home = Home::with(LOOPBACK);
-    let _server = home.start().await;
-    let secret = run(&home, &["endpoints", "secret"]).await.out;
-    let mut listening = Listening::start(&home, &["--secret", secret.trim()]).await;
+    let install = Installation::with(LOOPBACK);
+    let _server = install.start().await;
+    let secret = run(&install, &["endpoints", "secret"]).await.out;
+    let mut listening = Listening::start(&install, &["--secret", secret.trim()]).await;
     let url = format!("http://{}/", listening.address);
     let submitted = ["submit", "demo", r#"{"result": 1}"#, "--webhook", &url];
-    let job = run(&home, &submitted).await.out.trim().to_owned();
+    let job = run(&install, &submitted).await.out.trim().to_owned();
     let mut lines = Vec::new();
     for event in ["job.pending", "job.running", "job.completed"] {
         let line = listening.line().await;
@@ -106,25 +106,25 @@ async fn job_s_own_webhook_is_told_and_its_deliveries_are_sent_again_by_hand() {
         lines.push(line);
     }
 
-    let list = said(&home, &["deliveries", "list", "--job", &job]).await;
+    let list = said(&install, &["deliveries", "list", "--job", &job]).await;
     let deliveries = list["deliveries"].as_array().unwrap();
     assert_eq!(deliveries.len(), 3, "{list}");
     let first = &deliveries[2];
     let (id, message) = (text(first, "deliveryId"), text(first, "messageId"));
     assert!(lines[0].contains(message), "{lines:?} {first}");
-    let table = run(&home, &["deliveries"]).await.out;
+    let table = run(&install, &["deliveries"]).await.out;
     assert!(table.contains(id) && table.contains(&job), "{table}");
-    let shown = run(&home, &["deliveries", "get", id]).await.out;
+    let shown = run(&install, &["deliveries", "get", id]).await.out;
     assert!(shown.contains("job.pending to ") && shown.contains(message), "{shown}");
     assert!(shown.contains(": arrived") && shown.contains("  200  "), "{shown}");
-    run(&home, &["deliveries", "resend", id]).await;
+    run(&install, &["deliveries", "resend", id]).await;
     let again = listening.line().await;
     assert_eq!(again, lines[0], "the same once more");
 
     // With a secret of its own.
     let own = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-    let mut listening = Listening::start(&home, &["--secret", own]).await;
+    let mut listening = Listening::start(&install, &["--secret", own]).await;
     let url = format!("http://{}/", listening.address);
-    submit(&home, &["--webhook", &url, "--webhook-secret", own]).await;
+    submit(&install, &["--webhook", &url, "--webhook-secret", own]).await;
     assert!(listening.line().await.contains("  signature ok  "));
 }

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::super::home::Home;
-use super::super::submit::end;
-use super::super::watch::legal_history;
 use super::{Place, submit_telling};
-use crate::webhooks::receiver::{Got, OK, Receiver, Reply};
+use crate::e2e::submit::end;
+use crate::e2e::watch::legal_history;
+use crate::harness::Installation;
+use crate::harness::{FakeHttpServer, OK, ReceivedRequest, Reply};
 
 /// When the server is killed.
 #[derive(Debug, Clone, Copy)]
@@ -24,21 +24,21 @@ struct Moment {
     ended: bool,
 }
 
-fn version(got: &Got) -> u64 {
+fn version(got: &ReceivedRequest) -> u64 {
     got.json()["data"]["version"].as_u64().unwrap()
 }
 
-fn is_of(got: &Got, job: &str) -> bool {
+fn is_of(got: &ReceivedRequest, job: &str) -> bool {
     got.json()["data"]["jobId"] == job
 }
 
 /// Waits until the receiver knows the job's end, and asserts that it was told of every transition, at first in
 /// their order, and each under one id with one body.
-async fn judge(home: &Home, receiver: &Receiver, job: &str) {
-    let job = end(&home.client(), job).await.job_id;
-    let history = legal_history(home, &job).await;
+async fn judge(install: &Installation, receiver: &FakeHttpServer, job: &str) {
+    let job = end(&install.client(), job).await.job_id;
+    let history = legal_history(install, &job).await;
     let owed: Vec<u64> = history.iter().map(|job| job.version).collect();
-    let all_came = |all: &[Got]| {
+    let all_came = |all: &[ReceivedRequest]| {
         let versions: Vec<u64> = all.iter().filter(|got| is_of(got, &job)).map(version).collect();
         owed.iter().all(|owed| versions.contains(owed))
     };
@@ -57,26 +57,26 @@ async fn judge(home: &Home, receiver: &Receiver, job: &str) {
 }
 
 async fn held_delivery_comes_again_after_a_kill(place: Place, moment: Moment) {
-    let Place { home, .. } = &place;
+    let Place { install, .. } = &place;
     let came = AtomicBool::new(false);
-    let receiver = Receiver::start(move |_, got| {
+    let receiver = FakeHttpServer::start(move |_, got| {
         let is_first = got.event() == moment.event && !came.swap(true, Ordering::SeqCst);
         if is_first { Reply::Hang } else { OK }
     })
     .await;
-    let server = home.start().await;
-    let job = submit_telling(home, receiver.url(), "50ms").await.job_id;
+    let server = install.start().await;
+    let job = submit_telling(install, receiver.url(), "50ms").await.job_id;
     let held = receiver.first(moment.number).await.remove(moment.number - 1);
     assert_eq!(held.event(), moment.event);
     if moment.ended {
-        end(&home.client(), &job).await;
+        end(&install.client(), &job).await;
     }
     server.kill9().await;
 
-    let _server = home.start_after_kill().await;
-    judge(home, &receiver, &job).await;
+    let _server = install.start_after_kill().await;
+    judge(install, &receiver, &job).await;
     let id = held.header("webhook-id");
-    let is_again = |got: &&Got| got.header("webhook-id") == id;
+    let is_again = |got: &&ReceivedRequest| got.header("webhook-id") == id;
     let all = receiver.until(|all| all.iter().filter(is_again).count() >= 2).await;
     assert!(all.iter().filter(is_again).all(|again| again.body == held.body));
 }
@@ -89,34 +89,34 @@ async fn random_kills_lose_no_event_and_keep_the_order(place: Place) {
         .map_or_else(|_| rand::random(), |text| text.parse().unwrap());
     eprintln!("LONGHAUL_E2E_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
-    let Place { home, .. } = &place;
+    let Place { install, .. } = &place;
     let answered = Arc::new(AtomicUsize::new(0));
     let limit = Arc::clone(&answered);
     let receiver =
-        Receiver::start(
+        FakeHttpServer::start(
             move |number, _| {
                 if number < limit.load(Ordering::SeqCst) { OK } else { Reply::Hang }
             },
         )
         .await;
     let mut jobs = Vec::new();
-    let mut server = home.start().await;
+    let mut server = install.start().await;
     for _ in 0..ROUNDS {
         let until = receiver.all().len() + random.random_range(0..2 * JOBS);
         answered.store(until, Ordering::SeqCst);
         for _ in 0..JOBS {
-            jobs.push(submit_telling(home, receiver.url(), "2ms").await.job_id);
+            jobs.push(submit_telling(install, receiver.url(), "2ms").await.job_id);
         }
         receiver.until(|all| all.len() > until).await;
         server.kill9().await;
-        server = home.start_after_kill().await;
+        server = install.start_after_kill().await;
     }
     // What is still held by then ends with this one.
     server.kill9().await;
     answered.store(usize::MAX, Ordering::SeqCst);
-    let _server = home.start_after_kill().await;
+    let _server = install.start_after_kill().await;
     for job in &jobs {
-        judge(home, &receiver, job).await;
+        judge(install, &receiver, job).await;
     }
 }
 

@@ -1,39 +1,39 @@
-//! Receivers that take a delivery and are gone.
+//! FakeHttpServers that take a delivery and are gone.
 
 use longhaul_client::wire::Status;
 
-use super::super::home::Home;
-use super::super::submit::end;
 use super::{Place, submit_telling};
-use crate::webhooks::receiver::{Got, Receiver, Reply};
+use crate::e2e::submit::end;
+use crate::harness::Installation;
+use crate::harness::{FakeHttpServer, ReceivedRequest, Reply};
 
-async fn has_arrived(home: &Home, job: &str) -> bool {
-    let page = home.client().job_deliveries(job, None).await.unwrap();
+async fn has_arrived(install: &Installation, job: &str) -> bool {
+    let page = install.client().job_deliveries(job, None).await.unwrap();
     page.deliveries.iter().all(|delivery| delivery.status == Status::Completed)
 }
 
 /// Submits a job and waits until all that is owed for it has arrived.
-async fn tell(home: &Home, receiver: &Receiver) {
-    let job = submit_telling(home, receiver.url(), "1ms").await.job_id;
-    end(&home.client(), &job).await;
+async fn tell(install: &Installation, receiver: &FakeHttpServer) {
+    let job = submit_telling(install, receiver.url(), "1ms").await.job_id;
+    end(&install.client(), &job).await;
     // What the receiver said is stored soon after it was said: each look is a call.
-    while !has_arrived(home, &job).await {}
+    while !has_arrived(install, &job).await {}
 }
 
 async fn is_sent_once(place: Place, reply: Reply) {
-    let Place { home, .. } = &place;
-    let receiver = Receiver::start(move |_, _| reply.clone()).await;
-    let server = home.start().await;
-    tell(home, &receiver).await;
+    let Place { install, .. } = &place;
+    let receiver = FakeHttpServer::start(move |_, _| reply.clone()).await;
+    let server = install.start().await;
+    tell(install, &receiver).await;
     server.kill9().await;
     // The next server would send again what it thinks has not arrived, before anything new.
-    let _server = home.start_after_kill().await;
-    tell(home, &receiver).await;
+    let _server = install.start_after_kill().await;
+    tell(install, &receiver).await;
     let all = receiver.all();
     let mut ids: Vec<&str> = all.iter().map(|got| got.header("webhook-id")).collect();
     ids.sort_unstable();
     ids.dedup();
-    let events: Vec<String> = all.iter().map(Got::event).collect();
+    let events: Vec<String> = all.iter().map(ReceivedRequest::event).collect();
     assert_eq!((ids.len(), events.len()), (6, 6), "{events:?}");
 }
 

@@ -1,6 +1,5 @@
 //! What the real server sends, checked by the libraries of the Standard Webhooks for JavaScript and Python.
 
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use longhaul_client::SubmitOptions;
@@ -10,37 +9,18 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use super::super::home::Home;
 use super::LOOPBACK;
-use crate::webhooks::receiver::{Got, Receiver};
+use crate::harness::Installation;
+use crate::harness::{FakeHttpServer, ReceivedRequest, ThirdParty};
 
 const STRANGER: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 /// As long as the text in JSON.
 const OTHER_ID: &str = "msg_01KA3V8J5T0000000000000000";
 
-fn here(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-fn installed(path: &str) -> PathBuf {
-    let path = here("../../.tools").join(path);
-    assert!(path.exists(), "there is no {}: run scripts/setup-test", path.display());
-    path
-}
-
-fn node() -> Command {
-    let modules = installed("node/node_modules");
-    assert!(modules.join("standardwebhooks").exists(), "run scripts/setup-test");
-    let mut command = Command::new("node");
-    command.arg(here("tests/it/e2e/webhooks/verify.mjs")).arg(modules);
-    command
-}
-
-fn python() -> Command {
-    let mut command = Command::new(installed("venv/bin/python"));
-    command.arg(here("tests/it/e2e/webhooks/verify.py"));
-    command
-}
+const SCRIPTS: [ThirdParty; 2] = [
+    ThirdParty::Node { script: "e2e/webhooks/verify.mjs", package: "standardwebhooks" },
+    ThirdParty::Python { script: "e2e/webhooks/verify.py" },
+];
 
 /// What a library says to each of the requests: `ok`, or that it was refused.
 async fn verdicts(mut library: Command, requests: &[Value]) -> Vec<String> {
@@ -54,7 +34,7 @@ async fn verdicts(mut library: Command, requests: &[Value]) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-fn request(got: &Got, secret: &str) -> Value {
+fn request(got: &ReceivedRequest, secret: &str) -> Value {
     let fields = ["webhook-id", "webhook-timestamp", "webhook-signature"];
     let headers: serde_json::Map<String, Value> =
         fields.iter().map(|name| ((*name).to_owned(), got.header(name).into())).collect();
@@ -63,7 +43,7 @@ fn request(got: &Got, secret: &str) -> Value {
 }
 
 /// One that is as it came, and what is wrong with each of the others.
-fn requests(got: &Got, secret: &str) -> [Value; 5] {
+fn requests(got: &ReceivedRequest, secret: &str) -> [Value; 5] {
     let good = request(got, secret);
     let with = |pointer: &str, value: Value| {
         let mut changed = good.clone();
@@ -85,16 +65,16 @@ fn requests(got: &Got, secret: &str) -> [Value; 5] {
 
 #[tokio::test]
 async fn libraries_of_receivers_accept_what_is_sent_and_nothing_else() {
-    let home = Home::with(LOOPBACK);
-    let _server = home.start().await;
-    let receiver = Receiver::good().await;
+    let install = Installation::with(LOOPBACK);
+    let _server = install.start().await;
+    let receiver = FakeHttpServer::good().await;
     let wish = EndpointRequest {
         url: receiver.url(),
         description: None,
         events: Some(vec!["job.pending".to_owned()]),
         payload: None,
     };
-    let client = home.client();
+    let client = install.client();
     let made = client.create_endpoint(&wish).await.unwrap();
     // Text that is written otherwise in many ways: what is signed is the bytes.
     let mut job =
@@ -107,19 +87,19 @@ async fn libraries_of_receivers_accept_what_is_sent_and_nothing_else() {
     client.submit(&job, &SubmitOptions::default()).await.unwrap();
     let during = receiver.first(2).await.remove(1);
 
-    for library in [node, python] {
+    for library in SCRIPTS {
         // The secret that it was made with, and while it is rotated either of both.
         for (got, secret) in
             [(&before, &made.secret), (&during, &made.secret), (&during, &new.secret)]
         {
-            let verdicts = verdicts(library(), &requests(got, secret)).await;
+            let verdicts = verdicts(library.command(), &requests(got, secret)).await;
             assert_eq!(verdicts[0], "ok");
             assert_eq!(verdicts.len(), 5);
             for refused in &verdicts[1..] {
                 assert!(refused.starts_with("refused: "), "{verdicts:?}");
             }
         }
-        let too_early = verdicts(library(), &[request(&before, &new.secret)]).await;
+        let too_early = verdicts(library.command(), &[request(&before, &new.secret)]).await;
         assert!(too_early[0].starts_with("refused: "), "{too_early:?}");
     }
 }

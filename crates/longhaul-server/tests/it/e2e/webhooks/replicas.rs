@@ -5,18 +5,23 @@ use longhaul_client::SubmitOptions;
 use longhaul_client::wire::{EndpointRequest, SubmitRequest};
 use serde_json::json;
 
-use super::super::database::Database;
-use super::super::home::{Home, LONGHAUL, Server};
-use super::super::submit::end;
 use super::LOOPBACK;
-use crate::webhooks::receiver::{Got, Receiver};
+use crate::e2e::submit::end;
+use crate::harness::TestDatabase;
+use crate::harness::{FakeHttpServer, ReceivedRequest};
+use crate::harness::{Installation, LONGHAUL, TestProcess};
 
 /// A process of this role, and where it answers.
-async fn replica(home: &Home, database: &Database, role: &str, name: &str) -> (Server, String) {
-    let mut command = home.command(LONGHAUL);
+async fn replica(
+    install: &Installation,
+    database: &TestDatabase,
+    role: &str,
+    name: &str,
+) -> (TestProcess, String) {
+    let mut command = install.command(LONGHAUL);
     command.args(["serve", "--listen", "127.0.0.1:0", "--role", role, "--replica", name]);
     command.env("LONGHAUL_DATABASE", database.url());
-    let mut server = Server::spawn(command);
+    let mut server = TestProcess::spawn(command);
     let line = server.line().await.expect("a replica should get ready");
     let url = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
     (server, format!("http://{}", url.unwrap_or_default()))
@@ -31,19 +36,20 @@ async fn submit(client: &Client) -> String {
 /// after the endpoint was deleted is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn endpoint_made_at_one_replica_is_told_of_jobs_at_the_other() {
-    let database = Database::create().await;
-    let home = Home::with(LOOPBACK);
-    let (_one, one) = replica(&home, &database, "api", "one").await;
-    let (_two, two) = replica(&home, &database, "api", "two").await;
-    let (_worker, _) = replica(&home, &database, "worker", "three").await;
+    let database = TestDatabase::create().await;
+    let install = Installation::with(LOOPBACK);
+    let (_one, one) = replica(&install, &database, "api", "one").await;
+    let (_two, two) = replica(&install, &database, "api", "two").await;
+    let (_worker, _) = replica(&install, &database, "worker", "three").await;
     let (one, two) = (Client::new(&one, None).unwrap(), Client::new(&two, None).unwrap());
     for (makes, submits) in [(&one, &two), (&two, &one), (&one, &two)] {
-        let receiver = Receiver::good().await;
+        let receiver = FakeHttpServer::good().await;
         let request =
             EndpointRequest { url: receiver.url(), description: None, events: None, payload: None };
         let made = makes.create_endpoint(&request).await.unwrap();
         let job = submit(submits).await;
-        let events: Vec<String> = receiver.first(3).await.iter().map(Got::event).collect();
+        let events: Vec<String> =
+            receiver.first(3).await.iter().map(ReceivedRequest::event).collect();
         assert_eq!(events, ["job.pending", "job.running", "job.completed"]);
         let told = receiver.all();
         assert!(told.iter().all(|got| got.json()["data"]["jobId"] == job.as_str()), "{told:?}");

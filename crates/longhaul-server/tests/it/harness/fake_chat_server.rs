@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 /// What a target does with a call instead of answering.
 #[derive(Debug, Clone)]
-pub(crate) enum Mood {
+pub(crate) enum Behaviour {
     /// Answers with this status, these header fields and this body.
     Refuses(u16, Vec<(&'static str, &'static str)>, String),
     /// Says so many words and closes the connection.
@@ -34,7 +34,7 @@ pub(crate) enum Mood {
 
 /// A call that came.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedCall {
     pub(crate) path: String,
     pub(crate) bearer: Option<String>,
     pub(crate) body: Value,
@@ -42,8 +42,8 @@ pub(crate) struct Asked {
 
 struct Inner {
     api: TargetApi,
-    asked: Mutex<Vec<Asked>>,
-    moods: Mutex<VecDeque<Mood>>,
+    received: Mutex<Vec<ReceivedCall>>,
+    behaviours: Mutex<VecDeque<Behaviour>>,
     /// Calls that came, and those that are being answered now.
     counts: watch::Sender<(usize, usize)>,
     most_at_once: Mutex<usize>,
@@ -56,7 +56,7 @@ struct Inner {
 }
 
 /// A target. It goes down when dropped.
-pub(crate) struct FakeTarget {
+pub(crate) struct FakeChatServer {
     inner: Arc<Inner>,
     address: SocketAddr,
     serving: Mutex<Option<JoinHandle<()>>>,
@@ -64,7 +64,7 @@ pub(crate) struct FakeTarget {
 
 pub(crate) const MODEL: &str = "parrot";
 
-impl FakeTarget {
+impl FakeChatServer {
     pub(crate) async fn ollama() -> Self {
         Self::start(TargetApi::Ollama, false, true).await
     }
@@ -86,8 +86,8 @@ impl FakeTarget {
     async fn start(api: TargetApi, held: bool, loaded: bool) -> Self {
         let inner = Arc::new(Inner {
             api,
-            asked: Mutex::default(),
-            moods: Mutex::default(),
+            received: Mutex::default(),
+            behaviours: Mutex::default(),
             counts: watch::Sender::default(),
             most_at_once: Mutex::default(),
             words: Semaphore::new(0),
@@ -125,29 +125,29 @@ impl FakeTarget {
     }
 
     /// What it does with the next calls, one after the other; then it answers again.
-    pub(crate) fn moods(&self, moods: impl IntoIterator<Item = Mood>) {
-        self.inner.moods.lock().unwrap().extend(moods);
+    pub(crate) fn behave(&self, behaviours: impl IntoIterator<Item = Behaviour>) {
+        self.inner.behaviours.lock().unwrap().extend(behaviours);
     }
 
     /// Lets it say so many words.
-    pub(crate) fn say(&self, words: usize) {
+    pub(crate) fn allow_words(&self, words: usize) {
         self.inner.words.add_permits(words);
     }
 
     /// Lets it load its model.
-    pub(crate) fn load(&self) {
+    pub(crate) fn allow_load(&self) {
         self.inner.loads.add_permits(1);
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.inner.asked.lock().unwrap().clone()
+    pub(crate) fn received(&self) -> Vec<ReceivedCall> {
+        self.inner.received.lock().unwrap().clone()
     }
 
     /// The calls, once there are so many.
-    pub(crate) async fn calls(&self, count: usize) -> Vec<Asked> {
+    pub(crate) async fn calls(&self, count: usize) -> Vec<ReceivedCall> {
         let mut counts = self.inner.counts.subscribe();
         counts.wait_for(|(came, _)| *came >= count).await.unwrap();
-        self.asked()
+        self.received()
     }
 
     pub(crate) fn most_at_once(&self) -> usize {
@@ -155,7 +155,7 @@ impl FakeTarget {
     }
 }
 
-impl Drop for FakeTarget {
+impl Drop for FakeChatServer {
     fn drop(&mut self) {
         if let Some(serving) = self.serving.lock().unwrap().take() {
             serving.abort();
@@ -179,7 +179,7 @@ fn serve(listener: TcpListener, inner: Arc<Inner>) -> JoinHandle<()> {
 }
 
 /// What the model says to the last thing that it was told.
-pub(crate) fn reply(said: &str) -> String {
+pub(crate) fn reply_to(said: &str) -> String {
     format!("you said {said} and I heard it")
 }
 
@@ -214,10 +214,14 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let body: Value = serde_json::from_slice(&bytes).unwrap();
     let bearer = parts.headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
     let path = parts.uri.path().to_owned();
-    inner.asked.lock().unwrap().push(Asked { path: path.clone(), bearer, body: body.clone() });
+    inner.received.lock().unwrap().push(ReceivedCall {
+        path: path.clone(),
+        bearer,
+        body: body.clone(),
+    });
     let busy = Busy::begin(&inner);
-    let mood = inner.moods.lock().unwrap().pop_front();
-    if let Some(Mood::Refuses(status, fields, body)) = mood {
+    let behaviour = inner.behaviours.lock().unwrap().pop_front();
+    if let Some(Behaviour::Refuses(status, fields, body)) = behaviour {
         let mut response = (StatusCode::from_u16(status).unwrap(), body).into_response();
         for (name, value) in fields {
             response.headers_mut().insert(name, value.parse().unwrap());
@@ -228,7 +232,7 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
         inner.loads.acquire().await.unwrap().forget();
         *inner.loaded.lock().unwrap() = true;
     }
-    let script = Script::of(&path, &body, mood.as_ref());
+    let script = Script::of(&path, &body, behaviour.as_ref());
     if script.is_whole {
         return axum::Json(script.whole()).into_response();
     }
@@ -286,12 +290,12 @@ impl Script {
         self.pieces.is_empty()
     }
 
-    fn of(path: &str, body: &Value, mood: Option<&Mood>) -> Self {
+    fn of(path: &str, body: &Value, behaviour: Option<&Behaviour>) -> Self {
         let last = body["messages"].as_array().and_then(|messages| messages.last());
         let said = last.map_or(&body["prompt"], |message| &message["content"]);
         let said = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
-        let mut text = reply(&said);
-        if matches!(mood, Some(Mood::Differs)) {
+        let mut text = reply_to(&said);
+        if matches!(behaviour, Some(Behaviour::Differs)) {
             text = format!("no, {text}");
         }
         let call =
@@ -310,25 +314,25 @@ impl Script {
         };
         let end = [last_pieces(path, calls.is_some())].concat();
         let mut pieces: VecDeque<Result<String, String>> = VecDeque::new();
-        match mood {
-            Some(Mood::Breaks(after)) => {
+        match behaviour {
+            Some(Behaviour::Breaks(after)) => {
                 words.truncate(*after);
                 pieces.extend(words.iter().map(|word| Ok(frame(word))));
                 pieces.push_back(Err("cut".to_owned()));
             }
-            Some(Mood::Fails(after)) => {
+            Some(Behaviour::Fails(after)) => {
                 words.truncate(*after);
                 words.push(json!({"error": "out of birds"}));
                 pieces.extend(words.iter().map(|word| Ok(frame(word))));
             }
-            Some(Mood::Differs | Mood::Whole | Mood::Refuses(..)) | None => {
+            Some(Behaviour::Differs | Behaviour::Whole | Behaviour::Refuses(..)) | None => {
                 pieces.extend(words.iter().chain(&end).map(|word| Ok(frame(word))));
                 if !path.starts_with("/api/") {
                     pieces.push_back(Ok("data: [DONE]\n\n".to_owned()));
                 }
             }
         }
-        Self { pieces, is_whole: matches!(mood, Some(Mood::Whole)), text }
+        Self { pieces, is_whole: matches!(behaviour, Some(Behaviour::Whole)), text }
     }
 
     fn whole(&self) -> Value {

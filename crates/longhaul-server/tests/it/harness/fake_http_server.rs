@@ -31,12 +31,12 @@ pub(crate) const BROKEN: Reply = Reply::Answer(500, "", "out of cheese");
 
 /// A request that came.
 #[derive(Debug, Clone)]
-pub(crate) struct Got {
+pub(crate) struct ReceivedRequest {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
-impl Got {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.head.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -63,22 +63,22 @@ impl Got {
 }
 
 /// Decides what is done with the request of a number, from 0.
-type Script = Arc<dyn Fn(usize, &Got) -> Reply + Send + Sync>;
+type Script = Arc<dyn Fn(usize, &ReceivedRequest) -> Reply + Send + Sync>;
 
-pub(crate) struct Receiver {
+pub(crate) struct FakeHttpServer {
     pub(crate) address: SocketAddr,
-    got: Arc<Mutex<Vec<Got>>>,
+    got: Arc<Mutex<Vec<ReceivedRequest>>>,
     count: watch::Receiver<usize>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Receiver {
+impl FakeHttpServer {
     pub(crate) async fn start(
-        script: impl Fn(usize, &Got) -> Reply + Send + Sync + 'static,
+        script: impl Fn(usize, &ReceivedRequest) -> Reply + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let got: Arc<Mutex<Vec<Got>>> = Arc::default();
+        let got: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
         let (sender, count) = watch::channel(0);
         let (kept, script): (_, Script) = (Arc::clone(&got), Arc::new(script));
         let sender = Arc::new(sender);
@@ -105,27 +105,30 @@ impl Receiver {
     }
 
     /// What came, once there are so many.
-    pub(crate) async fn first(&self, count: usize) -> Vec<Got> {
+    pub(crate) async fn first(&self, count: usize) -> Vec<ReceivedRequest> {
         self.count.clone().wait_for(|came| *came >= count).await.unwrap();
         self.all().into_iter().take(count).collect()
     }
 
     /// What came, once that is enough.
-    pub(crate) async fn until(&self, enough: impl Fn(&[Got]) -> bool) -> Vec<Got> {
+    pub(crate) async fn until(
+        &self,
+        enough: impl Fn(&[ReceivedRequest]) -> bool,
+    ) -> Vec<ReceivedRequest> {
         self.count.clone().wait_for(|_| enough(&self.got.lock().unwrap())).await.unwrap();
         self.all()
     }
 
-    pub(crate) fn all(&self) -> Vec<Got> {
+    pub(crate) fn all(&self) -> Vec<ReceivedRequest> {
         self.got.lock().unwrap().clone()
     }
 
     pub(crate) async fn events(&self, count: usize) -> Vec<String> {
-        self.first(count).await.iter().map(Got::event).collect()
+        self.first(count).await.iter().map(ReceivedRequest::event).collect()
     }
 }
 
-impl Drop for Receiver {
+impl Drop for FakeHttpServer {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -133,7 +136,7 @@ impl Drop for Receiver {
 
 async fn serve(
     mut stream: TcpStream,
-    got: Arc<Mutex<Vec<Got>>>,
+    got: Arc<Mutex<Vec<ReceivedRequest>>>,
     script: Script,
     count: Arc<watch::Sender<usize>>,
 ) {
@@ -177,7 +180,7 @@ async fn serve(
     }
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Got> {
+async fn read(stream: &mut TcpStream) -> Option<ReceivedRequest> {
     let mut bytes = Vec::new();
     let (head, length) = loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -198,5 +201,5 @@ async fn read(stream: &mut TcpStream) -> Option<Got> {
             return None;
         }
     }
-    Some(Got { head, body: bytes })
+    Some(ReceivedRequest { head, body: bytes })
 }

@@ -1,4 +1,4 @@
-//! A folder to run the server in, and the server as a process.
+//! The real binary as a process, and the directory that it runs in.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -17,40 +17,40 @@ use tokio::task::JoinHandle;
 /// The program under test.
 pub(crate) const LONGHAUL: &str = env!("CARGO_BIN_EXE_longhaul");
 
-/// What stays while servers come and go: data, configuration and address.
-pub(crate) struct Home {
-    folder: TempDir,
+/// Configuration, data and address of a server, kept across restarts.
+pub(crate) struct Installation {
+    directory: TempDir,
     address: Mutex<SocketAddrV4>,
-    /// Counts the servers that were ready.
+    /// Number of processes that have become ready.
     ready: watch::Sender<u64>,
 }
 
-impl Home {
+impl Installation {
     pub(crate) fn new() -> Self {
         Self::with("")
     }
 
-    /// A home whose servers find this as their `longhaul.toml`.
+    /// Creates a directory with this `longhaul.toml`.
     pub(crate) fn with(config: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("longhaul.toml"), config).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("longhaul.toml"), config).unwrap();
         let address = Mutex::new(SocketAddrV4::new(own_ip(), 0));
-        Self { folder, address, ready: watch::Sender::new(0) }
+        Self { directory, address, ready: watch::Sender::new(0) }
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
+        self.directory.path()
     }
 
-    pub(crate) fn data(&self) -> PathBuf {
+    pub(crate) fn data_dir(&self) -> PathBuf {
         self.path().join("longhaul-data")
     }
 
     pub(crate) fn database(&self) -> PathBuf {
-        self.data().join("longhaul.db")
+        self.data_dir().join("longhaul.db")
     }
 
-    /// Where the server listens: the same place after each restart.
+    /// Returns the address of the server, which is the same after each restart.
     pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::V4(*self.address.lock().unwrap())
     }
@@ -63,12 +63,12 @@ impl Home {
         Client::new(&self.url(), None).unwrap()
     }
 
-    /// Counts the servers that were ready: for those who wait for the next one.
+    /// Watches the number of processes that have become ready, to wait for the next start.
     pub(crate) fn ready(&self) -> watch::Receiver<u64> {
         self.ready.subscribe()
     }
 
-    /// The program, in this folder, with nothing of our own environment that could change it.
+    /// Returns a command in this directory without the environment of the test, except `PATH`.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -79,7 +79,7 @@ impl Home {
         command
     }
 
-    /// `longhaul serve`, not started yet.
+    /// Returns `longhaul serve`, not started yet.
     pub(crate) fn serve(&self) -> Command {
         let mut command = self.command(LONGHAUL);
         command.args(["serve", "--listen", &self.address().to_string()]);
@@ -87,47 +87,52 @@ impl Home {
     }
 
     /// Starts a server and waits until it is ready.
-    pub(crate) async fn start(&self) -> Server {
-        self.until_ready(Server::spawn(self.serve())).await
+    pub(crate) async fn start(&self) -> TestProcess {
+        self.wait_ready(TestProcess::spawn(self.serve())).await
     }
 
-    /// Waits for a server that must get ready.
-    pub(crate) async fn until_ready(&self, server: Server) -> Server {
+    /// Waits until a process is ready, and panics if it exits before.
+    pub(crate) async fn wait_ready(&self, server: TestProcess) -> TestProcess {
         match self.ready_or_exited(server).await {
             Ok(server) => server,
-            Err(exited) => panic!("the server ended before it was ready: {exited:?}"),
+            Err(exited) => panic!("the server exited before it was ready: {exited:?}"),
         }
     }
 
-    /// Starts a server that may end before it is ready.
-    pub(crate) async fn try_start(&self) -> Result<Server, Exited> {
-        self.ready_or_exited(Server::spawn(self.serve())).await
+    /// Starts a server that may exit before it is ready.
+    pub(crate) async fn try_start(&self) -> Result<TestProcess, ExitedProcess> {
+        self.ready_or_exited(TestProcess::spawn(self.serve())).await
     }
 
     /// Starts a server right after another was killed.
     ///
-    /// A program that the killed one was just starting holds its port and its lock until it is the
-    /// program, for some milliseconds, and nothing tells when it no longer does: so this tries again.
-    pub(crate) async fn start_after_kill(&self) -> Server {
+    /// A child that the killed process has just forked holds the port and the lock until it has
+    /// called `exec`, for some milliseconds. Nothing signals that moment, so this tries again.
+    pub(crate) async fn start_after_kill(&self) -> TestProcess {
         for _ in 0..100 {
             match self.try_start().await {
                 Ok(server) => return server,
                 Err(exited) => {
-                    let held = ["Address already in use", "another process has the database open"];
-                    assert!(held.iter().any(|held| exited.stderr.contains(held)), "{exited:?}");
+                    let expected =
+                        ["Address already in use", "another process has the database open"];
+                    let is_expected = expected.iter().any(|text| exited.stderr.contains(text));
+                    assert!(is_expected, "{exited:?}");
                 }
             }
         }
-        panic!("a killed server's port or lock is still held");
+        panic!("the port or the lock of a killed server is still in use");
     }
 
-    pub(crate) async fn ready_or_exited(&self, mut server: Server) -> Result<Server, Exited> {
+    pub(crate) async fn ready_or_exited(
+        &self,
+        mut server: TestProcess,
+    ) -> Result<TestProcess, ExitedProcess> {
         let mut line = server.line().await;
-        // Where everybody needs a key, the first start shows one before anything else.
+        // With `require_keys`, the first start prints a key before the ready line.
         if line.as_ref().is_some_and(|line| line.starts_with("the first admin key")) {
             line = server.line().await;
         }
-        let Some(line) = line else { return Err(server.exited().await) };
+        let Some(line) = line else { return Err(server.wait().await) };
         let url = line.split("dashboard http").nth(1).and_then(|rest| rest.split("://").nth(1));
         let url = url.and_then(|rest| rest.split('/').next());
         let address = url.and_then(|url| url.parse().ok());
@@ -137,32 +142,31 @@ impl Home {
     }
 }
 
-/// A loopback address for this test alone, by its process id: while a server is away, nobody else's
-/// socket can take its port, and no client that tries to reach it can connect to itself.
+/// Returns a loopback address derived from the process id, so that no other test can take the port
+/// of a server that is down, and no client that reconnects can connect to itself.
 fn own_ip() -> Ipv4Addr {
     let [_, a, b, c] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, 1 + a % 250, b, 1 + c % 250)
 }
 
-/// A running server. Killed when dropped; the runner shows what it logged if its test fails.
-pub(crate) struct Server {
+/// A running process. Killed when dropped; its log is printed to the stderr of the test.
+pub(crate) struct TestProcess {
     child: Child,
     pid: Pid,
     stdout: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
     log: Log,
 }
 
-/// How a server ended.
 #[derive(Debug)]
-pub(crate) struct Exited {
+pub(crate) struct ExitedProcess {
     pub(crate) status: ExitStatus,
-    /// What nobody had read by then.
+    /// Lines that the test had not read.
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Server {
-    /// Starts the process and waits for nothing.
+impl TestProcess {
+    /// Starts the process without waiting until it is ready.
     pub(crate) fn spawn(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -176,7 +180,7 @@ impl Server {
         self.pid
     }
 
-    /// The next line on stdout; nothing once it is closed.
+    /// Returns the next line of stdout, or `None` once it is closed.
     pub(crate) async fn line(&mut self) -> Option<String> {
         self.stdout.next_line().await.unwrap()
     }
@@ -185,38 +189,37 @@ impl Server {
         kill_process(self.pid, signal).unwrap();
     }
 
-    /// Returns once the log has this text.
-    pub(crate) async fn logged(&mut self, text: &str) {
+    /// Waits until the log contains `text`.
+    pub(crate) async fn wait_for_log(&mut self, text: &str) {
         let found = self.log.text.wait_for(|log| log.contains(text)).await;
         assert!(found.is_ok(), "the log ended without {text:?}");
     }
 
-    /// `kill -9`, and waits for the end.
-    pub(crate) async fn kill9(self) -> Exited {
-        // It may be dead already, which is what was wanted.
+    /// Sends SIGKILL and waits for the exit.
+    pub(crate) async fn kill9(self) -> ExitedProcess {
+        // The process may be dead already.
         kill_process(self.pid, Signal::KILL).ok();
-        self.exited().await
+        self.wait().await
     }
 
-    /// SIGTERM, and waits for the end.
-    pub(crate) async fn sigterm(self) -> Exited {
+    /// Sends SIGTERM and waits for the exit.
+    pub(crate) async fn sigterm(self) -> ExitedProcess {
         self.signal(Signal::TERM);
-        self.exited().await
+        self.wait().await
     }
 
-    /// Waits for the end.
-    pub(crate) async fn exited(mut self) -> Exited {
+    pub(crate) async fn wait(mut self) -> ExitedProcess {
         let mut stdout = String::new();
         while let Some(line) = self.line().await {
             stdout += &line;
         }
         let status = self.child.wait().await.unwrap();
         self.log.reader.take().unwrap().await.unwrap();
-        Exited { status, stdout, stderr: self.log.text.borrow().clone() }
+        ExitedProcess { status, stdout, stderr: self.log.text.borrow().clone() }
     }
 }
 
-/// What a process wrote to stderr so far.
+/// Everything that a process has written to stderr.
 struct Log {
     text: watch::Receiver<String>,
     reader: Option<JoinHandle<()>>,
@@ -228,7 +231,7 @@ impl Log {
         let reader = tokio::spawn(async move {
             let mut lines = BufReader::new(stderr).lines();
             while let Some(line) = lines.next_line().await.unwrap() {
-                // Not `eprintln!`, whose text is lost with a test that hangs until it is ended.
+                // Not `eprintln!`, because its captured text is lost when the runner kills a test.
                 io::stderr().write_all(format!("[server] {line}\n").as_bytes()).unwrap();
                 sender.send_modify(|text| {
                     text.push_str(&line);
@@ -240,18 +243,18 @@ impl Log {
     }
 }
 
-/// What a command that ran to its end left.
+/// Exit code and output of a finished command.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// Runs a command to its end.
-pub(crate) async fn ran(mut command: Command) -> io::Result<Ran> {
+/// Runs a command and returns its output.
+pub(crate) async fn output_of(mut command: Command) -> io::Result<CommandOutput> {
     let output = command.output().await?;
-    Ok(Ran {
+    Ok(CommandOutput {
         code: output.status.code(),
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),

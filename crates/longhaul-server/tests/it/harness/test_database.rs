@@ -2,8 +2,8 @@
 
 use longhaul::store::postgres::tokio_postgres;
 
-/// A database of its own in the cluster that `make` started, gone when this is dropped.
-pub(crate) struct Database {
+/// A database in the Postgres cluster that `make` started, dropped with this value.
+pub(crate) struct TestDatabase {
     admin: String,
     name: String,
 }
@@ -15,7 +15,7 @@ fn cluster() -> String {
     )
 }
 
-impl Database {
+impl TestDatabase {
     pub(crate) async fn create() -> Self {
         let admin = cluster();
         let name = format!("test_{:016x}", rand::random::<u64>());
@@ -29,7 +29,7 @@ impl Database {
         format!("{cluster}/{}", self.name)
     }
 
-    /// All that is in our schema, as text.
+    /// Returns every row of the schema `longhaul` as text.
     pub(crate) async fn dump(&self) -> String {
         let connecting = tokio_postgres::connect(&self.url(), tokio_postgres::NoTls).await;
         let (client, connection) = connecting.unwrap();
@@ -43,11 +43,11 @@ impl Database {
             let row = client.query_one(&rows, &[]).await.unwrap();
             dump += &row.get::<_, Option<String>>(0).unwrap_or_default();
         }
-        assert!(dump.contains("default"), "there is something to look at");
+        assert!(dump.contains("default"), "the dump is empty");
         dump
     }
 
-    /// The file of the write-ahead log that the cluster writes to now.
+    /// Returns the current file of the write-ahead log.
     pub(crate) async fn log_file() -> String {
         let (admin, connection) =
             tokio_postgres::connect(&cluster(), tokio_postgres::NoTls).await.unwrap();
@@ -57,7 +57,7 @@ impl Database {
         admin.query_one(name, &[]).await.unwrap().get(0)
     }
 
-    /// A statement of whoever runs the cluster.
+    /// Runs a statement as the superuser of the cluster.
     pub(crate) async fn administer(&self, sql: &str) {
         let connecting = tokio_postgres::connect(&self.admin, tokio_postgres::NoTls);
         let (client, connection) = connecting.await.unwrap();
@@ -66,10 +66,15 @@ impl Database {
     }
 }
 
-impl Drop for Database {
+impl Drop for TestDatabase {
     fn drop(&mut self) {
-        let drop_it = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
-        let dropping = self.administer(&drop_it);
-        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(dropping));
+        let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
+        // On a thread of its own, because a runtime with one thread cannot block here.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                runtime.unwrap().block_on(self.administer(&sql));
+            });
+        });
     }
 }

@@ -1,6 +1,6 @@
-//! HTTP by hand: what the server says, with no client library to make it better.
+//! HTTP requests over a plain socket, so that no client library hides what the server sends.
 //!
-//! Requests are HTTP/1.0, so that an answer ends with its connection and is not cut into chunks.
+//! Requests are HTTP/1.0, so that a response ends with its connection and is not chunked.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,43 +9,42 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// An answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct RawResponse {
     pub(crate) status: u16,
-    /// The status line and the fields, as they came.
+    /// Status line and headers, unparsed.
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl RawResponse {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The status and the problem's code.
+    /// Returns the status and the problem's code.
     pub(crate) fn problem(&self) -> (u16, String) {
         assert!(self.head.contains("application/problem+json"), "{self:?}");
         (self.status, self.json()["code"].as_str().unwrap().to_owned())
     }
 }
 
-/// An answer whose body is read as it comes.
-pub(crate) struct Stream {
+/// A response whose body has not been read yet.
+pub(crate) struct RawStream {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: BufReader<TcpStream>,
 }
 
-/// Sends `call`, such as `GET /readyz`, and reads the answer's head.
+/// Sends `call`, for example `GET /readyz`, and reads the response's head.
 pub(crate) async fn open(
     address: SocketAddr,
     call: &str,
-    fields: &[(&str, &str)],
+    headers: &[(&str, &str)],
     body: &str,
-) -> io::Result<Stream> {
+) -> io::Result<RawStream> {
     let mut lines = vec![format!("{call} HTTP/1.0"), format!("host: {address}")];
-    lines.extend(fields.iter().map(|(name, value)| format!("{name}: {value}")));
+    lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
     if !body.is_empty() {
         lines.push("content-type: application/json".to_owned());
         lines.push(format!("content-length: {}", body.len()));
@@ -62,18 +61,18 @@ pub(crate) async fn open(
     }
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     let status = status.unwrap_or_else(|| panic!("{head:?}"));
-    Ok(Stream { status, head, body: reader })
+    Ok(RawStream { status, head, body: reader })
 }
 
-/// Sends `call` and reads the whole answer.
-pub(crate) async fn ask(
+/// Sends `call` and reads the whole response.
+pub(crate) async fn send(
     address: SocketAddr,
     call: &str,
-    fields: &[(&str, &str)],
+    headers: &[(&str, &str)],
     body: &str,
-) -> io::Result<Answer> {
-    let Stream { status, head, body: mut reader } = open(address, call, fields, body).await?;
+) -> io::Result<RawResponse> {
+    let RawStream { status, head, body: mut reader } = open(address, call, headers, body).await?;
     let mut body = String::new();
     reader.read_to_string(&mut body).await?;
-    Ok(Answer { status, head, body })
+    Ok(RawResponse { status, head, body })
 }
