@@ -1,10 +1,10 @@
 //! One suite for every store and every wrapper of one.
 //!
 //! A case is a function over the trait, named as the promise that it holds the store to. Where
-//! stores differ, the difference is something that a [`Bench`] declares, never a store's name.
+//! stores differ, the difference is something that a [`StoreHarness`] declares, never a store's name.
 //!
 //! ```text
-//! fn file() -> Bench { … }
+//! fn file() -> StoreHarness { … }
 //! longhaul::store_conformance!(sqlite_file, file());
 //! ```
 
@@ -17,36 +17,36 @@
     reason = "failing loudly is what a case is for"
 )]
 
-mod bench;
 pub mod blobs;
-pub mod claiming;
+pub mod claim;
 pub mod control;
 pub mod durability;
-pub mod flow;
+mod harness;
 pub mod history;
-pub mod leasing;
-pub mod listing;
+pub mod leases;
+pub mod limits;
+pub mod list;
 pub mod queues;
 pub mod replicas;
 pub mod retention;
-pub mod settling;
+pub mod settle;
 pub mod steps;
-pub mod submitting;
+pub mod submit;
 pub mod tenancy;
 pub mod usage;
-pub mod watching;
+pub mod versions;
 
-pub use bench::{
-    Bench, LEASE, TICK, demo, done, failed, failed_for_good, json, name, settlement, tenant,
+pub use harness::{
+    LEASE, StoreHarness, TICK, demo, done, failed, failed_for_good, json, name, settlement, tenant,
 };
 
-/// Makes a module of tests, one for each case, that run on the store of the given [`Bench`]. The
+/// Makes a module of tests, one for each case, that run on the store of the given [`StoreHarness`]. The
 /// expression is evaluated once for each case, in an async function.
 #[macro_export]
 macro_rules! store_conformance {
-    ($store:ident, $bench:expr) => {
-        $crate::store_conformance! { @cases $store, $bench,
-            submitting {
+    ($store:ident, $harness:expr) => {
+        $crate::store_conformance! { @cases $store, $harness,
+            submit {
                 accepted_job_is_readable,
                 accepted_job_is_what_was_submitted,
                 input_is_kept_byte_for_byte,
@@ -82,7 +82,7 @@ macro_rules! store_conformance {
                 stored_bytes_are_counted_by_tenant,
                 blobs_are_their_tenants_own,
             }
-            claiming {
+            claim {
                 lease_holds_the_job_as_claimed,
                 claimed_job_is_not_claimed_again,
                 concurrent_claims_never_share_a_job,
@@ -104,7 +104,7 @@ macro_rules! store_conformance {
                 code_version_is_that_of_the_first_claim,
                 started_at_is_the_start_of_the_first_attempt,
             }
-            leasing {
+            leases {
                 renewed_lease_goes_on,
                 renewal_extends_from_now,
                 renewal_tells_of_a_cancel_request,
@@ -125,7 +125,7 @@ macro_rules! store_conformance {
                 sweep_respects_its_limit,
                 sweep_serves_all_tenants,
             }
-            settling {
+            settle {
                 completed_job_has_its_result,
                 null_is_a_result,
                 only_a_completed_job_has_a_result,
@@ -186,7 +186,7 @@ macro_rules! store_conformance {
                 terminal_event_is_one_and_last,
                 fork_begins_its_own_history,
             }
-            listing {
+            list {
                 jobs_are_listed_newest_first,
                 pages_have_no_gap_and_no_repeat,
                 new_jobs_do_not_shift_the_pages,
@@ -212,7 +212,7 @@ macro_rules! store_conformance {
                 pending_jobs_are_counted_for_one_queue_only,
                 pending_jobs_are_counted_no_further_than_asked,
             }
-            flow {
+            limits {
                 queue_limit_counts_all_tenants,
                 kind_limit_counts_all_queues,
                 tenant_limit_is_each_tenants_own,
@@ -254,7 +254,7 @@ macro_rules! store_conformance {
                 lease_under_another_tenant_is_lost,
                 claims_name_the_tenant_of_each_job,
             }
-            watching {
+            versions {
                 glimpse_shows_version_and_status,
                 glimpse_of_a_job_that_is_not_there_is_none,
                 other_tenants_jobs_are_not_glimpsed,
@@ -294,16 +294,16 @@ macro_rules! store_conformance {
             }
         }
     };
-    (@cases $store:ident, $bench:expr, $($theme:ident { $($case:ident),* $(,)? })*) => {
+    (@cases $store:ident, $harness:expr, $($theme:ident { $($case:ident),* $(,)? })*) => {
         mod $store {
             $(mod $theme {
-                #[allow(unused_imports, reason = "the bench may be made from a full path")]
+                #[allow(unused_imports, reason = "the harness may be made from a full path")]
                 use super::super::*;
 
                 $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let bench: $crate::store::conformance::Bench = $bench;
-                    $crate::store::conformance::$theme::$case(&bench).await;
+                    let harness: $crate::store::conformance::StoreHarness = $harness;
+                    $crate::store::conformance::$theme::$case(&harness).await;
                 })*
             })*
         }
@@ -317,22 +317,22 @@ mod tests {
     fn every_case_is_in_the_list() {
         let list = include_str!("conformance.rs");
         let themes = [
-            include_str!("conformance/claiming.rs"),
+            include_str!("conformance/claim.rs"),
             include_str!("conformance/control.rs"),
             include_str!("conformance/durability.rs"),
-            include_str!("conformance/flow.rs"),
+            include_str!("conformance/limits.rs"),
             include_str!("conformance/history.rs"),
-            include_str!("conformance/leasing.rs"),
-            include_str!("conformance/listing.rs"),
+            include_str!("conformance/leases.rs"),
+            include_str!("conformance/list.rs"),
             include_str!("conformance/queues.rs"),
             include_str!("conformance/replicas.rs"),
             include_str!("conformance/retention.rs"),
-            include_str!("conformance/settling.rs"),
+            include_str!("conformance/settle.rs"),
             include_str!("conformance/steps.rs"),
-            include_str!("conformance/submitting.rs"),
+            include_str!("conformance/submit.rs"),
             include_str!("conformance/tenancy.rs"),
             include_str!("conformance/usage.rs"),
-            include_str!("conformance/watching.rs"),
+            include_str!("conformance/versions.rs"),
         ];
         for line in themes.iter().flat_map(|theme| theme.lines()) {
             if let Some(case) = line.strip_prefix("pub async fn ") {

@@ -9,7 +9,7 @@ use longhaul::store::accounts::{
     AccountChanges, Accounts, Actor, AuditEntry, AuditFilter, BillingEvent, KeyDigest,
     LimitsChange, NewKey, Scope, Subscription, Tenant, TenantChange, TenantLimits,
 };
-use longhaul::store::conformance::Bench;
+use longhaul::store::conformance::StoreHarness;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 
@@ -26,13 +26,13 @@ struct Desk {
 
 impl Desk {
     fn sqlite() -> Self {
-        let (clock, folder) = (Bench::clock(), tempfile::tempdir().unwrap());
+        let (clock, folder) = (StoreHarness::clock(), tempfile::tempdir().unwrap());
         let store = SqliteStore::open(folder.path().join("jobs.db"), clock.clone()).unwrap();
         Self { accounts: Arc::new(store), clock, _keep: Box::new(folder) }
     }
 
     async fn postgres() -> Self {
-        let (clock, database) = (Bench::clock(), TestDatabase::create().await);
+        let (clock, database) = (StoreHarness::clock(), TestDatabase::create().await);
         let store = PostgresStore::open(&database.url(), clock.clone()).await.unwrap();
         Self { accounts: Arc::new(store), clock, _keep: Box::new(database) }
     }

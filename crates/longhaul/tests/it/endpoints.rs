@@ -8,7 +8,7 @@ use longhaul::job::{
 };
 use longhaul::store::accounts::{Actor, AuditEntry};
 use longhaul::store::conformance::{
-    Bench, done, failed, failed_for_good, json, settlement, tenant,
+    StoreHarness, done, failed, failed_for_good, json, settlement, tenant,
 };
 use longhaul::store::endpoints::{Endpoint, EndpointChange, Endpoints};
 use longhaul::store::postgres::PostgresStore;
@@ -20,28 +20,28 @@ use longhaul::store::{
 use crate::postgres::TestDatabase;
 
 struct Desk {
-    bench: Bench,
+    harness: StoreHarness,
     endpoints: Arc<dyn Endpoints>,
 }
 
 impl Desk {
     fn sqlite() -> Self {
-        let (clock, folder) = (Bench::clock(), tempfile::tempdir().unwrap());
+        let (clock, folder) = (StoreHarness::clock(), tempfile::tempdir().unwrap());
         let path = folder.path().join("jobs.db");
         let store = Arc::new(SqliteStore::open(path, clock.clone()).unwrap());
-        Self { bench: Bench::of(store.clone(), clock).keeping(folder), endpoints: store }
+        Self { harness: StoreHarness::of(store.clone(), clock).keeping(folder), endpoints: store }
     }
 
     async fn postgres() -> Self {
-        let (clock, database) = (Bench::clock(), TestDatabase::create().await);
+        let (clock, database) = (StoreHarness::clock(), TestDatabase::create().await);
         let store = Arc::new(PostgresStore::open(&database.url(), clock.clone()).await.unwrap());
-        Self { bench: Bench::of(store.clone(), clock).keeping(database), endpoints: store }
+        Self { harness: StoreHarness::of(store.clone(), clock).keeping(database), endpoints: store }
     }
 
     fn entry(&self, id: &str) -> AuditEntry {
         AuditEntry {
             id: id.to_owned(),
-            at: self.bench.now(),
+            at: self.harness.now(),
             tenant: TenantId::default(),
             actor: Actor::Local.to_string(),
             action: "endpoint.create".to_owned(),
@@ -63,8 +63,8 @@ impl Desk {
             disabled_reason: None,
             sealed_secret: "sealed".to_owned(),
             former_secret: None,
-            created_at: self.bench.now(),
-            changed_at: self.bench.now(),
+            created_at: self.harness.now(),
+            changed_at: self.harness.now(),
         }
     }
 
@@ -81,7 +81,7 @@ impl Desk {
 
     /// All that is owed to those who are told of a tenant's jobs, oldest first.
     async fn owed_by(&self, tenant: &TenantId) -> Vec<(Job, Delivery)> {
-        let (store, outbox) = (self.bench.store(), tenant.outbox());
+        let (store, outbox) = (self.harness.store(), tenant.outbox());
         let page = PageRequest { limit: 1_000, before: None };
         let mut jobs = store.jobs(&outbox, &Filter::default(), &page).await.unwrap().jobs;
         jobs.reverse();
@@ -117,29 +117,29 @@ impl Desk {
             full: false,
             format: WebhookFormat::Standard,
         };
-        NewJob { webhook: Some(Box::new(webhook)), ..self.bench.job() }
+        NewJob { webhook: Some(Box::new(webhook)), ..self.harness.job() }
     }
 
     async fn claim_deliveries(&self, limit: usize) -> Vec<Lease> {
         let kind = longhaul::job::Name::new(DELIVERY_KIND).unwrap();
         let room = KindCapacity { kind, capacity: limit, code_version: None };
         let rooms = Some(QueueCapacity { each: limit, ..QueueCapacity::default() });
-        let want = Claim { kinds: vec![room], queue_capacity: rooms, ..self.bench.want(limit) };
-        self.bench.store().claim(&want).await.unwrap().leases
+        let want = Claim { kinds: vec![room], queue_capacity: rooms, ..self.harness.want(limit) };
+        self.harness.store().claim(&want).await.unwrap().leases
     }
 }
 
 const OWN: &str = "https://example.com/own";
 
 async fn every_transition_is_owed_once(desk: Desk) {
-    let (bench, id) = (&desk.bench, desk.hooked(&[]));
-    let lease = bench.running_as(id).await;
-    bench.phase(&lease, "reading").await.unwrap();
-    bench.settle(&lease, failed()).await.unwrap();
-    let lease = bench.claim_one().await;
-    bench.settle(&lease, done()).await.unwrap();
+    let (harness, id) = (&desk.harness, desk.hooked(&[]));
+    let lease = harness.running_as(id).await;
+    harness.phase(&lease, "reading").await.unwrap();
+    harness.settle(&lease, failed()).await.unwrap();
+    let lease = harness.claim_one().await;
+    harness.settle(&lease, done()).await.unwrap();
     // Saying it again, because the answer was lost, owes nothing more.
-    bench.settle(&lease, done()).await.unwrap();
+    harness.settle(&lease, done()).await.unwrap();
     let told = desk.told().await;
     let expected = ["pending", "running", "phase", "pending", "running", "completed"];
     assert_eq!(told, expected.map(|word| format!("{OWN} job.{word}")));
@@ -166,7 +166,7 @@ async fn tenant_and_filter_decide_who_is_told(desk: Desk) {
     desk.endpoint(&us, "ep_all", &[]).await;
     desk.endpoint(&us, "ep_ends", &["job.completed", "job.failed"]).await;
     desk.endpoint(&other, "ep_other", &[]).await;
-    desk.bench.ended(failed_for_good()).await;
+    desk.harness.ended(failed_for_good()).await;
     let told = desk.told().await;
     let expected =
         ["ep_all job.pending", "ep_all job.running", "ep_all job.failed", "ep_ends job.failed"];
@@ -178,16 +178,16 @@ async fn tenant_and_filter_decide_who_is_told(desk: Desk) {
 }
 
 async fn cancel_resume_fork_and_lost_leases_are_told(desk: Desk) {
-    let (bench, us) = (&desk.bench, TenantId::default());
-    let pending = bench.accept(desk.hooked(&[])).await;
-    bench.store().cancel(&us, pending.id).await.unwrap();
-    bench.store().resume(&us, pending.id).await.unwrap();
-    let lease = bench.claim_one().await;
-    bench.store().cancel(&us, lease.job.id).await.unwrap();
-    bench.lose(&lease).await;
-    bench.advance(longhaul::store::conformance::TICK);
-    let forked = bench.id();
-    bench.store().fork(&us, pending.id, forked, None).await.unwrap();
+    let (harness, us) = (&desk.harness, TenantId::default());
+    let pending = harness.accept(desk.hooked(&[])).await;
+    harness.store().cancel(&us, pending.id).await.unwrap();
+    harness.store().resume(&us, pending.id).await.unwrap();
+    let lease = harness.claim_one().await;
+    harness.store().cancel(&us, lease.job.id).await.unwrap();
+    harness.lose(&lease).await;
+    harness.advance(longhaul::store::conformance::TICK);
+    let forked = harness.id();
+    harness.store().fork(&us, pending.id, forked, None).await.unwrap();
     let told = desk.told().await;
     let expected = ["pending", "cancelled", "pending", "running", "phase", "cancelled", "pending"];
     assert_eq!(told, expected.map(|word| format!("{OWN} job.{word}")));
@@ -196,10 +196,10 @@ async fn cancel_resume_fork_and_lost_leases_are_told(desk: Desk) {
 }
 
 async fn large_result_is_left_out(desk: Desk) {
-    let lease = desk.bench.running_as(desk.hooked(&["job.completed"])).await;
+    let lease = desk.harness.running_as(desk.hooked(&["job.completed"])).await;
     let large = json(&format!("\"{}\"", "x".repeat(20_000)));
     let end = settlement(&lease, longhaul::job::Outcome::Completed(large));
-    desk.bench.settle_as(end).await.unwrap();
+    desk.harness.settle_as(end).await.unwrap();
     let owed = desk.owed().await;
     assert_eq!(owed.len(), 1);
     assert!(owed[0].1.result.is_none());
@@ -208,21 +208,21 @@ async fn large_result_is_left_out(desk: Desk) {
 async fn change_of_an_endpoint_holds_from_the_next_transition_on(desk: Desk) {
     let us = TenantId::default();
     desk.endpoint(&us, "ep_1", &["job.pending"]).await;
-    desk.bench.pending().await;
+    desk.harness.pending().await;
     let off = EndpointChange { enabled: Some((false, None)), ..Default::default() };
     assert!(!desk.change("ep_1", off).await.unwrap().enabled);
-    desk.bench.pending().await;
+    desk.harness.pending().await;
     let on = EndpointChange {
         enabled: Some((true, None)),
         events: Some(EventFilter::new(["job.pending", "job.cancelled"]).unwrap()),
         ..Default::default()
     };
     desk.change("ep_1", on).await.unwrap();
-    let job = desk.bench.pending().await;
-    desk.bench.store().cancel(&us, job.id).await.unwrap();
+    let job = desk.harness.pending().await;
+    desk.harness.store().cancel(&us, job.id).await.unwrap();
     assert!(desk.endpoints.delete_endpoint(&us, "ep_1", &desk.entry("d")).await.unwrap());
     assert!(!desk.endpoints.delete_endpoint(&us, "ep_1", &desk.entry("e")).await.unwrap());
-    desk.bench.pending().await;
+    desk.harness.pending().await;
     assert_eq!(desk.told().await, ["ep_1 job.pending", "ep_1 job.pending", "ep_1 job.cancelled"]);
 }
 
@@ -250,7 +250,7 @@ async fn endpoints_are_their_tenants_own(desk: Desk) {
 async fn secret_rotates(desk: Desk) {
     let us = TenantId::default();
     desk.endpoint(&us, "ep_1", &[]).await;
-    let until = desk.bench.now();
+    let until = desk.harness.now();
     let rotation =
         EndpointChange { secret: Some(("other".to_owned(), until)), ..Default::default() };
     desk.change("ep_1", rotation).await.unwrap();
@@ -261,19 +261,19 @@ async fn secret_rotates(desk: Desk) {
 
 /// A tenant's lists, counts and usage know nothing of what is owed; claims for jobs do not bring any.
 async fn deliveries_are_no_jobs_of_the_tenant(desk: Desk) {
-    let (bench, us) = (&desk.bench, TenantId::default());
-    let job = bench.accept(desk.hooked(&[])).await;
+    let (harness, us) = (&desk.harness, TenantId::default());
+    let job = harness.accept(desk.hooked(&[])).await;
     let page = PageRequest { limit: 10, before: None };
-    let listed = bench.store().jobs(&us, &Filter::default(), &page).await.unwrap().jobs;
+    let listed = harness.store().jobs(&us, &Filter::default(), &page).await.unwrap().jobs;
     assert_eq!(listed.into_iter().map(|job| job.id).collect::<Vec<_>>(), [job.id]);
-    assert_eq!(bench.store().count_pending(&us, None, 10).await.unwrap(), 1);
-    assert_eq!(bench.claim(10).await.len(), 1);
+    assert_eq!(harness.store().count_pending(&us, None, 10).await.unwrap(), 1);
+    assert_eq!(harness.claim(10).await.len(), 1);
     let leases = desk.claim_deliveries(10).await;
     assert_eq!(leases.len(), 2);
     let delivery: Delivery = leases[0].input.to().unwrap();
     assert_eq!(delivery.event, EventType::Pending);
     for lease in &leases {
-        bench.settle(lease, done()).await.unwrap();
+        harness.settle(lease, done()).await.unwrap();
     }
     let after = desk.owed().await;
     assert!(after.iter().all(|(job, _)| job.status == Status::Completed));
@@ -281,63 +281,63 @@ async fn deliveries_are_no_jobs_of_the_tenant(desk: Desk) {
 }
 
 async fn deliveries_of_a_job_are_found_by_it(desk: Desk) {
-    let bench = &desk.bench;
-    let first = bench.accept(desk.hooked(&[])).await;
-    bench.accept(desk.hooked(&[])).await;
+    let harness = &desk.harness;
+    let first = harness.accept(desk.hooked(&[])).await;
+    harness.accept(desk.hooked(&[])).await;
     let lease = desk.claim_deliveries(1).await.remove(0);
     assert_eq!(lease.job.parent_id, Some(first.id));
     let find = async |statuses: Vec<Status>| -> usize {
         let filter = Filter { parent: Some(first.id), statuses, ..Filter::default() };
         let page = PageRequest { limit: 10, before: None };
         let outbox = TenantId::default().outbox();
-        bench.store().jobs(&outbox, &filter, &page).await.unwrap().jobs.len()
+        harness.store().jobs(&outbox, &filter, &page).await.unwrap().jobs.len()
     };
     assert_eq!(find(vec![]).await, 1);
     assert_eq!(find(vec![Status::Running]).await, 1);
     assert_eq!(find(vec![Status::Pending, Status::Failed]).await, 0);
-    bench.settle(&lease, failed_for_good()).await.unwrap();
+    harness.settle(&lease, failed_for_good()).await.unwrap();
     assert_eq!(find(vec![Status::Pending, Status::Failed]).await, 1);
-    let none = bench.store().job(&TenantId::default(), lease.job.id).await;
+    let none = harness.store().job(&TenantId::default(), lease.job.id).await;
     assert!(matches!(none, Err(StoreError::NotFound)));
 }
 
 /// Many at once go other ways through a store than one.
 async fn batches_owe_for_each_of_theirs(desk: Desk) {
-    let bench = &desk.bench;
+    let harness = &desk.harness;
     let known = NewJob { idempotency_key: Some("k".to_owned()), ..desk.hooked(&[]) };
-    bench.accept(known.clone()).await;
+    harness.accept(known.clone()).await;
     let mut jobs: Vec<NewJob> = (0..20).map(|_| desk.hooked(&[])).collect();
     // A known key makes no job, and owes nothing.
-    jobs.push(NewJob { id: bench.id(), ..known });
-    jobs.push(bench.job());
-    let answers = bench.store().submit(jobs).await;
+    jobs.push(NewJob { id: harness.id(), ..known });
+    jobs.push(harness.job());
+    let answers = harness.store().submit(jobs).await;
     assert_eq!(answers.iter().filter(|answer| answer.as_ref().unwrap().created).count(), 21);
     assert_eq!(desk.owed().await.len(), 21);
-    let leases = bench.claim(50).await;
+    let leases = harness.claim(50).await;
     assert_eq!(desk.owed().await.len(), 42);
     let ends = leases.iter().map(|lease| settlement(lease, done())).collect();
-    let settled = bench.store().settle(ends).await;
+    let settled = harness.store().settle(ends).await;
     assert!(settled.iter().all(Result::is_ok));
     assert_eq!(desk.owed().await.len(), 63);
 }
 
 /// One receiver has many in line before another's only one, which is claimed in the first round all the same.
 async fn receivers_take_turns_as_far_as_they_have_room(desk: Desk) {
-    let bench = &desk.bench;
+    let harness = &desk.harness;
     let claim = async |limit, each, known: &[(&str, usize)]| {
         let name = |text: &str| longhaul::job::Name::new(text).unwrap();
         let room = KindCapacity { kind: name(DELIVERY_KIND), capacity: limit, code_version: None };
         let known = known.iter().map(|(queue, room)| (name(queue), *room)).collect();
         let rooms = Some(QueueCapacity { each, known });
-        let want = Claim { kinds: vec![room], queue_capacity: rooms, ..bench.want(limit) };
-        let leases = bench.store().claim(&want).await.unwrap().leases;
+        let want = Claim { kinds: vec![room], queue_capacity: rooms, ..harness.want(limit) };
+        let leases = harness.store().claim(&want).await.unwrap().leases;
         leases.iter().map(|lease| lease.job.queue.to_string()).collect::<Vec<_>>()
     };
     let (acme, other) = (tenant("acme"), tenant("other"));
     desk.endpoint(&acme, "ep_a", &["job.pending"]).await;
     let submit = async |tenant: &TenantId, jobs| {
         for _ in 0..jobs {
-            bench.accept(NewJob { tenant: tenant.clone(), ..bench.job() }).await;
+            harness.accept(NewJob { tenant: tenant.clone(), ..harness.job() }).await;
         }
     };
     submit(&acme, 9).await;
@@ -345,8 +345,8 @@ async fn receivers_take_turns_as_far_as_they_have_room(desk: Desk) {
     desk.endpoint(&other, "ep_c", &["job.pending"]).await;
     submit(&acme, 1).await;
     submit(&other, 1).await;
-    let jobs = Claim { queue_capacity: None, ..bench.want(2) };
-    bench.store().claim(&jobs).await.unwrap();
+    let jobs = Claim { queue_capacity: None, ..harness.want(2) };
+    harness.store().claim(&jobs).await.unwrap();
     assert_eq!(claim(2, 4, &[]).await, ["ep_a", "ep_b"]);
     assert_eq!(claim(2, 4, &[("ep_a", 1)]).await, ["ep_c", "ep_a"], "where the last claim ended");
     assert_eq!(claim(9, 4, &[("ep_a", 0)]).await, [""; 0], "no room");
@@ -358,25 +358,25 @@ async fn receivers_take_turns_as_far_as_they_have_room(desk: Desk) {
 
 /// Where deliveries are claimed does not change whose turn it is among tenants.
 async fn deliveries_do_not_take_a_tenants_turn(desk: Desk) {
-    let bench = &desk.bench;
+    let harness = &desk.harness;
     let tenants = ["a", "b", "c"].map(tenant);
     for tenant in &tenants {
         for _ in 0..2 {
-            bench.accept(NewJob { tenant: tenant.clone(), ..desk.hooked(&[]) }).await;
+            harness.accept(NewJob { tenant: tenant.clone(), ..desk.hooked(&[]) }).await;
         }
     }
     let mut served = Vec::new();
     for _ in 0..6 {
-        served.extend(bench.claim(1).await.iter().map(|lease| lease.job.tenant.to_string()));
+        served.extend(harness.claim(1).await.iter().map(|lease| lease.job.tenant.to_string()));
         desk.claim_deliveries(1).await;
     }
     assert_eq!(served, ["a", "b", "c", "a", "b", "c"]);
 }
 
 async fn whoever_delivers_is_told(desk: Desk) {
-    let told = desk.bench.store().outbox_notify();
-    desk.bench.pending().await;
-    desk.bench.accept(desk.hooked(&[])).await;
+    let told = desk.harness.store().outbox_notify();
+    desk.harness.pending().await;
+    desk.harness.accept(desk.hooked(&[])).await;
     told.notified().await;
 }
 
@@ -417,14 +417,14 @@ on_both_stores! {
 /// What one process changes, others tell by once it has settled.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_process_tells_new_endpoints() {
-    let (clock, database) = (Bench::clock(), TestDatabase::create().await);
+    let (clock, database) = (StoreHarness::clock(), TestDatabase::create().await);
     let open = async || PostgresStore::open(&database.url(), clock.clone()).await.unwrap();
     let (one, other) = (Arc::new(open().await), Arc::new(open().await));
-    let there = Desk { bench: Bench::of(other.clone(), clock.clone()), endpoints: other };
-    there.bench.pending().await;
-    let here = Desk { bench: Bench::of(one.clone(), clock.clone()), endpoints: one };
+    let there = Desk { harness: StoreHarness::of(other.clone(), clock.clone()), endpoints: other };
+    there.harness.pending().await;
+    let here = Desk { harness: StoreHarness::of(one.clone(), clock.clone()), endpoints: one };
     here.endpoint(&TenantId::default(), "ep_1", &["job.pending"]).await;
     clock.advance(here.endpoints.endpoint_propagation());
-    there.bench.pending().await;
+    there.harness.pending().await;
     assert_eq!(there.told().await, ["ep_1 job.pending"]);
 }

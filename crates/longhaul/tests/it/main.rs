@@ -10,14 +10,14 @@
 
 mod accounts;
 mod blob;
-mod broken;
+mod buggy_store;
 mod conformance;
-mod copy;
 mod endpoints;
 mod engine;
 mod examples;
-mod neighbour;
+mod model_store;
 mod postgres;
 mod random;
-mod reference;
+mod shared_store;
 mod sql_submit;
+mod transfer;

@@ -1,5 +1,6 @@
 //! What is Postgres' own: databases to test in, and all that can go wrong with one.
 
+mod alternating_store;
 mod aside;
 mod bouncer;
 mod cluster;
@@ -13,12 +14,11 @@ mod proxy;
 mod restarts;
 mod stalls;
 mod tls;
-mod turns;
 mod usage;
 mod wait;
 mod waking;
 mod wall;
 
-pub(crate) use bouncer::bench_behind_pgbouncer;
-pub(crate) use database::{TestDatabase, bench, open_now};
-pub(crate) use turns::{ByTurns, bench_by_turns};
+pub(crate) use alternating_store::{AlternatingStore, alternating_harness};
+pub(crate) use bouncer::pgbouncer_harness;
+pub(crate) use database::{TestDatabase, harness, open_now};

@@ -3,14 +3,14 @@
 //! A violation names its seed. `LONGHAUL_SEED=n` plays that one again; `LONGHAUL_RUNS=n` plays more.
 
 mod callers;
-mod house;
-pub(crate) mod model;
+pub(crate) mod checker;
+mod differential_store;
+mod maintenance;
 mod postgres;
+pub(crate) mod simulation;
 pub(crate) mod sqlite;
-mod twins;
 mod usage;
 mod workers;
-pub(crate) mod world;
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ use longhaul::clock::Clock;
 use longhaul::store::Store;
 use longhaul::store::sqlite::SqliteStore;
 
-use crate::reference::Reference;
-use model::Violation;
-use world::{House, play};
+use crate::model_store::ModelStore;
+use checker::Violation;
+use simulation::{StoreFactory, play};
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
@@ -28,7 +28,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// Plays the seed that was asked for, or `runs` of them.
-async fn hold_promises(runs: u64, house: impl Fn() -> Box<dyn House>) {
+async fn hold_promises(runs: u64, house: impl Fn() -> Box<dyn StoreFactory>) {
     let seeds = match number("LONGHAUL_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("LONGHAUL_RUNS").unwrap_or(runs),
@@ -43,7 +43,7 @@ async fn hold_promises(runs: u64, house: impl Fn() -> Box<dyn House>) {
 /// A store that lives in memory and does not outlive its process.
 pub(crate) struct InMemory<F>(pub(crate) F);
 
-impl<F: FnMut(Clock) -> Arc<dyn Store> + Send> House for InMemory<F> {
+impl<F: FnMut(Clock) -> Arc<dyn Store> + Send> StoreFactory for InMemory<F> {
     fn open(&mut self, clock: &Clock) -> Arc<dyn Store> {
         self.0(clock.clone())
     }
@@ -64,7 +64,7 @@ async fn sqlite_holds_its_promises_in_memory() {
 #[tokio::test]
 async fn reference_holds_its_promises() {
     hold_promises(100, || {
-        Box::new(InMemory(|clock| Arc::new(Reference::new(clock)) as Arc<dyn Store>))
+        Box::new(InMemory(|clock| Arc::new(ModelStore::new(clock)) as Arc<dyn Store>))
     })
     .await;
 }

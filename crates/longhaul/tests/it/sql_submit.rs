@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use longhaul::job::Name;
 use longhaul::store::StoreError;
-use longhaul::store::conformance::Bench;
+use longhaul::store::conformance::StoreHarness;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::{Clock, Ctx, Engine, JobError, JobId, Kind, Status, SubmitError, TenantId};
 use tokio_postgres::Client;
@@ -13,7 +13,7 @@ use crate::postgres::TestDatabase;
 
 /// A store whose time the test moves, and a connection beside it.
 struct Desk {
-    bench: Bench,
+    harness: StoreHarness,
     clock: Clock,
     client: Client,
     url: String,
@@ -26,7 +26,12 @@ impl Desk {
         let (clock, url) = (Clock::manual(Clock::system().now()), database.url());
         let store = PostgresStore::open(&url, clock.clone()).await.unwrap();
         let client = database.connect().await;
-        Self { bench: Bench::new(store, clock.clone()).keeping(database), clock, client, url }
+        Self {
+            harness: StoreHarness::new(store, clock.clone()).keeping(database),
+            clock,
+            client,
+            url,
+        }
     }
 
     /// Submits by these arguments.
@@ -42,7 +47,7 @@ impl Desk {
     }
 
     async fn pending(&self) -> u64 {
-        self.bench.store().count_pending(&TenantId::default(), None, 100).await.unwrap()
+        self.harness.store().count_pending(&TenantId::default(), None, 100).await.unwrap()
     }
 
     async fn rows(&self, table: &str) -> i64 {
@@ -100,10 +105,10 @@ async fn rolled_back_job_never_was() {
     let desk = Desk::new().await;
     desk.client.batch_execute("BEGIN").await.unwrap();
     let id = desk.submit("'demo', '{}'").await.unwrap();
-    assert_eq!(desk.bench.try_record(id).await.unwrap_err(), StoreError::NotFound);
+    assert_eq!(desk.harness.try_record(id).await.unwrap_err(), StoreError::NotFound);
     desk.client.batch_execute("ROLLBACK").await.unwrap();
-    assert_eq!(desk.bench.try_record(id).await.unwrap_err(), StoreError::NotFound);
-    assert!(desk.bench.claim(5).await.is_empty());
+    assert_eq!(desk.harness.try_record(id).await.unwrap_err(), StoreError::NotFound);
+    assert!(desk.harness.claim(5).await.is_empty());
     assert_eq!(desk.pending().await, 0);
 }
 
@@ -113,7 +118,7 @@ async fn committed_job_is_pending_at_once_and_claimed_by_an_idle_worker() {
     let arguments = "'demo', '{\"page\": 1}', queue => 'mail', priority => 3, max_attempts => 7,
         timeout => '90 s', labels => '{\"a\": \"b\"}', hint => false";
     let id = desk.submit(arguments).await.unwrap();
-    let record = desk.bench.record(id).await;
+    let record = desk.harness.record(id).await;
     assert_eq!(
         (record.job.status, record.job.version, record.history.len()),
         (Status::Pending, 1, 1)
@@ -122,10 +127,10 @@ async fn committed_job_is_pending_at_once_and_claimed_by_an_idle_worker() {
     assert_eq!((record.job.max_attempts, record.job.labels["a"].as_str()), (7, "b"));
     assert_eq!(record.job.timeout, Some(Duration::from_secs(90)));
     assert_eq!(desk.pending().await, 1);
-    let queues = desk.bench.store().queues(&TenantId::default()).await.unwrap();
+    let queues = desk.harness.store().queues(&TenantId::default()).await.unwrap();
     assert_eq!((queues[0].name.as_str(), queues[0].pending), ("mail", 1));
     desk.clock.advance(Duration::from_secs(1));
-    let lease = desk.bench.claim_one().await;
+    let lease = desk.harness.claim_one().await;
     assert_eq!((lease.job.id, lease.input.as_str()), (id, r#"{"page": 1}"#));
     assert_eq!((desk.pending().await, desk.rows("arrivals").await), (0, 0));
 }
@@ -140,37 +145,37 @@ async fn job_of_a_transaction_that_stayed_open_while_its_lane_was_raised_is_clai
     let id = desk.submit("'demo', hint => false").await.unwrap();
     for _ in 0..40 {
         desk.clock.advance(Duration::from_secs(15));
-        desk.bench.store().rescue(10).await.unwrap();
-        for lease in desk.bench.claim(9).await {
+        desk.harness.store().rescue(10).await.unwrap();
+        for lease in desk.harness.claim(9).await {
             assert_ne!(lease.job.id, id);
-            desk.bench.settle(&lease, longhaul::store::conformance::done()).await.unwrap();
+            desk.harness.settle(&lease, longhaul::store::conformance::done()).await.unwrap();
         }
     }
     let due_at: i64 =
         other.query_one("SELECT due_at FROM longhaul.lanes", &[]).await.unwrap().get(0);
     assert!(due_at > Clock::system().now().as_millis() + 60_000, "the lane was raised");
     desk.client.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(desk.bench.claim_one().await.job.id, id);
+    assert_eq!(desk.harness.claim_one().await.job.id, id);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lane_that_is_raised_while_an_arrival_is_moved_does_not_pass_over_it() {
     const MOVE: &str = include_str!("../../src/store/postgres/sql/move_arrivals.sql");
     let desk = Desk::new().await;
-    let first = desk.bench.running().await;
-    desk.bench.settle(&first, longhaul::store::conformance::done()).await.unwrap();
+    let first = desk.harness.running().await;
+    desk.harness.settle(&first, longhaul::store::conformance::done()).await.unwrap();
     desk.clock.advance(Duration::from_mins(10));
     desk.client.batch_execute("BEGIN").await.unwrap();
     let id = desk.submit("'demo', hint => false").await.unwrap();
     desk.client.batch_execute("SELECT FROM longhaul.lanes FOR UPDATE").await.unwrap();
-    let store = desk.bench.store();
+    let store = desk.harness.store();
     // It has read the lane as empty, and waits for it.
     let raising = tokio::spawn(async move { store.rescue(1).await.unwrap() });
     desk.until_somebody_waits().await;
     desk.client.query(MOVE, &[&9_i64]).await.unwrap();
     desk.client.batch_execute("COMMIT").await.unwrap();
     raising.await.unwrap();
-    assert_eq!(desk.bench.claim_one().await.job.id, id);
+    assert_eq!(desk.harness.claim_one().await.job.id, id);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -178,15 +183,15 @@ async fn arrivals_wait_for_no_idle_claim_when_workers_are_busy() {
     let desk = Desk::new().await;
     let id = desk.submit("'demo', hint => false").await.unwrap();
     assert_eq!((desk.rows("arrivals").await, desk.rows("line").await), (1, 0));
-    desk.bench.store().rescue(10).await.unwrap();
+    desk.harness.store().rescue(10).await.unwrap();
     assert_eq!((desk.rows("arrivals").await, desk.rows("line").await), (0, 1));
-    assert_eq!(desk.bench.record(id).await.job.status, Status::Pending);
+    assert_eq!(desk.harness.record(id).await.job.status, Status::Pending);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancel_reaches_a_job_before_and_after_it_is_in_line() {
     let desk = Desk::new().await;
-    let (store, tenant) = (desk.bench.store(), TenantId::default());
+    let (store, tenant) = (desk.harness.store(), TenantId::default());
     let early = desk.submit("'demo', hint => false").await.unwrap();
     assert_eq!(store.cancel(&tenant, early).await.unwrap().status, Status::Cancelled);
     assert_eq!(desk.rows("arrivals").await, 0);
@@ -195,18 +200,18 @@ async fn cancel_reaches_a_job_before_and_after_it_is_in_line() {
     assert_eq!(store.cancel(&tenant, late).await.unwrap().status, Status::Cancelled);
     assert_eq!(desk.rows("line").await, 0);
     desk.clock.advance(Duration::from_secs(1));
-    assert!(desk.bench.claim(5).await.is_empty());
+    assert!(desk.harness.claim(5).await.is_empty());
     store.resume(&tenant, early).await.unwrap();
-    assert_eq!(desk.bench.claim_one().await.job.id, early);
+    assert_eq!(desk.harness.claim_one().await.job.id, early);
     store.purge(&tenant, late).await.unwrap();
-    assert_eq!(desk.bench.try_record(late).await.unwrap_err(), StoreError::Gone);
+    assert_eq!(desk.harness.try_record(late).await.unwrap_err(), StoreError::Gone);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn job_is_due_when_it_says_and_never_before_it_was_submitted() {
     let desk = Desk::new().await;
     let due_in = async |arguments: &str| {
-        let job = desk.bench.record(desk.submit(arguments).await.unwrap()).await.job;
+        let job = desk.harness.record(desk.submit(arguments).await.unwrap()).await.job;
         job.run_at.since(job.created_at)
     };
     assert_eq!(due_in("'demo', run_at => now() - interval '1 day'").await, Duration::ZERO);
@@ -221,10 +226,10 @@ async fn key_finds_its_job_whoever_submitted_it() {
     let by_sql = desk.submit("'demo', '{\"page\":1}', idempotency_key => 'k1'").await.unwrap();
     let again = desk.submit("'demo', '{\"page\": 1.0}', idempotency_key => 'k1'").await.unwrap();
     assert_eq!(by_sql, again);
-    let by_rust = desk.bench.submit(desk.bench.keyed("k1")).await.unwrap();
+    let by_rust = desk.harness.submit(desk.harness.keyed("k1")).await.unwrap();
     assert_eq!((by_rust.record.job.id, by_rust.created), (by_sql, false));
 
-    let by_rust = desk.bench.accept(desk.bench.keyed("k2")).await.id;
+    let by_rust = desk.harness.accept(desk.harness.keyed("k2")).await.id;
     let by_sql = desk.submit("'demo', '{\"page\":1}', idempotency_key => 'k2'").await.unwrap();
     assert_eq!(by_rust, by_sql);
     let (code, message) = desk.refusal("'demo', '{\"page\":2}', idempotency_key => 'k2'").await;

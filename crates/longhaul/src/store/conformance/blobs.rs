@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, TICK, done, failed, failed_for_good, settlement, tenant};
+use super::harness::{StoreHarness, TICK, done, failed, failed_for_good, settlement, tenant};
 use crate::job::{JobId, Outcome, Status, TenantId};
 use crate::store::{
     Blob, BlobRef, BlobRole, Deletion, Lease, NewBlob, NewJob, Settlement, StoreError, WrappedKey,
@@ -22,204 +22,204 @@ fn blob(name: &str) -> NewBlob {
     }
 }
 
-fn with_payload(bench: &Bench, name: &str) -> NewJob {
-    NewJob { payload: Some(blob(name)), ..bench.job() }
+fn with_payload(harness: &StoreHarness, name: &str) -> NewJob {
+    NewJob { payload: Some(blob(name)), ..harness.job() }
 }
 
 fn reference(job: JobId, path: &str) -> BlobRef {
     BlobRef { tenant: TenantId::default(), job, path: format!("default/{path}") }
 }
 
-async fn blobs(bench: &Bench, id: JobId) -> Vec<Blob> {
-    bench.store().blobs(&TenantId::default(), id).await.unwrap()
+async fn blobs(harness: &StoreHarness, id: JobId) -> Vec<Blob> {
+    harness.store().blobs(&TenantId::default(), id).await.unwrap()
 }
 
-async fn only_blob(bench: &Bench, id: JobId) -> Blob {
-    let mut all = blobs(bench, id).await;
+async fn only_blob(harness: &StoreHarness, id: JobId) -> Blob {
+    let mut all = blobs(harness, id).await;
     assert_eq!(all.len(), 1, "one blob");
     all.remove(0)
 }
 
-async fn blobs_to_delete(bench: &Bench) -> Vec<BlobRef> {
-    bench.store().blobs_to_delete(100).await.unwrap()
+async fn blobs_to_delete(harness: &StoreHarness) -> Vec<BlobRef> {
+    harness.store().blobs_to_delete(100).await.unwrap()
 }
 
-async fn record_deletion(bench: &Bench, blob: BlobRef, failure: Option<&str>) {
+async fn record_deletion(harness: &StoreHarness, blob: BlobRef, failure: Option<&str>) {
     let deletion = Deletion { blob, failure: failure.map(str::to_owned) };
-    bench.store().record_deletions(vec![deletion], "replica-2").await.unwrap();
+    harness.store().record_deletions(vec![deletion], "replica-2").await.unwrap();
 }
 
 /// A job that completed with one artifact.
-async fn completed_with_artifact(bench: &Bench) -> JobId {
-    let lease = bench.running().await;
+async fn completed_with_artifact(harness: &StoreHarness) -> JobId {
+    let lease = harness.running().await;
     let end = Settlement { artifacts: vec![blob("report")], ..settlement(&lease, done()) };
-    bench.settle_as(end).await.unwrap();
+    harness.settle_as(end).await.unwrap();
     lease.job.id
 }
 
 /// What was uploaded is remembered with its job, to the last word.
-pub async fn payload_is_kept_with_its_job(bench: &Bench) {
-    let job = bench.accept(with_payload(bench, "p")).await;
+pub async fn payload_is_kept_with_its_job(harness: &StoreHarness) {
+    let job = harness.accept(with_payload(harness, "p")).await;
     assert!(job.has_payload);
-    let stored = only_blob(bench, job.id).await;
+    let stored = only_blob(harness, job.id).await;
     let new = blob("p");
     assert_eq!(stored.role, BlobRole::Payload);
     assert_eq!((stored.path, stored.name), (new.path, new.name));
     assert_eq!((stored.content_type, stored.size), (new.content_type, new.size));
     assert_eq!((stored.digest, stored.key), (Some(new.digest), Some(new.key)));
-    assert_eq!((stored.stored_at, stored.stored_by), (bench.now(), new.replica));
+    assert_eq!((stored.stored_at, stored.stored_by), (harness.now(), new.replica));
     assert_eq!((stored.key_destroyed_at, stored.deleted_at), (None, None));
-    assert!(blobs_to_delete(bench).await.is_empty());
-    let without = bench.pending().await;
-    assert!(!without.has_payload && blobs(bench, without.id).await.is_empty());
+    assert!(blobs_to_delete(harness).await.is_empty());
+    let without = harness.pending().await;
+    assert!(!without.has_payload && blobs(harness, without.id).await.is_empty());
 }
 
 /// Whoever comes second under a key has stored for nothing.
-pub async fn known_key_keeps_the_first_payload(bench: &Bench) {
-    let keyed = |name| NewJob { payload: Some(blob(name)), ..bench.keyed("k") };
-    let first = bench.accept(keyed("one")).await;
-    let second = bench.submit(keyed("two")).await.unwrap();
+pub async fn known_key_keeps_the_first_payload(harness: &StoreHarness) {
+    let keyed = |name| NewJob { payload: Some(blob(name)), ..harness.keyed("k") };
+    let first = harness.accept(keyed("one")).await;
+    let second = harness.submit(keyed("two")).await.unwrap();
     assert!(!second.created && second.record.job.id == first.id);
-    assert_eq!(only_blob(bench, first.id).await.name, "one");
+    assert_eq!(only_blob(harness, first.id).await.name, "one");
 }
 
 /// An attempt that did not end the job leaves its payload to the next.
-pub async fn payload_stays_while_the_job_goes_on(bench: &Bench) {
-    let lease = bench.running_as(with_payload(bench, "p")).await;
-    bench.settle(&lease, failed()).await.unwrap();
-    let lease = bench.claim_one().await;
-    bench.settle(&lease, Outcome::Released).await.unwrap();
-    let lease = bench.claim_one().await;
-    bench.lose(&lease).await;
-    assert!(only_blob(bench, lease.job.id).await.key.is_some());
-    assert!(blobs_to_delete(bench).await.is_empty());
+pub async fn payload_stays_while_the_job_goes_on(harness: &StoreHarness) {
+    let lease = harness.running_as(with_payload(harness, "p")).await;
+    harness.settle(&lease, failed()).await.unwrap();
+    let lease = harness.claim_one().await;
+    harness.settle(&lease, Outcome::Released).await.unwrap();
+    let lease = harness.claim_one().await;
+    harness.lose(&lease).await;
+    assert!(only_blob(harness, lease.job.id).await.key.is_some());
+    assert!(blobs_to_delete(harness).await.is_empty());
 }
 
-async fn assert_unreadable(bench: &Bench, id: JobId) {
-    let stored = only_blob(bench, id).await;
-    assert_eq!((stored.key, stored.key_destroyed_at), (None, Some(bench.now())));
+async fn assert_unreadable(harness: &StoreHarness, id: JobId) {
+    let stored = only_blob(harness, id).await;
+    assert_eq!((stored.key, stored.key_destroyed_at), (None, Some(harness.now())));
     let blob = BlobRef { tenant: TenantId::default(), job: id, path: stored.path };
-    assert_eq!(blobs_to_delete(bench).await, std::slice::from_ref(&blob));
-    record_deletion(bench, blob, None).await;
+    assert_eq!(blobs_to_delete(harness).await, std::slice::from_ref(&blob));
+    record_deletion(harness, blob, None).await;
 }
 
 /// The key goes in the very transaction that ends the job, however it ends.
-pub async fn payload_is_unreadable_from_the_end_on(bench: &Bench) {
+pub async fn payload_is_unreadable_from_the_end_on(harness: &StoreHarness) {
     for (number, outcome) in [done(), failed_for_good(), Outcome::Cancelled].into_iter().enumerate()
     {
-        let lease = bench.running_as(with_payload(bench, &number.to_string())).await;
-        bench.settle(&lease, outcome).await.unwrap();
-        assert_unreadable(bench, lease.job.id).await;
+        let lease = harness.running_as(with_payload(harness, &number.to_string())).await;
+        harness.settle(&lease, outcome).await.unwrap();
+        assert_unreadable(harness, lease.job.id).await;
     }
-    let pending = bench.accept(with_payload(bench, "cancelled in line")).await;
-    bench.store().cancel(&pending.tenant, pending.id).await.unwrap();
-    assert_unreadable(bench, pending.id).await;
-    let last_try = NewJob { max_attempts: 1, ..with_payload(bench, "lost") };
-    let lease = bench.running_as(last_try).await;
-    assert_eq!(bench.lose(&lease).await.status, Status::Failed);
-    assert_unreadable(bench, lease.job.id).await;
+    let pending = harness.accept(with_payload(harness, "cancelled in line")).await;
+    harness.store().cancel(&pending.tenant, pending.id).await.unwrap();
+    assert_unreadable(harness, pending.id).await;
+    let last_try = NewJob { max_attempts: 1, ..with_payload(harness, "lost") };
+    let lease = harness.running_as(last_try).await;
+    assert_eq!(harness.lose(&lease).await.status, Status::Failed);
+    assert_unreadable(harness, lease.job.id).await;
 }
 
 /// A payload that is gone cannot be worked on again.
-pub async fn job_whose_payload_is_gone_is_neither_resumed_nor_forked(bench: &Bench) {
-    let lease = bench.running_as(with_payload(bench, "p")).await;
+pub async fn job_whose_payload_is_gone_is_neither_resumed_nor_forked(harness: &StoreHarness) {
+    let lease = harness.running_as(with_payload(harness, "p")).await;
     let Lease { job, .. } = &lease;
-    bench.settle(&lease, failed_for_good()).await.unwrap();
-    let resumed = bench.store().resume(&job.tenant, job.id).await;
+    harness.settle(&lease, failed_for_good()).await.unwrap();
+    let resumed = harness.store().resume(&job.tenant, job.id).await;
     assert_eq!(resumed.unwrap_err(), StoreError::PayloadPurged);
-    let forked = bench.store().fork(&job.tenant, job.id, bench.id(), None).await;
+    let forked = harness.store().fork(&job.tenant, job.id, harness.id(), None).await;
     assert_eq!(forked.unwrap_err(), StoreError::PayloadPurged);
-    assert_eq!(bench.record(job.id).await.job.status, Status::Failed);
+    assert_eq!(harness.record(job.id).await.job.status, Status::Failed);
 }
 
 /// Nobody waits for a worker for ever with somebody's bytes in store.
-pub async fn payload_that_nobody_claims_fails_its_job(bench: &Bench) {
-    let unclaimed = bench.accept(with_payload(bench, "unclaimed")).await;
-    let plain = bench.pending().await;
-    bench.advance_short_of(KEPT);
-    assert!(bench.store().expire_payloads(KEPT, 10).await.unwrap().is_empty());
-    bench.advance(TICK * 2);
-    let failed = bench.store().expire_payloads(KEPT, 10).await.unwrap();
+pub async fn payload_that_nobody_claims_fails_its_job(harness: &StoreHarness) {
+    let unclaimed = harness.accept(with_payload(harness, "unclaimed")).await;
+    let plain = harness.pending().await;
+    harness.advance_short_of(KEPT);
+    assert!(harness.store().expire_payloads(KEPT, 10).await.unwrap().is_empty());
+    harness.advance(TICK * 2);
+    let failed = harness.store().expire_payloads(KEPT, 10).await.unwrap();
     assert_eq!(failed.iter().map(|job| job.id).collect::<Vec<_>>(), [unclaimed.id]);
-    let job = bench.record(unclaimed.id).await.job;
+    let job = harness.record(unclaimed.id).await.job;
     assert_eq!((job.status, job.error.unwrap().code.as_str()), (Status::Failed, "payload-expired"));
-    assert_unreadable(bench, unclaimed.id).await;
-    assert_eq!(bench.claim_one().await.job.id, plain.id, "it is not in line any more");
-    assert!(bench.store().expire_payloads(KEPT, 10).await.unwrap().is_empty());
+    assert_unreadable(harness, unclaimed.id).await;
+    assert_eq!(harness.claim_one().await.job.id, plain.id, "it is not in line any more");
+    assert!(harness.store().expire_payloads(KEPT, 10).await.unwrap().is_empty());
 }
 
 /// Once claimed, a job has as much time as it needs, also between attempts.
-pub async fn payload_of_a_claimed_job_does_not_expire(bench: &Bench) {
-    let lease = bench.running_as(with_payload(bench, "p")).await;
-    bench.settle(&lease, failed()).await.unwrap();
-    bench.advance(KEPT * 2);
-    assert!(bench.store().expire_payloads(KEPT, 10).await.unwrap().is_empty());
-    assert!(only_blob(bench, lease.job.id).await.key.is_some());
+pub async fn payload_of_a_claimed_job_does_not_expire(harness: &StoreHarness) {
+    let lease = harness.running_as(with_payload(harness, "p")).await;
+    harness.settle(&lease, failed()).await.unwrap();
+    harness.advance(KEPT * 2);
+    assert!(harness.store().expire_payloads(KEPT, 10).await.unwrap().is_empty());
+    assert!(only_blob(harness, lease.job.id).await.key.is_some());
 }
 
 /// Artifacts are there with the result, not before and not without it.
-pub async fn artifacts_come_with_completion(bench: &Bench) {
-    let id = completed_with_artifact(bench).await;
-    let shown = bench.record(id).await.job.artifacts;
+pub async fn artifacts_come_with_completion(harness: &StoreHarness) {
+    let id = completed_with_artifact(harness).await;
+    let shown = harness.record(id).await.job.artifacts;
     assert_eq!(shown, [blob("report").to_artifact()]);
-    let stored = only_blob(bench, id).await;
+    let stored = only_blob(harness, id).await;
     assert_eq!((stored.role, stored.key), (BlobRole::Artifact, Some(blob("report").key)));
-    assert!(blobs_to_delete(bench).await.is_empty(), "it is kept with the job");
-    let lease = bench.running().await;
+    assert!(blobs_to_delete(harness).await.is_empty(), "it is kept with the job");
+    let lease = harness.running().await;
     let end = Settlement { artifacts: vec![blob("half")], ..settlement(&lease, failed_for_good()) };
-    bench.settle_as(end).await.unwrap();
-    assert!(bench.record(lease.job.id).await.job.artifacts.is_empty());
-    assert!(blobs(bench, lease.job.id).await.is_empty());
+    harness.settle_as(end).await.unwrap();
+    assert!(harness.record(lease.job.id).await.job.artifacts.is_empty());
+    assert!(blobs(harness, lease.job.id).await.is_empty());
 }
 
 /// A settlement that is said twice stores once.
-pub async fn artifacts_of_a_repeated_settlement_are_stored_once(bench: &Bench) {
-    let lease = bench.running_as(with_payload(bench, "p")).await;
+pub async fn artifacts_of_a_repeated_settlement_are_stored_once(harness: &StoreHarness) {
+    let lease = harness.running_as(with_payload(harness, "p")).await;
     let end = Settlement { artifacts: vec![blob("report")], ..settlement(&lease, done()) };
-    bench.settle_as(end.clone()).await.unwrap();
-    bench.settle_as(end).await.unwrap();
-    assert_eq!(blobs(bench, lease.job.id).await.len(), 2);
+    harness.settle_as(end.clone()).await.unwrap();
+    harness.settle_as(end).await.unwrap();
+    assert_eq!(blobs(harness, lease.job.id).await.len(), 2);
 }
 
 /// What a job leaves behind is deleted with it, and its receipt outlives it.
-pub async fn artifacts_go_with_their_job(bench: &Bench) {
-    let purged = completed_with_artifact(bench).await;
-    bench.store().purge(&TenantId::default(), purged).await.unwrap();
-    assert_unreadable(bench, purged).await;
-    let expired = completed_with_artifact(bench).await;
-    bench.advance(Duration::from_hours(25));
-    assert_eq!(bench.store().prune(10).await.unwrap(), 1);
-    assert_unreadable(bench, expired).await;
-    let receipt = only_blob(bench, purged).await;
+pub async fn artifacts_go_with_their_job(harness: &StoreHarness) {
+    let purged = completed_with_artifact(harness).await;
+    harness.store().purge(&TenantId::default(), purged).await.unwrap();
+    assert_unreadable(harness, purged).await;
+    let expired = completed_with_artifact(harness).await;
+    harness.advance(Duration::from_hours(25));
+    assert_eq!(harness.store().prune(10).await.unwrap(), 1);
+    assert_unreadable(harness, expired).await;
+    let receipt = only_blob(harness, purged).await;
     assert!(receipt.deleted_at.is_some());
     assert_eq!(receipt.deleted_by.as_deref(), Some("replica-2"));
 }
 
 /// A deletion that fails is tried again, each time later, until it is done.
-pub async fn failed_deletion_is_tried_again(bench: &Bench) {
-    let lease = bench.running_as(with_payload(bench, "p")).await;
-    bench.settle(&lease, done()).await.unwrap();
+pub async fn failed_deletion_is_tried_again(harness: &StoreHarness) {
+    let lease = harness.running_as(with_payload(harness, "p")).await;
+    harness.settle(&lease, done()).await.unwrap();
     let this = reference(lease.job.id, "p");
     for (failures, seconds) in [(1, 5), (2, 10), (3, 20)] {
-        assert_eq!(blobs_to_delete(bench).await, std::slice::from_ref(&this));
-        record_deletion(bench, this.clone(), Some("no route")).await;
-        let stored = only_blob(bench, lease.job.id).await;
+        assert_eq!(blobs_to_delete(harness).await, std::slice::from_ref(&this));
+        record_deletion(harness, this.clone(), Some("no route")).await;
+        let stored = only_blob(harness, lease.job.id).await;
         assert_eq!((stored.failures, stored.failure.as_deref()), (failures, Some("no route")));
-        assert!(blobs_to_delete(bench).await.is_empty(), "not at once");
-        bench.advance(Duration::from_secs(seconds));
+        assert!(blobs_to_delete(harness).await.is_empty(), "not at once");
+        harness.advance(Duration::from_secs(seconds));
     }
-    record_deletion(bench, this, None).await;
-    let stored = only_blob(bench, lease.job.id).await;
-    assert_eq!(stored.deleted_at, Some(bench.now()));
-    bench.advance(Duration::from_hours(1));
-    assert!(blobs_to_delete(bench).await.is_empty());
+    record_deletion(harness, this, None).await;
+    let stored = only_blob(harness, lease.job.id).await;
+    assert_eq!(stored.deleted_at, Some(harness.now()));
+    harness.advance(Duration::from_hours(1));
+    assert!(blobs_to_delete(harness).await.is_empty());
 }
 
 /// Bytes without a job are found, and only those.
-pub async fn strays_are_what_no_job_knows(bench: &Bench) {
-    let ended = completed_with_artifact(bench).await;
-    let pending = bench.accept(with_payload(bench, "p")).await.id;
-    let never = bench.id();
+pub async fn strays_are_what_no_job_knows(harness: &StoreHarness) {
+    let ended = completed_with_artifact(harness).await;
+    let pending = harness.accept(with_payload(harness, "p")).await.id;
+    let never = harness.id();
     let all = vec![
         reference(pending, "p"),
         // The job goes on: this may be what it is about to store.
@@ -228,51 +228,53 @@ pub async fn strays_are_what_no_job_knows(bench: &Bench) {
         reference(ended, "left over"),
         reference(never, "orphan"),
     ];
-    let mut strays = bench.store().orphan_blobs(all).await.unwrap();
+    let mut strays = harness.store().orphan_blobs(all).await.unwrap();
     strays.sort();
     let mut expected = [reference(ended, "left over"), reference(never, "orphan")];
     expected.sort();
     assert_eq!(strays, expected);
-    assert!(bench.store().orphan_blobs(Vec::new()).await.unwrap().is_empty());
+    assert!(harness.store().orphan_blobs(Vec::new()).await.unwrap().is_empty());
 }
 
 /// A folder that holds a payload in clear is on record before it does, and until it is gone.
-pub async fn folders_are_on_record(bench: &Bench) {
-    let lease = bench.running_as(with_payload(bench, "p")).await;
+pub async fn folders_are_on_record(harness: &StoreHarness) {
+    let lease = harness.running_as(with_payload(harness, "p")).await;
     let path = "host-a:/work/1";
     for _ in 0..2 {
-        bench.store().record_work_dir(&lease.to_ref(), path, "replica-1").await.unwrap();
+        harness.store().record_work_dir(&lease.to_ref(), path, "replica-1").await.unwrap();
     }
-    let folders = bench.store().work_dirs("host-a", 10).await.unwrap();
+    let folders = harness.store().work_dirs("host-a", 10).await.unwrap();
     let this = BlobRef { tenant: TenantId::default(), job: lease.job.id, path: path.to_owned() };
     assert_eq!(folders, std::slice::from_ref(&this));
-    assert!(bench.store().work_dirs("host", 10).await.unwrap().is_empty());
-    bench.settle(&lease, done()).await.unwrap();
-    let late = bench.store().record_work_dir(&lease.to_ref(), "host-a:/work/2", "replica-1").await;
+    assert!(harness.store().work_dirs("host", 10).await.unwrap().is_empty());
+    harness.settle(&lease, done()).await.unwrap();
+    let late =
+        harness.store().record_work_dir(&lease.to_ref(), "host-a:/work/2", "replica-1").await;
     assert_eq!(late.unwrap_err(), StoreError::LeaseLost);
-    record_deletion(bench, this, None).await;
-    assert!(bench.store().work_dirs("host-a", 10).await.unwrap().is_empty());
-    let folder = blobs(bench, lease.job.id).await.into_iter().find(|one| one.path == path).unwrap();
-    assert_eq!((folder.role, folder.deleted_at), (BlobRole::Folder, Some(bench.now())));
+    record_deletion(harness, this, None).await;
+    assert!(harness.store().work_dirs("host-a", 10).await.unwrap().is_empty());
+    let folder =
+        blobs(harness, lease.job.id).await.into_iter().find(|one| one.path == path).unwrap();
+    assert_eq!((folder.role, folder.deleted_at), (BlobRole::Folder, Some(harness.now())));
     assert_eq!((folder.digest, folder.key_destroyed_at), (None, None));
 }
 
 /// What is stored counts until it is deleted.
-pub async fn stored_bytes_are_counted_by_tenant(bench: &Bench) {
-    let bytes = async || bench.store().blob_bytes(&TenantId::default()).await.unwrap();
+pub async fn stored_bytes_are_counted_by_tenant(harness: &StoreHarness) {
+    let bytes = async || harness.store().blob_bytes(&TenantId::default()).await.unwrap();
     assert_eq!(bytes().await, 0);
-    let lease = bench.running_as(with_payload(bench, "p")).await;
-    completed_with_artifact(bench).await;
+    let lease = harness.running_as(with_payload(harness, "p")).await;
+    completed_with_artifact(harness).await;
     assert_eq!(bytes().await, 2_000);
-    bench.settle(&lease, done()).await.unwrap();
+    harness.settle(&lease, done()).await.unwrap();
     assert_eq!(bytes().await, 2_000, "unreadable is not deleted");
-    record_deletion(bench, reference(lease.job.id, "p"), None).await;
+    record_deletion(harness, reference(lease.job.id, "p"), None).await;
     assert_eq!(bytes().await, 1_000);
-    assert_eq!(bench.store().blob_bytes(&tenant("other")).await.unwrap(), 0);
+    assert_eq!(harness.store().blob_bytes(&tenant("other")).await.unwrap(), 0);
 }
 
 /// Another tenant's receipt is nobody's.
-pub async fn blobs_are_their_tenants_own(bench: &Bench) {
-    let id = bench.accept(with_payload(bench, "p")).await.id;
-    assert!(bench.store().blobs(&tenant("other"), id).await.unwrap().is_empty());
+pub async fn blobs_are_their_tenants_own(harness: &StoreHarness) {
+    let id = harness.accept(with_payload(harness, "p")).await.id;
+    assert!(harness.store().blobs(&tenant("other"), id).await.unwrap().is_empty());
 }

@@ -1,6 +1,6 @@
 //! What watchers are owed: every transition once, in order, with versions that only rise.
 
-use super::bench::{Bench, done, failed, failed_for_good, settlement};
+use super::harness::{StoreHarness, done, failed, failed_for_good, settlement};
 use crate::job::{JobId, Outcome, Progress, Record, Status, TenantId};
 use crate::store::{Report, Settlement};
 
@@ -38,8 +38,8 @@ impl Watcher {
         Self { id, version: 0, seen: Vec::new() }
     }
 
-    async fn look(&mut self, bench: &Bench) {
-        let record = bench.record(self.id).await;
+    async fn look(&mut self, harness: &StoreHarness) {
+        let record = harness.record(self.id).await;
         assert_sound(&record);
         assert!(record.job.version >= self.version, "a version never goes back");
         for owed in record.since(self.version) {
@@ -53,23 +53,23 @@ impl Watcher {
 }
 
 /// A job's whole life, event by event.
-pub async fn every_transition_is_one_event(bench: &Bench) {
-    let (store, us) = (bench.store(), TenantId::default());
-    let first = bench.running().await;
+pub async fn every_transition_is_one_event(harness: &StoreHarness) {
+    let (store, us) = (harness.store(), TenantId::default());
+    let first = harness.running().await;
     let id = first.job.id;
-    bench.phase(&first, "loading").await.unwrap();
-    bench.lose(&first).await;
-    let second = bench.claim_one().await;
-    bench.settle(&second, failed()).await.unwrap();
-    let third = bench.claim_one().await;
-    bench.settle(&third, Outcome::Released).await.unwrap();
-    let third = bench.claim_one().await;
+    harness.phase(&first, "loading").await.unwrap();
+    harness.lose(&first).await;
+    let second = harness.claim_one().await;
+    harness.settle(&second, failed()).await.unwrap();
+    let third = harness.claim_one().await;
+    harness.settle(&third, Outcome::Released).await.unwrap();
+    let third = harness.claim_one().await;
     store.cancel(&us, id).await.unwrap();
-    bench.settle(&third, Outcome::Cancelled).await.unwrap();
+    harness.settle(&third, Outcome::Cancelled).await.unwrap();
     store.resume(&us, id).await.unwrap();
-    let fourth = bench.claim_one().await;
-    bench.settle(&fourth, done()).await.unwrap();
-    let record = bench.record(id).await;
+    let fourth = harness.claim_one().await;
+    harness.settle(&fourth, done()).await.unwrap();
+    let record = harness.record(id).await;
     assert_sound(&record);
     let statuses: Vec<_> = record.history.iter().map(|event| event.status.as_str()).collect();
     assert_eq!(
@@ -96,12 +96,12 @@ pub async fn every_transition_is_one_event(bench: &Bench) {
 }
 
 /// An attempt tells who ran it and what went wrong.
-pub async fn events_tell_who_and_why(bench: &Bench) {
-    let lost = bench.running().await;
-    bench.lose(&lost).await;
-    let lease = bench.claim_one().await;
-    bench.settle(&lease, failed_for_good()).await.unwrap();
-    let attempts = bench.record(lease.job.id).await.attempts();
+pub async fn events_tell_who_and_why(harness: &StoreHarness) {
+    let lost = harness.running().await;
+    harness.lose(&lost).await;
+    let lease = harness.claim_one().await;
+    harness.settle(&lease, failed_for_good()).await.unwrap();
+    let attempts = harness.record(lease.job.id).await.attempts();
     let told: Vec<_> = attempts
         .iter()
         .map(|a| (a.replica.as_deref(), a.status, a.error.as_ref().map(|e| e.code.as_str())))
@@ -116,68 +116,68 @@ pub async fn events_tell_who_and_why(bench: &Bench) {
 }
 
 /// A watcher that looks after every change and one that looks once see the same.
-pub async fn watchers_see_every_transition_once_however_often_they_look(bench: &Bench) {
-    let (store, us) = (bench.store(), TenantId::default());
-    let id = bench.pending().await.id;
+pub async fn watchers_see_every_transition_once_however_often_they_look(harness: &StoreHarness) {
+    let (store, us) = (harness.store(), TenantId::default());
+    let id = harness.pending().await.id;
     let mut eager = Watcher::of(id);
-    eager.look(bench).await;
-    let lease = bench.claim_one().await;
-    eager.look(bench).await;
-    bench.phase(&lease, "loading").await.unwrap();
-    eager.look(bench).await;
+    eager.look(harness).await;
+    let lease = harness.claim_one().await;
+    eager.look(harness).await;
+    harness.phase(&lease, "loading").await.unwrap();
+    eager.look(harness).await;
     store.cancel(&us, id).await.unwrap();
-    eager.look(bench).await;
-    eager.look(bench).await;
-    bench.settle(&lease, failed()).await.unwrap();
-    eager.look(bench).await;
+    eager.look(harness).await;
+    eager.look(harness).await;
+    harness.settle(&lease, failed()).await.unwrap();
+    eager.look(harness).await;
     let mut late = Watcher::of(id);
-    late.look(bench).await;
+    late.look(harness).await;
     assert_eq!(eager.seen, late.seen);
     let statuses: Vec<_> = late.seen.iter().map(|(_, status)| status.as_str()).collect();
     assert_eq!(statuses, ["pending", "running", "running", "running", "cancelled"]);
 }
 
 /// Phases are transitions, in the order in which the worker went through them.
-pub async fn each_phase_is_an_event(bench: &Bench) {
-    let lease = bench.running().await;
+pub async fn each_phase_is_an_event(harness: &StoreHarness) {
+    let lease = harness.running().await;
     let phases = ["loading", "rendering"].map(str::to_owned).to_vec();
     let report = Report { lease: lease.to_ref(), phases, progress: None };
-    bench.store().report(vec![report]).await.remove(0).unwrap();
-    let record = bench.record(lease.job.id).await;
+    harness.store().report(vec![report]).await.remove(0).unwrap();
+    let record = harness.record(lease.job.id).await;
     assert_sound(&record);
     assert_eq!(record.job.phase.as_deref(), Some("rendering"));
     assert_eq!(told(&record), ["pending", "running", "running/loading", "running/rendering"]);
 }
 
 /// A handler's word is for while it runs: what comes after does not show it.
-pub async fn phase_ends_with_its_attempt(bench: &Bench) {
-    let lease = bench.running().await;
-    bench.phase(&lease, "loading").await.unwrap();
-    bench.settle(&lease, Outcome::Released).await.unwrap();
-    assert_eq!(bench.record(lease.job.id).await.job.phase, None);
-    assert_eq!(bench.claim_one().await.job.phase, None);
+pub async fn phase_ends_with_its_attempt(harness: &StoreHarness) {
+    let lease = harness.running().await;
+    harness.phase(&lease, "loading").await.unwrap();
+    harness.settle(&lease, Outcome::Released).await.unwrap();
+    assert_eq!(harness.record(lease.job.id).await.job.phase, None);
+    assert_eq!(harness.claim_one().await.job.phase, None);
 }
 
 /// A job that was asked to stop says so until it does, whatever its handler is still doing.
-pub async fn phase_is_cancelling_until_the_job_stops(bench: &Bench) {
-    let lease = bench.running().await;
-    bench.store().cancel(&TenantId::default(), lease.job.id).await.unwrap();
-    bench.phase(&lease, "rendering").await.unwrap();
-    let record = bench.record(lease.job.id).await;
+pub async fn phase_is_cancelling_until_the_job_stops(harness: &StoreHarness) {
+    let lease = harness.running().await;
+    harness.store().cancel(&TenantId::default(), lease.job.id).await.unwrap();
+    harness.phase(&lease, "rendering").await.unwrap();
+    let record = harness.record(lease.job.id).await;
     assert_eq!(record.job.phase.as_deref(), Some("cancelling"));
     assert_eq!(told(&record), ["pending", "running", "running/cancelling"]);
 }
 
 /// Progress is the latest word: it raises the version and is no event.
-pub async fn progress_raises_the_version_and_is_no_event(bench: &Bench) {
-    let lease = bench.running().await;
-    let mut before = bench.record(lease.job.id).await;
+pub async fn progress_raises_the_version_and_is_no_event(harness: &StoreHarness) {
+    let lease = harness.running().await;
+    let mut before = harness.record(lease.job.id).await;
     for done in 1..=3 {
         let progress = Some(Progress { done, total: Some(3), message: None });
         let report =
             Report { lease: lease.to_ref(), phases: Vec::new(), progress: progress.clone() };
-        bench.store().report(vec![report]).await.remove(0).unwrap();
-        let record = bench.record(lease.job.id).await;
+        harness.store().report(vec![report]).await.remove(0).unwrap();
+        let record = harness.record(lease.job.id).await;
         assert_eq!(record.job.progress, progress);
         assert_eq!(record.history, before.history);
         assert!(record.job.version > before.job.version);
@@ -187,49 +187,50 @@ pub async fn progress_raises_the_version_and_is_no_event(bench: &Bench) {
 }
 
 /// Reports of many jobs come in one call, each answered by itself.
-pub async fn reports_are_answered_one_by_one(bench: &Bench) {
-    let (late, current) = bench.superseded().await;
-    let other = bench.running().await;
+pub async fn reports_are_answered_one_by_one(harness: &StoreHarness) {
+    let (late, current) = harness.superseded().await;
+    let other = harness.running().await;
     let report = |lease: &crate::store::Lease| Report {
         lease: lease.to_ref(),
         phases: vec!["x".to_owned()],
         progress: None,
     };
-    let answers = bench.store().report(vec![report(&late), report(&current), report(&other)]).await;
+    let answers =
+        harness.store().report(vec![report(&late), report(&current), report(&other)]).await;
     assert_eq!(answers, [Err(crate::store::StoreError::LeaseLost), Ok(()), Ok(())]);
 }
 
 /// Nothing that anybody does takes a version back or leaves a change unnumbered.
-pub async fn version_rises_with_every_change(bench: &Bench) {
-    let (store, us) = (bench.store(), TenantId::default());
-    let id = bench.pending().await.id;
-    let mut versions = vec![bench.record(id).await.job.version];
-    let lease = bench.claim_one().await;
+pub async fn version_rises_with_every_change(harness: &StoreHarness) {
+    let (store, us) = (harness.store(), TenantId::default());
+    let id = harness.pending().await.id;
+    let mut versions = vec![harness.record(id).await.job.version];
+    let lease = harness.claim_one().await;
     versions.push(lease.job.version);
-    bench.phase(&lease, "loading").await.unwrap();
-    versions.push(bench.record(id).await.job.version);
-    versions.push(bench.settle(&lease, failed()).await.unwrap().version);
-    let lease = bench.claim_one().await;
+    harness.phase(&lease, "loading").await.unwrap();
+    versions.push(harness.record(id).await.job.version);
+    versions.push(harness.settle(&lease, failed()).await.unwrap().version);
+    let lease = harness.claim_one().await;
     versions.push(lease.job.version);
-    versions.push(bench.lose(&lease).await.version);
-    let lease = bench.claim_one().await;
+    versions.push(harness.lose(&lease).await.version);
+    let lease = harness.claim_one().await;
     versions.push(lease.job.version);
     versions.push(store.cancel(&us, id).await.unwrap().version);
-    versions.push(bench.settle(&lease, failed()).await.unwrap().version);
+    versions.push(harness.settle(&lease, failed()).await.unwrap().version);
     versions.push(store.resume(&us, id).await.unwrap().version);
     versions.push(store.cancel(&us, id).await.unwrap().version);
     assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "{versions:?}");
-    assert_sound(&bench.record(id).await);
+    assert_sound(&harness.record(id).await);
 }
 
 /// There is one end, and it is the last event.
-pub async fn terminal_event_is_one_and_last(bench: &Bench) {
+pub async fn terminal_event_is_one_and_last(harness: &StoreHarness) {
     for outcome in [done(), failed_for_good(), Outcome::Cancelled] {
-        let lease = bench.running().await;
+        let lease = harness.running().await;
         let last = Settlement { phases: vec!["x".to_owned()], ..settlement(&lease, outcome) };
-        bench.settle_as(last.clone()).await.unwrap();
-        bench.settle_as(last).await.unwrap();
-        let record = bench.record(lease.job.id).await;
+        harness.settle_as(last.clone()).await.unwrap();
+        harness.settle_as(last).await.unwrap();
+        let record = harness.record(lease.job.id).await;
         assert_sound(&record);
         let ends: Vec<_> = record.history.iter().filter(|e| e.status.is_terminal()).collect();
         assert_eq!(ends.len(), 1);
@@ -239,11 +240,11 @@ pub async fn terminal_event_is_one_and_last(bench: &Bench) {
 }
 
 /// A fork has a history of its own.
-pub async fn fork_begins_its_own_history(bench: &Bench) {
-    let lease = bench.running().await;
-    let id = bench.id();
-    bench.store().fork(&TenantId::default(), lease.job.id, id, None).await.unwrap();
-    let record = bench.record(id).await;
+pub async fn fork_begins_its_own_history(harness: &StoreHarness) {
+    let lease = harness.running().await;
+    let id = harness.id();
+    harness.store().fork(&TenantId::default(), lease.job.id, id, None).await.unwrap();
+    let record = harness.record(id).await;
     assert_sound(&record);
     assert_eq!(told(&record), ["pending"]);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, done, failed, failed_for_good, name, tenant};
+use super::harness::{StoreHarness, done, failed, failed_for_good, name, tenant};
 use crate::job::{Name, TenantId};
 use crate::store::{NewJob, QueueState, Start};
 
@@ -10,22 +10,22 @@ fn us() -> TenantId {
     TenantId::default()
 }
 
-async fn queues(bench: &Bench) -> Vec<QueueState> {
-    let mut queues = bench.store().queues(&us()).await.unwrap();
+async fn queues(harness: &StoreHarness) -> Vec<QueueState> {
+    let mut queues = harness.store().queues(&us()).await.unwrap();
     queues.sort_by(|a, b| a.name.cmp(&b.name));
     queues
 }
 
 /// The operator sees what waits, what runs, and since when.
-pub async fn queue_counts_what_waits_and_what_runs(bench: &Bench) {
-    assert!(queues(bench).await.is_empty());
+pub async fn queue_counts_what_waits_and_what_runs(harness: &StoreHarness) {
+    assert!(queues(harness).await.is_empty());
     let minute = Duration::from_mins(1);
-    let oldest = bench.running().await;
-    bench.pending().await;
-    let due_at = bench.now();
-    bench.accept(NewJob { start: Start::In(minute), ..bench.job() }).await;
-    bench.advance(minute / 2);
-    bench.pending().await;
+    let oldest = harness.running().await;
+    harness.pending().await;
+    let due_at = harness.now();
+    harness.accept(NewJob { start: Start::In(minute), ..harness.job() }).await;
+    harness.advance(minute / 2);
+    harness.pending().await;
     let state = QueueState {
         name: Name::default_queue(),
         paused: false,
@@ -33,51 +33,52 @@ pub async fn queue_counts_what_waits_and_what_runs(bench: &Bench) {
         running: 1,
         oldest_due_at: Some(due_at),
     };
-    assert_eq!(queues(bench).await, std::slice::from_ref(&state));
-    bench.settle(&oldest, done()).await.unwrap();
-    assert_eq!(queues(bench).await, [QueueState { running: 0, ..state }]);
+    assert_eq!(queues(harness).await, std::slice::from_ref(&state));
+    harness.settle(&oldest, done()).await.unwrap();
+    assert_eq!(queues(harness).await, [QueueState { running: 0, ..state }]);
 }
 
 /// A job that is put off is in line, but nobody waits for it.
-pub async fn job_that_is_not_due_does_not_age_its_queue(bench: &Bench) {
+pub async fn job_that_is_not_due_does_not_age_its_queue(harness: &StoreHarness) {
     let hour = Duration::from_hours(1);
-    bench.accept(NewJob { start: Start::In(hour), ..bench.job() }).await;
-    let before = &queues(bench).await[0];
+    harness.accept(NewJob { start: Start::In(hour), ..harness.job() }).await;
+    let before = &queues(harness).await[0];
     assert_eq!((before.pending, before.oldest_due_at), (1, None));
-    bench.advance(hour);
-    assert_eq!(queues(bench).await[0].oldest_due_at, Some(bench.now()));
+    harness.advance(hour);
+    assert_eq!(queues(harness).await[0].oldest_due_at, Some(harness.now()));
 }
 
 /// Each queue is counted by itself, and finished jobs are not.
-pub async fn queues_are_counted_by_themselves(bench: &Bench) {
-    bench.ended(done()).await;
+pub async fn queues_are_counted_by_themselves(harness: &StoreHarness) {
+    harness.ended(done()).await;
     for queue in ["b", "a", "b"] {
-        bench.accept(NewJob { queue: name(queue), ..bench.job() }).await;
+        harness.accept(NewJob { queue: name(queue), ..harness.job() }).await;
     }
     let counts: Vec<_> =
-        queues(bench).await.into_iter().map(|q| (q.name.to_string(), q.pending)).collect();
+        queues(harness).await.into_iter().map(|q| (q.name.to_string(), q.pending)).collect();
     assert_eq!(counts, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
 }
 
 /// Nothing starts from a paused queue; what runs goes on.
-pub async fn paused_queue_is_not_claimed_from(bench: &Bench) {
-    let (store, slow) = (bench.store(), name("slow"));
-    let running = bench.running_as(NewJob { queue: slow.clone(), ..bench.job() }).await;
+pub async fn paused_queue_is_not_claimed_from(harness: &StoreHarness) {
+    let (store, slow) = (harness.store(), name("slow"));
+    let running = harness.running_as(NewJob { queue: slow.clone(), ..harness.job() }).await;
     store.pause_queue(&us(), &slow, true).await.unwrap();
-    let paused = bench.accept(NewJob { queue: slow.clone(), priority: 100, ..bench.job() }).await;
-    let free = bench.pending().await;
-    let claimed = bench.claim(10).await;
+    let paused =
+        harness.accept(NewJob { queue: slow.clone(), priority: 100, ..harness.job() }).await;
+    let free = harness.pending().await;
+    let claimed = harness.claim(10).await;
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].job.id, free.id);
-    bench.settle(&running, done()).await.unwrap();
+    harness.settle(&running, done()).await.unwrap();
     store.pause_queue(&us(), &slow, false).await.unwrap();
-    assert_eq!(bench.claim_one().await.job.id, paused.id);
+    assert_eq!(harness.claim_one().await.job.id, paused.id);
 }
 
 /// A paused queue is listed even when it is empty: somebody has to find the switch.
-pub async fn paused_queue_is_listed_while_empty(bench: &Bench) {
+pub async fn paused_queue_is_listed_while_empty(harness: &StoreHarness) {
     let slow = name("slow");
-    bench.store().pause_queue(&us(), &slow, true).await.unwrap();
+    harness.store().pause_queue(&us(), &slow, true).await.unwrap();
     let state = QueueState {
         name: slow.clone(),
         paused: true,
@@ -85,80 +86,81 @@ pub async fn paused_queue_is_listed_while_empty(bench: &Bench) {
         running: 0,
         oldest_due_at: None,
     };
-    assert_eq!(queues(bench).await, [state]);
-    bench.store().pause_queue(&us(), &slow, false).await.unwrap();
-    assert!(queues(bench).await.is_empty());
+    assert_eq!(queues(harness).await, [state]);
+    harness.store().pause_queue(&us(), &slow, false).await.unwrap();
+    assert!(queues(harness).await.is_empty());
 }
 
 /// Pausing twice is pausing.
-pub async fn pausing_twice_is_fine(bench: &Bench) {
+pub async fn pausing_twice_is_fine(harness: &StoreHarness) {
     let queue = Name::default_queue();
-    bench.pending().await;
+    harness.pending().await;
     for paused in [true, true, false, false] {
-        bench.store().pause_queue(&us(), &queue, paused).await.unwrap();
-        assert_eq!(queues(bench).await[0].paused, paused);
+        harness.store().pause_queue(&us(), &queue, paused).await.unwrap();
+        assert_eq!(queues(harness).await[0].paused, paused);
     }
-    bench.claim_one().await;
+    harness.claim_one().await;
 }
 
 /// A queue of the same name belongs to each tenant by itself.
-pub async fn pausing_stops_one_tenant_only(bench: &Bench) {
+pub async fn pausing_stops_one_tenant_only(harness: &StoreHarness) {
     let other = tenant("other");
-    bench.store().pause_queue(&other, &Name::default_queue(), true).await.unwrap();
-    bench.accept(bench.job_of(&other)).await;
-    let ours = bench.pending().await;
-    let claimed = bench.claim(10).await;
+    harness.store().pause_queue(&other, &Name::default_queue(), true).await.unwrap();
+    harness.accept(harness.job_of(&other)).await;
+    let ours = harness.pending().await;
+    let claimed = harness.claim(10).await;
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].job.id, ours.id);
-    assert!(!queues(bench).await.iter().any(|queue| queue.paused));
+    assert!(!queues(harness).await.iter().any(|queue| queue.paused));
 }
 
 /// A paused flood does not stand in the way of what is behind it.
-pub async fn long_paused_queue_does_not_hide_what_is_behind_it(bench: &Bench) {
+pub async fn long_paused_queue_does_not_hide_what_is_behind_it(harness: &StoreHarness) {
     let slow = name("slow");
-    bench.store().pause_queue(&us(), &slow, true).await.unwrap();
-    let flood = (0..300).map(|_| NewJob { queue: slow.clone(), ..bench.job() }).collect();
-    bench.store().submit(flood).await;
-    bench.advance(Duration::from_secs(1));
-    let id = bench.pending().await.id;
-    assert_eq!(bench.claim_one().await.job.id, id);
+    harness.store().pause_queue(&us(), &slow, true).await.unwrap();
+    let flood = (0..300).map(|_| NewJob { queue: slow.clone(), ..harness.job() }).collect();
+    harness.store().submit(flood).await;
+    harness.advance(Duration::from_secs(1));
+    let id = harness.pending().await.id;
+    assert_eq!(harness.claim_one().await.job.id, id);
 }
 
 /// Pausing costs a job neither its place nor its time: resumed, it is claimed where it would have been.
-pub async fn resumed_queue_is_back_where_it_would_have_been(bench: &Bench) {
-    let (store, slow, minute) = (bench.store(), name("slow"), Duration::from_mins(1));
-    let first = bench.accept(NewJob { queue: slow.clone(), ..bench.job() }).await;
-    bench.advance(Duration::from_secs(1));
-    let second = bench.pending().await;
-    bench.advance(Duration::from_secs(1));
+pub async fn resumed_queue_is_back_where_it_would_have_been(harness: &StoreHarness) {
+    let (store, slow, minute) = (harness.store(), name("slow"), Duration::from_mins(1));
+    let first = harness.accept(NewJob { queue: slow.clone(), ..harness.job() }).await;
+    harness.advance(Duration::from_secs(1));
+    let second = harness.pending().await;
+    harness.advance(Duration::from_secs(1));
     store.pause_queue(&us(), &slow, true).await.unwrap();
-    let urgent = bench.accept(NewJob { queue: slow.clone(), priority: 10, ..bench.job() }).await;
+    let urgent =
+        harness.accept(NewJob { queue: slow.clone(), priority: 10, ..harness.job() }).await;
     let start = Start::In(minute);
-    let later = bench.accept(NewJob { queue: slow.clone(), start, ..bench.job() }).await;
+    let later = harness.accept(NewJob { queue: slow.clone(), start, ..harness.job() }).await;
     store.pause_queue(&us(), &slow, false).await.unwrap();
-    let claimed: Vec<_> = bench.claim(10).await.iter().map(|lease| lease.job.id).collect();
+    let claimed: Vec<_> = harness.claim(10).await.iter().map(|lease| lease.job.id).collect();
     assert_eq!(claimed, [urgent.id, first.id, second.id]);
-    bench.advance(minute);
-    assert_eq!(bench.claim_one().await.job.id, later.id);
+    harness.advance(minute);
+    assert_eq!(harness.claim_one().await.job.id, later.id);
 }
 
 /// However a job becomes due, it does not leave a paused queue.
-pub async fn job_that_becomes_due_in_a_paused_queue_stays_there(bench: &Bench) {
-    let (store, slow, hour) = (bench.store(), name("slow"), Duration::from_hours(1));
-    let in_slow = || NewJob { queue: slow.clone(), ..bench.job() };
-    let retried = bench.running_as(in_slow()).await;
-    let resumed = bench.running_as(in_slow()).await;
-    bench.settle(&resumed, failed_for_good()).await.unwrap();
-    let later = bench.accept(NewJob { start: Start::In(hour), ..in_slow() }).await;
+pub async fn job_that_becomes_due_in_a_paused_queue_stays_there(harness: &StoreHarness) {
+    let (store, slow, hour) = (harness.store(), name("slow"), Duration::from_hours(1));
+    let in_slow = || NewJob { queue: slow.clone(), ..harness.job() };
+    let retried = harness.running_as(in_slow()).await;
+    let resumed = harness.running_as(in_slow()).await;
+    harness.settle(&resumed, failed_for_good()).await.unwrap();
+    let later = harness.accept(NewJob { start: Start::In(hour), ..in_slow() }).await;
     store.pause_queue(&us(), &slow, true).await.unwrap();
-    bench.settle(&retried, failed()).await.unwrap();
+    harness.settle(&retried, failed()).await.unwrap();
     store.resume(&us(), resumed.job.id).await.unwrap();
-    let fork = store.fork(&us(), resumed.job.id, bench.id(), None).await.unwrap();
-    bench.advance(hour * 2);
-    assert!(bench.claim(10).await.is_empty());
-    assert_eq!(queues(bench).await[0].pending, 4);
+    let fork = store.fork(&us(), resumed.job.id, harness.id(), None).await.unwrap();
+    harness.advance(hour * 2);
+    assert!(harness.claim(10).await.is_empty());
+    assert_eq!(queues(harness).await[0].pending, 4);
     store.pause_queue(&us(), &slow, false).await.unwrap();
-    let mut claimed: Vec<_> = bench.claim(10).await.iter().map(|lease| lease.job.id).collect();
+    let mut claimed: Vec<_> = harness.claim(10).await.iter().map(|lease| lease.job.id).collect();
     let mut expected = vec![retried.job.id, resumed.job.id, later.id, fork.id];
     claimed.sort();
     expected.sort();
@@ -166,44 +168,44 @@ pub async fn job_that_becomes_due_in_a_paused_queue_stays_there(bench: &Bench) {
 }
 
 /// A limit on pending jobs is about those that wait in line, due or not, and about no others.
-pub async fn only_pending_jobs_are_counted_as_pending(bench: &Bench) {
-    let count = async || bench.store().count_pending(&us(), None, 100).await.unwrap();
+pub async fn only_pending_jobs_are_counted_as_pending(harness: &StoreHarness) {
+    let count = async || harness.store().count_pending(&us(), None, 100).await.unwrap();
     assert_eq!(count().await, 0);
-    bench.ended(done()).await;
-    bench.ended(failed_for_good()).await;
-    let cancelled = bench.pending().await.id;
-    bench.store().cancel(&us(), cancelled).await.unwrap();
-    let running = bench.running().await;
+    harness.ended(done()).await;
+    harness.ended(failed_for_good()).await;
+    let cancelled = harness.pending().await.id;
+    harness.store().cancel(&us(), cancelled).await.unwrap();
+    let running = harness.running().await;
     assert_eq!(count().await, 0);
-    bench.accept(NewJob { start: Start::In(Duration::from_hours(1)), ..bench.job() }).await;
-    bench.store().pause_queue(&us(), &name("held"), true).await.unwrap();
-    bench.accept(NewJob { queue: name("held"), ..bench.job() }).await;
+    harness.accept(NewJob { start: Start::In(Duration::from_hours(1)), ..harness.job() }).await;
+    harness.store().pause_queue(&us(), &name("held"), true).await.unwrap();
+    harness.accept(NewJob { queue: name("held"), ..harness.job() }).await;
     assert_eq!(count().await, 2);
-    bench.settle(&running, failed()).await.unwrap();
+    harness.settle(&running, failed()).await.unwrap();
     assert_eq!(count().await, 3, "one was put back in line");
 }
 
 /// Each tenant has its own room.
-pub async fn pending_jobs_are_counted_for_one_tenant_only(bench: &Bench) {
+pub async fn pending_jobs_are_counted_for_one_tenant_only(harness: &StoreHarness) {
     let other = tenant("other");
-    bench.pending().await;
-    bench.accept(bench.job_of(&other)).await;
-    bench.accept(bench.job_of(&other)).await;
-    assert_eq!(bench.store().count_pending(&us(), None, 100).await.unwrap(), 1);
-    assert_eq!(bench.store().count_pending(&other, None, 100).await.unwrap(), 2);
-    assert_eq!(bench.store().count_pending(&tenant("third"), None, 100).await.unwrap(), 0);
+    harness.pending().await;
+    harness.accept(harness.job_of(&other)).await;
+    harness.accept(harness.job_of(&other)).await;
+    assert_eq!(harness.store().count_pending(&us(), None, 100).await.unwrap(), 1);
+    assert_eq!(harness.store().count_pending(&other, None, 100).await.unwrap(), 2);
+    assert_eq!(harness.store().count_pending(&tenant("third"), None, 100).await.unwrap(), 0);
 }
 
 /// And so has each of its queues, if somebody asks for one.
-pub async fn pending_jobs_are_counted_for_one_queue_only(bench: &Bench) {
+pub async fn pending_jobs_are_counted_for_one_queue_only(harness: &StoreHarness) {
     let mail = name("mail");
-    bench.pending().await;
+    harness.pending().await;
     for _ in 0..3 {
-        bench.accept(NewJob { queue: mail.clone(), ..bench.job() }).await;
+        harness.accept(NewJob { queue: mail.clone(), ..harness.job() }).await;
     }
-    bench.accept(NewJob { queue: mail.clone(), ..bench.job_of(&tenant("other")) }).await;
+    harness.accept(NewJob { queue: mail.clone(), ..harness.job_of(&tenant("other")) }).await;
     let count =
-        async |queue, up_to| bench.store().count_pending(&us(), queue, up_to).await.unwrap();
+        async |queue, up_to| harness.store().count_pending(&us(), queue, up_to).await.unwrap();
     assert_eq!(count(None, 100).await, 4);
     assert_eq!(count(Some(&mail), 100).await, 3);
     assert_eq!(count(Some(&mail), 2).await, 2);
@@ -211,11 +213,11 @@ pub async fn pending_jobs_are_counted_for_one_queue_only(bench: &Bench) {
 }
 
 /// Whoever asks whether a limit is reached does not pay for what is beyond it.
-pub async fn pending_jobs_are_counted_no_further_than_asked(bench: &Bench) {
+pub async fn pending_jobs_are_counted_no_further_than_asked(harness: &StoreHarness) {
     for _ in 0..3 {
-        bench.pending().await;
+        harness.pending().await;
     }
     for (up_to, counted) in [(0, 0), (1, 1), (3, 3), (4, 3), (u64::MAX, 3)] {
-        assert_eq!(bench.store().count_pending(&us(), None, up_to).await.unwrap(), counted);
+        assert_eq!(harness.store().count_pending(&us(), None, up_to).await.unwrap(), counted);
     }
 }

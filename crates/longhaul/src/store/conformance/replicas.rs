@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, TICK, demo, name};
+use super::harness::{StoreHarness, TICK, demo, name};
 use crate::store::{Heartbeat, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
 const SILENT_AFTER: Duration = Duration::from_secs(15);
@@ -23,108 +23,108 @@ fn beat(replica: &str) -> Heartbeat {
     }
 }
 
-async fn replicas(bench: &Bench) -> Vec<ReplicaState> {
-    bench.store().replicas().await.unwrap()
+async fn replicas(harness: &StoreHarness) -> Vec<ReplicaState> {
+    harness.store().replicas().await.unwrap()
 }
 
-async fn names(bench: &Bench) -> Vec<String> {
-    replicas(bench).await.into_iter().map(|known| known.heartbeat.replica).collect()
+async fn names(harness: &StoreHarness) -> Vec<String> {
+    replicas(harness).await.into_iter().map(|known| known.heartbeat.replica).collect()
 }
 
 /// The operator sees what the process said of itself, and since when.
-pub async fn beat_is_shown_as_it_was_given(bench: &Bench) {
-    assert!(replicas(bench).await.is_empty());
+pub async fn beat_is_shown_as_it_was_given(harness: &StoreHarness) {
+    assert!(replicas(harness).await.is_empty());
     let said = [beat("a"), Heartbeat { run: 0, kinds: Vec::new(), ..beat("b") }];
     for said in &said {
-        bench.store().heartbeat(said).await.unwrap();
+        harness.store().heartbeat(said).await.unwrap();
     }
-    let now = bench.now();
+    let now = harness.now();
     let shown = said.map(|heartbeat| ReplicaState {
         heartbeat,
         started_at: now,
         seen_at: now,
         alive: true,
     });
-    assert_eq!(replicas(bench).await, shown);
+    assert_eq!(replicas(harness).await, shown);
 }
 
 /// Each process is there once, with its latest words and the time of its first.
-pub async fn later_beat_replaces_the_earlier_one(bench: &Bench) {
-    bench.store().heartbeat(&beat("a")).await.unwrap();
-    let started_at = bench.now();
-    bench.advance(Duration::from_secs(5));
+pub async fn later_beat_replaces_the_earlier_one(harness: &StoreHarness) {
+    harness.store().heartbeat(&beat("a")).await.unwrap();
+    let started_at = harness.now();
+    harness.advance(Duration::from_secs(5));
     let later = Heartbeat { running: 8, kinds: vec![demo()], ..beat("a") };
-    bench.store().heartbeat(&later).await.unwrap();
-    let shown = ReplicaState { heartbeat: later, started_at, seen_at: bench.now(), alive: true };
-    assert_eq!(replicas(bench).await, [shown]);
+    harness.store().heartbeat(&later).await.unwrap();
+    let shown = ReplicaState { heartbeat: later, started_at, seen_at: harness.now(), alive: true };
+    assert_eq!(replicas(harness).await, [shown]);
 }
 
 /// A list that is read again shows the same order.
-pub async fn replicas_come_by_name(bench: &Bench) {
+pub async fn replicas_come_by_name(harness: &StoreHarness) {
     for replica in ["b", "c", "a"] {
-        bench.store().heartbeat(&beat(replica)).await.unwrap();
+        harness.store().heartbeat(&beat(replica)).await.unwrap();
     }
-    assert_eq!(names(bench).await, ["a", "b", "c"]);
+    assert_eq!(names(harness).await, ["a", "b", "c"]);
 }
 
 /// A process that was killed cannot say so.
-pub async fn silent_replica_is_not_alive(bench: &Bench) {
-    let alive = async || replicas(bench).await.remove(0).alive;
-    bench.store().heartbeat(&beat("a")).await.unwrap();
-    bench.advance_short_of(SILENT_AFTER);
+pub async fn silent_replica_is_not_alive(harness: &StoreHarness) {
+    let alive = async || replicas(harness).await.remove(0).alive;
+    harness.store().heartbeat(&beat("a")).await.unwrap();
+    harness.advance_short_of(SILENT_AFTER);
     assert!(alive().await);
-    bench.advance(TICK);
+    harness.advance(TICK);
     assert!(!alive().await);
-    bench.store().heartbeat(&beat("a")).await.unwrap();
+    harness.store().heartbeat(&beat("a")).await.unwrap();
     assert!(alive().await, "it was only paused");
 }
 
 /// Nobody has to wait until a process that said goodbye counts as dead.
-pub async fn replica_that_left_is_forgotten(bench: &Bench) {
-    bench.store().heartbeat(&beat("a")).await.unwrap();
-    bench.store().heartbeat(&beat("b")).await.unwrap();
-    bench.store().deregister("a").await.unwrap();
-    bench.store().deregister("nobody").await.unwrap();
-    assert_eq!(names(bench).await, ["b"]);
-    bench.advance(TICK);
-    bench.store().heartbeat(&Heartbeat { run: 2, ..beat("a") }).await.unwrap();
-    assert_eq!(replicas(bench).await[0].started_at, bench.now(), "its name is free at once");
+pub async fn replica_that_left_is_forgotten(harness: &StoreHarness) {
+    harness.store().heartbeat(&beat("a")).await.unwrap();
+    harness.store().heartbeat(&beat("b")).await.unwrap();
+    harness.store().deregister("a").await.unwrap();
+    harness.store().deregister("nobody").await.unwrap();
+    assert_eq!(names(harness).await, ["b"]);
+    harness.advance(TICK);
+    harness.store().heartbeat(&Heartbeat { run: 2, ..beat("a") }).await.unwrap();
+    assert_eq!(replicas(harness).await[0].started_at, harness.now(), "its name is free at once");
 }
 
 /// Names are often random: the list must not grow with every restart.
-pub async fn replica_that_is_silent_for_long_is_forgotten(bench: &Bench) {
-    bench.store().heartbeat(&beat("old")).await.unwrap();
-    bench.advance_short_of(REPLICA_FORGOTTEN_AFTER);
-    bench.store().heartbeat(&beat("new")).await.unwrap();
-    assert_eq!(names(bench).await, ["new", "old"]);
-    bench.advance(TICK);
-    bench.store().heartbeat(&beat("new")).await.unwrap();
-    assert_eq!(names(bench).await, ["new"]);
+pub async fn replica_that_is_silent_for_long_is_forgotten(harness: &StoreHarness) {
+    harness.store().heartbeat(&beat("old")).await.unwrap();
+    harness.advance_short_of(REPLICA_FORGOTTEN_AFTER);
+    harness.store().heartbeat(&beat("new")).await.unwrap();
+    assert_eq!(names(harness).await, ["new", "old"]);
+    harness.advance(TICK);
+    harness.store().heartbeat(&beat("new")).await.unwrap();
+    assert_eq!(names(harness).await, ["new"]);
 }
 
 /// Two processes under one name would look like one.
-pub async fn name_of_a_living_replica_is_not_given_away(bench: &Bench) {
-    bench.store().heartbeat(&beat("a")).await.unwrap();
-    let before = replicas(bench).await;
+pub async fn name_of_a_living_replica_is_not_given_away(harness: &StoreHarness) {
+    harness.store().heartbeat(&beat("a")).await.unwrap();
+    let before = replicas(harness).await;
     let other = Heartbeat { run: 2, host: "host-2".to_owned(), ..beat("a") };
     let refused = StoreError::NameTaken { replica: "a".to_owned() };
-    assert_eq!(bench.store().heartbeat(&other).await, Err(refused.clone()));
-    assert_eq!(replicas(bench).await, before);
-    bench.advance_short_of(SILENT_AFTER);
+    assert_eq!(harness.store().heartbeat(&other).await, Err(refused.clone()));
+    assert_eq!(replicas(harness).await, before);
+    harness.advance_short_of(SILENT_AFTER);
     // How long the one who asks would be silent does not matter.
     let other = Heartbeat { silent_after: TICK, ..other };
-    assert_eq!(bench.store().heartbeat(&other).await, Err(refused));
+    assert_eq!(harness.store().heartbeat(&other).await, Err(refused));
 }
 
 /// After a crash the next process may have the same name, and is another run of it.
-pub async fn name_of_a_silent_replica_is_given_to_the_next_run(bench: &Bench) {
-    bench.store().heartbeat(&beat("a")).await.unwrap();
-    bench.advance(SILENT_AFTER);
+pub async fn name_of_a_silent_replica_is_given_to_the_next_run(harness: &StoreHarness) {
+    harness.store().heartbeat(&beat("a")).await.unwrap();
+    harness.advance(SILENT_AFTER);
     let next = Heartbeat { run: 2, pid: 2, ..beat("a") };
-    bench.store().heartbeat(&next).await.unwrap();
-    let now = bench.now();
+    harness.store().heartbeat(&next).await.unwrap();
+    let now = harness.now();
     let shown = ReplicaState { heartbeat: next, started_at: now, seen_at: now, alive: true };
-    assert_eq!(replicas(bench).await, [shown]);
-    let late = bench.store().heartbeat(&beat("a")).await;
+    assert_eq!(replicas(harness).await, [shown]);
+    let late = harness.store().heartbeat(&beat("a")).await;
     assert_eq!(late, Err(StoreError::NameTaken { replica: "a".to_owned() }));
 }

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, done, failed, json};
+use super::harness::{StoreHarness, done, failed, json};
 use crate::job::{Outcome, Step, TenantId};
 use crate::store::{Checkpoint, StoreError};
 
-async fn steps(bench: &Bench, id: crate::job::JobId) -> Vec<Step> {
-    bench.store().steps(&TenantId::default(), id).await.unwrap()
+async fn steps(harness: &StoreHarness, id: crate::job::JobId) -> Vec<Step> {
+    harness.store().steps(&TenantId::default(), id).await.unwrap()
 }
 
 /// A checkpoint is kept as it was given.
-pub async fn checkpoint_is_kept_as_it_was_given(bench: &Bench) {
-    let lease = bench.running().await;
-    let started_at = bench.now();
-    bench.advance(Duration::from_secs(2));
+pub async fn checkpoint_is_kept_as_it_was_given(harness: &StoreHarness) {
+    let lease = harness.running().await;
+    let started_at = harness.now();
+    harness.advance(Duration::from_secs(2));
     let checkpoint = Checkpoint {
         lease: lease.to_ref(),
         name: "fetch / 'page' 1".to_owned(),
@@ -23,7 +23,7 @@ pub async fn checkpoint_is_kept_as_it_was_given(bench: &Bench) {
         alone: false,
         started_at,
     };
-    bench.store().checkpoint(checkpoint.clone()).await.unwrap();
+    harness.store().checkpoint(checkpoint.clone()).await.unwrap();
     let want = Step {
         name: checkpoint.name,
         position: 4,
@@ -31,94 +31,94 @@ pub async fn checkpoint_is_kept_as_it_was_given(bench: &Bench) {
         alone: false,
         attempt: 1,
         started_at,
-        completed_at: bench.now(),
+        completed_at: harness.now(),
     };
-    assert_eq!(steps(bench, lease.job.id).await, [want]);
+    assert_eq!(steps(harness, lease.job.id).await, [want]);
 }
 
 /// A worker whose answer got lost stores the step again.
-pub async fn same_checkpoint_again_is_fine(bench: &Bench) {
-    let lease = bench.running().await;
-    bench.step(&lease, 0, "a", "1").await.unwrap();
-    let before = steps(bench, lease.job.id).await;
-    bench.advance(Duration::from_secs(1));
-    bench.step(&lease, 0, "a", "1").await.unwrap();
-    assert_eq!(steps(bench, lease.job.id).await, before);
+pub async fn same_checkpoint_again_is_fine(harness: &StoreHarness) {
+    let lease = harness.running().await;
+    harness.step(&lease, 0, "a", "1").await.unwrap();
+    let before = steps(harness, lease.job.id).await;
+    harness.advance(Duration::from_secs(1));
+    harness.step(&lease, 0, "a", "1").await.unwrap();
+    assert_eq!(steps(harness, lease.job.id).await, before);
 }
 
 /// What was stored never changes.
-pub async fn other_output_under_a_stored_name_is_refused(bench: &Bench) {
-    let lease = bench.running().await;
-    bench.step(&lease, 0, "a", "1").await.unwrap();
-    let before = steps(bench, lease.job.id).await;
+pub async fn other_output_under_a_stored_name_is_refused(harness: &StoreHarness) {
+    let lease = harness.running().await;
+    harness.step(&lease, 0, "a", "1").await.unwrap();
+    let before = steps(harness, lease.job.id).await;
     let conflict = Err(StoreError::StepConflict { name: "a".to_owned() });
-    assert_eq!(bench.step(&lease, 0, "a", "2").await, conflict);
-    assert_eq!(steps(bench, lease.job.id).await, before);
-    bench.settle(&lease, failed()).await.unwrap();
-    let next = bench.claim_one().await;
-    assert_eq!(bench.step(&next, 0, "a", "2").await, conflict);
-    assert_eq!(steps(bench, lease.job.id).await, before);
+    assert_eq!(harness.step(&lease, 0, "a", "2").await, conflict);
+    assert_eq!(steps(harness, lease.job.id).await, before);
+    harness.settle(&lease, failed()).await.unwrap();
+    let next = harness.claim_one().await;
+    assert_eq!(harness.step(&next, 0, "a", "2").await, conflict);
+    assert_eq!(steps(harness, lease.job.id).await, before);
 }
 
 /// Steps come in the order in which the code asked for them, whatever order they finished in.
-pub async fn steps_come_in_their_order(bench: &Bench) {
-    let lease = bench.running().await;
+pub async fn steps_come_in_their_order(harness: &StoreHarness) {
+    let lease = harness.running().await;
     for (position, name) in [(2, "c"), (10, "k"), (0, "z"), (1, "b")] {
-        bench.step(&lease, position, name, "1").await.unwrap();
+        harness.step(&lease, position, name, "1").await.unwrap();
     }
     let names: Vec<_> =
-        steps(bench, lease.job.id).await.into_iter().map(|step| step.name).collect();
+        steps(harness, lease.job.id).await.into_iter().map(|step| step.name).collect();
     assert_eq!(names, ["z", "b", "c", "k"]);
-    bench.settle(&lease, Outcome::Released).await.unwrap();
-    let names: Vec<_> = bench.claim_one().await.steps.into_iter().map(|step| step.name).collect();
+    harness.settle(&lease, Outcome::Released).await.unwrap();
+    let names: Vec<_> = harness.claim_one().await.steps.into_iter().map(|step| step.name).collect();
     assert_eq!(names, ["z", "b", "c", "k"]);
 }
 
 /// No finished step runs again: the next attempt gets it, however the last one ended.
-pub async fn later_attempts_see_what_earlier_ones_finished(bench: &Bench) {
-    let mut lease = bench.running().await;
+pub async fn later_attempts_see_what_earlier_ones_finished(harness: &StoreHarness) {
+    let mut lease = harness.running().await;
     for (position, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
         let position = u32::try_from(position).unwrap();
         assert_eq!(lease.steps.len(), usize::try_from(position).unwrap());
-        bench.step(&lease, position, name, "1").await.unwrap();
+        harness.step(&lease, position, name, "1").await.unwrap();
         match position {
-            0 => drop(bench.lose(&lease).await),
-            1 => drop(bench.settle(&lease, failed()).await.unwrap()),
-            2 => drop(bench.settle(&lease, Outcome::Released).await.unwrap()),
+            0 => drop(harness.lose(&lease).await),
+            1 => drop(harness.settle(&lease, failed()).await.unwrap()),
+            2 => drop(harness.settle(&lease, Outcome::Released).await.unwrap()),
             _ => break,
         }
-        lease = bench.claim_one().await;
-        assert_eq!(lease.steps, steps(bench, lease.job.id).await);
+        lease = harness.claim_one().await;
+        assert_eq!(lease.steps, steps(harness, lease.job.id).await);
     }
     let attempts: Vec<_> =
-        steps(bench, lease.job.id).await.into_iter().map(|step| step.attempt).collect();
+        steps(harness, lease.job.id).await.into_iter().map(|step| step.attempt).collect();
     assert_eq!(attempts, [1, 2, 3, 3]);
 }
 
 /// What a job did can be read after it ended.
-pub async fn steps_are_readable_after_the_end(bench: &Bench) {
-    let lease = bench.running().await;
-    bench.step(&lease, 0, "a", "1").await.unwrap();
-    bench.settle(&lease, done()).await.unwrap();
-    assert_eq!(steps(bench, lease.job.id).await.len(), 1);
+pub async fn steps_are_readable_after_the_end(harness: &StoreHarness) {
+    let lease = harness.running().await;
+    harness.step(&lease, 0, "a", "1").await.unwrap();
+    harness.settle(&lease, done()).await.unwrap();
+    assert_eq!(steps(harness, lease.job.id).await.len(), 1);
 }
 
 /// Steps of one job are not seen by another.
-pub async fn steps_belong_to_their_job(bench: &Bench) {
-    let one = bench.running().await;
-    let other = bench.running().await;
-    bench.step(&one, 0, "a", "1").await.unwrap();
-    bench.step(&other, 0, "a", "2").await.unwrap();
-    assert_eq!(steps(bench, one.job.id).await[0].output, json("1"));
-    assert_eq!(steps(bench, other.job.id).await[0].output, json("2"));
+pub async fn steps_belong_to_their_job(harness: &StoreHarness) {
+    let one = harness.running().await;
+    let other = harness.running().await;
+    harness.step(&one, 0, "a", "1").await.unwrap();
+    harness.step(&other, 0, "a", "2").await.unwrap();
+    assert_eq!(steps(harness, one.job.id).await[0].output, json("1"));
+    assert_eq!(steps(harness, other.job.id).await[0].output, json("2"));
 }
 
 /// Steps of one job that finish at the same time are all kept.
-pub async fn concurrent_checkpoints_are_all_kept(bench: &Bench) {
-    let lease = bench.running().await;
+pub async fn concurrent_checkpoints_are_all_kept(harness: &StoreHarness) {
+    let lease = harness.running().await;
     let saves: Vec<_> = (0..50)
         .map(|position| {
-            let (store, started_at) = (bench.store(), bench.now());
+            let (store, started_at) = (harness.store(), harness.now());
             let checkpoint = Checkpoint {
                 lease: lease.to_ref(),
                 name: format!("page-{position}"),
@@ -133,6 +133,7 @@ pub async fn concurrent_checkpoints_are_all_kept(bench: &Bench) {
     for save in saves {
         save.await.unwrap().unwrap();
     }
-    let outputs: Vec<_> = steps(bench, lease.job.id).await.into_iter().map(|s| s.output).collect();
+    let outputs: Vec<_> =
+        steps(harness, lease.job.id).await.into_iter().map(|s| s.output).collect();
     assert_eq!(outputs, (0..50).map(|n| json(&n.to_string())).collect::<Vec<_>>());
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::job::{Name, Rate};
-use longhaul::store::conformance::{Bench, LEASE, TICK};
+use longhaul::store::conformance::{LEASE, StoreHarness, TICK};
 use longhaul::store::faulty::{Fault, FaultPlan, FaultyStore};
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{Claim, FlowLimit, FlowLimits, Store};
@@ -105,10 +105,10 @@ async fn tenant_that_is_held_back_leaves_the_replica_to_others() {
 /// A claim whose answer is lost has taken its jobs: they count once, until the sweep finds them.
 #[tokio::test]
 async fn claim_whose_answer_is_lost_counts_once() {
-    let clock = Bench::clock();
+    let clock = StoreHarness::clock();
     let store = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
     let faulty = FaultyStore::new(Arc::clone(&store), FaultPlan::none());
-    let bench = Bench::new(FaultyStore::new(store, FaultPlan::none()), clock);
+    let bench = StoreHarness::new(FaultyStore::new(store, FaultPlan::none()), clock);
     let limits = FlowLimits { tenants: FlowLimit::running(2), ..FlowLimits::default() };
     let want = Claim { limits: Arc::new(limits), ..bench.want(9) };
     for _ in 0..9 {

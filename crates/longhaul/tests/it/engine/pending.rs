@@ -10,15 +10,15 @@ use longhaul::store::{Store, StoreError};
 use longhaul::{Clock, Engine, JobHandle, SubmitError, TenantId};
 
 use super::{START, echo};
-use crate::neighbour::Neighbour;
+use crate::shared_store::SharedStore;
 
 const MAX: u64 = 5;
 
 /// An engine that runs nothing, so that what is pending stays so.
-async fn start(max: u64) -> (Engine, Arc<Neighbour>, Clock) {
+async fn start(max: u64) -> (Engine, Arc<SharedStore>, Clock) {
     let clock = Clock::manual(START);
     let inner: Arc<dyn Store> = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
-    let store = Neighbour::new(&inner);
+    let store = SharedStore::new(&inner);
     let engine = Engine::builder()
         .store(Arc::clone(&store) as Arc<dyn Store>)
         .clock(clock.clone())

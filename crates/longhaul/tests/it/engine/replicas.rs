@@ -12,7 +12,7 @@ use longhaul::{
 };
 
 use super::{START, Signal, ended};
-use crate::neighbour::Neighbour;
+use crate::shared_store::SharedStore;
 
 const HURRIED: Duration = Duration::from_millis(50);
 const USUAL: Duration = Duration::from_millis(200);
@@ -20,15 +20,15 @@ const USUAL: Duration = Duration::from_millis(200);
 /// A store, its clock, and a view of it for each of two processes.
 struct Two {
     clock: Clock,
-    here: Arc<Neighbour>,
-    there: Arc<Neighbour>,
+    here: Arc<SharedStore>,
+    there: Arc<SharedStore>,
 }
 
 impl Two {
     fn new() -> Self {
         let clock = Clock::manual(START);
         let store: Arc<dyn Store> = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
-        Self { here: Neighbour::new(&store), there: Neighbour::new(&store), clock }
+        Self { here: SharedStore::new(&store), there: SharedStore::new(&store), clock }
     }
 
     /// A process that runs no jobs.
@@ -41,7 +41,7 @@ impl Two {
         self.builder(&self.there, "there").role("worker")
     }
 
-    fn builder(&self, store: &Arc<Neighbour>, name: &str) -> EngineBuilder {
+    fn builder(&self, store: &Arc<SharedStore>, name: &str) -> EngineBuilder {
         let store = Arc::clone(store) as Arc<dyn Store>;
         Engine::builder().store(store).clock(self.clock.clone()).replica(name)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul::store::conformance::Bench;
+use longhaul::store::conformance::StoreHarness;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{Claim, FlowLimit, FlowLimits};
 
@@ -11,9 +11,9 @@ use super::database::TestDatabase;
 /// The first of two jobs in line is damaged; a claim that has room for one looks twice.
 async fn second_job_is_claimed(limits: FlowLimits) {
     let database = TestDatabase::create().await;
-    let clock = Bench::clock();
+    let clock = StoreHarness::clock();
     let store = PostgresStore::open(&database.url(), clock.clone()).await.unwrap();
-    let bench = Bench::new(store, clock);
+    let bench = StoreHarness::new(store, clock);
     let (damaged, sound) = (bench.pending().await, bench.pending().await);
     let damage = format!("UPDATE longhaul.jobs SET error = '{{' WHERE id = '{}'", damaged.id);
     database.connect().await.batch_execute(&damage).await.unwrap();

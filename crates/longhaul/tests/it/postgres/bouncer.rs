@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-use longhaul::store::conformance::Bench;
+use longhaul::store::conformance::StoreHarness;
 use longhaul::store::postgres::{PostgresStore, inspect};
 use longhaul::{Clock, Ctx, Engine, JobError};
 use tempfile::TempDir;
@@ -72,12 +72,12 @@ impl Drop for Bouncer {
 }
 
 /// A store behind a pooler, on a database of its own.
-pub(crate) async fn bench_behind_pgbouncer() -> Bench {
+pub(crate) async fn pgbouncer_harness() -> StoreHarness {
     let database = TestDatabase::create().await;
     let bouncer = Bouncer::before(&database.url(), 3).await;
-    let (clock, url) = (Bench::clock(), bouncer.url(&database.url()));
+    let (clock, url) = (StoreHarness::clock(), bouncer.url(&database.url()));
     let store = PostgresStore::open(&url, clock.clone()).await.unwrap();
-    Bench::new(store, clock)
+    StoreHarness::new(store, clock)
         .keeping(bouncer)
         .keeping(database)
         .reopened_by(move |clock| open_now(&url, clock))
@@ -93,8 +93,8 @@ async fn pooler_is_noticed_by_itself_and_nothing_is_prepared() {
     let found = inspect(&url).await.unwrap().summary;
     assert!(found.contains("behind a pooler"), "{found}");
 
-    let clock = Bench::clock();
-    let bench = Bench::new(PostgresStore::open(&url, clock.clone()).await.unwrap(), clock);
+    let clock = StoreHarness::clock();
+    let bench = StoreHarness::new(PostgresStore::open(&url, clock.clone()).await.unwrap(), clock);
     let lease = bench.running().await;
     bench.step(&lease, 0, "extract", "12").await.unwrap();
     bench.phase(&lease, "parsing").await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longhaul::job::{Record, Status, TenantId};
 use longhaul::store::WorkerStore as _;
-use longhaul::store::conformance::{Bench, done, failed_for_good, name, settlement};
+use longhaul::store::conformance::{StoreHarness, done, failed_for_good, name, settlement};
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{Claim, Report};
 
@@ -13,7 +13,7 @@ use super::proxy::{Lost, Proxy};
 
 /// A store behind a wire that loses things, and one that sees what really happened.
 struct Cut {
-    bench: Bench,
+    bench: StoreHarness,
     proxy: Arc<Proxy>,
     database: Arc<TestDatabase>,
 }
@@ -24,9 +24,9 @@ impl Cut {
     async fn new() -> Self {
         let database = Arc::new(TestDatabase::create().await);
         let proxy = Arc::new(Proxy::before(&database.url()).await);
-        let clock = Bench::clock();
+        let clock = StoreHarness::clock();
         let store = PostgresStore::open(&proxy.url(&database.url()), clock.clone()).await.unwrap();
-        let bench = Bench::new(store, clock).keeping(Arc::clone(&database));
+        let bench = StoreHarness::new(store, clock).keeping(Arc::clone(&database));
         Self { bench, proxy, database }
     }
 
@@ -144,7 +144,7 @@ async fn settlement_cut_off_ends_its_job_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settlement_of_what_another_process_claimed_ends_its_job_once_when_cut_off() {
     let cut = Cut::new().await;
-    let other = PostgresStore::open(&cut.database.url(), Bench::clock()).await.unwrap();
+    let other = PostgresStore::open(&cut.database.url(), StoreHarness::clock()).await.unwrap();
     for lost in BOTH {
         cut.bench.pending().await;
         let want: Claim = cut.bench.want(1);

@@ -1,7 +1,7 @@
 //! A database for one test.
 
 use longhaul::Clock;
-use longhaul::store::conformance::Bench;
+use longhaul::store::conformance::StoreHarness;
 use longhaul::store::postgres::PostgresStore;
 use tokio::runtime::{Handle, Runtime};
 
@@ -61,11 +61,13 @@ impl Drop for TestDatabase {
 }
 
 /// A store on a database of its own.
-pub(crate) async fn bench() -> Bench {
+pub(crate) async fn harness() -> StoreHarness {
     let database = TestDatabase::create().await;
-    let (clock, url) = (Bench::clock(), database.url());
+    let (clock, url) = (StoreHarness::clock(), database.url());
     let store = PostgresStore::open(&url, clock.clone()).await.unwrap();
-    Bench::new(store, clock).keeping(database).reopened_by(move |clock| open_now(&url, clock))
+    StoreHarness::new(store, clock)
+        .keeping(database)
+        .reopened_by(move |clock| open_now(&url, clock))
 }
 
 /// Opens a store where nobody can wait.

@@ -3,26 +3,26 @@
 use std::sync::Arc;
 
 use longhaul::job::Status;
-use longhaul::store::conformance::{Bench, done, settlement};
+use longhaul::store::conformance::{StoreHarness, done, settlement};
 use longhaul::store::postgres::PostgresStore;
 
 use super::database::TestDatabase;
 use super::wait::until;
 
 /// A bench whose database ends deadlocks at the store's expense.
-async fn bench() -> (Arc<Bench>, Arc<TestDatabase>) {
+async fn harness() -> (Arc<StoreHarness>, Arc<TestDatabase>) {
     let database = Arc::new(TestDatabase::create().await);
     // Who waits looks for a deadlock once, after this long: by then there is one.
     let url = format!("{}?options=-cdeadlock_timeout%3D2s", database.url());
-    let clock = Bench::clock();
+    let clock = StoreHarness::clock();
     let store = PostgresStore::open(&url, clock.clone()).await.unwrap();
-    (Arc::new(Bench::new(store, clock)), database)
+    (Arc::new(StoreHarness::new(store, clock)), database)
 }
 
 /// A foreign connection takes two leases in the other order than the store does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settlement_that_deadlocks_is_tried_again() {
-    let (bench, database) = bench().await;
+    let (bench, database) = harness().await;
     bench.pending().await;
     bench.pending().await;
     let mut leases = bench.claim(2).await;

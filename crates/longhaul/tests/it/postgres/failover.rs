@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use longhaul::job::TenantId;
 use longhaul::store::JobStore as _;
 use longhaul::store::StoreError;
-use longhaul::store::conformance::Bench;
+use longhaul::store::conformance::StoreHarness;
 use longhaul::store::postgres::PostgresStore;
 use tokio::sync::mpsc;
 
@@ -61,9 +61,9 @@ async fn nothing_acknowledged_is_lost_when_a_standby_takes_over() {
         primary.host(),
         standby.host()
     );
-    let clock = Bench::clock();
+    let clock = StoreHarness::clock();
     let store = PostgresStore::open(&url, clock.clone()).await.unwrap();
-    let bench = Arc::new(Bench::new(store, clock));
+    let bench = Arc::new(StoreHarness::new(store, clock));
     let enough = Arc::new(AtomicBool::new(false));
     let (acknowledged, mut acknowledgements) = mpsc::unbounded_channel();
     let client = tokio::spawn({
@@ -98,7 +98,7 @@ async fn nothing_acknowledged_is_lost_when_a_standby_takes_over() {
     }
     enough.store(true, Ordering::SeqCst);
     let ids = client.await.unwrap();
-    let onlooker = PostgresStore::open(standby.url(), Bench::clock()).await.unwrap();
+    let onlooker = PostgresStore::open(standby.url(), StoreHarness::clock()).await.unwrap();
     for id in &ids {
         let record = onlooker.job(&TenantId::default(), *id).await;
         assert!(record.is_ok(), "{id} was acknowledged: {record:?}");

@@ -2,7 +2,7 @@
 
 use longhaul::Clock;
 use longhaul::store::ReplicaStore as _;
-use longhaul::store::conformance::Bench;
+use longhaul::store::conformance::StoreHarness;
 use longhaul::store::postgres::{OpenError, PostgresStore};
 use tokio::task::JoinSet;
 
@@ -60,9 +60,9 @@ async fn role_that_may_create_nothing_uses_a_schema_that_is_up_to_date() {
          GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA longhaul TO {role}"
     );
     database.connect().await.batch_execute(&grant).await.unwrap();
-    let clock = Bench::clock();
+    let clock = StoreHarness::clock();
     let store = PostgresStore::open(&plain, clock.clone()).await.unwrap();
-    let bench = Bench::new(store, clock);
+    let bench = StoreHarness::new(store, clock);
     let lease = bench.running().await;
     bench.step(&lease, 0, "extract", "12").await.unwrap();
     bench.settle(&lease, longhaul::store::conformance::done()).await.unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use longhaul::Clock;
-use longhaul::store::conformance::{Bench, done, settlement};
+use longhaul::store::conformance::{StoreHarness, done, settlement};
 use longhaul::store::postgres::PostgresStore;
 
 use super::database::TestDatabase;
@@ -28,20 +28,20 @@ impl Pinned {
     async fn new() -> Self {
         let database = TestDatabase::create().await;
         let onlooker = database.connect().await;
-        Self { database, onlooker, clock: Bench::clock() }
+        Self { database, onlooker, clock: StoreHarness::clock() }
     }
 
     /// A store that is new to the database.
-    async fn open(&self) -> Bench {
+    async fn open(&self) -> StoreHarness {
         // Every bench counts its ids from the time at which it is made.
         self.clock.advance(Duration::from_secs(1));
         let store = PostgresStore::open(&self.database.url(), self.clock.clone()).await.unwrap();
-        Bench::new(store, self.clock.clone())
+        StoreHarness::new(store, self.clock.clone())
     }
 
     /// Lets a store do something, and tells what it touched. Servers tell their counts when they end, so
     /// the store is one for this call alone.
-    async fn touched_by(&self, work: impl AsyncFnOnce(&Bench)) -> Touched {
+    async fn touched_by(&self, work: impl AsyncFnOnce(&StoreHarness)) -> Touched {
         self.all_gone().await;
         let before = self.touched().await;
         let bench = self.open().await;
@@ -74,7 +74,7 @@ impl Pinned {
     }
 
     /// Jobs run through, a second for each batch, and lanes are looked after as a worker does.
-    async fn run_through(&self, bench: &Bench) {
+    async fn run_through(&self, bench: &StoreHarness) {
         for _ in 0..BATCHES {
             let jobs = (0..BATCH).map(|_| bench.job()).collect();
             assert!(bench.store().submit(jobs).await.iter().all(Result::is_ok));
@@ -95,7 +95,7 @@ fn sum(touched: &Touched) -> i64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_do_not_walk_over_what_was_claimed_before_while_vacuum_is_held_up() {
     let pinned = Pinned::new().await;
-    let claim_one = async |bench: &Bench| assert_eq!(bench.claim(1).await.len(), 1);
+    let claim_one = async |bench: &StoreHarness| assert_eq!(bench.claim(1).await.len(), 1);
     let bench = pinned.open().await;
     bench.pending().await;
     bench.pending().await;
@@ -126,7 +126,7 @@ async fn claim_in_a_young_database_reads_what_it_takes_and_not_all_that_its_tena
     const TAKEN: usize = 200;
     let pinned = Pinned::new().await;
     let touched = pinned
-        .touched_by(async |bench: &Bench| {
+        .touched_by(async |bench: &StoreHarness| {
             bench.pending().await;
             assert_eq!(bench.claim(1).await.len(), 1);
             for _ in 0..8 {

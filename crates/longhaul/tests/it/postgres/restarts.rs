@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use longhaul::job::{JobId, Status};
-use longhaul::store::conformance::{Bench, done};
+use longhaul::store::conformance::{StoreHarness, done};
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{Store, StoreError};
 use longhaul::{Clock, Ctx, Engine, JobError, SubmitError};
@@ -119,9 +119,9 @@ async fn nothing_acknowledged_is_lost_when_postgres_is_restarted() {
 async fn store_says_unavailable_while_postgres_is_away_and_works_again_afterwards() {
     let mut cluster = Cluster::start(&["shared_buffers=32MB"]);
     let database = TestDatabase::create_in(cluster.url()).await;
-    let clock = Bench::clock();
+    let clock = StoreHarness::clock();
     let store = PostgresStore::open(&database.url(), clock.clone()).await.unwrap();
-    let bench = Bench::new(store, clock);
+    let bench = StoreHarness::new(store, clock);
     let lease = bench.running().await;
     tokio::task::block_in_place(|| cluster.crash());
     let unavailable = [

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::job::TenantId;
-use longhaul::store::conformance::{Bench, LEASE, done};
+use longhaul::store::conformance::{LEASE, StoreHarness, done};
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{Renewal, StoreError};
 
@@ -21,9 +21,9 @@ fn is_unavailable<T>(answer: &Result<T, StoreError>) -> bool {
 async fn database_that_stalls_is_unavailable_and_then_as_if_nothing_was() {
     let database = Arc::new(TestDatabase::create().await);
     let proxy = Proxy::before(&database.url()).await;
-    let clock = Bench::clock();
+    let clock = StoreHarness::clock();
     let store = PostgresStore::open(&proxy.url(&database.url()), clock.clone()).await.unwrap();
-    let bench = Bench::new(store, clock).keeping(Arc::clone(&database));
+    let bench = StoreHarness::new(store, clock).keeping(Arc::clone(&database));
     let (lease, pending) = (bench.running().await, bench.pending().await);
 
     proxy.stall();
@@ -52,10 +52,10 @@ async fn database_that_stalls_is_unavailable_and_then_as_if_nothing_was() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leases_are_renewed_while_every_other_connection_waits() {
     let database = Arc::new(TestDatabase::create().await);
-    let clock = Bench::clock();
+    let clock = StoreHarness::clock();
     let url = format!("{}?pool_max=2", database.url());
     let store = PostgresStore::open(&url, clock.clone()).await.unwrap();
-    let bench = Arc::new(Bench::new(store, clock).keeping(Arc::clone(&database)));
+    let bench = Arc::new(StoreHarness::new(store, clock).keeping(Arc::clone(&database)));
     let lease = bench.running().await;
 
     let foreign = database.connect().await;

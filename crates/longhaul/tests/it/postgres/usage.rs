@@ -2,7 +2,7 @@
 
 use longhaul::job::{TenantId, Timestamp, Usage};
 use longhaul::store::Store;
-use longhaul::store::conformance::{Bench, done, json, settlement};
+use longhaul::store::conformance::{StoreHarness, done, json, settlement};
 use longhaul::store::{Checkpoint, Lease, NewJob};
 use longhaul::store::{JobStore as _, MaintenanceStore as _, WorkerStore as _};
 
@@ -33,9 +33,9 @@ async fn used(store: &dyn Store) -> Usage {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn steps_that_another_process_stored_are_counted() {
     let database = TestDatabase::create().await;
-    let clock = Bench::clock();
+    let clock = StoreHarness::clock();
     let [one, other] = [(); 2].map(|()| open_now(&database.url(), clock.clone()));
-    let make = Bench::new(open_now(&database.url(), clock.clone()), clock.clone());
+    let make = StoreHarness::new(open_now(&database.url(), clock.clone()), clock.clone());
     let mut steps = 0;
     for others in [["a"].as_slice(), &["a", "b"], &[]] {
         one.submit(vec![make.job()]).await.remove(0).unwrap();
@@ -58,9 +58,9 @@ async fn steps_that_another_process_stored_are_counted() {
 async fn jobs_that_end_together_add_one_row() {
     const JOBS: usize = 50;
     let database = TestDatabase::create().await;
-    let clock = Bench::clock();
+    let clock = StoreHarness::clock();
     let store = open_now(&database.url(), clock.clone());
-    let make = Bench::new(open_now(&database.url(), clock.clone()), clock.clone());
+    let make = StoreHarness::new(open_now(&database.url(), clock.clone()), clock.clone());
     let jobs: Vec<NewJob> = (0..JOBS).map(|_| make.job()).collect();
     store.submit(jobs).await;
     let leases = store.claim(&make.want(JOBS)).await.unwrap().leases;

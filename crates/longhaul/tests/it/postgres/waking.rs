@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul::store::conformance::Bench;
+use longhaul::store::conformance::StoreHarness;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::{Ctx, Engine, JobError, Kind};
 use tokio::sync::mpsc;
@@ -13,7 +13,7 @@ use super::TestDatabase;
 /// claim that looked too early for it is under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_announcement_is_lost_to_a_claim_under_way() {
-    let (database, clock) = (TestDatabase::create().await, Bench::clock());
+    let (database, clock) = (TestDatabase::create().await, StoreHarness::clock());
     let store = PostgresStore::open(&database.url(), clock.clone()).await.unwrap();
     let (began, mut numbers) = mpsc::unbounded_channel();
     let kind = Kind::new("tell", move |_ctx: Ctx, number: u32| {

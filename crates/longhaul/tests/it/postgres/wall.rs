@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longhaul::Clock;
-use longhaul::store::conformance::{Bench, done};
+use longhaul::store::conformance::{StoreHarness, done};
 use longhaul::store::postgres::{PostgresStore, Wall, inspect};
 use longhaul::store::{Filter, PageRequest};
 use tokio::task::JoinSet;
@@ -27,10 +27,10 @@ async fn cluster_of(user: &str, rights: &str, databases: usize) -> (Cluster, Vec
     (cluster, urls)
 }
 
-async fn open(url: &str, clock: &Clock) -> Bench {
+async fn open(url: &str, clock: &Clock) -> StoreHarness {
     // Every bench counts its ids from the time at which it is made.
     clock.advance(Duration::from_secs(1));
-    Bench::new(PostgresStore::open(url, clock.clone()).await.unwrap(), clock.clone())
+    StoreHarness::new(PostgresStore::open(url, clock.clone()).await.unwrap(), clock.clone())
 }
 
 async fn works(url: &str, clock: &Clock) {
@@ -43,7 +43,7 @@ async fn works(url: &str, clock: &Clock) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn user_who_may_not_create_roles_works_without_the_wall_until_it_is_there() {
     let (cluster, urls) = cluster_of("plain", "", 1).await;
-    let clock = Bench::clock();
+    let clock = StoreHarness::clock();
     let url = &urls[0];
     let commands = ["CREATE ROLE longhaul_tenant NOLOGIN", "GRANT longhaul_tenant TO plain"];
     let missing = Wall::Missing(commands.map(str::to_owned).to_vec());
@@ -69,7 +69,7 @@ async fn user_who_may_not_create_roles_works_without_the_wall_until_it_is_there(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn role_that_passes_the_wall_is_not_taken_for_one() {
     let (cluster, urls) = cluster_of("plain", "", 1).await;
-    let clock = Bench::clock();
+    let clock = StoreHarness::clock();
     let admin = connect(cluster.url()).await;
     let set_up = "CREATE ROLE longhaul_tenant NOLOGIN BYPASSRLS; GRANT longhaul_tenant TO plain";
     admin.batch_execute(set_up).await.unwrap();
@@ -104,7 +104,7 @@ async fn many_databases_of_one_cluster_put_it_up_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn user_who_owns_nothing_is_let_in_by_the_owners_next_start() {
     let (cluster, urls) = cluster_of("builder", "CREATEROLE", 1).await;
-    let clock = Bench::clock();
+    let clock = StoreHarness::clock();
     works(&urls[0], &clock).await;
     let owner = connect(&urls[0]).await;
     let grant = "CREATE ROLE \"a worker\" LOGIN;

@@ -10,10 +10,10 @@ use longhaul::store::{Filter, NewJob, PageRequest, Start, StoreError};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 
-use super::model::{Cause, Checked, Tracked, Violation, ensure};
-use super::world::World;
+use super::checker::{Cause, Checked, Tracked, Violation, ensure};
+use super::simulation::Simulation;
 
-impl World {
+impl Simulation {
     fn some_new_job(&mut self) -> NewJob {
         let tenant = self.some_tenant();
         let random = &mut self.random;

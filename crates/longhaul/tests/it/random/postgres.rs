@@ -7,10 +7,10 @@ use longhaul::store::Store;
 use longhaul::store::sqlite::SqliteStore;
 use tokio::runtime::Handle;
 
-use super::twins::Twins;
-use super::world::House;
+use super::differential_store::DifferentialStore;
+use super::simulation::StoreFactory;
 use super::{hold_promises, number};
-use crate::postgres::{ByTurns, TestDatabase, open_now};
+use crate::postgres::{AlternatingStore, TestDatabase, open_now};
 
 /// A few plans, or more with `PROPTEST_CASES`: each takes about a second.
 fn runs() -> u64 {
@@ -33,7 +33,7 @@ impl InPostgres {
     }
 }
 
-impl House for InPostgres {
+impl StoreFactory for InPostgres {
     fn open(&mut self, clock: &Clock) -> Arc<dyn Store> {
         (self.open)(&self.database.url(), clock)
     }
@@ -70,18 +70,20 @@ async fn postgres_holds_its_promises() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_holds_its_promises_by_turns() {
-    let open = |url: &str, clock: &Clock| Arc::new(ByTurns::open_now(url, clock)) as Arc<dyn Store>;
+    let open = |url: &str, clock: &Clock| {
+        Arc::new(AlternatingStore::open_now(url, clock)) as Arc<dyn Store>
+    };
     hold_promises(runs(), || Box::new(InPostgres::new(open))).await;
 }
 
 /// What no job tells apart: the same plan, call by call, on both.
 struct InBoth(TestDatabase);
 
-impl House for InBoth {
+impl StoreFactory for InBoth {
     fn open(&mut self, clock: &Clock) -> Arc<dyn Store> {
         let sqlite = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
         let postgres = Arc::new(open_now(&self.0.url(), clock.clone()));
-        Arc::new(Twins { one: sqlite, other: postgres })
+        Arc::new(DifferentialStore { one: sqlite, other: postgres })
     }
 
     fn sweeps_all(&self) -> bool {

@@ -8,7 +8,7 @@ use longhaul::store::Store;
 use longhaul::store::sqlite::SqliteStore;
 use tempfile::TempDir;
 
-use super::world::House;
+use super::simulation::StoreFactory;
 
 pub(crate) struct OnDisk {
     /// The last one holds the database; those before it are what killed processes left.
@@ -32,7 +32,7 @@ impl OnDisk {
     }
 }
 
-impl House for OnDisk {
+impl StoreFactory for OnDisk {
     fn open(&mut self, clock: &Clock) -> Arc<dyn Store> {
         Arc::new(SqliteStore::open(self.path(), clock.clone()).unwrap())
     }

@@ -6,8 +6,8 @@ use longhaul::job::{Event, JobId, Status, TenantId, Timestamp, Usage, hour_of};
 use longhaul::store::MaintenanceStore as _;
 use longhaul::store::StoreError;
 
-use super::model::{Cause, Checked, Tracked, Violation, ensure};
-use super::world::World;
+use super::checker::{Cause, Checked, Tracked, Violation, ensure};
+use super::simulation::Simulation;
 
 /// What one job used that is not counted yet.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Tracked {
     }
 }
 
-impl World {
+impl Simulation {
     /// Counts what a job used that was just looked at.
     pub(crate) fn meter(&mut self, id: JobId, news: &[Event], cause: Cause) {
         let job = self.jobs.get_mut(&id).expect("it was just looked at");

@@ -13,10 +13,10 @@ use longhaul::store::{
 };
 use rand::RngExt;
 
-use super::model::{Cause, Checked, Holder, Violation, ensure};
-use super::world::World;
+use super::checker::{Cause, Checked, Holder, Violation, ensure};
+use super::simulation::Simulation;
 
-impl World {
+impl Simulation {
     pub(crate) async fn claim(&mut self) -> Checked {
         let limit = self.random.random_range(1..5);
         self.claim_up_to(limit).await

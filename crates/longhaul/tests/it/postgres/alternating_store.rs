@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use longhaul::Clock;
 use longhaul::job::{JobId, TenantId};
-use longhaul::store::conformance::Bench;
+use longhaul::store::conformance::StoreHarness;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::{
     Checkpoint, Claim, ClaimResult, LeaseRef, Report, SettleResult, Settlement, StoreError,
@@ -18,7 +18,7 @@ use super::database::{TestDatabase, open_now};
 
 /// Two stores on one database. What a lease's holder writes goes through the one that did not claim
 /// it: no store ever ends an attempt from its own memory of the claim.
-pub(crate) struct ByTurns {
+pub(crate) struct AlternatingStore {
     stores: [PostgresStore; 2],
     calls: AtomicUsize,
     claims: AtomicUsize,
@@ -26,7 +26,7 @@ pub(crate) struct ByTurns {
     claimers: Mutex<HashMap<(TenantId, JobId), usize>>,
 }
 
-impl ByTurns {
+impl AlternatingStore {
     pub(crate) fn open_now(url: &str, clock: &Clock) -> Self {
         Self {
             stores: [open_now(url, clock.clone()), open_now(url, clock.clone())],
@@ -75,15 +75,15 @@ macro_rules! split {
 }
 
 /// Two processes on a database of their own.
-pub(crate) async fn bench_by_turns() -> Bench {
+pub(crate) async fn alternating_harness() -> StoreHarness {
     let database = TestDatabase::create().await;
-    let (clock, url) = (Bench::clock(), database.url());
-    let store = ByTurns::open_now(&url, &clock);
-    let reopen = move |clock| ByTurns::open_now(&url, &clock);
-    Bench::new(store, clock).keeping(database).reopened_by(reopen)
+    let (clock, url) = (StoreHarness::clock(), database.url());
+    let store = AlternatingStore::open_now(&url, &clock);
+    let reopen = move |clock| AlternatingStore::open_now(&url, &clock);
+    StoreHarness::new(store, clock).keeping(database).reopened_by(reopen)
 }
 
-impl ByTurns {
+impl AlternatingStore {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         // Three at a time: which tenant was served last is each process's own memory.
         let turn = self.claims.fetch_add(1, Ordering::Relaxed) / 3 % 2;
@@ -135,4 +135,4 @@ macro_rules! call {
     };
 }
 
-longhaul::delegate_store!(impl[] for ByTurns, call);
+longhaul::delegate_store!(impl[] for AlternatingStore, call);

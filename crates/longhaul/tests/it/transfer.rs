@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use longhaul::job::{Name, Outcome, Progress, Record, Step, Timestamp, Usage};
 use longhaul::store::conformance::{
-    Bench, done, failed, failed_for_good, name, settlement, tenant,
+    StoreHarness, done, failed, failed_for_good, name, settlement, tenant,
 };
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
@@ -33,7 +33,7 @@ struct Move {
 impl Move {
     async fn new() -> Self {
         let database = TestDatabase::create().await;
-        let clock = Bench::clock();
+        let clock = StoreHarness::clock();
         Self {
             from: SqliteStore::memory(clock.clone()).unwrap(),
             to: PostgresStore::open(&database.url(), clock.clone()).await.unwrap(),
@@ -52,9 +52,9 @@ impl Move {
     }
 }
 
-/// Jobs as the bench makes them, for a store that is not on one.
-fn maker(clock: &Clock) -> Bench {
-    Bench::new(SqliteStore::memory(clock.clone()).unwrap(), clock.clone())
+/// Jobs as the harness makes them, for a store that is not on one.
+fn maker(clock: &Clock) -> StoreHarness {
+    StoreHarness::new(SqliteStore::memory(clock.clone()).unwrap(), clock.clone())
 }
 
 fn want(limit: usize) -> Claim {

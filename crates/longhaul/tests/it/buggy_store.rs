@@ -14,11 +14,11 @@ use longhaul::store::{
     WorkerStore,
 };
 
+use crate::model_store::ModelStore;
 use crate::random::InMemory;
-use crate::random::model::Violation;
+use crate::random::checker::Violation;
+use crate::random::simulation::play;
 use crate::random::sqlite::OnDisk;
-use crate::random::world::play;
-use crate::reference::Reference;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bug {
@@ -47,8 +47,8 @@ enum Bug {
     UsageSharedWithOthers,
 }
 
-struct Broken {
-    inner: Reference,
+struct BuggyStore {
+    inner: ModelStore,
     clock: Clock,
     bug: Bug,
     /// A std mutex: held for a lookup, never across an await.
@@ -70,9 +70,9 @@ struct Notes {
     miscounted: HashMap<TenantId, i64>,
 }
 
-impl Broken {
+impl BuggyStore {
     fn new(clock: Clock, bug: Bug) -> Self {
-        let inner = Reference::new(clock.clone());
+        let inner = ModelStore::new(clock.clone());
         Self { inner, clock, bug, notes: Mutex::default() }
     }
 
@@ -132,7 +132,7 @@ impl Broken {
     }
 }
 
-impl Broken {
+impl BuggyStore {
     async fn submit(&self, mut jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         for job in &mut jobs {
             self.notes.lock().unwrap().tenants.insert(job.id, job.tenant.clone());
@@ -141,7 +141,7 @@ impl Broken {
             }
         }
         if self.is(Bug::AcknowledgedBeforeCommit) && self.every(10) {
-            return Reference::new(self.clock.clone()).submit(jobs).await;
+            return ModelStore::new(self.clock.clone()).submit(jobs).await;
         }
         self.inner.submit(jobs).await
     }
@@ -343,12 +343,12 @@ macro_rules! call {
     };
 }
 
-longhaul::delegate_store!(impl[] for Broken, call);
+longhaul::delegate_store!(impl[] for BuggyStore, call);
 
 /// What the checker says first against a store with this bug, in so many seeds.
 async fn verdict(bug: Bug, seeds: u64) -> Option<String> {
     for seed in 0..seeds {
-        let store = move |clock| Arc::new(Broken::new(clock, bug)) as Arc<dyn Store>;
+        let store = move |clock| Arc::new(BuggyStore::new(clock, bug)) as Arc<dyn Store>;
         if let Err(Violation(why)) = play(seed, Box::new(InMemory(store))).await {
             return Some(why);
         }

@@ -1,54 +1,54 @@
 //! Watching jobs that other processes change: what one look costs and what it shows.
 
-use super::bench::{Bench, done, tenant};
+use super::harness::{StoreHarness, done, tenant};
 use crate::job::{JobId, Status, TenantId};
 use crate::store::JobVersion;
 
-async fn versions(bench: &Bench, ids: &[JobId]) -> Vec<Option<JobVersion>> {
+async fn versions(harness: &StoreHarness, ids: &[JobId]) -> Vec<Option<JobVersion>> {
     let asked: Vec<_> = ids.iter().map(|id| (TenantId::default(), *id)).collect();
-    bench.store().versions(&asked).await.unwrap()
+    harness.store().versions(&asked).await.unwrap()
 }
 
 /// Whoever compares versions misses no change.
-pub async fn glimpse_shows_version_and_status(bench: &Bench) {
-    let id = bench.pending().await.id;
-    let seen = async || versions(bench, &[id]).await.remove(0).unwrap();
+pub async fn glimpse_shows_version_and_status(harness: &StoreHarness) {
+    let id = harness.pending().await.id;
+    let seen = async || versions(harness, &[id]).await.remove(0).unwrap();
     assert_eq!(seen().await, JobVersion { version: 1, status: Status::Pending });
-    let lease = bench.claim_one().await;
+    let lease = harness.claim_one().await;
     assert_eq!(seen().await, JobVersion { version: 2, status: Status::Running });
-    bench.phase(&lease, "reading").await.unwrap();
+    harness.phase(&lease, "reading").await.unwrap();
     assert_eq!(seen().await, JobVersion { version: 3, status: Status::Running });
-    bench.settle(&lease, done()).await.unwrap();
-    let record = bench.record(id).await;
+    harness.settle(&lease, done()).await.unwrap();
+    let record = harness.record(id).await;
     let JobVersion { version, status } = seen().await;
     assert_eq!((version, status), (record.job.version, Status::Completed));
 }
 
 /// One that never was and one that is gone do not spoil the others.
-pub async fn glimpse_of_a_job_that_is_not_there_is_none(bench: &Bench) {
-    let gone = bench.ended(done()).await.id;
-    bench.store().purge(&TenantId::default(), gone).await.unwrap();
-    let there = bench.pending().await.id;
-    let seen = versions(bench, &[bench.id(), there, gone]).await;
+pub async fn glimpse_of_a_job_that_is_not_there_is_none(harness: &StoreHarness) {
+    let gone = harness.ended(done()).await.id;
+    harness.store().purge(&TenantId::default(), gone).await.unwrap();
+    let there = harness.pending().await.id;
+    let seen = versions(harness, &[harness.id(), there, gone]).await;
     assert_eq!(seen.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false]);
 }
 
 /// Another tenant's job is one that never was.
-pub async fn other_tenants_jobs_are_not_glimpsed(bench: &Bench) {
+pub async fn other_tenants_jobs_are_not_glimpsed(harness: &StoreHarness) {
     let (us, other) = (TenantId::default(), tenant("other"));
-    let ours = bench.pending().await.id;
-    let theirs = bench.accept(bench.job_of(&other)).await.id;
+    let ours = harness.pending().await.id;
+    let theirs = harness.accept(harness.job_of(&other)).await.id;
     let asked = [(us.clone(), theirs), (other.clone(), ours), (us, ours), (other, theirs)];
-    let seen = bench.store().versions(&asked).await.unwrap();
+    let seen = harness.store().versions(&asked).await.unwrap();
     assert_eq!(seen.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true, true]);
 }
 
 /// Answers are told from each other by their place, also where one job is asked for twice.
-pub async fn glimpses_come_in_the_order_asked(bench: &Bench) {
-    let first = bench.running().await.job.id;
-    let second = bench.pending().await.id;
+pub async fn glimpses_come_in_the_order_asked(harness: &StoreHarness) {
+    let first = harness.running().await.job.id;
+    let second = harness.pending().await.id;
     let versions = async |ids: &[JobId]| -> Vec<u64> {
-        versions(bench, ids).await.into_iter().map(|seen| seen.unwrap().version).collect()
+        versions(harness, ids).await.into_iter().map(|seen| seen.unwrap().version).collect()
     };
     assert_eq!(versions(&[first, second]).await, [2, 1]);
     assert_eq!(versions(&[second, first, second]).await, [1, 2, 1]);
@@ -57,7 +57,7 @@ pub async fn glimpses_come_in_the_order_asked(bench: &Bench) {
 }
 
 /// The last watcher may leave between two looks.
-pub async fn glimpse_of_nothing_is_fine(bench: &Bench) {
-    bench.pending().await;
-    assert!(versions(bench, &[]).await.is_empty());
+pub async fn glimpse_of_nothing_is_fine(harness: &StoreHarness) {
+    harness.pending().await;
+    assert!(versions(harness, &[]).await.is_empty());
 }

@@ -20,7 +20,7 @@ pub(crate) type Checked<T = ()> = Result<T, Violation>;
 macro_rules! ensure {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {
-            return Err($crate::random::model::Violation(format!($($why)+)));
+            return Err($crate::random::checker::Violation(format!($($why)+)));
         }
     };
 }

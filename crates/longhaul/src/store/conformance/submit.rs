@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use super::bench::{Bench, TICK, demo, done, json, name, tenant};
+use super::harness::{StoreHarness, TICK, demo, done, json, name, tenant};
 use crate::job::{Fingerprint, Retention, Status, TenantId, Timestamp};
 use crate::store::{NewJob, Start, StoreError};
 
 /// What is acknowledged can be read, as it was answered.
-pub async fn accepted_job_is_readable(bench: &Bench) {
-    let submitted = bench.submit(bench.job()).await.unwrap();
+pub async fn accepted_job_is_readable(harness: &StoreHarness) {
+    let submitted = harness.submit(harness.job()).await.unwrap();
     assert!(submitted.created);
-    let record = bench.record(submitted.record.job.id).await;
+    let record = harness.record(submitted.record.job.id).await;
     assert_eq!(record, submitted.record);
     assert_eq!((record.job.status, record.job.attempt), (Status::Pending, 0));
     assert_eq!(record.result, None);
 }
 
 /// Nothing that a submission says is lost or changed.
-pub async fn accepted_job_is_what_was_submitted(bench: &Bench) {
+pub async fn accepted_job_is_what_was_submitted(harness: &StoreHarness) {
     let labels = [("team", "ünïcode 'quoted' \"twice\""), ("", "empty name")];
     let new = NewJob {
         queue: name("slow"),
@@ -28,77 +28,77 @@ pub async fn accepted_job_is_what_was_submitted(bench: &Bench) {
         max_attempts: 9,
         timeout: Some(Duration::from_millis(1_500)),
         labels: labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
-        parent_id: Some(bench.pending().await.id),
-        ..bench.job()
+        parent_id: Some(harness.pending().await.id),
+        ..harness.job()
     };
-    let submitted = bench.submit(new.clone()).await.unwrap();
-    let job = bench.record(new.id).await.job;
+    let submitted = harness.submit(new.clone()).await.unwrap();
+    let job = harness.record(new.id).await.job;
     assert_eq!(job, submitted.record.job);
     assert_eq!((&job.id, &job.tenant), (&new.id, &new.tenant));
     assert_eq!((&job.kind, &job.queue), (&new.kind, &new.queue));
     assert_eq!((job.priority, job.max_attempts), (new.priority, new.max_attempts));
     assert_eq!((job.idempotency_key, job.labels), (new.idempotency_key, new.labels));
     assert_eq!((job.timeout, job.parent_id), (new.timeout, new.parent_id));
-    assert_eq!(job.created_at, bench.now());
-    assert_eq!(job.run_at, bench.now().after(Duration::from_secs(30)));
+    assert_eq!(job.created_at, harness.now());
+    assert_eq!(job.run_at, harness.now().after(Duration::from_secs(30)));
     assert_eq!((job.started_at, job.completed_at, job.expires_at), (None, None, None));
     assert_eq!((job.phase, job.progress, job.error), (None, None, None));
     assert_eq!((job.cancel_requested_at, job.forked_from, job.code_version), (None, None, None));
 }
 
 /// Neither large numbers nor the order of keys change on the way to a handler.
-pub async fn input_is_kept_byte_for_byte(bench: &Bench) {
+pub async fn input_is_kept_byte_for_byte(harness: &StoreHarness) {
     let text = r#"{ "z":1.0, "a":123456789012345678901234567890, "é":"\u00e9", "a":[ ]}"#;
     // A text that no fingerprint is made of: the store must not care.
-    let new = NewJob { input: json(text), ..bench.job() };
-    let id = bench.accept(new).await.id;
-    assert_eq!(bench.store().input(&TenantId::default(), id).await.unwrap().as_str(), text);
-    assert_eq!(bench.claim_one().await.input.as_str(), text);
+    let new = NewJob { input: json(text), ..harness.job() };
+    let id = harness.accept(new).await.id;
+    assert_eq!(harness.store().input(&TenantId::default(), id).await.unwrap().as_str(), text);
+    assert_eq!(harness.claim_one().await.input.as_str(), text);
 }
 
 /// A caller that sends its submission twice, because the answer was lost, has one job.
-pub async fn same_key_and_input_give_the_same_job(bench: &Bench) {
-    let first = bench.accept(bench.keyed("k")).await;
-    let again = bench.submit(bench.keyed("k")).await.unwrap();
+pub async fn same_key_and_input_give_the_same_job(harness: &StoreHarness) {
+    let first = harness.accept(harness.keyed("k")).await;
+    let again = harness.submit(harness.keyed("k")).await.unwrap();
     assert!(!again.created);
     assert_eq!(again.record.job, first);
-    let jobs = bench.claim(10).await;
+    let jobs = harness.claim(10).await;
     assert_eq!(jobs.len(), 1);
 }
 
 /// The caller learns how its job stands, not how it stood.
-pub async fn known_key_answers_with_the_job_as_it_stands_now(bench: &Bench) {
-    let lease = bench.running_as(bench.keyed("k")).await;
-    bench.settle(&lease, done()).await.unwrap();
-    let again = bench.submit(bench.keyed("k")).await.unwrap();
+pub async fn known_key_answers_with_the_job_as_it_stands_now(harness: &StoreHarness) {
+    let lease = harness.running_as(harness.keyed("k")).await;
+    harness.settle(&lease, done()).await.unwrap();
+    let again = harness.submit(harness.keyed("k")).await.unwrap();
     assert!(!again.created);
-    assert_eq!(again.record, bench.record(lease.job.id).await);
+    assert_eq!(again.record, harness.record(lease.job.id).await);
     assert_eq!(again.record.job.status, Status::Completed);
     assert!(again.record.result.is_some());
 }
 
 /// Two different pieces of work under one key are a mistake of the caller.
-pub async fn key_reused_with_another_input_is_refused(bench: &Bench) {
-    let first = bench.accept(bench.keyed("k")).await;
+pub async fn key_reused_with_another_input_is_refused(harness: &StoreHarness) {
+    let first = harness.accept(harness.keyed("k")).await;
     let other = NewJob {
         fingerprint: Fingerprint::of(&demo(), &json("2"), None).unwrap(),
         input: json("2"),
-        ..bench.keyed("k")
+        ..harness.keyed("k")
     };
     let id = other.id;
     assert_eq!(
-        bench.submit(other).await.unwrap_err(),
+        harness.submit(other).await.unwrap_err(),
         StoreError::KeyReused { existing: first.id }
     );
-    assert_eq!(bench.try_record(id).await.unwrap_err(), StoreError::NotFound);
-    assert_eq!(bench.record(first.id).await.job, first);
+    assert_eq!(harness.try_record(id).await.unwrap_err(), StoreError::NotFound);
+    assert_eq!(harness.record(first.id).await.job, first);
 }
 
 /// A hundred impatient clients have one job.
-pub async fn hundred_concurrent_submissions_of_a_key_make_one_job(bench: &Bench) {
+pub async fn hundred_concurrent_submissions_of_a_key_make_one_job(harness: &StoreHarness) {
     let submissions: Vec<_> = (0..100)
         .map(|_| {
-            let (store, job) = (bench.store(), bench.keyed("k"));
+            let (store, job) = (harness.store(), harness.keyed("k"));
             tokio::spawn(async move { store.submit(vec![job]).await.remove(0).unwrap() })
         })
         .collect();
@@ -109,36 +109,36 @@ pub async fn hundred_concurrent_submissions_of_a_key_make_one_job(bench: &Bench)
         ids.insert(submitted.record.job.id);
     }
     assert_eq!((created, ids.len()), (1, 1));
-    assert_eq!(bench.claim(100).await.len(), 1);
+    assert_eq!(harness.claim(100).await.len(), 1);
 }
 
 /// One request may hold a duplicate of its own.
-pub async fn key_twice_in_one_batch_makes_one_job(bench: &Bench) {
-    let answers = bench.store().submit(vec![bench.keyed("k"), bench.keyed("k")]).await;
+pub async fn key_twice_in_one_batch_makes_one_job(harness: &StoreHarness) {
+    let answers = harness.store().submit(vec![harness.keyed("k"), harness.keyed("k")]).await;
     let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
     assert_eq!(answers.iter().map(|a| a.created).collect::<Vec<_>>(), [true, false]);
     assert_eq!(answers[0].record.job.id, answers[1].record.job.id);
 }
 
 /// Others in a batch are not punished for one.
-pub async fn refused_submission_does_not_touch_the_others_of_its_batch(bench: &Bench) {
-    let first = bench.accept(bench.keyed("k")).await;
-    let refused = NewJob { fingerprint: Fingerprint::from_bytes([1; 32]), ..bench.keyed("k") };
-    let (one, two) = (bench.job(), bench.job());
+pub async fn refused_submission_does_not_touch_the_others_of_its_batch(harness: &StoreHarness) {
+    let first = harness.accept(harness.keyed("k")).await;
+    let refused = NewJob { fingerprint: Fingerprint::from_bytes([1; 32]), ..harness.keyed("k") };
+    let (one, two) = (harness.job(), harness.job());
     let ids = [one.id, two.id];
-    let answers = bench.store().submit(vec![one, refused, two]).await;
+    let answers = harness.store().submit(vec![one, refused, two]).await;
     assert_eq!(answers.len(), 3);
     assert_eq!(answers[0].as_ref().unwrap().record.job.id, ids[0]);
     assert_eq!(answers[1].as_ref().unwrap_err(), &StoreError::KeyReused { existing: first.id });
     assert_eq!(answers[2].as_ref().unwrap().record.job.id, ids[1]);
     for id in ids {
-        bench.record(id).await;
+        harness.record(id).await;
     }
 }
 
 /// An empty batch asks for nothing.
-pub async fn empty_batches_are_fine(bench: &Bench) {
-    let store = bench.store();
+pub async fn empty_batches_are_fine(harness: &StoreHarness) {
+    let store = harness.store();
     assert!(store.submit(Vec::new()).await.is_empty());
     assert!(store.settle(Vec::new()).await.is_empty());
     assert!(store.report(Vec::new()).await.is_empty());
@@ -146,15 +146,15 @@ pub async fn empty_batches_are_fine(bench: &Bench) {
 }
 
 /// Keys are a tenant's own words.
-pub async fn two_tenants_may_use_the_same_key(bench: &Bench) {
-    let ours = bench.accept(bench.keyed("k")).await;
+pub async fn two_tenants_may_use_the_same_key(harness: &StoreHarness) {
+    let ours = harness.accept(harness.keyed("k")).await;
     let theirs = NewJob {
         tenant: tenant("other"),
         fingerprint: Fingerprint::from_bytes([1; 32]),
-        ..bench.keyed("k")
+        ..harness.keyed("k")
     };
-    let theirs = bench.accept(theirs).await;
-    let store = bench.store();
+    let theirs = harness.accept(theirs).await;
+    let store = harness.store();
     let by_key = store.job_by_key(&TenantId::default(), "k").await.unwrap();
     assert_eq!(by_key.job.id, ours.id);
     let by_key = store.job_by_key(&tenant("other"), "k").await.unwrap();
@@ -162,11 +162,11 @@ pub async fn two_tenants_may_use_the_same_key(bench: &Bench) {
 }
 
 /// A client that knows only its own key finds its job.
-pub async fn job_is_found_by_its_key(bench: &Bench) {
-    let id = bench.accept(bench.keyed("k")).await.id;
-    let store = bench.store();
+pub async fn job_is_found_by_its_key(harness: &StoreHarness) {
+    let id = harness.accept(harness.keyed("k")).await.id;
+    let store = harness.store();
     let found = store.job_by_key(&TenantId::default(), "k").await.unwrap();
-    assert_eq!(found, bench.record(id).await);
+    assert_eq!(found, harness.record(id).await);
     for unknown in ["K", "k ", ""] {
         let error = store.job_by_key(&TenantId::default(), unknown).await.unwrap_err();
         assert_eq!(error, StoreError::NotFound, "{unknown:?}");
@@ -174,62 +174,62 @@ pub async fn job_is_found_by_its_key(bench: &Bench) {
 }
 
 /// A key is the caller's for as long as its job is kept, and no longer.
-pub async fn key_is_free_after_purge(bench: &Bench) {
-    let lease = bench.running_as(bench.keyed("k")).await;
-    bench.settle(&lease, done()).await.unwrap();
-    bench.store().purge(&TenantId::default(), lease.job.id).await.unwrap();
-    assert_ne!(bench.accept(bench.keyed("k")).await.id, lease.job.id);
+pub async fn key_is_free_after_purge(harness: &StoreHarness) {
+    let lease = harness.running_as(harness.keyed("k")).await;
+    harness.settle(&lease, done()).await.unwrap();
+    harness.store().purge(&TenantId::default(), lease.job.id).await.unwrap();
+    assert_ne!(harness.accept(harness.keyed("k")).await.id, lease.job.id);
 }
 
 /// The same, when time deletes the job.
-pub async fn key_is_free_after_retention(bench: &Bench) {
-    let lease = bench.running_as(bench.keyed("k")).await;
-    bench.settle(&lease, done()).await.unwrap();
-    bench.advance(Retention::default().completed + TICK);
-    assert_eq!(bench.store().prune(10).await.unwrap(), 1);
-    assert_ne!(bench.accept(bench.keyed("k")).await.id, lease.job.id);
+pub async fn key_is_free_after_retention(harness: &StoreHarness) {
+    let lease = harness.running_as(harness.keyed("k")).await;
+    harness.settle(&lease, done()).await.unwrap();
+    harness.advance(Retention::default().completed + TICK);
+    assert_eq!(harness.store().prune(10).await.unwrap(), 1);
+    assert_ne!(harness.accept(harness.keyed("k")).await.id, lease.job.id);
 }
 
 /// A job starts when it was asked to, not before.
-pub async fn delayed_job_is_not_claimed_before_it_is_due(bench: &Bench) {
+pub async fn delayed_job_is_not_claimed_before_it_is_due(harness: &StoreHarness) {
     let delay = Duration::from_secs(90);
-    let later = NewJob { start: Start::In(delay), ..bench.job() };
-    let at = NewJob { start: Start::At(bench.now().after(delay)), ..bench.job() };
-    let ids = [bench.accept(later).await.id, bench.accept(at).await.id];
-    bench.advance_short_of(delay);
-    assert!(bench.claim(10).await.is_empty());
-    bench.advance(TICK);
-    let claimed: Vec<_> = bench.claim(10).await.iter().map(|lease| lease.job.id).collect();
+    let later = NewJob { start: Start::In(delay), ..harness.job() };
+    let at = NewJob { start: Start::At(harness.now().after(delay)), ..harness.job() };
+    let ids = [harness.accept(later).await.id, harness.accept(at).await.id];
+    harness.advance_short_of(delay);
+    assert!(harness.claim(10).await.is_empty());
+    harness.advance(TICK);
+    let claimed: Vec<_> = harness.claim(10).await.iter().map(|lease| lease.job.id).collect();
     assert_eq!(claimed, ids);
 }
 
 /// A time that has passed means now, and no place before those who came earlier.
-pub async fn job_asked_for_in_the_past_is_due_at_once(bench: &Bench) {
-    let earlier = bench.accept(bench.job()).await.id;
-    bench.advance(TICK);
-    let at = Timestamp::from_millis(bench.now().as_millis() - 60_000);
-    let job = bench.accept(NewJob { start: Start::At(at), ..bench.job() }).await;
-    assert_eq!(job.run_at, bench.now());
-    let claimed: Vec<_> = bench.claim(10).await.iter().map(|lease| lease.job.id).collect();
+pub async fn job_asked_for_in_the_past_is_due_at_once(harness: &StoreHarness) {
+    let earlier = harness.accept(harness.job()).await.id;
+    harness.advance(TICK);
+    let at = Timestamp::from_millis(harness.now().as_millis() - 60_000);
+    let job = harness.accept(NewJob { start: Start::At(at), ..harness.job() }).await;
+    assert_eq!(job.run_at, harness.now());
+    let claimed: Vec<_> = harness.claim(10).await.iter().map(|lease| lease.job.id).collect();
     assert_eq!(claimed, [earlier, job.id]);
 }
 
 /// Labels of one job are not seen on another.
-pub async fn jobs_of_a_batch_keep_their_own_words(bench: &Bench) {
+pub async fn jobs_of_a_batch_keep_their_own_words(harness: &StoreHarness) {
     let label = |value: &str| BTreeMap::from([("n".to_owned(), value.to_owned())]);
     let batch: Vec<_> = (0..50)
         .map(|n| NewJob {
             labels: label(&n.to_string()),
             priority: n,
-            ..bench.job_with(&n.to_string())
+            ..harness.job_with(&n.to_string())
         })
         .collect();
-    let answers = bench.store().submit(batch.clone()).await;
+    let answers = harness.store().submit(batch.clone()).await;
     assert_eq!(answers.len(), batch.len());
     for (new, answer) in batch.iter().zip(answers) {
         let job = answer.unwrap().record.job;
         assert_eq!((job.id, job.priority, &job.labels), (new.id, new.priority, &new.labels));
-        let input = bench.store().input(&TenantId::default(), new.id).await.unwrap();
+        let input = harness.store().input(&TenantId::default(), new.id).await.unwrap();
         assert_eq!(input, new.input);
     }
 }

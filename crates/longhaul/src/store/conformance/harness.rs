@@ -1,4 +1,4 @@
-//! A store on a bench, and the hands to work it with.
+//! A store on a harness, and the hands to work it with.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::store::{
     Start, Store, StoreError, SubmitResult,
 };
 
-/// How long leases last on the bench.
+/// How long leases last on the harness.
 pub const LEASE: Duration = Duration::from_secs(15);
 
 /// The smallest step of a store's time.
@@ -24,7 +24,7 @@ pub const TICK: Duration = Duration::from_millis(1);
 type Reopen = Box<dyn Fn(Clock) -> Arc<dyn Store> + Send + Sync>;
 
 /// A store under test, the clock that it goes by, and what it declares it can do.
-pub struct Bench {
+pub struct StoreHarness {
     /// Empty only while the store is closed and opened again.
     store: RwLock<Option<Arc<dyn Store>>>,
     clock: Clock,
@@ -34,18 +34,18 @@ pub struct Bench {
     keep: Vec<Box<dyn Any + Send + Sync>>,
 }
 
-impl Bench {
+impl StoreHarness {
     /// The clock to make a store with.
     pub fn clock() -> Clock {
         Clock::manual(Timestamp::from_millis(1_763_000_000_000))
     }
 
-    /// Puts a store on the bench that goes by `clock`.
+    /// Puts a store on the harness that goes by `clock`.
     pub fn new(store: impl Store + 'static, clock: Clock) -> Self {
         Self::of(Arc::new(store), clock)
     }
 
-    /// Puts a store on the bench that somebody else holds too.
+    /// Puts a store on the harness that somebody else holds too.
     pub fn of(store: Arc<dyn Store>, clock: Clock) -> Self {
         Self {
             store: RwLock::new(Some(store)),
@@ -304,7 +304,7 @@ pub fn settlement(lease: &Lease, outcome: Outcome) -> Settlement {
     }
 }
 
-/// The kind that jobs on the bench have.
+/// The kind that jobs on the harness have.
 pub fn demo() -> Name {
     name("demo")
 }

@@ -8,7 +8,7 @@ use longhaul::job::{JobId, Name, TenantId};
 use longhaul::store::{ChangeNotifications, JobVersion, ReplicaState, Store, StoreError};
 use tokio::sync::{Semaphore, watch};
 
-pub(crate) struct Neighbour {
+pub(crate) struct SharedStore {
     inner: Arc<dyn Store>,
     line: watch::Sender<u64>,
     jobs: watch::Sender<u64>,
@@ -20,7 +20,7 @@ pub(crate) struct Neighbour {
     pub(crate) away: AtomicBool,
 }
 
-impl Neighbour {
+impl SharedStore {
     pub(crate) fn new(inner: &Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self {
             inner: Arc::clone(inner),
@@ -52,7 +52,7 @@ impl Neighbour {
     }
 }
 
-impl Neighbour {
+impl SharedStore {
     pub(crate) async fn versions(
         &self,
         jobs: &[(TenantId, JobId)],
@@ -109,4 +109,4 @@ macro_rules! call {
     };
 }
 
-longhaul::delegate_store!(impl[] for Neighbour, call);
+longhaul::delegate_store!(impl[] for SharedStore, call);

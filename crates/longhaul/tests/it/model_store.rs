@@ -26,12 +26,12 @@ use state::{Kept, Row, State};
 
 const GONE_FOR: Duration = Duration::from_hours(24 * 366);
 
-pub(crate) struct Reference {
+pub(crate) struct ModelStore {
     clock: Clock,
     state: Mutex<State>,
 }
 
-impl Reference {
+impl ModelStore {
     pub(crate) fn new(clock: Clock) -> Self {
         Self { clock, state: Mutex::default() }
     }
@@ -42,7 +42,7 @@ impl Reference {
 }
 
 #[async_trait]
-impl JobStore for Reference {
+impl JobStore for ModelStore {
     async fn submit(&self, jobs: Vec<NewJob>) -> Vec<Result<SubmitResult, StoreError>> {
         let mut state = self.state();
         jobs.into_iter().map(|job| state.submit(job, self.now())).collect()
@@ -235,7 +235,7 @@ impl JobStore for Reference {
 }
 
 #[async_trait]
-impl WorkerStore for Reference {
+impl WorkerStore for ModelStore {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let (mut state, now) = (self.state(), self.now());
         let mut rooms: HashMap<Name, usize> =
@@ -354,7 +354,7 @@ impl WorkerStore for Reference {
 }
 
 #[async_trait]
-impl MaintenanceStore for Reference {
+impl MaintenanceStore for ModelStore {
     async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
         let (mut state, now) = (self.state(), self.now());
         let lost = state
@@ -449,7 +449,7 @@ impl MaintenanceStore for Reference {
 }
 
 #[async_trait]
-impl ReplicaStore for Reference {
+impl ReplicaStore for ModelStore {
     async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
         let (mut state, now) = (self.state(), self.now());
         state.replicas.retain(|_, known| now.since(known.seen_at) < REPLICA_FORGOTTEN_AFTER);
@@ -481,7 +481,7 @@ impl ReplicaStore for Reference {
     }
 }
 
-impl Store for Reference {
+impl Store for ModelStore {
     fn now(&self) -> Timestamp {
         self.clock.now()
     }

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use longhaul::clock::Clock;
 use longhaul::job::{IdSource, JobId, Name, Status, TenantId, Timestamp};
-use longhaul::store::conformance::{Bench, LEASE, name, tenant};
+use longhaul::store::conformance::{LEASE, StoreHarness, name, tenant};
 use longhaul::store::faulty::{FaultPlan, FaultyStore};
 use longhaul::store::{FlowLimit, FlowLimits, Lease, Store, StoreError};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::model::{Cause, Checked, Tracked, Violation, ensure};
+use super::checker::{Cause, Checked, Tracked, Violation, ensure};
 use super::usage::Sums;
 
 /// Where a store comes from and what happens to it when its process ends.
-pub(crate) trait House: Send {
+pub(crate) trait StoreFactory: Send {
     fn open(&mut self, clock: &Clock) -> Arc<dyn Store>;
 
     /// Ends the store's process, in good order or by a kill at this very moment, and starts another.
@@ -37,11 +37,11 @@ pub(crate) trait House: Send {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct Simulation {
     pub(crate) random: StdRng,
     pub(crate) clock: Clock,
     pub(crate) store: Option<FaultyStore<dyn Store>>,
-    pub(crate) house: Box<dyn House>,
+    pub(crate) house: Box<dyn StoreFactory>,
     /// What all claims of the run bring, from the first to the last.
     pub(crate) limits: Arc<FlowLimits>,
     pub(crate) ids: IdSource,
@@ -69,8 +69,8 @@ fn limits(seed: u64) -> FlowLimits {
 }
 
 /// Plays one seed to its end.
-pub(crate) async fn play(seed: u64, house: Box<dyn House>) -> Checked {
-    let mut world = World::new(seed, house);
+pub(crate) async fn play(seed: u64, house: Box<dyn StoreFactory>) -> Checked {
+    let mut world = Simulation::new(seed, house);
     let result = world.run(seed).await;
     let last = world.trace.len().saturating_sub(25);
     result.map_err(|Violation(why)| {
@@ -78,9 +78,9 @@ pub(crate) async fn play(seed: u64, house: Box<dyn House>) -> Checked {
     })
 }
 
-impl World {
-    fn new(seed: u64, mut house: Box<dyn House>) -> Self {
-        let clock = Bench::clock();
+impl Simulation {
+    fn new(seed: u64, mut house: Box<dyn StoreFactory>) -> Self {
+        let clock = StoreHarness::clock();
         // A third of the runs are without faults, so that what they find is easy to read.
         let per_mille = [0, 20, 60][usize::try_from(seed % 3).unwrap()];
         let store = FaultyStore::new(house.open(&clock), FaultPlan::seeded(seed, per_mille));

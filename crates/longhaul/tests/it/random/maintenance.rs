@@ -7,14 +7,14 @@ use longhaul::store::{JobStore as _, MaintenanceStore as _};
 use longhaul::store::{Settlement, StoreError};
 use rand::RngExt;
 
-use super::model::{Cause, Checked, Holder, Tracked, Violation, ensure};
-use super::world::World;
+use super::checker::{Cause, Checked, Holder, Tracked, Violation, ensure};
+use super::simulation::Simulation;
 
 /// Rounds of sweeping and claiming after which a job that has not ended is stuck. A sweep takes at
 /// least one of the jobs whose workers died, and the rest of a round ends all that are due.
 const ROUNDS_TO_END: usize = 60;
 
-impl World {
+impl Simulation {
     pub(crate) async fn rescue(&mut self) -> Checked {
         let few = self.random.random_range(1..20);
         let limit = if self.house.sweeps_all() { 1_000 } else { few };

@@ -7,7 +7,7 @@ use longhaul::job::Job;
 use longhaul::store::{Claim, ClaimResult, Store, StoreError};
 
 /// Two stores that go by one clock.
-pub(crate) struct Twins {
+pub(crate) struct DifferentialStore {
     pub(crate) one: Arc<dyn Store>,
     pub(crate) other: Arc<dyn Store>,
 }
@@ -19,7 +19,7 @@ fn same<T: Debug>(call: &str, one: T, other: &T) -> T {
     one
 }
 
-impl Twins {
+impl DifferentialStore {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let (mut one, mut other) = (self.one.claim(want).await?, self.other.claim(want).await?);
         // A claim that took all that it may need not say what is next: whoever asked asks again.
@@ -62,4 +62,4 @@ macro_rules! call {
     };
 }
 
-longhaul::delegate_store!(impl[] for Twins, call);
+longhaul::delegate_store!(impl[] for DifferentialStore, call);

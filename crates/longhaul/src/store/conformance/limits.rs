@@ -1,0 +1,504 @@
+//! Limits on what runs at once and on how fast it starts, over all tenants and replicas.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::harness::{
+    LEASE, StoreHarness, TICK, demo, done, failed, failed_for_good, name, tenant,
+};
+use crate::job::{Name, Outcome, Rate, TenantId};
+use crate::store::{Claim, ClaimResult, FlowLimit, FlowLimits, KindCapacity, Lease, NewJob};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn slow() -> Name {
+    name("slow")
+}
+
+/// The queue `slow` is limited, and nothing else.
+fn slow_queue(limit: FlowLimit) -> FlowLimits {
+    FlowLimits { queues: vec![(slow(), limit)], ..FlowLimits::default() }
+}
+
+fn each_tenant(limit: FlowLimit) -> FlowLimits {
+    FlowLimits { tenants: limit, ..FlowLimits::default() }
+}
+
+fn demo_kind(jobs: u32) -> FlowLimits {
+    FlowLimits { kinds: vec![(demo(), jobs)], ..FlowLimits::default() }
+}
+
+fn want(harness: &StoreHarness, limit: usize, limits: &FlowLimits) -> Claim {
+    Claim { limits: Arc::new(limits.clone()), ..harness.want(limit) }
+}
+
+async fn claimed(harness: &StoreHarness, limit: usize, limits: &FlowLimits) -> ClaimResult {
+    harness.store().claim(&want(harness, limit, limits)).await.unwrap()
+}
+
+async fn claim(harness: &StoreHarness, limit: usize, limits: &FlowLimits) -> Vec<Lease> {
+    claimed(harness, limit, limits).await.leases
+}
+
+fn in_queue(harness: &StoreHarness, queue: &Name) -> NewJob {
+    NewJob { queue: queue.clone(), ..harness.job() }
+}
+
+async fn submit(harness: &StoreHarness, count: usize, job: impl Fn() -> NewJob) {
+    for answer in harness.store().submit((0..count).map(|_| job()).collect()).await {
+        answer.unwrap();
+    }
+}
+
+async fn settle_all(harness: &StoreHarness, leases: &[Lease]) {
+    for lease in leases {
+        harness.settle(lease, done()).await.unwrap();
+    }
+}
+
+fn count<'a, K: Eq + std::hash::Hash>(
+    leases: &'a [Lease],
+    of: impl Fn(&'a Lease) -> K,
+) -> HashMap<K, usize> {
+    let mut counts = HashMap::new();
+    for lease in leases {
+        *counts.entry(of(lease)).or_default() += 1;
+    }
+    counts
+}
+
+/// A queue's jobs run side by side up to its limit, whosever they are.
+pub async fn queue_limit_counts_all_tenants(harness: &StoreHarness) {
+    let limits = slow_queue(FlowLimit::running(3));
+    for tenant in ["a", "b"].map(tenant) {
+        submit(harness, 3, || NewJob { tenant: tenant.clone(), ..in_queue(harness, &slow()) })
+            .await;
+    }
+    let leases = claim(harness, 2, &limits).await;
+    assert_eq!(leases.len(), 2);
+    assert_eq!(claim(harness, 10, &limits).await.len(), 1);
+    assert_eq!(claim(harness, 10, &limits).await.len(), 0);
+    settle_all(harness, &leases).await;
+    assert_eq!(claim(harness, 10, &limits).await.len(), 2);
+}
+
+/// A kind's jobs run side by side up to its limit, in whatever queue they are.
+pub async fn kind_limit_counts_all_queues(harness: &StoreHarness) {
+    let limits = demo_kind(3);
+    for queue in ["a", "b"].map(name) {
+        submit(harness, 3, || in_queue(harness, &queue)).await;
+    }
+    let leases = claim(harness, 2, &limits).await;
+    assert_eq!(leases.len(), 2);
+    assert_eq!(claim(harness, 10, &limits).await.len(), 1);
+    assert_eq!(claim(harness, 10, &limits).await.len(), 0);
+    settle_all(harness, &leases[..1]).await;
+    assert_eq!(claim(harness, 10, &limits).await.len(), 1);
+}
+
+/// Each tenant has as much room as any other, and uses up only its own.
+pub async fn tenant_limit_is_each_tenants_own(harness: &StoreHarness) {
+    let limits = each_tenant(FlowLimit::running(2));
+    for tenant in ["a", "b"].map(tenant) {
+        for queue in ["q1", "q2"].map(name) {
+            submit(harness, 2, || NewJob { tenant: tenant.clone(), ..in_queue(harness, &queue) })
+                .await;
+        }
+    }
+    let leases = claim(harness, 10, &limits).await;
+    let counts = count(&leases, |lease| lease.job.tenant.as_str());
+    assert_eq!(counts, HashMap::from([("a", 2), ("b", 2)]));
+    let of_a = leases.iter().find(|lease| lease.job.tenant == tenant("a")).unwrap();
+    harness.settle(of_a, done()).await.unwrap();
+    let next = claim(harness, 10, &limits).await;
+    assert_eq!(count(&next, |lease| lease.job.tenant.as_str()), HashMap::from([("a", 1)]));
+}
+
+/// The tightest of all limits decides, for each job.
+pub async fn every_limit_that_is_about_a_job_holds(harness: &StoreHarness) {
+    let limits = FlowLimits {
+        kinds: vec![(demo(), 5)],
+        queues: vec![(slow(), FlowLimit::running(2))],
+        tenants: FlowLimit::running(4),
+        ..FlowLimits::default()
+    };
+    let (a, b) = (tenant("a"), tenant("b"));
+    submit(harness, 9, || NewJob { tenant: a.clone(), ..in_queue(harness, &slow()) }).await;
+    submit(harness, 9, || harness.job_of(&a)).await;
+    submit(harness, 9, || harness.job_of(&b)).await;
+    let leases = claim(harness, 20, &limits).await;
+    assert_eq!(leases.len(), 5, "the kind's");
+    assert!(count(&leases, |lease| lease.job.tenant.clone()).values().all(|jobs| *jobs <= 4));
+    assert!(count(&leases, |lease| lease.job.queue.clone()).get(&slow()).is_none_or(|n| *n <= 2));
+    assert_eq!(claim(harness, 20, &limits).await.len(), 0);
+}
+
+/// However many replicas ask at once, together they get no more than there is room for, and all of it.
+pub async fn replicas_at_once_never_exceed_a_limit(harness: &StoreHarness) {
+    let limits = FlowLimits {
+        kinds: vec![(demo(), 12)],
+        queues: vec![(slow(), FlowLimit::running(3))],
+        tenants: FlowLimit::running(5),
+        ..FlowLimits::default()
+    };
+    let tenants = ["a", "b", "c"].map(tenant);
+    for tenant in &tenants {
+        submit(harness, 20, || NewJob { tenant: tenant.clone(), ..in_queue(harness, &slow()) })
+            .await;
+        submit(harness, 20, || harness.job_of(tenant)).await;
+    }
+    for round in 0..3 {
+        let claims: Vec<_> = (0..12)
+            .map(|n| {
+                let store = harness.store();
+                let want = Claim { replica: format!("replica-{n}"), ..want(harness, 4, &limits) };
+                tokio::spawn(async move { store.claim(&want).await.unwrap().leases })
+            })
+            .collect();
+        let mut leases = Vec::new();
+        for claim in claims {
+            leases.extend(claim.await.unwrap());
+        }
+        // A replica may be told "nothing" while others are being served.
+        leases.extend(claim(harness, 20, &limits).await);
+        assert_eq!(leases.len(), 12, "round {round}");
+        let by_tenant = count(&leases, |lease| lease.job.tenant.clone());
+        assert!(by_tenant.values().all(|jobs| *jobs <= 5), "round {round}: {by_tenant:?}");
+        let in_slow = leases.iter().filter(|lease| lease.job.queue == slow()).count();
+        assert!(in_slow <= 3, "round {round}: {in_slow}");
+        let settles: Vec<_> = leases
+            .into_iter()
+            .map(|lease| {
+                let (store, end) = (harness.store(), super::harness::settlement(&lease, done()));
+                tokio::spawn(async move { store.settle(vec![end]).await.remove(0).unwrap() })
+            })
+            .collect();
+        for settle in settles {
+            settle.await.unwrap();
+        }
+    }
+}
+
+/// One tenant may run more or fewer at once than all others, also where those have no limit.
+pub async fn tenant_may_have_a_limit_of_its_own(harness: &StoreHarness) {
+    let own = |id: &str, jobs| (tenant(id), FlowLimit::running(jobs));
+    let all_others = [FlowLimit::running(2), FlowLimit::default()];
+    for (round, tenants) in all_others.into_iter().enumerate() {
+        let by_tenant = [own("more", 4), own("fewer", 1)].into();
+        let limits = FlowLimits { tenants, by_tenant, ..FlowLimits::default() };
+        for id in ["more", "fewer", "other"] {
+            submit(harness, 6, || NewJob { tenant: tenant(id), ..harness.job() }).await;
+        }
+        let leases = claim(harness, 20, &limits).await;
+        let running = count(&leases, |lease| lease.job.tenant.clone());
+        let of = |id: &str| running.get(&tenant(id)).copied().unwrap_or(0);
+        let others = if tenants.is_none() { 6 } else { 2 };
+        assert_eq!((of("more"), of("fewer"), of("other")), (4, 1, others), "round {round}");
+        assert!(claim(harness, 20, &limits).await.is_empty(), "round {round}");
+        settle_all(harness, &leases).await;
+        settle_all(harness, &claim(harness, 20, &FlowLimits::default()).await).await;
+    }
+}
+
+/// Room is free again when an attempt ends, however it does.
+pub async fn limit_frees_up_however_an_attempt_ends(harness: &StoreHarness) {
+    let all = FlowLimits {
+        kinds: vec![(demo(), 1)],
+        queues: vec![(slow(), FlowLimit::running(1))],
+        tenants: FlowLimit::running(1),
+        ..FlowLimits::default()
+    };
+    let hour = Duration::from_hours(1);
+    for limits in [slow_queue(FlowLimit::running(1)), demo_kind(1), all] {
+        submit(harness, 10, || in_queue(harness, &slow())).await;
+        let ends = [
+            done(),
+            failed(),
+            failed_for_good(),
+            Outcome::Released,
+            Outcome::Sleep { until: harness.now().after(hour) },
+            Outcome::Cancelled,
+        ];
+        for outcome in ends {
+            let leases = claim(harness, 5, &limits).await;
+            assert_eq!(leases.len(), 1, "before {outcome:?}");
+            assert!(claim(harness, 5, &limits).await.is_empty());
+            harness.settle(&leases[0], outcome).await.unwrap();
+        }
+        let lease = claim(harness, 5, &limits).await.remove(0);
+        harness.store().cancel(&lease.job.tenant, lease.job.id).await.unwrap();
+        assert!(claim(harness, 5, &limits).await.is_empty(), "asked to stop, and still running");
+        harness.settle(&lease, Outcome::Cancelled).await.unwrap();
+        let lease = claim(harness, 5, &limits).await.remove(0);
+        assert!(claim(harness, 5, &limits).await.is_empty());
+        harness.lose(&lease).await;
+        let lease = claim(harness, 5, &limits).await.remove(0);
+        assert!(claim(harness, 5, &limits).await.is_empty());
+        harness.settle(&lease, done()).await.unwrap();
+        for lease in harness.claim(100).await {
+            harness.settle(&lease, done()).await.unwrap();
+        }
+    }
+}
+
+/// Saying it again, because the answer was lost, makes no room a second time. Nor does a worker that
+/// was given up.
+pub async fn end_that_is_told_twice_gives_back_once(harness: &StoreHarness) {
+    let limits = slow_queue(FlowLimit::running(2));
+    submit(harness, 9, || in_queue(harness, &slow())).await;
+    let leases = claim(harness, 9, &limits).await;
+    for _ in 0..3 {
+        harness.settle(&leases[0], done()).await.unwrap();
+    }
+    let next = claim(harness, 9, &limits).await;
+    assert_eq!(next.len(), 1);
+    harness.lose(&leases[1]).await;
+    harness.settle(&leases[1], done()).await.unwrap_err();
+    // The other one's lease ran out at the same time, and the sweep took both.
+    assert_eq!(claim(harness, 9, &limits).await.len(), 2);
+    assert_eq!(claim(harness, 9, &limits).await.len(), 0);
+}
+
+/// A flood in a queue that is held back does not stand in the way of what is behind it.
+pub async fn limited_queue_does_not_hold_back_others_behind_it(harness: &StoreHarness) {
+    let minute = Duration::from_mins(1);
+    for limit in [FlowLimit::running(1), FlowLimit::rate(Rate::new(1, minute))] {
+        let limits = slow_queue(limit);
+        submit(harness, 300, || in_queue(harness, &slow())).await;
+        harness.advance(SECOND);
+        let behind = harness.pending().await.id;
+        let leases = claim(harness, 4, &limits).await;
+        assert_eq!(leases.len(), 2, "{limit:?}");
+        assert!(leases.iter().any(|lease| lease.job.id == behind));
+        let behind = harness.pending().await.id;
+        let leases = claim(harness, 1, &limits).await;
+        assert_eq!(leases.len(), 1);
+        assert_eq!(leases[0].job.id, behind);
+        harness.advance(minute * 2);
+        harness.store().rescue(1_000).await.unwrap();
+        while let [lease] = &harness.claim(1).await[..] {
+            harness.settle(lease, done()).await.unwrap();
+        }
+    }
+}
+
+/// A tenant that is held back does not stand in the way of others, however many queues it has.
+pub async fn limited_tenant_does_not_hold_back_other_tenants(harness: &StoreHarness) {
+    let (big, small) = (tenant("big"), tenant("small"));
+    let queued = |n: usize| NewJob {
+        tenant: big.clone(),
+        queue: name(&format!("queue-{n}")),
+        ..harness.job()
+    };
+    for answer in harness.store().submit((0..1_200).map(queued).collect()).await {
+        answer.unwrap();
+    }
+    harness.advance(SECOND);
+    let limits = each_tenant(FlowLimit::running(1));
+    assert_eq!(claim(harness, 1, &limits).await.len(), 1);
+    for _ in 0..2 {
+        harness.accept(harness.job_of(&small)).await;
+        let leases = claim(harness, 4, &limits).await;
+        assert_eq!(
+            count(&leases, |lease| lease.job.tenant.as_str()),
+            HashMap::from([("small", 1)])
+        );
+        settle_all(harness, &leases).await;
+    }
+}
+
+/// A kind that is held back does not stand in the way of others.
+pub async fn limited_kind_does_not_hold_back_other_kinds(harness: &StoreHarness) {
+    let other = name("other");
+    submit(harness, 300, || harness.job()).await;
+    harness.advance(SECOND);
+    submit(harness, 3, || NewJob { kind: other.clone(), ..harness.job() }).await;
+    let rooms = [demo(), other].map(|kind| KindCapacity { kind, capacity: 9, code_version: None });
+    let want = Claim { kinds: rooms.into(), ..want(harness, 9, &demo_kind(1)) };
+    let leases = harness.store().claim(&want).await.unwrap().leases;
+    let counts = count(&leases, |lease| lease.job.kind.as_str());
+    assert_eq!(counts, HashMap::from([("demo", 1), ("other", 3)]));
+}
+
+/// What a limited queue leaves of a claim's room goes to others that wait in long lines.
+pub async fn room_that_a_limit_leaves_is_filled_by_others(harness: &StoreHarness) {
+    for n in 0..40 {
+        let tenant = tenant(&format!("tenant-{n}"));
+        submit(harness, 3, || NewJob { tenant: tenant.clone(), ..in_queue(harness, &slow()) })
+            .await;
+    }
+    submit(harness, 30, || harness.job()).await;
+    let leases = claim(harness, 20, &slow_queue(FlowLimit::running(1))).await;
+    assert_eq!(leases.len(), 20);
+    assert_eq!(leases.iter().filter(|lease| lease.job.queue == slow()).count(), 1);
+}
+
+/// Jobs start no faster than the rate, and the rate is used up by starting, not by running.
+pub async fn rate_is_respected_and_refills_with_time(harness: &StoreHarness) {
+    let limits = slow_queue(FlowLimit::rate(Rate::new(3, SECOND * 3)));
+    submit(harness, 30, || in_queue(harness, &slow())).await;
+    let leases = claim(harness, 2, &limits).await;
+    assert_eq!(leases.len(), 2);
+    settle_all(harness, &leases).await;
+    assert_eq!(claim(harness, 9, &limits).await.len(), 1);
+    assert_eq!(claim(harness, 9, &limits).await.len(), 0);
+    harness.advance_short_of(SECOND);
+    assert_eq!(claim(harness, 9, &limits).await.len(), 0);
+    harness.advance(TICK);
+    assert_eq!(claim(harness, 9, &limits).await.len(), 1);
+    assert_eq!(claim(harness, 9, &limits).await.len(), 0);
+    harness.advance(SECOND * 2);
+    assert_eq!(claim(harness, 9, &limits).await.len(), 2);
+}
+
+/// Time in which nothing started is not saved up beyond one burst.
+pub async fn burst_is_bounded_by_the_rate(harness: &StoreHarness) {
+    let limits = slow_queue(FlowLimit::rate(Rate::new(3, SECOND)));
+    submit(harness, 30, || in_queue(harness, &slow())).await;
+    assert_eq!(claim(harness, 30, &limits).await.len(), 3);
+    harness.advance(Duration::from_hours(5));
+    assert_eq!(claim(harness, 30, &limits).await.len(), 3);
+}
+
+/// Each tenant starts jobs at its own pace.
+pub async fn rate_of_tenants_is_each_tenants_own(harness: &StoreHarness) {
+    let limits = each_tenant(FlowLimit::rate(Rate::new(1, SECOND)));
+    for tenant in ["a", "b"].map(tenant) {
+        submit(harness, 5, || harness.job_of(&tenant)).await;
+    }
+    for _ in 0..2 {
+        let leases = claim(harness, 9, &limits).await;
+        let counts = count(&leases, |lease| lease.job.tenant.as_str());
+        assert_eq!(counts, HashMap::from([("a", 1), ("b", 1)]));
+        assert!(claim(harness, 9, &limits).await.is_empty());
+        harness.advance(SECOND);
+    }
+}
+
+/// Many replicas that ask at once share one rate.
+pub async fn replicas_at_once_share_a_rate(harness: &StoreHarness) {
+    let limits = slow_queue(FlowLimit::rate(Rate::new(7, Duration::from_hours(1))));
+    submit(harness, 40, || in_queue(harness, &slow())).await;
+    let claims: Vec<_> = (0..10)
+        .map(|_| {
+            let (store, want) = (harness.store(), want(harness, 2, &limits));
+            tokio::spawn(async move { store.claim(&want).await.unwrap().leases.len() })
+        })
+        .collect();
+    let mut started = 0;
+    for claim in claims {
+        started += claim.await.unwrap();
+    }
+    started += claim(harness, 40, &limits).await.len();
+    assert_eq!(started, 7);
+}
+
+/// The replica learns when to come back for what a rate held back.
+pub async fn claim_tells_when_a_rate_lets_the_next_job_start(harness: &StoreHarness) {
+    let limits = slow_queue(FlowLimit::rate(Rate::new(2, SECOND * 10)));
+    submit(harness, 5, || in_queue(harness, &slow())).await;
+    let claimed_first = claimed(harness, 9, &limits).await;
+    assert_eq!(claimed_first.leases.len(), 2);
+    assert_eq!(claimed_first.next_due_at, Some(harness.now().after(SECOND * 5)));
+    harness.advance(SECOND);
+    let none = claimed(harness, 9, &limits).await;
+    assert!(none.leases.is_empty());
+    assert_eq!(none.next_due_at, Some(harness.now().after(SECOND * 4)));
+    let minute = Duration::from_mins(1);
+    let start = crate::store::Start::In(minute);
+    harness.accept(NewJob { start, ..harness.job() }).await;
+    harness.advance(SECOND * 4);
+    let next = claimed(harness, 9, &limits).await;
+    assert_eq!(next.leases.len(), 1);
+    assert_eq!(next.next_due_at, Some(harness.now().after(SECOND * 5)));
+}
+
+/// A limit counts what was claimed under it. What began without one is not looked for.
+pub async fn jobs_that_began_without_a_limit_are_not_counted(harness: &StoreHarness) {
+    let limits = slow_queue(FlowLimit::running(2));
+    submit(harness, 9, || in_queue(harness, &slow())).await;
+    let without = harness.claim(3).await;
+    let elsewhere = slow_queue(FlowLimit::rate(Rate::new(9, SECOND)));
+    let at_a_rate = claim(harness, 1, &elsewhere).await;
+    assert_eq!((without.len(), at_a_rate.len()), (3, 1));
+    assert_eq!(claim(harness, 9, &limits).await.len(), 2);
+    // Nor does their end make room.
+    settle_all(harness, &without).await;
+    settle_all(harness, &at_a_rate).await;
+    assert_eq!(claim(harness, 9, &limits).await.len(), 0);
+}
+
+/// What runs when a limit is lowered goes on, and nothing starts until it is below the new one.
+pub async fn lowered_limit_counts_what_runs(harness: &StoreHarness) {
+    submit(harness, 9, || in_queue(harness, &slow())).await;
+    let leases = claim(harness, 9, &slow_queue(FlowLimit::running(3))).await;
+    let lower = slow_queue(FlowLimit::running(1));
+    assert_eq!(leases.len(), 3);
+    for lease in &leases {
+        assert_eq!(claim(harness, 9, &lower).await.len(), 0);
+        harness.settle(lease, done()).await.unwrap();
+    }
+    assert_eq!(claim(harness, 9, &lower).await.len(), 1);
+    assert_eq!(claim(harness, 9, &slow_queue(FlowLimit::running(2))).await.len(), 1);
+}
+
+/// Jobs give back what they were counted in, whatever the limits are by then.
+pub async fn lifted_limit_leaves_the_counts_right(harness: &StoreHarness) {
+    let limits = slow_queue(FlowLimit::running(2));
+    submit(harness, 20, || in_queue(harness, &slow())).await;
+    let mut leases = claim(harness, 9, &limits).await;
+    assert_eq!(leases.len(), 2);
+    leases.extend(harness.claim(3).await);
+    leases.extend(claim(harness, 2, &demo_kind(9)).await);
+    assert_eq!(leases.len(), 7);
+    leases.reverse();
+    settle_all(harness, &leases).await;
+    assert_eq!(claim(harness, 9, &limits).await.len(), 2);
+    assert_eq!(claim(harness, 9, &limits).await.len(), 0);
+}
+
+/// A limit of zero stops what it is about.
+pub async fn limit_of_zero_lets_nothing_start(harness: &StoreHarness) {
+    submit(harness, 3, || in_queue(harness, &slow())).await;
+    let stopped = slow_queue(FlowLimit::running(0));
+    let answer = claimed(harness, 9, &stopped).await;
+    assert_eq!((answer.leases.len(), answer.next_due_at), (0, None));
+    let other = harness.pending().await.id;
+    let leases = claim(harness, 9, &stopped).await;
+    assert_eq!(leases.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [other]);
+    assert_eq!(claim(harness, 9, &slow_queue(FlowLimit::running(1))).await.len(), 1);
+}
+
+/// Whatever held leases before, what is counted outlives it, and is given back once they are swept.
+pub async fn counts_survive_reopening(harness: &StoreHarness) {
+    let limits = slow_queue(FlowLimit::running(2).and_rate(Rate::new(3, Duration::from_hours(9))));
+    submit(harness, 9, || in_queue(harness, &slow())).await;
+    assert_eq!(claim(harness, 9, &limits).await.len(), 2);
+    harness.reopen();
+    assert_eq!(claim(harness, 9, &limits).await.len(), 0);
+    harness.advance(LEASE + TICK);
+    harness.store().rescue(100).await.unwrap();
+    assert_eq!(claim(harness, 9, &limits).await.len(), 1, "the rate's last");
+    harness.advance(Duration::from_hours(9));
+    harness.store().rescue(100).await.unwrap();
+    assert_eq!(claim(harness, 9, &limits).await.len(), 2);
+}
+
+/// A job that goes from one tenant's hands to another replica's is counted where it runs, once.
+pub async fn job_that_is_tried_again_is_counted_once(harness: &StoreHarness) {
+    let limits = each_tenant(FlowLimit::running(2));
+    submit(harness, 2, || harness.job()).await;
+    for _ in 0..2 {
+        for lease in claim(harness, 9, &limits).await {
+            harness.settle(&lease, failed()).await.unwrap();
+        }
+    }
+    let leases = claim(harness, 9, &limits).await;
+    assert_eq!(leases.len(), 2);
+    let resumed = &leases[0];
+    harness.settle(resumed, failed_for_good()).await.unwrap();
+    harness.store().resume(&TenantId::default(), resumed.job.id).await.unwrap();
+    harness.pending().await;
+    assert_eq!(claim(harness, 9, &limits).await.len(), 1);
+}

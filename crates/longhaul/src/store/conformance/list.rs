@@ -1,0 +1,156 @@
+//! Lists: newest first, in pages, by what a caller asks for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::harness::{StoreHarness, done, failed_for_good, name};
+use crate::job::{Job, JobId, Outcome, Status, TenantId};
+use crate::store::{Filter, NewJob, PageRequest};
+
+async fn list(harness: &StoreHarness, filter: &Filter) -> Vec<JobId> {
+    let page = PageRequest { limit: 100, before: None };
+    let page = harness.store().jobs(&TenantId::default(), filter, &page).await.unwrap();
+    assert_eq!(page.next, None);
+    page.jobs.into_iter().map(|job| job.id).collect()
+}
+
+fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+/// What was accepted last is seen first, each as it stands now.
+pub async fn jobs_are_listed_newest_first(harness: &StoreHarness) {
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(harness.pending().await.id);
+        harness.advance(Duration::from_secs(1));
+    }
+    harness.claim_one().await;
+    let page = PageRequest { limit: 10, before: None };
+    let page = harness.store().jobs(&TenantId::default(), &Filter::default(), &page).await.unwrap();
+    let mut want: Vec<Job> = Vec::new();
+    for id in ids.iter().rev() {
+        want.push(harness.record(*id).await.job);
+    }
+    assert_eq!((page.jobs, page.next), (want, None));
+}
+
+/// Whoever follows the pages sees each job once, whatever the size of the pages.
+pub async fn pages_have_no_gap_and_no_repeat(harness: &StoreHarness) {
+    let mut want: Vec<_> = (0..12).map(|_| harness.job()).collect();
+    harness.store().submit(want.clone()).await;
+    want.reverse();
+    for limit in [1, 2, 3, 5, 6, 12, 50] {
+        let (mut seen, mut before) = (Vec::new(), None);
+        loop {
+            let page = PageRequest { limit, before };
+            let page = harness
+                .store()
+                .jobs(&TenantId::default(), &Filter::default(), &page)
+                .await
+                .unwrap();
+            assert!(page.jobs.len() <= limit);
+            assert!(!page.jobs.is_empty(), "no page is empty while there is more");
+            seen.extend(page.jobs.iter().map(|job| job.id));
+            before = page.next;
+            if before.is_none() {
+                break;
+            }
+            assert_eq!(before, seen.last().copied());
+        }
+        assert_eq!(seen, want.iter().map(|job| job.id).collect::<Vec<_>>(), "pages of {limit}");
+    }
+}
+
+/// Jobs that arrive while somebody turns pages do not shift them.
+pub async fn new_jobs_do_not_shift_the_pages(harness: &StoreHarness) {
+    let jobs: Vec<_> = (0..4).map(|_| harness.job()).collect();
+    harness.store().submit(jobs.clone()).await;
+    let store = harness.store();
+    let page = |before| PageRequest { limit: 2, before };
+    let us = TenantId::default();
+    let first = store.jobs(&us, &Filter::default(), &page(None)).await.unwrap();
+    harness.advance(Duration::from_secs(1));
+    harness.pending().await;
+    let second = store.jobs(&us, &Filter::default(), &page(first.next)).await.unwrap();
+    let ids: Vec<_> = second.jobs.iter().map(|job| job.id).collect();
+    assert_eq!((ids, second.next), (vec![jobs[1].id, jobs[0].id], None));
+}
+
+/// Filtered pages hold as many as they may, not what is left of an unfiltered page.
+pub async fn filtered_pages_are_full(harness: &StoreHarness) {
+    let rare = name("rare");
+    for n in 0..30 {
+        let kind = if n % 10 == 0 { rare.clone() } else { super::harness::demo() };
+        harness.accept(NewJob { kind, ..harness.job() }).await;
+    }
+    let filter = Filter { kind: Some(rare), ..Filter::default() };
+    let page = PageRequest { limit: 2, before: None };
+    let us = TenantId::default();
+    let first = harness.store().jobs(&us, &filter, &page).await.unwrap();
+    assert_eq!(first.jobs.len(), 2);
+    let page = PageRequest { before: first.next, ..page };
+    let second = harness.store().jobs(&us, &filter, &page).await.unwrap();
+    assert_eq!((second.jobs.len(), second.next), (1, None));
+}
+
+/// Any of the statuses that are named.
+pub async fn list_by_status(harness: &StoreHarness) {
+    let completed = harness.ended(done()).await.id;
+    let failed = harness.ended(failed_for_good()).await.id;
+    let cancelled = harness.ended(Outcome::Cancelled).await.id;
+    let running = harness.running().await.job.id;
+    let pending = harness.pending().await.id;
+    let by = |statuses: &[Status]| Filter { statuses: statuses.to_vec(), ..Filter::default() };
+    assert_eq!(list(harness, &by(&[Status::Completed])).await, [completed]);
+    assert_eq!(list(harness, &by(&[Status::Failed])).await, [failed]);
+    assert_eq!(list(harness, &by(&[Status::Cancelled])).await, [cancelled]);
+    assert_eq!(list(harness, &by(&[Status::Running])).await, [running]);
+    assert_eq!(list(harness, &by(&[Status::Pending])).await, [pending]);
+    assert!(list(harness, &by(&[Status::Waiting])).await.is_empty());
+    assert_eq!(list(harness, &by(&[Status::Failed, Status::Pending])).await, [pending, failed]);
+    assert_eq!(list(harness, &by(&[])).await.len(), 5);
+}
+
+/// Of one kind, in one queue.
+pub async fn list_by_kind_and_queue(harness: &StoreHarness) {
+    let (kind, queue) = (name("render"), name("slow"));
+    let plain = harness.pending().await.id;
+    let of_kind = harness.accept(NewJob { kind: kind.clone(), ..harness.job() }).await.id;
+    let in_queue = harness.accept(NewJob { queue: queue.clone(), ..harness.job() }).await.id;
+    let both = NewJob { kind: kind.clone(), queue: queue.clone(), ..harness.job() };
+    let both = harness.accept(both).await.id;
+    let by = |kind, queue| Filter { kind, queue, ..Filter::default() };
+    assert_eq!(list(harness, &by(Some(kind.clone()), None)).await, [both, of_kind]);
+    assert_eq!(list(harness, &by(None, Some(queue.clone()))).await, [both, in_queue]);
+    assert_eq!(list(harness, &by(Some(kind), Some(queue))).await, [both]);
+    assert_eq!(list(harness, &by(None, None)).await, [both, in_queue, of_kind, plain]);
+}
+
+/// With all of the labels that are named, each with its whole value.
+pub async fn list_by_labels(harness: &StoreHarness) {
+    let odd = r#"%' "_\"#;
+    let mut ids = Vec::new();
+    for pairs in [&[("a", "1")][..], &[("a", "1"), ("b", "2")], &[("a", "11"), (odd, odd)], &[]] {
+        ids.push(harness.accept(NewJob { labels: labels(pairs), ..harness.job() }).await.id);
+    }
+    let by = |pairs: &[(&str, &str)]| Filter { labels: labels(pairs), ..Filter::default() };
+    assert_eq!(list(harness, &by(&[("a", "1")])).await, [ids[1], ids[0]]);
+    assert_eq!(list(harness, &by(&[("a", "1"), ("b", "2")])).await, [ids[1]]);
+    assert_eq!(list(harness, &by(&[(odd, odd)])).await, [ids[2]]);
+    for none in [("a", "2"), ("b", "1"), ("c", ""), ("a", "%"), ("A", "1")] {
+        assert!(list(harness, &by(&[none])).await.is_empty(), "{none:?}");
+    }
+}
+
+/// Accepted at a time or after it.
+pub async fn list_by_time_of_acceptance(harness: &StoreHarness) {
+    let old = harness.pending().await;
+    harness.advance(Duration::from_secs(1));
+    let new = harness.pending().await;
+    let by = |at| Filter { created_after: Some(at), ..Filter::default() };
+    assert_eq!(list(harness, &by(old.created_at)).await, [new.id, old.id]);
+    assert_eq!(list(harness, &by(new.created_at)).await, [new.id]);
+    harness.advance(Duration::from_secs(1));
+    assert!(list(harness, &by(harness.now())).await.is_empty());
+}
