@@ -1,8 +1,8 @@
-//! The shapes that travel between a Longhaul server and whoever calls it.
+//! Wire types of the HTTP API.
 //!
-//! JSON keys are camelCase and instants are RFC 3339 in UTC with milliseconds. Requests refuse
-//! unknown fields, so that a misspelt option is an error and not ignored; answers accept them, so
-//! that an older client can talk to a newer server.
+//! JSON keys are camelCase and instants are RFC 3339 in UTC with milliseconds. Requests reject
+//! unknown fields, so that a misspelt option is an error; responses accept them, so that an older
+//! client can talk to a newer server.
 
 mod account;
 mod bulk;

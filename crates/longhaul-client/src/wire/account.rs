@@ -1,4 +1,4 @@
-//! Tenants, their keys, and who did what.
+//! Tenants, API keys and the audit log.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,145 +6,145 @@ use super::Instant;
 use super::json::from_object;
 use crate::duration::DurationText;
 
-/// What a key is good for.
+/// Permission of an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Scope {
-    /// Submitting and changing the tenant's jobs.
+    /// Submit and control the tenant's jobs.
     Submit,
-    /// Reading and watching them.
+    /// Read and watch the tenant's jobs.
     Read,
-    /// Running them as a remote worker.
+    /// Run jobs as a remote worker.
     Work,
-    /// Running the server: tenants, keys, and everything else.
+    /// Administer the server: tenants, API keys and everything else.
     Admin,
 }
 
-/// A key that is wanted.
+/// An API key to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeyRequest {
-    /// Whose it is to be; the tenant `default` if none is named.
+    /// Tenant of the key. Defaults to `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9A-Za-z][0-9A-Za-z._-]{0,63}$"))]
     pub tenant: Option<String>,
-    /// For people.
+    /// Name for people.
     #[cfg_attr(feature = "openapi", schema(max_length = 200))]
     pub name: String,
-    /// What it is to be good for.
+    /// Permissions of the key.
     #[cfg_attr(feature = "openapi", schema(min_items = 1))]
     pub scopes: Vec<Scope>,
-    /// When it ends by itself; never if not given.
+    /// Expiry of the key. Defaults to never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Instant>,
-    /// Requests a second that it may make; as its tenant if not given.
+    /// Requests per second. Defaults to the limit of the tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000_000))]
     pub requests_per_second: Option<u32>,
 }
 
-/// A key: everything but its secret.
+/// An API key without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Key {
-    /// Its id: the part of the key that is no secret.
+    /// Id: the public part of the key.
     pub id: String,
-    /// Whose it is.
+    /// Tenant of the key.
     pub tenant: String,
-    /// For people.
+    /// Name for people.
     pub name: String,
-    /// What it is good for.
+    /// Permissions of the key.
     pub scopes: Vec<Scope>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Instant,
-    /// When it ends by itself; null for never.
+    /// Expiry; null for never.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub expires_at: Option<Instant>,
-    /// When it was revoked; null if it was not.
+    /// Time of revocation; null if the key is not revoked.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub revoked_at: Option<Instant>,
-    /// When it was last used, to about a minute; null for never.
+    /// Last use, accurate to about a minute; null for never.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub last_used_at: Option<Instant>,
-    /// Requests a second that it may make; null for as many as its tenant.
+    /// Requests per second; null for the limit of the tenant.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub requests_per_second: Option<u32>,
-    /// The key that it was made in the place of; null if there is none.
+    /// Id of the key that this one replaces; null if there is none.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub rotated_from: Option<String>,
 }
 
-/// A key that was just made.
+/// A newly created API key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewKey {
-    /// The key itself: this is the only time that it is shown.
+    /// The key itself. The server does not return it again.
     pub key: String,
-    /// What is kept of it.
+    /// The key without its secret.
     #[serde(flatten)]
-    pub kept: Key,
+    pub metadata: Key,
 }
 
 impl std::fmt::Debug for NewKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NewKey").field("kept", &self.kept).finish_non_exhaustive()
+        f.debug_struct("NewKey").field("metadata", &self.metadata).finish_non_exhaustive()
     }
 }
 
-/// A page of keys.
+/// A page of API keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeyList {
-    /// The keys, also those that have ended, by id.
+    /// API keys by id, including expired and revoked ones.
     pub keys: Vec<Key>,
-    /// Where the next page begins; null on the last.
+    /// `cursor` of the next page; null on the last page.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub next_cursor: Option<String>,
 }
 
-/// How a key is to be replaced.
+/// Options of a key rotation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RotateRequest {
-    /// How long the old key is good for beside the new one; a day if not given.
+    /// Time for which the old key stays valid. Defaults to one day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<DurationText>,
 }
 
-/// Whether a tenant pays.
+/// Payment state of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Subscription {
-    /// It may use everything.
+    /// Full access.
     Active,
-    /// A payment is due.
+    /// A payment is overdue.
     PastDue,
-    /// It may not use anything.
+    /// No access.
     Suspended,
 }
 
-/// How much a tenant may use; null where the server's configuration counts.
+/// Limits of a tenant; null for the value of the server's configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TenantLimits {
-    /// Requests a second, over all of its keys, on each replica.
+    /// Requests per second of all of its keys, on each replica.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub requests_per_second: Option<u32>,
-    /// Jobs that wait.
+    /// Pending jobs.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub pending_max: Option<u64>,
-    /// Jobs that run at once, over all replicas.
+    /// Concurrent jobs, over all replicas.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub running_max: Option<u32>,
-    /// Bytes of payloads and artifacts that are stored.
+    /// Total bytes of stored payloads and artifacts.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub stored_bytes_max: Option<u64>,
     /// Bytes of one job's input.
@@ -157,21 +157,21 @@ pub struct TenantLimits {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Tenant {
-    /// Its id.
+    /// Unique id.
     pub id: String,
-    /// For people.
+    /// Name for people.
     pub name: String,
-    /// Whether it may use the service.
+    /// Payment state.
     pub subscription: Subscription,
-    /// Since when it is not active; null while it is.
+    /// Time since which it is not active; null while it is.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub inactive_since: Option<Instant>,
-    /// How much it may use.
+    /// Limits of the tenant.
     pub limits: TenantLimits,
-    /// What the payment provider calls it; null if it is unknown there.
+    /// Customer id at the payment provider; null if there is none.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub billing_id: Option<String>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Instant,
 }
 
@@ -180,49 +180,49 @@ pub struct Tenant {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TenantList {
-    /// The tenants, by id.
+    /// Tenants by id.
     pub tenants: Vec<Tenant>,
-    /// Where the next page begins; null on the last.
+    /// `cursor` of the next page; null on the last page.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub next_cursor: Option<String>,
 }
 
-/// A tenant that is wanted.
+/// A tenant to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TenantRequest {
-    /// Its id: a letter or digit, then up to 63 letters, digits, `.`, `_` or `-`.
+    /// Unique id: a letter or digit, then up to 63 letters, digits, `.`, `_` or `-`.
     #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9A-Za-z][0-9A-Za-z._-]{0,63}$"))]
     pub id: String,
-    /// For people; its id if not given.
+    /// Name for people. Defaults to the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 200))]
     pub name: Option<String>,
 }
 
-/// A change of a tenant: what is not given stays, what is null goes back to its default.
+/// A change of a tenant. Absent fields keep their value; null resets to the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TenantPatch {
-    /// For people.
+    /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 200))]
     pub name: Option<String>,
-    /// Whether it may use the service.
+    /// Payment state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscription: Option<Subscription>,
-    /// How much it may use.
+    /// Limits of the tenant.
     #[serde(default, deserialize_with = "from_object")]
     pub limits: LimitsPatch,
-    /// What the payment provider calls it.
+    /// Customer id at the payment provider.
     #[serde(default, with = "patch", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 200))]
     pub billing_id: Option<Option<String>>,
 }
 
-/// A change of limits: what is not given stays, what is null goes back to the configuration.
+/// A change of limits. Absent fields keep their value; null resets to the configuration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -245,7 +245,7 @@ pub struct LimitsPatch {
     pub input_bytes_max: Option<Option<u64>>,
 }
 
-/// Tells null from absent, which serde alone does not.
+/// Distinguishes null from absent, which serde does not.
 mod patch {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -270,37 +270,37 @@ mod patch {
     }
 }
 
-/// One thing that somebody did.
+/// One entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditEntry {
-    /// Its id.
+    /// Unique id.
     pub id: String,
-    /// When.
+    /// Time of the action.
     pub at: Instant,
-    /// The tenant that it was done to.
+    /// Affected tenant.
     pub tenant: String,
-    /// By whom: `key:` and a key's id, `subject:` and a token's subject, `local`, `billing` or `server`.
+    /// Actor: `key:` with a key id, `subject:` with the subject of a token, `local`, `billing` or `server`.
     pub actor: String,
-    /// What: `key.create`, `job.cancel`, `tenant.change` and the like.
+    /// Action, for example `key.create`, `job.cancel` or `tenant.change`.
     pub action: String,
-    /// To which job, key, tenant or queue.
+    /// Affected job, key, tenant or queue.
     pub target: String,
-    /// What else is to be known about it.
+    /// Further details.
     pub detail: String,
-    /// The request that it was done by.
+    /// Id of the request.
     pub request_id: String,
 }
 
-/// A page of what was done.
+/// A page of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditList {
-    /// The entries, latest first.
+    /// Entries, newest first.
     pub entries: Vec<AuditEntry>,
-    /// Where the next page begins; null on the last.
+    /// `cursor` of the next page; null on the last page.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub next_cursor: Option<String>,
 }
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absent_null_and_a_value_are_three_things() {
+    fn limits_patch_distinguishes_absent_null_and_value() {
         let read = |text| serde_json::from_str::<LimitsPatch>(text).unwrap().pending_max;
         assert_eq!(read("{}"), None);
         assert_eq!(read(r#"{"pendingMax":null}"#), Some(None));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn fresh_key_is_not_shown_by_mistake() {
+    fn new_key_debug_output_hides_the_secret() {
         let text = r#"{"key":"lh_secret","id":"a","tenant":"t","name":"n","scopes":["read"],
             "createdAt":"2026-11-16T00:00:00.000Z","expiresAt":null,"revokedAt":null,
             "lastUsedAt":null,"requestsPerSecond":null,"rotatedFrom":null}"#;

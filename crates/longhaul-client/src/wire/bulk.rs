@@ -1,4 +1,4 @@
-//! Many jobs by a filter.
+//! Changes of all jobs that match a filter.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,24 +9,24 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::json::from_object;
 use super::{Instant, Status};
 
-/// Which jobs. What is not given matches all.
+/// Filter for jobs. An absent field matches all jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobFilter {
-    /// Only with one of these statuses; a single one may be given bare.
+    /// Matches jobs with one of these statuses; also accepts a single status without a list.
     #[serde(default, deserialize_with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
     pub status: Vec<Status>,
-    /// Only of this kind.
+    /// Matches jobs of this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Only in this queue.
+    /// Matches jobs in this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Only with all of these labels.
+    /// Matches jobs with all of these labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Only accepted at or after this.
+    /// Matches jobs submitted at or after this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_after: Option<Instant>,
 }
@@ -35,7 +35,7 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Status>
     deserializer.deserialize_any(OneOrMany)
 }
 
-/// By hand, because serde's untagged enums cannot say what is wrong.
+/// Written out, because serde's untagged enums have no useful error message.
 struct OneOrMany;
 
 impl<'de> Visitor<'de> for OneOrMany {
@@ -59,22 +59,22 @@ impl<'de> Visitor<'de> for OneOrMany {
     }
 }
 
-/// Asks for a change of all jobs that match.
+/// A change of all matching jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BulkRequest {
-    /// Which jobs. Required, so that an empty body never means all of them.
+    /// Jobs to change. Required, so that an empty body never changes all jobs.
     #[serde(deserialize_with = "from_object")]
     pub filter: JobFilter,
 }
 
-/// What a bulk change did.
+/// Result of a bulk change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BulkResult {
-    /// How many jobs it changed.
+    /// Number of changed jobs.
     pub count: u64,
 }
 
@@ -83,14 +83,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_status_may_stand_bare() {
+    fn job_filter_accepts_a_single_status() {
         let bare: JobFilter = serde_json::from_str(r#"{"status":"failed"}"#).unwrap();
         let listed: JobFilter = serde_json::from_str(r#"{"status":["failed"]}"#).unwrap();
         assert_eq!(bare, listed);
     }
 
     #[test]
-    fn a_word_that_is_no_status_is_told_those_that_are() {
+    fn job_filter_errors_list_the_statuses() {
         for (body, reason) in [
             (r#"{"status":"done"}"#, "\"done\" is not a status: one of pending, running"),
             (r#"{"status":["failed","done"]}"#, "\"done\" is not a status: one of pending"),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_without_a_filter_is_refused() {
+    fn bulk_request_needs_a_filter() {
         for body in ["{}", r#"{"filter":[]}"#, r#"{"filter":null}"#] {
             assert!(serde_json::from_str::<BulkRequest>(body).is_err(), "{body}");
         }

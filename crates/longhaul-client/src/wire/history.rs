@@ -1,4 +1,4 @@
-//! What a job left behind on its way: attempts and steps, and the fork that starts from one.
+//! History of a job: attempts and steps, and forks from a step.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,67 +9,67 @@ use super::{Instant, JobError, RawJson, Status};
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Step {
-    /// Its name, unique in its job.
+    /// Unique in its job.
     pub name: String,
-    /// Its place in the order in which the job's code asked for its steps, from 0.
+    /// Index in the order in which the handler ran its steps, from 0.
     pub position: u32,
-    /// What it returned: the stored checkpoint.
+    /// Stored output (checkpoint).
     pub output: RawJson,
-    /// The attempt in which it finished.
+    /// Attempt in which the step finished.
     pub attempt: u32,
-    /// When its last try began.
+    /// Start of its last run.
     pub started_at: Instant,
-    /// When its checkpoint was stored.
+    /// Time at which the checkpoint was stored.
     pub completed_at: Instant,
 }
 
-/// The finished steps of a job, in their order.
+/// Finished steps of a job, in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StepList {
-    /// The steps.
+    /// Steps in order.
     pub steps: Vec<Step>,
 }
 
-/// One numbered try of a job.
+/// One attempt of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Attempt {
-    /// From 1. A number comes twice when an attempt was given back and went on later.
+    /// Number from 1. It repeats if an attempt was released at a shutdown and continued later.
     pub attempt: u32,
-    /// Which replica ran it.
+    /// Replica that ran the attempt.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub replica: Option<String>,
-    /// When it began.
+    /// Start of the attempt.
     pub started_at: Instant,
-    /// When it ended; null while it runs.
+    /// End of the attempt; null while it runs.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub ended_at: Option<Instant>,
-    /// The job's status after it; null while it runs.
+    /// Status of the job after the attempt; null while it runs.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub status: Option<Status>,
-    /// What went wrong, if something did.
+    /// Error of the attempt, if it failed.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub error: Option<JobError>,
 }
 
-/// The attempts of a job, oldest first.
+/// Attempts of a job, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AttemptList {
-    /// The attempts.
+    /// Attempts, oldest first.
     pub attempts: Vec<Attempt>,
 }
 
-/// From where a fork goes on.
+/// Options of a fork.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ForkRequest {
-    /// The first step to run again. Unless given, all finished steps are kept.
+    /// First step to run again. Defaults to none: all finished steps are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_step: Option<String>,
 }

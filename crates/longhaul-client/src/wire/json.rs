@@ -1,4 +1,4 @@
-//! The two scalar types of the wire: JSON that is carried as it came, and instants.
+//! Scalar types of the wire format: unparsed JSON and instants.
 
 use std::fmt;
 
@@ -6,8 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Reads a struct from an object only: serde's own reading also takes a list of its fields, which
-/// no caller means.
+/// Reads a struct from an object only, because serde also accepts a list of its fields.
 pub(super) fn from_object<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: DeserializeOwned,
@@ -28,8 +27,8 @@ where
     object.map(read).transpose().map_err(serde::de::Error::custom)
 }
 
-/// Any JSON value, carried as the text that it came as: a result of many megabytes is not parsed
-/// on its way through, and neither large numbers nor the order of keys change.
+/// Any JSON value, kept as text, so that large results are not parsed and neither large numbers nor
+/// the order of keys change.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -37,27 +36,27 @@ where
 pub struct RawJson(Box<RawValue>);
 
 impl RawJson {
-    /// Takes a JSON text.
+    /// Validates a JSON text.
     pub fn from_text(text: impl Into<String>) -> Result<Self, serde_json::Error> {
         RawValue::from_string(text.into()).map(Self)
     }
 
-    /// Writes a value as JSON.
+    /// Serializes a value.
     pub fn from_value(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
         serde_json::value::to_raw_value(value).map(Self)
     }
 
-    /// `null`.
+    /// Returns `null`.
     pub fn null() -> Self {
         Self(RawValue::NULL.to_owned())
     }
 
-    /// Reads it as a value.
+    /// Deserializes the value.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.as_str())
     }
 
-    /// The text.
+    /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
@@ -81,7 +80,7 @@ impl From<RawJson> for Box<RawValue> {
     }
 }
 
-/// Equal texts. Two spellings of one value differ.
+/// Compares texts: two notations of one value differ.
 impl PartialEq for RawJson {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
@@ -100,8 +99,8 @@ impl fmt::Display for RawJson {
     }
 }
 
-/// An instant as RFC 3339. The server writes UTC with milliseconds (`2026-11-15T08:00:00.000Z`)
-/// and reads any offset.
+/// An RFC 3339 instant. The server writes UTC with milliseconds (`2026-11-15T08:00:00.000Z`) and
+/// accepts any offset.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -112,7 +111,7 @@ impl fmt::Display for RawJson {
 pub struct Instant(pub String);
 
 impl Instant {
-    /// The text.
+    /// Returns the RFC 3339 text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -141,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_keeps_its_bytes() {
+    fn raw_json_keeps_its_text() {
         let text = r#"{"z":1, "a":123456789012345678901234567890}"#;
         let json: RawJson = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&json).unwrap(), text);

@@ -1,25 +1,25 @@
-//! What every answer outside 2xx carries.
+//! Problem documents: the body of every response outside 2xx.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a request was refused: RFC 9457 (`application/problem+json`) with a stable code.
+/// A rejected request, as RFC 9457 (`application/problem+json`) with a stable code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Problem {
-    /// A URI that names the kind of problem.
+    /// URI of the problem type.
     pub r#type: String,
-    /// The kind of problem in a few words.
+    /// Short description of the problem type.
     pub title: String,
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// What happened this time, and what to do about it.
+    /// Description of this occurrence, and the remedy.
     pub detail: String,
-    /// A stable word for programs, such as `job-not-found`.
+    /// Stable identifier, for example `job-not-found`.
     pub code: String,
-    /// Names this request in the server's log.
+    /// Id of the request in the server's log.
     pub request_id: String,
 }
 

@@ -1,71 +1,71 @@
-//! What was stored for a job besides its row, and when it was gone.
+//! Deletion receipts: everything stored for a job, and its deletion.
 
 use serde::{Deserialize, Serialize};
 
 use super::Instant;
 
-/// What was stored for a job, and what became of it.
+/// Deletion receipt of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Receipt {
-    /// The job.
+    /// Id of the job.
     pub job_id: String,
-    /// Whether the job itself was deleted.
+    /// True if the job itself is deleted.
     pub job_gone: bool,
-    /// As of when this is true.
+    /// Time of this receipt.
     pub at: Instant,
-    /// Whether nothing of what was stored can be read any more, in clear or with a key.
+    /// True if nothing that was stored can be read any more, in plain text or with a key.
     pub unreadable: bool,
-    /// Whether all that was stored is deleted.
+    /// True if everything that was stored is deleted.
     pub deleted: bool,
-    /// All of it, in the order in which it was stored.
+    /// Stored objects, oldest first.
     pub stored: Vec<Stored>,
 }
 
-/// What stored bytes are to their job.
+/// Role of a stored object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum StoredRole {
-    /// What was uploaded with it.
+    /// Uploaded with the job.
     Payload,
-    /// What it produced.
+    /// Produced by the job.
     Artifact,
-    /// A working folder that the payload was written to in clear.
+    /// Working directory with the payload in plain text.
     Folder,
 }
 
-/// Something that was stored for a job.
+/// An object that was stored for a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Stored {
-    /// What it is to the job.
+    /// Role of the object.
     pub role: StoredRole,
-    /// Its name; of a folder its host and path.
+    /// Name; host and path for a folder.
     pub name: String,
-    /// Its media type; empty of a folder.
+    /// Media type; empty for a folder.
     pub content_type: String,
-    /// Its size in clear, in bytes; null of a folder.
+    /// Unencrypted size in bytes; null for a folder.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub size: Option<u64>,
-    /// SHA-256 of its bytes in clear, in hexadecimal digits; null of a folder.
+    /// Hexadecimal SHA-256 of the unencrypted bytes; null for a folder.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub sha256: Option<String>,
-    /// When it was stored.
+    /// Time at which it was stored.
     pub stored_at: Instant,
-    /// The replica that stored it.
+    /// Replica that stored it.
     pub stored_by: String,
-    /// When its key was destroyed: from then on nobody can read it. Null as long as there is one.
+    /// Time at which its encryption key was destroyed, after which it cannot be read; null before.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub key_destroyed_at: Option<Instant>,
-    /// When it was deleted; null as long as it is there.
+    /// Time at which it was deleted; null before.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub deleted_at: Option<Instant>,
-    /// The replica that deleted it.
+    /// Replica that deleted it.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub deleted_by: Option<String>,
-    /// How often deleting it has failed; it is tried until it succeeds.
+    /// Failed deletions; deletion is retried until it succeeds.
     pub failed_deletions: u32,
 }

@@ -1,36 +1,36 @@
-//! Where a job stands.
+//! Status of a job.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a job stands. Scheduled, backing off and sleeping are all `pending` with a later `runAt`.
+/// Status of a job. Scheduled, backing off and sleeping jobs are `pending` with a later `runAt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Status {
-    /// In line, or not due yet.
+    /// Queued, or not due yet.
     Pending,
-    /// A worker runs it.
+    /// A worker runs the job.
     Running,
-    /// Waits for a signal or for its children.
+    /// Waiting for a signal or for child jobs.
     Waiting,
-    /// Ended with a result.
+    /// Finished with a result.
     Completed,
-    /// Ended with an error.
+    /// Finished with an error.
     Failed,
-    /// Ended because somebody asked.
+    /// Cancelled by a caller.
     Cancelled,
 }
 
-/// A word that is no status.
+/// Error for an unknown status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a status: one of pending, running, waiting, completed, failed, cancelled is")]
+#[error("{0:?} is not a status: use pending, running, waiting, completed, failed or cancelled")]
 pub struct UnknownStatus(pub String);
 
 impl Status {
-    /// Every status, in the order in which a job usually meets them.
+    /// All statuses, in the usual order of a job.
     pub const ALL: [Self; 6] = [
         Self::Pending,
         Self::Running,
@@ -40,7 +40,7 @@ impl Status {
         Self::Cancelled,
     ];
 
-    /// Whether the job has ended.
+    /// Returns whether the job has finished.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Cancelled => true,
@@ -48,7 +48,7 @@ impl Status {
         }
     }
 
-    /// The word used on the wire.
+    /// Returns the word of the wire format.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_reads_back_from_its_word() {
+    fn status_words_parse_back() {
         for status in Status::ALL {
             assert_eq!(status.as_str().parse(), Ok(status));
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());

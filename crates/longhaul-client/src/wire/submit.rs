@@ -1,4 +1,4 @@
-//! Submitting: one job, or up to a thousand at once.
+//! Submission of single jobs and batches.
 
 use std::collections::BTreeMap;
 
@@ -9,62 +9,95 @@ use super::json::from_object_or_null;
 use super::{Instant, Job, Problem, RawJson, WebhookRequest};
 use crate::duration::DurationText;
 
-/// What to run, and how.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct SubmitRequest {
-    /// Which handler runs it.
+/// Defines [`SubmitRequest`] and [`BatchJob`] with one declaration of their common fields, because
+/// serde cannot reject unknown fields through a flattened struct.
+macro_rules! submit_types {
+    ($($(#[$attribute:meta])* $field:ident: $type:ty,)*) => {
+        /// A job to submit.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        pub struct SubmitRequest {
+            $($(#[$attribute])* pub $field: $type,)*
+        }
+
+        /// One job of a batch: a [`SubmitRequest`] with an idempotency key.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        pub struct BatchJob {
+            /// Idempotency key: the server accepts one job per key.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub idempotency_key: Option<String>,
+            $($(#[$attribute])* pub $field: $type,)*
+        }
+
+        impl BatchJob {
+            /// Creates the batch item of a submission.
+            pub fn new(idempotency_key: Option<String>, request: SubmitRequest) -> Self {
+                Self { idempotency_key, $($field: request.$field,)* }
+            }
+
+            /// Returns the idempotency key and the submission.
+            pub fn into_parts(self) -> (Option<String>, SubmitRequest) {
+                (self.idempotency_key, SubmitRequest { $($field: self.$field,)* })
+            }
+        }
+    };
+}
+
+submit_types! {
+    /// Kind of the job: the handler that runs it.
     #[cfg_attr(
         feature = "openapi",
         schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", example = "demo")
     )]
-    pub kind: String,
-    /// What goes in.
-    pub input: RawJson,
-    /// The lane it waits in; the kind's own unless given.
+    kind: String,
+    /// Input of the job.
+    input: RawJson,
+    /// Queue of the job. Defaults to the queue of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
-    pub queue: Option<String>,
-    /// Higher goes first; 0 unless given.
+    queue: Option<String>,
+    /// Jobs with a higher priority start first. Defaults to 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = -100, maximum = 100))]
-    pub priority: Option<i32>,
-    /// Not before this. Not together with `delay`.
+    priority: Option<i32>,
+    /// Earliest start. Cannot be combined with `delay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_at: Option<Instant>,
-    /// Not before so long from now. Not together with `runAt`.
+    run_at: Option<Instant>,
+    /// Delay before the first attempt, for example `5m`. Cannot be combined with `runAt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay: Option<DurationText>,
-    /// Attempts allowed; the kind's own unless given.
+    delay: Option<DurationText>,
+    /// Attempts allowed. Defaults to the number of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
-    pub max_attempts: Option<u32>,
-    /// How long one attempt may take; the kind's own unless given.
+    max_attempts: Option<u32>,
+    /// Timeout of one attempt. Defaults to the timeout of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<DurationText>,
-    /// The submitter's own words on it, to find it by.
+    timeout: Option<DurationText>,
+    /// Labels to find the job by.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_null")]
     #[cfg_attr(feature = "openapi", schema(nullable))]
-    pub labels: BTreeMap<String, String>,
-    /// How long it is kept once it has ended; the server's own unless given.
+    labels: BTreeMap<String, String>,
+    /// Time to keep the job after it finished. Defaults to the server's configuration.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "from_object_or_null"
     )]
-    pub retention: Option<RetentionRequest>,
-    /// Who is told of what happens to it, besides the tenant's endpoints.
+    retention: Option<RetentionRequest>,
+    /// Webhook for events of this job, in addition to the tenant's endpoints.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "from_object_or_null"
     )]
-    pub webhook: Option<WebhookRequest>,
+    webhook: Option<WebhookRequest>,
 }
 
 impl SubmitRequest {
-    /// A job of `kind` with everything else as the kind and the server have it.
+    /// Creates a submission with the defaults of the kind and the server.
     ///
     /// ```
     /// # use longhaul_client::wire::SubmitRequest;
@@ -92,7 +125,7 @@ impl SubmitRequest {
     }
 }
 
-/// Null says no more than leaving it out, as it does for the other fields.
+/// Reads null as the default, as for the optional fields.
 fn or_null<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,
@@ -100,30 +133,30 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// How long a job is kept once it has ended.
+/// Time to keep a job after it finished.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RetentionRequest {
-    /// After completing.
+    /// After it completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<DurationText>,
-    /// After failing or being cancelled.
+    /// After it failed or was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<DurationText>,
 }
 
-/// Jobs to submit together. Each is accepted or refused on its own.
+/// Jobs to submit together. Each is accepted or rejected on its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BatchRequest {
-    /// At most 1,000, each a `BatchJob`; one that is not is refused on its own.
+    /// At most 1,000, each a `BatchJob`. An invalid item is rejected on its own.
     #[cfg_attr(feature = "openapi", schema(schema_with = batch_jobs))]
     pub jobs: Vec<BatchJob>,
 }
 
-/// The items are described and not prescribed: a batch with one that does not fit is still a batch.
+/// Allows any item beside `BatchJob`, because a batch with an invalid item is still a valid batch.
 #[cfg(feature = "openapi")]
 fn batch_jobs() -> utoipa::openapi::schema::Array {
     use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder, ObjectBuilder, SchemaType};
@@ -133,131 +166,21 @@ fn batch_jobs() -> utoipa::openapi::schema::Array {
     ArrayBuilder::new().items(items).max_items(Some(1_000)).build()
 }
 
-/// One job of a batch: a [`SubmitRequest`] with its own idempotency key.
-///
-/// Spelt out, because serde cannot refuse unknown fields through a flattened struct.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct BatchJob {
-    /// The key under which this job is accepted once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idempotency_key: Option<String>,
-    /// Which handler runs it.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", example = "demo")
-    )]
-    pub kind: String,
-    /// What goes in.
-    pub input: RawJson,
-    /// The lane it waits in; the kind's own unless given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"))]
-    pub queue: Option<String>,
-    /// Higher goes first; 0 unless given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(minimum = -100, maximum = 100))]
-    pub priority: Option<i32>,
-    /// Not before this. Not together with `delay`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_at: Option<Instant>,
-    /// Not before so long from now. Not together with `runAt`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay: Option<DurationText>,
-    /// Attempts allowed; the kind's own unless given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
-    pub max_attempts: Option<u32>,
-    /// How long one attempt may take; the kind's own unless given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<DurationText>,
-    /// The submitter's own words on it, to find it by.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "or_null")]
-    #[cfg_attr(feature = "openapi", schema(nullable))]
-    pub labels: BTreeMap<String, String>,
-    /// How long it is kept once it has ended; the server's own unless given.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "from_object_or_null"
-    )]
-    pub retention: Option<RetentionRequest>,
-    /// Who is told of what happens to it, besides the tenant's endpoints.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "from_object_or_null"
-    )]
-    pub webhook: Option<WebhookRequest>,
-}
-
-impl BatchJob {
-    /// Puts a submission into a batch.
-    pub fn new(idempotency_key: Option<String>, request: SubmitRequest) -> Self {
-        let SubmitRequest {
-            kind,
-            input,
-            queue,
-            priority,
-            run_at,
-            delay,
-            max_attempts,
-            timeout,
-            labels,
-            retention,
-            webhook,
-        } = request;
-        Self {
-            idempotency_key,
-            kind,
-            input,
-            queue,
-            priority,
-            run_at,
-            delay,
-            max_attempts,
-            timeout,
-            labels,
-            retention,
-            webhook,
-        }
-    }
-
-    /// Takes it apart again: its key, and the submission.
-    pub fn into_parts(self) -> (Option<String>, SubmitRequest) {
-        let request = SubmitRequest {
-            kind: self.kind,
-            input: self.input,
-            queue: self.queue,
-            priority: self.priority,
-            run_at: self.run_at,
-            delay: self.delay,
-            max_attempts: self.max_attempts,
-            timeout: self.timeout,
-            labels: self.labels,
-            retention: self.retention,
-            webhook: self.webhook,
-        };
-        (self.idempotency_key, request)
-    }
-}
-
-/// The answers to a batch, as many and in the same order.
+/// Results of a batch, in the order of its jobs.
 pub type BatchResponse = Vec<BatchAnswer>;
 
-/// The answer to one job of a batch.
+/// Result of one job of a batch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum BatchAnswer {
-    /// It was accepted, now or earlier under its key.
+    /// The accepted job, from this request or an earlier one with the same key.
     Job(Box<Job>),
-    /// It was refused.
+    /// Reason of the rejection.
     Problem(Box<Problem>),
 }
 
-// By hand: serde's own untagged reading buffers, which a raw result cannot pass through.
+// Written out, because serde's untagged enums buffer their input, which `RawJson` cannot pass through.
 impl<'de> Deserialize<'de> for BatchAnswer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -280,14 +203,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_option_is_refused_by_name() {
+    fn submit_request_rejects_unknown_fields_by_name() {
         let text = r#"{"kind":"demo","input":{},"maxAttemps":3}"#;
         let refusal = serde_json::from_str::<SubmitRequest>(text).unwrap_err().to_string();
         assert!(refusal.contains("maxAttemps"), "{refusal}");
     }
 
     #[test]
-    fn durations_are_text() {
+    fn submit_request_durations_are_text() {
         let text = r#"{"kind":"demo","input":{},"delay":"5m","retention":{"failed":"7d"}}"#;
         let request: SubmitRequest = serde_json::from_str(text).unwrap();
         assert_eq!(request.delay.map(|delay| delay.0.as_secs()), Some(300));
@@ -295,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_answer_is_a_job_or_a_problem() {
+    fn batch_answer_is_a_job_or_a_problem() {
         let text = r#"[{"type":"about:blank","title":"Unknown kind","status":422,"detail":"d","code":"unknown-kind","requestId":"r"}]"#;
         let answers: BatchResponse = serde_json::from_str(text).unwrap();
         assert!(matches!(&answers[0], BatchAnswer::Problem(problem) if problem.status == 422));
@@ -303,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_submission_survives_its_batch() {
+    fn batch_job_splits_into_key_and_submission() {
         let request = SubmitRequest::new("demo", &1).unwrap();
         let (key, same) = BatchJob::new(Some("k".to_owned()), request.clone()).into_parts();
         assert_eq!((key.as_deref(), same), (Some("k"), request));

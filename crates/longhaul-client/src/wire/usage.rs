@@ -1,4 +1,4 @@
-//! What finished jobs used.
+//! Usage of finished jobs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use super::Instant;
 
-/// By what usage is summed up, in UTC.
+/// Period of a usage row, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum UsageBy {
-    /// By the hour.
+    /// One hour.
     Hour,
-    /// By the day.
+    /// One calendar day.
     Day,
-    /// By the month.
+    /// One calendar month.
     Month,
 }
 
-/// A word that usage is not summed up by.
+/// Error for an unknown usage period.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("usage is not summed up by {0:?}, but by hour, day or month")]
+#[error("{0:?} is not a period: use hour, day or month")]
 pub struct UnknownUsageBy(pub String);
 
 impl UsageBy {
-    /// The word used on the wire.
+    /// Returns the word of the wire format.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hour => "hour",
@@ -51,68 +51,68 @@ impl FromStr for UsageBy {
     }
 }
 
-/// What the caller's finished jobs used, each counted once.
+/// Usage of the caller's finished jobs, each counted once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Usage {
-    /// From the beginning of this hour.
+    /// Start of the first hour.
     pub from: Instant,
-    /// Hours that began before this.
+    /// End: hours that start before this time are included.
     pub to: Instant,
-    /// By what it is summed up.
+    /// Period of each row.
     pub by: UsageBy,
-    /// By start, kind and key; nothing where nothing was used.
+    /// Rows by start, kind and key; periods without usage have none.
     pub rows: Vec<UsageRow>,
-    /// All rows together.
+    /// Sum of all rows.
     pub total: UsageTotal,
 }
 
-/// What jobs of one kind and API key used that ended in one hour, day or month.
+/// Usage of the jobs of one kind and API key that finished in one period.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UsageRow {
-    /// When the hour, day or month began.
+    /// Start of the period.
     pub start: Instant,
-    /// Which kind.
+    /// Kind of the jobs.
     pub kind: String,
-    /// The id of the API key that submitted the jobs; null if they were submitted without one.
+    /// Id of the API key that submitted the jobs; null without a key.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub key: Option<String>,
-    /// Jobs that ended; one that was resumed and ended again is counted once.
+    /// Finished jobs; a job that was resumed and finished again is counted once.
     pub jobs: u64,
-    /// How long their attempts ran.
+    /// Total duration of their attempts.
     pub run_seconds: f64,
-    /// How large their payloads were.
+    /// Total size of their payloads.
     pub payload_bytes: u64,
-    /// Steps that they finished.
+    /// Finished steps.
     pub steps: u64,
-    /// What language models read for them.
+    /// Prompt tokens of language models.
     #[serde(default)]
     pub prompt_tokens: u64,
-    /// What language models wrote for them.
+    /// Completion tokens of language models.
     #[serde(default)]
     pub completion_tokens: u64,
 }
 
-/// What jobs used together.
+/// Total usage of several jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UsageTotal {
-    /// Jobs that ended.
+    /// Finished jobs.
     pub jobs: u64,
-    /// How long their attempts ran.
+    /// Total duration of their attempts.
     pub run_seconds: f64,
-    /// How large their payloads were.
+    /// Total size of their payloads.
     pub payload_bytes: u64,
-    /// Steps that they finished.
+    /// Finished steps.
     pub steps: u64,
-    /// What language models read for them.
+    /// Prompt tokens of language models.
     #[serde(default)]
     pub prompt_tokens: u64,
-    /// What language models wrote for them.
+    /// Completion tokens of language models.
     #[serde(default)]
     pub completion_tokens: u64,
 }

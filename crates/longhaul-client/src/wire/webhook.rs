@@ -1,152 +1,152 @@
-//! Webhooks: endpoints, and what is owed to them.
+//! Webhook endpoints and deliveries.
 
 use serde::{Deserialize, Serialize};
 
 use super::json::from_object;
 use super::{Instant, Status};
 
-/// How much of a job is sent.
+/// Amount of job data in a delivery.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum PayloadSize {
-    /// The job, without a result of more than 16 KiB.
+    /// The job, without a result above 16 KiB.
     #[default]
     Thin,
-    /// The job with its whole result.
+    /// The job with its full result.
     Full,
 }
 
-/// Who is told of what happens to one job.
+/// Webhook for the events of one job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WebhookRequest {
-    /// Where to.
+    /// URL of the receiver.
     #[cfg_attr(
         feature = "openapi",
         schema(max_length = 2048, example = "https://example.com/hooks")
     )]
     pub url: String,
-    /// Of which events; all of them if none is named.
+    /// Events to deliver. Defaults to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(example = json!(["job.completed", "job.failed"])))]
     pub events: Option<Vec<String>>,
-    /// What deliveries are signed with, `whsec_…`; the tenant's own secret if none is given.
+    /// Signing secret, `whsec_…`. Defaults to the tenant's secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// How much of the job is sent; `thin` unless given.
+    /// Amount of job data. Defaults to `thin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<PayloadSize>,
 }
 
-/// An endpoint that is wanted.
+/// A webhook endpoint to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EndpointRequest {
-    /// Where deliveries go.
+    /// URL of the receiver.
     #[cfg_attr(
         feature = "openapi",
         schema(max_length = 2048, example = "https://example.com/hooks")
     )]
     pub url: String,
-    /// For people.
+    /// Description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 200))]
     pub description: Option<String>,
-    /// Which events it is told of; all of them if none is named.
+    /// Events to deliver. Defaults to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<String>>,
-    /// How much of a job is sent; `thin` unless given.
+    /// Amount of job data. Defaults to `thin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<PayloadSize>,
 }
 
-/// A change of an endpoint. What is not given stays.
+/// A change of a webhook endpoint. Absent fields keep their value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EndpointPatch {
-    /// Where deliveries go.
+    /// URL of the receiver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 2048))]
     pub url: Option<String>,
-    /// For people.
+    /// Description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 200))]
     pub description: Option<String>,
-    /// Which events it is told of; an empty list is all of them.
+    /// Events to deliver; an empty list is all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<String>>,
-    /// How much of a job is sent.
+    /// Amount of job data in a delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<PayloadSize>,
-    /// Whether it is told of anything.
+    /// False to stop deliveries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }
 
-/// An endpoint: everything but its secret.
+/// A webhook endpoint without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Endpoint {
-    /// Its id.
+    /// Unique id.
     pub id: String,
-    /// Where deliveries go.
+    /// URL of the receiver.
     pub url: String,
-    /// For people.
+    /// Description for people.
     pub description: String,
-    /// Which events it is told of; none is all of them.
+    /// Events to deliver; an empty list is all.
     pub events: Vec<String>,
-    /// How much of a job is sent.
+    /// Amount of job data in a delivery.
     pub payload: PayloadSize,
-    /// Whether it is told of anything.
+    /// False to stop deliveries.
     pub enabled: bool,
-    /// Why it is not, if the server switched it off; null otherwise.
+    /// Reason, if the server disabled the endpoint; null otherwise.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub disabled_reason: Option<String>,
-    /// Until when deliveries are signed with the former secret too; null if they are not.
+    /// Time until which deliveries are also signed with the former secret; null if they are not.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub former_secret_until: Option<Instant>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Instant,
-    /// When it was last changed.
+    /// Time of the last change.
     pub changed_at: Instant,
 }
 
-/// An endpoint that was just made or has a new secret.
+/// A webhook endpoint with a new secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NewEndpoint {
-    /// What deliveries are signed with: this is the only time that it is shown.
+    /// Signing secret. The server does not return it again.
     pub secret: String,
-    /// What is kept of it.
+    /// The endpoint without its secret.
     #[serde(flatten)]
-    pub kept: Endpoint,
+    pub endpoint: Endpoint,
 }
 
 impl std::fmt::Debug for NewEndpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NewEndpoint").field("kept", &self.kept).finish_non_exhaustive()
+        f.debug_struct("NewEndpoint").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
 }
 
-/// A page of endpoints.
+/// A page of webhook endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EndpointList {
-    /// The endpoints, by id.
+    /// Endpoints by id.
     pub endpoints: Vec<Endpoint>,
-    /// Where the next page begins; null on the last.
+    /// `cursor` of the next page; null on the last page.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub next_cursor: Option<String>,
 }
 
-/// What jobs' own webhooks are signed with that were submitted without a secret.
+/// The tenant's signing secret, for webhooks of jobs that were submitted without one.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -161,66 +161,66 @@ impl std::fmt::Debug for WebhookSecret {
     }
 }
 
-/// One event owed to one receiver.
+/// One event for one receiver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Delivery {
-    /// Its id.
+    /// Unique id.
     pub delivery_id: String,
-    /// What the receiver knows it by, however often it is sent: the header `webhook-id`.
+    /// Header `webhook-id`, the same for every attempt.
     pub message_id: String,
-    /// What happened.
+    /// Type of the event.
     #[serde(rename = "type")]
     pub event: String,
-    /// The job that it happened to; null for a test.
+    /// Job of the event; null for a test.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub job_id: Option<String>,
-    /// The endpoint that is told; null for the job's own webhook.
+    /// Endpoint that receives it; null for the webhook of a job.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub endpoint_id: Option<String>,
-    /// Where it goes, if that is not the endpoint's affair.
+    /// URL of the receiver; null for an endpoint.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub url: Option<String>,
-    /// Where it stands: `completed` has arrived, `failed` is a dead letter.
+    /// Status: `completed` is delivered, `failed` is a dead letter.
     pub status: Status,
     /// Attempts so far.
     pub attempt: u32,
     /// Attempts allowed.
     pub max_attempts: u32,
-    /// When it happened.
+    /// Time of the event.
     pub timestamp: Instant,
-    /// When it is or was due.
+    /// Time from which it may be sent.
     pub run_at: Instant,
-    /// When it arrived or was given up; null until then.
+    /// Time at which it was delivered or failed; null before.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub completed_at: Option<Instant>,
-    /// When it will be forgotten; null until it has ended.
+    /// Time at which it will be deleted; null before it finished.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub expires_at: Option<Instant>,
-    /// What went wrong last; null if nothing did.
+    /// Last error; null if there is none.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub error: Option<String>,
-    /// What the receiver said, oldest first; empty in lists.
+    /// Attempts, oldest first; empty in lists.
     pub attempts: Vec<DeliveryAttempt>,
 }
 
-/// One attempt to deliver.
+/// One attempt of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeliveryAttempt {
-    /// When it began.
+    /// Start of the attempt.
     pub at: Instant,
-    /// The status of the answer; null if there was none.
+    /// HTTP status of the response; null without one.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub status: Option<u16>,
-    /// Milliseconds until the answer.
+    /// Milliseconds until the response.
     pub latency_ms: u64,
-    /// The first kilobyte of the answer; null if it was empty.
+    /// First kilobyte of the response; null if it was empty.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub answer: Option<String>,
-    /// Why there was none; null if there was.
+    /// Reason without a response; null otherwise.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub error: Option<String>,
 }
@@ -230,38 +230,38 @@ pub struct DeliveryAttempt {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeliveryList {
-    /// The deliveries, newest first.
+    /// Deliveries, newest first.
     pub deliveries: Vec<Delivery>,
-    /// Where the next page begins; null on the last.
+    /// `cursor` of the next page; null on the last page.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub next_cursor: Option<String>,
 }
 
-/// Dead letters that are to be sent again.
+/// Dead letters to resend.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResendRequest {
-    /// Which ones.
+    /// Filter for dead letters.
     #[serde(deserialize_with = "from_object")]
     pub filter: DeliveryFilter,
 }
 
-/// Which dead letters. Empty is all of them.
+/// Filter for dead letters. An empty filter matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DeliveryFilter {
-    /// Only those to this endpoint.
+    /// Matches deliveries to this endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint_id: Option<String>,
-    /// Only those of this job.
+    /// Matches events of this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// Only those that tell this.
+    /// Matches this type of event.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// Only those of what happened at or after this.
+    /// Matches events at or after this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_after: Option<Instant>,
 }

@@ -1,4 +1,4 @@
-//! Where jobs wait and what can run them: queues, kinds and replicas.
+//! Queues, kinds and replicas.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,97 +10,97 @@ use crate::duration::DurationText;
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Queue {
-    /// Its name.
+    /// Unique name.
     pub name: String,
-    /// Whether its jobs are held back.
+    /// True if its jobs do not start.
     pub paused: bool,
-    /// Jobs in line, due or not.
+    /// Pending jobs, due or not.
     pub pending: u64,
-    /// Jobs that a worker runs.
+    /// Running jobs.
     pub running: u64,
-    /// When the job that has been due longest was due; null when none is.
+    /// Due time of the oldest due job; null without one.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub oldest_due_at: Option<Instant>,
-    /// Jobs of this queue that may run at once, over all tenants and replicas; null for no limit.
+    /// Limit on concurrent jobs, over all tenants and replicas; null for no limit.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub running_max: Option<u32>,
-    /// How fast jobs of this queue may start, over all tenants and replicas: `100/1m` is a hundred a
-    /// minute; null for no limit.
+    /// Limit on job starts, over all tenants and replicas, for example `100/1m` for 100 per minute;
+    /// null for no limit.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub rate: Option<String>,
 }
 
-/// The tenant's queues that have unfinished jobs or are paused.
+/// Queues of a tenant that have unfinished jobs or are paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueueList {
-    /// The queues.
+    /// Queues by name.
     pub queues: Vec<Queue>,
 }
 
-/// A kind of job that this server knows.
+/// A kind of job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Kind {
-    /// Its name.
+    /// Unique name.
     pub name: String,
-    /// The queue of jobs that name none.
+    /// Queue of jobs that name none.
     pub queue: String,
-    /// Attempts of jobs that name no number.
+    /// Default number of attempts.
     pub max_attempts: u32,
-    /// How long one attempt may take unless the job says; null for no limit.
+    /// Default timeout of one attempt; null for no limit.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub timeout: Option<DurationText>,
-    /// Jobs at once per replica; null where only the replica's own limit counts.
+    /// Concurrent jobs per replica; null for the limit of the replica.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub concurrency: Option<u32>,
 }
 
-/// The kinds that this server knows.
+/// Kinds that the server can run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KindList {
-    /// The kinds, by name.
+    /// Kinds by name.
     pub kinds: Vec<Kind>,
 }
 
-/// A process that shares the server's store.
+/// A process that shares the server's database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Replica {
-    /// Its name.
+    /// Unique name.
     pub name: String,
-    /// What it does: `all`, `api` or `worker`.
+    /// Role: `all`, `api` or `worker`.
     pub role: String,
-    /// The version of its program.
+    /// Version of its program.
     pub version: String,
-    /// The host it runs on.
+    /// Host that it runs on.
     pub host: String,
-    /// Its process there.
+    /// Process id on the host.
     pub pid: u32,
-    /// The kinds that it declares, by name.
+    /// Kinds that it can run, by name.
     pub kinds: Vec<String>,
-    /// Jobs that it runs.
+    /// Running jobs.
     pub running: u32,
-    /// Jobs that it runs at most.
+    /// Limit on running jobs.
     pub concurrency: u32,
-    /// When it was first heard of.
+    /// Time of its first heartbeat.
     pub started_at: Instant,
-    /// When it was last heard of.
+    /// Time of its last heartbeat.
     pub seen_at: Instant,
-    /// Whether that is not too long ago.
+    /// True if the last heartbeat is recent.
     pub alive: bool,
 }
 
-/// The processes that were heard of within a day and did not say goodbye.
+/// Replicas with a heartbeat within one day that have not deregistered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReplicaList {
-    /// The replicas, by name.
+    /// Replicas by name.
     pub replicas: Vec<Replica>,
 }

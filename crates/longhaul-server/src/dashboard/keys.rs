@@ -138,7 +138,7 @@ fn revoking(view: &View<Admin>, key: &Key) -> Markup {
 fn fresh(made: &NewKey) -> Markup {
     html! {
         section.fresh role="status" aria-labelledby="fresh-title" {
-            h2 #fresh-title { "The new key " (made.kept.name) }
+            h2 #fresh-title { "The new key " (made.metadata.name) }
             p { "Copy it now: it is not shown again." }
             p.tools {
                 code #fresh-key { (made.key) }

@@ -141,7 +141,7 @@ fn fresh(made: &NewEndpoint) -> Markup {
         section.fresh role="status" aria-labelledby="fresh-title" {
             h2 #fresh-title { "The secret of the new endpoint" }
             p {
-                (cut(&made.kept.url, 120))
+                (cut(&made.endpoint.url, 120))
                 " checks signatures with it. Copy it now: it is not shown again."
             }
             p.tools {

@@ -158,7 +158,7 @@ fn wish(request: KeyRequest, now: Timestamp) -> Result<KeyWish, Problem> {
 }
 
 fn fresh(made: MadeKey) -> NewKey {
-    NewKey { key: made.text.to_string(), kept: shown(made.key) }
+    NewKey { key: made.text.to_string(), metadata: shown(made.key) }
 }
 
 fn shown(key: ApiKey) -> Key {

@@ -85,7 +85,7 @@ pub(crate) async fn create(
     let audit = caller.entry("endpoint.create", &endpoint.id, endpoint.url.clone());
     hooks.endpoints.create_endpoint(&endpoint, &audit).await?;
     settle(state).await;
-    Ok(NewEndpoint { secret: secret.expose().to_string(), kept: shown(endpoint) })
+    Ok(NewEndpoint { secret: secret.expose().to_string(), endpoint: shown(endpoint) })
 }
 
 /// Waits until every replica tells endpoints as they are now.
@@ -254,7 +254,7 @@ pub(crate) async fn rotate_endpoint_secret(
     let until = state.auth.now().after(overlap);
     let change = EndpointChange { secret: Some((sealed, until)), ..EndpointChange::default() };
     let endpoint = changed(&state, &caller, &id, change, "endpoint.rotate").await?;
-    Ok(Json(NewEndpoint { secret: secret.expose().to_string(), kept: shown(endpoint) }))
+    Ok(Json(NewEndpoint { secret: secret.expose().to_string(), endpoint: shown(endpoint) }))
 }
 
 /// Send an endpoint a test. The delivery tells what became of it.

@@ -60,7 +60,7 @@ async fn key_revoked_on_one_replica_is_refused_by_the_other() {
     let made = admin.create_key(&wish).await.unwrap();
     let there = Client::new(&two_url, Some(made.key.clone())).unwrap();
     there.list(&ListRequest::default()).await.unwrap();
-    admin.revoke_key(&made.kept.id).await.unwrap();
+    admin.revoke_key(&made.metadata.id).await.unwrap();
     let here = Client::new(&one_url, Some(made.key)).unwrap();
     let error = here.list(&ListRequest::default()).await.unwrap_err();
     assert!(is_refused(&error), "{error:?}");

@@ -126,7 +126,7 @@ fn show_fresh(fresh: &NewKey, ui: &mut Ui<'_>) -> Result<(), CliError> {
         return ui.value(fresh);
     }
     ui.line(&fresh.key)?;
-    let Key { id, tenant, .. } = &fresh.kept;
+    let Key { id, tenant, .. } = &fresh.metadata;
     let what =
         format!("key {id} of tenant {}: keep it now, it is not shown again", printable(tenant));
     ui.note(&ui.err_style.dim(&what));

@@ -165,7 +165,7 @@ fn show_fresh(fresh: &NewEndpoint, ui: &mut Ui<'_>) -> Result<(), CliError> {
         return ui.value(fresh);
     }
     ui.line(&fresh.secret)?;
-    let Endpoint { id, url, .. } = &fresh.kept;
+    let Endpoint { id, url, .. } = &fresh.endpoint;
     let what =
         format!("endpoint {id} at {}: keep its secret now, it is not shown again", printable(url));
     ui.note(&ui.err_style.dim(&what));

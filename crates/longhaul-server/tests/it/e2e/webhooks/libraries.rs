@@ -83,7 +83,7 @@ async fn libraries_of_receivers_accept_what_is_sent_and_nothing_else() {
     client.submit(&job, &SubmitOptions::default()).await.unwrap();
     let before = receiver.first(1).await.remove(0);
     let new =
-        client.rotate_endpoint(&made.kept.id, &RotateRequest { overlap: None }).await.unwrap();
+        client.rotate_endpoint(&made.endpoint.id, &RotateRequest { overlap: None }).await.unwrap();
     client.submit(&job, &SubmitOptions::default()).await.unwrap();
     let during = receiver.first(2).await.remove(1);
 

@@ -53,7 +53,7 @@ async fn endpoint_made_at_one_replica_is_told_of_jobs_at_the_other() {
         assert_eq!(events, ["job.pending", "job.running", "job.completed"]);
         let told = receiver.all();
         assert!(told.iter().all(|got| got.json()["data"]["jobId"] == job.as_str()), "{told:?}");
-        makes.delete_endpoint(&made.kept.id).await.unwrap();
+        makes.delete_endpoint(&made.endpoint.id).await.unwrap();
         // Ended before there is another endpoint.
         let untold = end(submits, &submit(submits).await).await.job_id;
         let owed = submits.job_deliveries(&untold, None).await.unwrap();
