@@ -143,7 +143,7 @@ pub fn router(state: AppState) -> Router {
     let document = openapi_document();
     let (guarded, _) = guarded().split_for_parts();
     let (open, _) = open().split_for_parts();
-    let admit = middleware::from_fn_with_state(state.auth.clone(), auth::admit);
+    let admit = middleware::from_fn_with_state(state.auth.clone(), auth::authenticate);
     let (overload, cors) = (state.load_shedder.clone(), cors::layer(&state.origins));
     let router = guarded.route_layer(admit).merge(dashboard::router(&state));
     #[cfg(feature = "render")]

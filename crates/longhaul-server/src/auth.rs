@@ -1,17 +1,17 @@
-//! Who a caller is, what it may do, and how much of it.
+//! Authentication by API key or OpenID Connect token, rate limits, and dashboard sessions.
 //!
-//! Nothing here knows a route. [`Auth`] answers for a presented key; [`admit`] asks it for every request
-//! and leaves a [`Principal`] for the handlers, which cannot reach the engine without one.
+//! Knows no routes. [`Auth`] verifies a credential; the middleware [`authenticate`] calls it for every
+//! request and stores a [`Principal`] in the request's extensions. Handlers reach the engine only through it.
 
-mod admit;
+mod api_key;
+mod cache;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod known;
+mod middleware;
 pub(crate) mod oidc;
-mod rate;
+mod rate_limit;
+mod refresh;
 mod session;
-mod token;
-mod upkeep;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,91 +28,85 @@ use subtle::ConstantTimeEq as _;
 use ulid::Ulid;
 use zeroize::Zeroizing;
 
-pub(crate) use admit::shown;
-pub(crate) use admit::{Shown, X_API_KEY};
-pub use admit::{admit, admit_proxied, admit_strangers};
-use known::{Known, KnownKey};
+use api_key::{GeneratedKey, ParsedKey};
+use cache::{AccountCache, CachedKey};
+pub(crate) use middleware::{PresentedCredential, X_API_KEY, credential};
+pub use middleware::{authenticate, authenticate_compat, authenticate_proxied};
 pub(crate) use oidc::parse_url;
-pub use oidc::{Issuer, OidcSettings, TokenError, examine_issuer};
-use oidc::{Unjudged, is_token};
-use rate::{Left, Rates, TooFast};
+pub use oidc::{Issuer, OidcSettings, TokenError, check_issuer};
+use oidc::{VerifyError, is_token};
+use rate_limit::{RateAllowance, RateExceeded, RateLimiter};
 pub(crate) use session::{SESSION_COOKIE, SESSION_LASTS};
-use token::{Fresh, Presented};
 
-/// What digests of keys are made for.
+/// Domain separation of API key digests from other uses of the server's key.
 const KEY_PURPOSE: &[u8] = b"api key";
-/// How long a tenant is believed to be as it was read.
+/// Time for which a cached tenant is used.
 const TENANT_FRESH: Duration = Duration::from_secs(30);
 
-/// What the configuration says about callers.
+/// Authentication settings from the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AuthSettings {
-    /// Whether everybody needs a key or a token.
+    /// Requires an API key or a token with every request.
     pub require_keys: bool,
-    /// How long a tenant may go on whose payment is due.
+    /// Time for which a tenant with an overdue payment keeps access.
     pub grace: Duration,
-    /// Requests a second of each tenant that has no limit of its own. None: as many as come.
+    /// Requests per second of a tenant without an individual limit. Unlimited if `None`.
     pub requests_per_s: Option<u32>,
-    /// Whether other processes may change keys and tenants too.
+    /// Set if other replicas share the store and may change keys and tenants.
     pub shared: bool,
 }
 
-/// Whoever makes a request.
+/// Authenticated caller of a request.
 #[derive(Debug, Clone)]
 pub struct Principal {
-    /// For which tenant.
     pub tenant: TenantId,
-    /// What it may do.
     pub scopes: Scopes,
-    /// Who it is, for the audit log.
+    /// Identity for the audit log.
     pub actor: Actor,
-    /// The key that it used, if any.
+    /// Id of the API key, if one was used.
     pub key: Option<String>,
-    /// Requests a second that this key may make.
+    /// Requests per second allowed for this key.
     pub requests_per_s: Option<u32>,
-    /// The tenant as it was at most half a minute ago. None if it was never made, which only those are that
-    /// need no key.
+    /// The tenant's account, at most 30 s old. `None` if the tenant was never created, which is possible
+    /// only where no key is required.
     pub account: Option<Arc<Tenant>>,
 }
 
-/// Why a caller is not let in.
+/// Failed authentication.
 #[derive(Debug)]
-pub enum Refusal {
-    /// It has no key.
+pub enum AuthError {
     NoKey,
-    /// Its key is none of ours, or has ended.
+    /// The key is unknown, revoked or expired.
     BadKey,
-    /// Its token is not to be believed.
     BadToken(TokenError),
-    /// Its token is good, and names no tenant of ours.
+    /// The token is valid but names no existing tenant.
     NoTenant {
-        /// The claim that should.
+        /// Name of the tenant claim.
         claim: String,
-        /// What it names, if that could be a tenant.
+        /// Value of the claim, if it is a valid tenant id.
         named: Option<TenantId>,
     },
-    /// Its token cannot be judged: the issuer's keys are not known.
+    /// The token cannot be verified, because the issuer's keys are not available.
     NoIssuerKeys,
-    /// Nobody can tell now.
     Store(StoreError),
 }
 
-impl From<Unjudged> for Refusal {
-    fn from(error: Unjudged) -> Self {
+impl From<VerifyError> for AuthError {
+    fn from(error: VerifyError) -> Self {
         match error {
-            Unjudged::Bad(error) => Self::BadToken(error),
-            Unjudged::NoKeys => Self::NoIssuerKeys,
+            VerifyError::Bad(error) => Self::BadToken(error),
+            VerifyError::NoKeys => Self::NoIssuerKeys,
         }
     }
 }
 
-impl From<StoreError> for Refusal {
+impl From<StoreError> for AuthError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
-/// Knows keys and tenants. Clones are cheap and share everything.
+/// Verifies credentials and manages API keys. Clones are cheap and share all state.
 #[derive(Clone)]
 pub struct Auth(Arc<Inner>);
 
@@ -120,13 +114,13 @@ struct Inner {
     accounts: Arc<dyn Accounts>,
     keyring: Arc<Keyring>,
     settings: AuthSettings,
-    /// Whose tokens are good beside our keys.
+    /// Issuer whose tokens are accepted besides API keys.
     issuer: Option<Issuer>,
     clock: Clock,
-    known: Known,
-    rates: Rates,
-    /// Keys and when they were last used, to be written down now and then. A std mutex: held for a map
-    /// access, never across an await.
+    cache: AccountCache,
+    rates: RateLimiter,
+    /// Last use of each key, written to the store every minute. A std mutex, held for a map access and never
+    /// across an await.
     used: Mutex<HashMap<String, Timestamp>>,
 }
 
@@ -136,32 +130,27 @@ impl std::fmt::Debug for Auth {
     }
 }
 
-/// A key that was just made: the only time that its text is there.
+/// A newly created API key, with its text, which is available only now.
 #[derive(Debug)]
-pub struct MadeKey {
-    /// As it is kept.
+pub struct IssuedKey {
     pub key: ApiKey,
-    /// What its holder presents.
+    /// The credential that the client sends.
     pub text: Zeroizing<String>,
 }
 
-/// What somebody wants a key for.
+/// Parameters of a new API key.
 #[derive(Debug, Clone)]
-pub struct KeyWish {
-    /// Whose it is to be.
+pub struct KeySpec {
     pub tenant: TenantId,
-    /// For people.
     pub name: String,
-    /// What it is to be good for.
     pub scopes: Scopes,
-    /// When it ends by itself.
     pub expires_at: Option<Timestamp>,
-    /// Requests a second that it may make.
+    /// Requests per second allowed for this key.
     pub requests_per_s: Option<u32>,
 }
 
 impl Auth {
-    /// Keys and tenants as `accounts` has them; digests are made with the server's keys.
+    /// Accepts API keys only.
     pub fn new(
         accounts: Arc<dyn Accounts>,
         keyring: Arc<Keyring>,
@@ -171,7 +160,7 @@ impl Auth {
         Self::with_issuer(accounts, keyring, clock, settings, None)
     }
 
-    /// The same, where tokens of an issuer are good too.
+    /// Accepts API keys and, if an issuer is given, its tokens.
     pub fn with_issuer(
         accounts: Arc<dyn Accounts>,
         keyring: Arc<Keyring>,
@@ -184,39 +173,32 @@ impl Auth {
             keyring,
             settings,
             issuer,
-            known: Known::new(settings.shared),
+            cache: AccountCache::new(settings.shared),
             clock,
-            rates: Rates::default(),
+            rates: RateLimiter::default(),
             used: Mutex::default(),
         }))
     }
 
-    /// Where keys and tenants are kept.
     pub fn accounts(&self) -> &dyn Accounts {
         &*self.0.accounts
     }
 
-    /// What the configuration says.
     pub fn settings(&self) -> AuthSettings {
         self.0.settings
     }
 
-    /// The time that keys end by.
+    /// Returns the time by which keys expire.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 
-    /// Whether a text looks like a key of ours, or like a token of our issuer.
-    fn may_know(&self, text: &str) -> bool {
-        token::is_ours(text) || (self.0.issuer.is_some() && is_token(text))
-    }
-
-    /// Who presents this key or token. Without one: everybody is the tenant of those who have only one,
-    /// unless keys are required.
-    pub async fn principal(&self, presented: Option<&str>) -> Result<Principal, Refusal> {
+    /// Authenticates a credential. Without one, and unless keys are required, the caller acts for the default
+    /// tenant with all scopes.
+    pub async fn principal(&self, presented: Option<&str>) -> Result<Principal, AuthError> {
         let Some(text) = presented else {
             if self.0.settings.require_keys {
-                return Err(Refusal::NoKey);
+                return Err(AuthError::NoKey);
             }
             let tenant = TenantId::default();
             return Ok(Principal {
@@ -229,15 +211,15 @@ impl Auth {
             });
         };
         if let Some(issuer) = self.0.issuer.as_ref().filter(|_| is_token(text)) {
-            return self.vouched_for(issuer, text).await;
+            return self.token_principal(issuer, text).await;
         }
-        let presented = Presented::parse(text).ok_or(Refusal::BadKey)?;
-        let known = self.verify(presented).await?;
-        let (key, now) = (&known.key, self.now());
+        let parsed = ParsedKey::parse(text).ok_or(AuthError::BadKey)?;
+        let cached = self.verify(parsed).await?;
+        let (key, now) = (&cached.key, self.now());
         if !key.is_valid(now) {
-            return Err(Refusal::BadKey);
+            return Err(AuthError::BadKey);
         }
-        if known.is_to_be_noted(now) {
+        if cached.take_use_due(now) {
             self.used().insert(key.id.clone(), now);
         }
         Ok(Principal {
@@ -250,20 +232,20 @@ impl Auth {
         })
     }
 
-    /// Whether a bearer token is meant for us, good or not.
+    /// Returns whether a bearer token looks like an API key or a token of the configured issuer, valid or not.
     fn is_ours(&self, token: &str) -> bool {
-        token::is_key(token) || (self.0.issuer.is_some() && is_token(token))
+        api_key::is_key(token) || (self.0.issuer.is_some() && is_token(token))
     }
 
-    /// Whom the issuer vouches for. It cannot make tenants: those are ours.
-    async fn vouched_for(&self, issuer: &Issuer, token: &str) -> Result<Principal, Refusal> {
-        let oidc::Claims { subject, tenant: named, scopes, .. } = issuer.judge(token).await?;
+    /// Authenticates a token. Its tenant must exist, because an issuer cannot create tenants.
+    async fn token_principal(&self, issuer: &Issuer, token: &str) -> Result<Principal, AuthError> {
+        let oidc::Claims { subject, tenant: named, scopes, .. } = issuer.verify(token).await?;
         let tenant = match &named {
             Some(id) => self.tenant(id).await?,
             None => None,
         };
         let Some(tenant) = tenant else {
-            return Err(Refusal::NoTenant { claim: issuer.tenant_claim().to_owned(), named });
+            return Err(AuthError::NoTenant { claim: issuer.tenant_claim().to_owned(), named });
         };
         Ok(Principal {
             tenant: tenant.id.clone(),
@@ -275,35 +257,35 @@ impl Auth {
         })
     }
 
-    /// The key whose secret this is, whether or not it has ended.
-    async fn verify(&self, presented: Presented<'_>) -> Result<Arc<KnownKey>, Refusal> {
+    /// Returns the key with this secret, whether or not it is still valid.
+    async fn verify(&self, parsed: ParsedKey<'_>) -> Result<Arc<CachedKey>, AuthError> {
         let (inner, now) = (&*self.0, self.now());
-        let text_hash: [u8; 32] = Sha256::digest(presented.body).into();
-        if let Some(known) = inner.known.key(presented.id, &text_hash, now) {
-            return Ok(known);
+        let text_hash: [u8; 32] = Sha256::digest(parsed.body).into();
+        if let Some(cached) = inner.cache.key(parsed.id, &text_hash, now) {
+            return Ok(cached);
         }
         let read_at = now;
-        let found = inner.accounts.key(presented.id).await?;
-        // The same work whether or not there is such a key: how long it takes tells nothing.
-        let message = presented.body.as_bytes();
+        let found = inner.accounts.key(parsed.id).await?;
+        // The same work for an unknown key, so that the response time reveals nothing.
+        let message = parsed.body.as_bytes();
         let server_key = found.as_ref().map(|key| key.digest.server_key.as_str());
         let by_its_own = server_key.and_then(|id| inner.keyring.mac_by(id, KEY_PURPOSE, message));
         let digest = by_its_own.unwrap_or_else(|| inner.keyring.mac(KEY_PURPOSE, message));
         let expected = found.as_ref().map_or([0; 32], |key| key.digest.bytes);
         let is_right = bool::from(digest.ct_eq(&expected));
-        let Some(key) = found.filter(|_| is_right) else { return Err(Refusal::BadKey) };
+        let Some(key) = found.filter(|_| is_right) else { return Err(AuthError::BadKey) };
         if key.digest.server_key != inner.keyring.current_id() {
             self.redigest(&key, message).await;
         }
-        Ok(inner.known.keep_key(key, text_hash, read_at))
+        Ok(inner.cache.insert_key(key, text_hash, read_at))
     }
 
-    /// After a rotation of the server's keys, a key is digested anew when it is first used, so that the
-    /// former server key can go one day. That it could not be written is no reason to refuse the caller.
+    /// Digests a key with the current server key on its first use after a rotation, so that the former
+    /// server key can be deleted later. A failed write is logged and does not fail the request.
     async fn redigest(&self, key: &ApiKey, message: &[u8]) {
         let digest = self.digest(message);
         if let Err(error) = self.0.accounts.replace_key_digest(&key.id, &digest).await {
-            tracing::warn!(key.id = key.id, %error, "the key's digest could not be renewed");
+            tracing::warn!(key.id = key.id, %error, "cannot update the digest of an API key");
         }
     }
 
@@ -313,121 +295,132 @@ impl Auth {
         KeyDigest { server_key: keyring.current_id().to_owned(), bytes }
     }
 
-    /// A tenant, as it was at most half a minute ago. None if it was never made, which only those are
-    /// that need no key.
+    /// Returns a tenant, at most 30 s old. `None` if it was never created.
     pub async fn tenant(&self, id: &TenantId) -> Result<Option<Arc<Tenant>>, StoreError> {
         let now = self.now();
-        if let Some(known) = self.0.known.tenant(id, now) {
-            return Ok(known.tenant.clone());
+        if let Some(cached) = self.0.cache.tenant(id, now) {
+            return Ok(cached.tenant.clone());
         }
         let found = self.0.accounts.tenant(id).await?.map(Arc::new);
-        self.0.known.keep_tenant(id, found.clone(), now);
+        self.0.cache.insert_tenant(id, found.clone(), now);
         Ok(found)
     }
 
-    /// Whether the tenant may use the service now. One that was never made may.
+    /// Returns whether the tenant may use the service now. A tenant that was never created may.
     pub fn is_active(&self, tenant: Option<&Tenant>) -> bool {
         tenant.is_none_or(|tenant| tenant.may_use(self.0.settings.grace, self.now()))
     }
 
-    /// Counts a request of the caller: its key's and its tenant's. None: it has no limit.
-    fn pass(&self, caller: &Principal) -> Option<(u32, Result<Left, TooFast>)> {
+    /// Counts a request against the limits of its key and its tenant. `None` if neither has one.
+    fn count_request(
+        &self,
+        caller: &Principal,
+    ) -> Option<(u32, Result<RateAllowance, RateExceeded>)> {
         let of_tenant = caller.account.as_ref().and_then(|tenant| tenant.limits.requests_per_s);
         let of_tenant = of_tenant.or(self.0.settings.requests_per_s);
         let now = self.now();
-        let mut least: Option<(u32, Result<Left, TooFast>)> = None;
+        let mut least: Option<(u32, Result<RateAllowance, RateExceeded>)> = None;
         let callers = [
             ("key", caller.key.as_deref().unwrap_or_default(), caller.requests_per_s),
             ("tenant", caller.tenant.as_str(), of_tenant),
         ];
         for (what, name, per_s) in callers {
             let Some(per_s) = per_s else { continue };
-            let passed = self.0.rates.pass(&format!("{what} {name}"), per_s, now);
-            let is_less = match (&least, &passed) {
+            let counted = self.0.rates.check(&format!("{what} {name}"), per_s, now);
+            let is_less = match (&least, &counted) {
                 (Some((_, Ok(least))), Ok(left)) => left.remaining < least.remaining,
                 (_, _) => true,
             };
             if is_less {
-                least = Some((per_s, passed));
+                least = Some((per_s, counted));
             }
-            if passed.is_err() {
+            if counted.is_err() {
                 break;
             }
         }
         least
     }
 
-    /// Makes a key. None if there is no such tenant.
+    /// Creates a key. `None` if there is no such tenant.
     pub async fn create_key(
         &self,
-        wish: &KeyWish,
-        by: &Deed,
-    ) -> Result<Option<MadeKey>, StoreError> {
-        let (fresh, new) = self.fresh(wish);
-        let audit = self.entry(by, &wish.tenant, "key.create", &new.id, describe(wish));
-        let made = self.0.accounts.create_key(&new, &audit).await?;
-        Ok(made.map(|key| MadeKey { key, text: fresh.text }))
+        spec: &KeySpec,
+        by: &AuditContext,
+    ) -> Result<Option<IssuedKey>, StoreError> {
+        let (generated, new) = self.generate_key(spec);
+        let audit = self.audit_entry(by, &spec.tenant, "key.create", &new.id, describe(spec));
+        let created = self.0.accounts.create_key(&new, &audit).await?;
+        Ok(created.map(|key| IssuedKey { key, text: generated.text }))
     }
 
-    /// Makes the one key that a server needs to be told of any other, if there is none at all.
-    pub async fn create_first_key(&self) -> Result<Option<MadeKey>, StoreError> {
-        let wish = KeyWish {
+    /// Creates an admin key if the store has no key at all, so that others can be created with it.
+    pub async fn create_first_key(&self) -> Result<Option<IssuedKey>, StoreError> {
+        let spec = KeySpec {
             tenant: TenantId::default(),
             name: "first admin key".to_owned(),
             scopes: [Scope::Admin].into_iter().collect(),
             expires_at: None,
             requests_per_s: None,
         };
-        let (fresh, new) = self.fresh(&wish);
-        let audit =
-            self.entry(&Deed::server(), &wish.tenant, "key.create", &new.id, describe(&wish));
-        let made = self.0.accounts.create_first_key(&new, &audit).await?;
-        Ok(made.map(|key| MadeKey { key, text: fresh.text }))
+        let (generated, new) = self.generate_key(&spec);
+        let audit = self.audit_entry(
+            &AuditContext::server(),
+            &spec.tenant,
+            "key.create",
+            &new.id,
+            describe(&spec),
+        );
+        let created = self.0.accounts.create_first_key(&new, &audit).await?;
+        Ok(created.map(|key| IssuedKey { key, text: generated.text }))
     }
 
-    /// Makes a key in the place of another, which is good for `overlap` more. None if there is no such
-    /// key, or it has ended.
+    /// Replaces a key by a new one; the old key stays valid for `overlap`. `None` if there is no such key or it
+    /// is no longer valid.
     pub async fn rotate_key(
         &self,
         id: &str,
         overlap: Duration,
-        by: &Deed,
-    ) -> Result<Option<MadeKey>, StoreError> {
+        by: &AuditContext,
+    ) -> Result<Option<IssuedKey>, StoreError> {
         let Some(old) = self.0.accounts.key(id).await? else { return Ok(None) };
-        let wish = KeyWish {
+        let spec = KeySpec {
             tenant: old.tenant.clone(),
             name: old.name.clone(),
             scopes: old.scopes,
             expires_at: old.expires_at,
             requests_per_s: old.requests_per_s,
         };
-        let (fresh, new) = self.fresh(&wish);
+        let (generated, new) = self.generate_key(&spec);
         let detail = format!("replaced by {}", new.id);
-        let audit = self.entry(by, &old.tenant, "key.rotate", id, detail);
+        let audit = self.audit_entry(by, &old.tenant, "key.rotate", id, detail);
         let ends_at = self.now().after(overlap);
-        let made = self.0.accounts.rotate_key(id, &new, ends_at, &audit).await?;
-        self.0.known.forget_key(id);
-        Ok(made.map(|key| MadeKey { key, text: fresh.text }))
+        let created = self.0.accounts.rotate_key(id, &new, ends_at, &audit).await?;
+        self.0.cache.remove_key(id);
+        Ok(created.map(|key| IssuedKey { key, text: generated.text }))
     }
 
-    /// Ends a key: here at once, on other replicas within seconds. None if there is no such key.
-    pub async fn revoke_key(&self, id: &str, by: &Deed) -> Result<Option<ApiKey>, StoreError> {
+    /// Revokes a key: on this replica at once, on others within 5 s. `None` if there is no such key.
+    pub async fn revoke_key(
+        &self,
+        id: &str,
+        by: &AuditContext,
+    ) -> Result<Option<ApiKey>, StoreError> {
         let Some(key) = self.0.accounts.key(id).await? else { return Ok(None) };
-        let audit = self.entry(by, &key.tenant, "key.revoke", id, String::new());
+        let audit = self.audit_entry(by, &key.tenant, "key.revoke", id, String::new());
         let revoked = self.0.accounts.revoke_key(id, &audit).await;
-        self.0.known.forget_key(id);
+        self.0.cache.remove_key(id);
         revoked
     }
 
-    /// Whatever is remembered of a tenant was changed here.
+    /// Drops a tenant from the cache after a change on this replica.
     pub fn forget_tenant(&self, id: &TenantId) {
-        self.0.known.forget_tenant(id);
+        self.0.cache.remove_tenant(id);
     }
 
-    /// What is written down about something that is done.
-    pub fn entry(
+    /// Builds an audit entry.
+    pub fn audit_entry(
         &self,
-        by: &Deed,
+        by: &AuditContext,
         tenant: &TenantId,
         action: &str,
         target: &str,
@@ -445,19 +438,19 @@ impl Auth {
         }
     }
 
-    fn fresh(&self, wish: &KeyWish) -> (Fresh, NewKey) {
-        let fresh = Fresh::generate();
-        let body = Presented::parse(&fresh.text).map_or("", |presented| presented.body);
+    fn generate_key(&self, spec: &KeySpec) -> (GeneratedKey, NewKey) {
+        let generated = GeneratedKey::generate();
+        let body = ParsedKey::parse(&generated.text).map_or("", |parsed| parsed.body);
         let new = NewKey {
-            id: fresh.id.clone(),
-            tenant: wish.tenant.clone(),
-            name: wish.name.clone(),
-            scopes: wish.scopes,
+            id: generated.id.clone(),
+            tenant: spec.tenant.clone(),
+            name: spec.name.clone(),
+            scopes: spec.scopes,
             digest: self.digest(body.as_bytes()),
-            expires_at: wish.expires_at,
-            requests_per_s: wish.requests_per_s,
+            expires_at: spec.expires_at,
+            requests_per_s: spec.requests_per_s,
         };
-        (fresh, new)
+        (generated, new)
     }
 
     fn used(&self) -> std::sync::MutexGuard<'_, HashMap<String, Timestamp>> {
@@ -465,24 +458,22 @@ impl Auth {
     }
 }
 
-/// Who does something, and in which request.
+/// Actor and request of an audited action.
 #[derive(Debug, Clone)]
-pub struct Deed {
-    /// Who.
+pub struct AuditContext {
     pub actor: Actor,
-    /// In which request.
     pub request_id: String,
 }
 
-impl Deed {
-    /// What the server does by itself.
+impl AuditContext {
+    /// Context of actions that the server takes by itself.
     pub fn server() -> Self {
         Self { actor: Actor::Server, request_id: String::new() }
     }
 }
 
-fn describe(wish: &KeyWish) -> String {
-    format!("{:?}: {:?}", wish.name, wish.scopes)
+fn describe(spec: &KeySpec) -> String {
+    format!("{:?}: {:?}", spec.name, spec.scopes)
 }
 
 #[cfg(test)]

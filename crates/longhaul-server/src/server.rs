@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::http::metrics::Metrics;
 use crate::api::{AppState, LoadShedder, ProxyRoutes, Settings, Uploads, Webhooks, probes, router};
-use crate::auth::{Auth, AuthSettings, Issuer, MadeKey};
+use crate::auth::{Auth, AuthSettings, IssuedKey, Issuer};
 use crate::config::{Config, Database};
 use crate::listen::{self, ListenerConfig, Tls, TlsError, raise_open_files};
 use crate::secret::Secret;
@@ -52,7 +52,7 @@ pub struct Server {
     metrics: Option<BoundSocket>,
     front: ListenerConfig,
     work: WorkDir,
-    first_key: Option<MadeKey>,
+    first_key: Option<IssuedKey>,
 }
 
 #[derive(Debug)]
@@ -226,7 +226,7 @@ impl Server {
     }
 
     /// The admin key that was made for an empty store: to be shown once.
-    pub fn take_first_key(&mut self) -> Option<MadeKey> {
+    pub fn take_first_key(&mut self) -> Option<IssuedKey> {
         self.first_key.take()
     }
 
@@ -260,8 +260,8 @@ impl Server {
                 serving.spawn(listen::serve(listener, router, front, stopping.clone()));
             }
         }
-        let upkeep = tokio::spawn(keep_up(state.metrics, stopping.clone()));
-        let auth = tokio::spawn(state.auth.keep_up(engine.clone(), stopping.clone()));
+        let upkeep = tokio::spawn(run_background(state.metrics, stopping.clone()));
+        let auth = tokio::spawn(state.auth.run_background(engine.clone(), stopping.clone()));
         let ended = tokio::select! {
             () = stop.cancelled() => StopReason::Stopped,
             () = engine.store_failed() => StopReason::StoreFailed,
@@ -287,7 +287,7 @@ impl Server {
     }
 }
 
-async fn keep_up(metrics: Metrics, stop: CancellationToken) {
+async fn run_background(metrics: Metrics, stop: CancellationToken) {
     while stop.run_until_cancelled(tokio::time::sleep(METRICS_UPKEEP)).await.is_some() {
         metrics.upkeep();
     }

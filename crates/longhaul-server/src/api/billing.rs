@@ -21,7 +21,7 @@ use utoipa_axum::routes;
 use super::AppState;
 use crate::api::http::body;
 use crate::api::http::openapi::BillingProblems;
-use crate::auth::Deed;
+use crate::auth::AuditContext;
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
 
@@ -91,11 +91,16 @@ async fn take_stripe_event(
     let Some(event) = told(event) else { return Ok(Json(Taken { applied: false })) };
     let request_id = headers.get(crate::request_id::X_REQUEST_ID);
     let request_id = request_id.map_or_else(RequestId::fresh, |_| RequestId::of(&headers));
-    let deed = Deed { actor: Actor::Billing, request_id: request_id.to_string() };
+    let deed = AuditContext { actor: Actor::Billing, request_id: request_id.to_string() };
     let detail = format!("{}: {}", event.id, event.subscription.as_str());
     // Under which tenants it is written down is known only once they are found.
-    let audit =
-        state.auth.entry(&deed, &TenantId::default(), "tenant.billed", &event.billing_id, detail);
+    let audit = state.auth.audit_entry(
+        &deed,
+        &TenantId::default(),
+        "tenant.billed",
+        &event.billing_id,
+        detail,
+    );
     let tenants = state.auth.accounts().apply_billing(&event, &audit).await?;
     for tenant in &tenants {
         state.auth.forget_tenant(&tenant.id);

@@ -29,7 +29,7 @@ use super::jobs::submit::{Incoming, Received, held, keyed};
 use crate::api::http::body;
 use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::respond;
-use crate::auth::{self, Shown};
+use crate::auth::{self, PresentedCredential};
 use crate::jobs::upload::{Announced, pieces};
 use crate::problem::Problem;
 use crate::to_wire;
@@ -80,7 +80,7 @@ pub(super) fn router(state: &AppState) -> Router<AppState> {
         return router;
     }
     router
-        .route_layer(middleware::from_fn_with_state(state.auth.clone(), auth::admit_proxied))
+        .route_layer(middleware::from_fn_with_state(state.auth.clone(), auth::authenticate_proxied))
         .route_layer(middleware::from_fn(browser_isolation::keep_apart))
         .layer(middleware::from_fn_with_state(
             state.load_shedder.clone(),
@@ -91,7 +91,7 @@ pub(super) fn router(state: &AppState) -> Router<AppState> {
 async fn forward(
     State(state): State<AppState>,
     Extension(route): Extension<Arc<ProxyRoute>>,
-    Extension(Shown(shown)): Extension<Shown>,
+    Extension(PresentedCredential(shown)): Extension<PresentedCredential>,
     caller: Caller<Submit>,
     request: Request,
 ) -> Result<Response, Problem> {

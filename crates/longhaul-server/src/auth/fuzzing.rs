@@ -1,10 +1,10 @@
-//! What holds of keys as they are presented.
+//! Properties of the API key and bearer token parsers.
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue};
 
-use super::admit::presented;
-use super::token::{ALPHABET, ID_CHARS, Presented, SECRET_CHARS, checksum};
+use super::api_key::{ALPHABET, ID_CHARS, ParsedKey, SECRET_CHARS, checksum};
+use super::middleware::credential_text;
 use crate::fuzzing::{Target, text};
 
 pub(crate) const API_KEY: Target = (
@@ -17,10 +17,10 @@ pub(crate) const API_KEY: Target = (
     ],
 );
 
-/// A key is written in one way only, and one that is changed in any place is none.
+/// A key has one spelling, and any changed character invalidates it.
 fn api_key(bytes: &[u8]) {
     if let Some(text) = text(bytes)
-        && let Some(key) = Presented::parse(text)
+        && let Some(key) = ParsedKey::parse(text)
     {
         assert_eq!(format!("{}_{}", key.body, checksum(key.body)), text);
         assert!(key.body.starts_with(&format!("lh_{}_", key.id)), "{text:?}");
@@ -32,13 +32,13 @@ fn api_key(bytes: &[u8]) {
     let (id, secret) = letters.split_at(ID_CHARS);
     let body = format!("lh_{id}_{secret}");
     let made = format!("{body}_{}", checksum(&body));
-    assert_eq!(Presented::parse(&made).map(|key| key.id), Some(id), "{made}");
+    assert_eq!(ParsedKey::parse(&made).map(|key| key.id), Some(id), "{made}");
     let mut changed = made.into_bytes();
     let place = usize::from(bytes.first().copied().unwrap_or(0)) % changed.len();
     if let Some(byte) = changed.get_mut(place) {
         *byte ^= 1;
     }
-    assert!(text(&changed).and_then(Presented::parse).is_none(), "{changed:?}");
+    assert!(text(&changed).and_then(ParsedKey::parse).is_none(), "{changed:?}");
 }
 
 pub(crate) const BEARER: Target = (
@@ -47,16 +47,16 @@ pub(crate) const BEARER: Target = (
     &[b"Bearer lh_x", b"bearer  a b ", b"Basic eDp5", b"Bearer", b" ", b"Bearer \xff"],
 );
 
-/// What is taken for a key stands behind the word, and has no space around it.
+/// The credential is the trimmed text behind the scheme.
 fn bearer(bytes: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
     let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
-    if let Ok(key) = presented(&headers) {
+    if let Ok(key) = credential_text(&headers) {
         let key = key.unwrap_or_default();
         assert_eq!(key, key.trim());
         let plain =
             HeaderValue::from_str(&format!("Bearer {key}")).unwrap_or(HeaderValue::from_static(""));
         let headers = HeaderMap::from_iter([(AUTHORIZATION, plain)]);
-        assert_eq!(presented(&headers).ok(), Some(Some(key)));
+        assert_eq!(credential_text(&headers).ok(), Some(Some(key)));
     }
 }

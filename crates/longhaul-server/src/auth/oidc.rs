@@ -1,18 +1,17 @@
-//! Tokens that an `OpenID` Connect issuer vouches for: JWTs, signed with keys that it publishes.
+//! `OpenID` Connect tokens: JWTs signed with keys that the issuer publishes.
 //!
-//! Signatures are verified with `ring`, which is in the binary for TLS anyway, in some eighty lines
-//! ([`jwk`], [`jws`]). We looked at the crate `jsonwebtoken` 11 first. Its built-in providers bring `rsa`,
-//! which has an open timing advisory, or aws-lc, which needs a C toolchain; with a provider of our own the
-//! verifying would be ours all the same, installed in a global that panics when it is missing, and the
-//! checks of time, which it makes by the system's clock, would have to be made again by ours.
+//! Signatures are verified with `ring`, which TLS needs anyway, in about eighty lines ([`jwk`], [`jws`]). The
+//! crate `jsonwebtoken` 11 is not used: its providers bring `rsa`, which has an open timing advisory, or aws-lc,
+//! which needs a C toolchain; a custom provider is a global that panics when it is missing, and its time checks
+//! use the system's clock instead of ours.
 
 mod claims;
-mod fetch;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod issuer_client;
 mod jwk;
 mod jws;
-mod keys;
+mod key_cache;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,35 +21,35 @@ use moka::sync::Cache;
 use sha2::{Digest as _, Sha256};
 
 pub(crate) use claims::Claims;
-use fetch::Source;
-pub(crate) use fetch::parse_url;
-use jwk::{Found, KeySet};
-use jws::{TOKEN_BYTES_MAX, Unverified};
-use keys::Keys;
+use issuer_client::IssuerClient;
+pub(crate) use issuer_client::parse_url;
+use jwk::{KeyLookup, KeySet};
+use jws::{TOKEN_BYTES_MAX, UnverifiedToken};
+use key_cache::KeySetCache;
 
-/// Tokens that are remembered.
-const REMEMBERED_MAX: u64 = 10_000;
-/// How long a token is believed without looking at its signature again.
-const REMEMBERED: Duration = Duration::from_mins(5);
+/// Verified tokens in the cache.
+const VERIFIED_TOKENS_MAX: u64 = 10_000;
+/// Time for which a verified token is accepted without checking its signature again.
+const VERIFIED_FOR: Duration = Duration::from_mins(5);
 
-/// Whose tokens are believed, and what is read in them.
+/// Issuer whose tokens are accepted, and the claims that are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OidcSettings {
-    /// Who makes the tokens: an address.
+    /// URL of the issuer; must equal the claim `iss`.
     pub issuer: String,
-    /// Whom they must be made for.
+    /// Required value of the claim `aud`.
     pub audience: String,
     /// The claim that names the tenant.
     pub tenant_claim: String,
     /// The claim that lists scopes.
     pub scope_claim: String,
-    /// What scopes of ours begin with there.
+    /// Prefix of Longhaul's scopes in the scope claim.
     pub scope_prefix: String,
-    /// Where the issuer's keys are. None: where the issuer says.
+    /// URL of the issuer's JWKS. Found by discovery if absent.
     pub jwks_url: Option<String>,
 }
 
-/// What is wrong with a token. Told to whoever presented it, so it never quotes the token.
+/// Defect of a token. Sent to the caller, so it never quotes the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum TokenError {
@@ -58,18 +57,18 @@ pub enum TokenError {
     TooLarge,
     #[error("the token is not a signed JWT")]
     Malformed,
-    #[error("the token's header has critical extensions, and none is understood here")]
-    Extension,
+    #[error("the token's header has critical extensions, which are not supported")]
+    CriticalExtension,
     #[error(
-        "the token's algorithm is not taken here: it must be RS256, RS384, RS512, PS256, ES256, \
-         ES384 or EdDSA"
+        "the token's algorithm is not supported; use RS256, RS384, RS512, PS256, ES256, ES384 or \
+         EdDSA"
     )]
     Algorithm,
-    #[error("the issuer has no key of the id that the token names")]
+    #[error("the issuer has no key with the token's key id")]
     UnknownKey,
-    #[error("the token's algorithm is not that of the key that it names")]
-    UnfitKey,
-    #[error("the token's signature is wrong")]
+    #[error("the token's algorithm does not match its key")]
+    WrongAlgorithm,
+    #[error("the token's signature is invalid")]
     Signature,
     #[error("the token is from another issuer")]
     Issuer,
@@ -78,55 +77,54 @@ pub enum TokenError {
     #[error("the token has expired")]
     Expired,
     #[error("the token is not valid yet")]
-    NotYet,
-    #[error("the token has no {0:?}, or none that can be used")]
-    Without(&'static str),
+    NotYetValid,
+    #[error("the token has no valid claim {0:?}")]
+    MissingClaim(&'static str),
 }
 
-/// Why a token is not believed.
+/// Failed verification of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unjudged {
-    /// It is bad.
+pub(super) enum VerifyError {
     Bad(TokenError),
-    /// Nobody can tell: the issuer's keys are not known.
+    /// The issuer's keys are not available.
     NoKeys,
 }
 
-impl From<TokenError> for Unjudged {
+impl From<TokenError> for VerifyError {
     fn from(error: TokenError) -> Self {
         Self::Bad(error)
     }
 }
 
-/// Judges tokens.
+/// Verifies the tokens of one issuer.
 #[derive(Debug)]
 pub struct Issuer {
     settings: OidcSettings,
     clock: Clock,
-    keys: Keys,
-    /// Verified tokens, by the hash of their text.
-    remembered: Cache<[u8; 32], Arc<Remembered>>,
+    keys: KeySetCache,
+    /// By the hash of the token's text.
+    verified: Cache<[u8; 32], Arc<VerifiedToken>>,
 }
 
 #[derive(Debug)]
-struct Remembered {
+struct VerifiedToken {
     claims: Claims,
-    /// Of the keys that verified it: after a change it is verified again.
+    /// Edition of the key set that verified it. A newer edition invalidates the entry.
     edition: u64,
     until: Timestamp,
 }
 
 impl Issuer {
-    /// Asks nobody yet. An error means that HTTPS cannot be used on this machine.
+    /// Sends no request yet. Fails if the HTTPS client cannot be built on this machine.
     pub fn new(settings: OidcSettings, clock: Clock) -> Result<Self, String> {
-        let keys = Keys::new(&settings, clock.clone())?;
-        let remembered =
-            Cache::builder().max_capacity(REMEMBERED_MAX).time_to_live(REMEMBERED).build();
-        Ok(Self { settings, clock, keys, remembered })
+        let keys = KeySetCache::new(&settings, clock.clone())?;
+        let verified =
+            Cache::builder().max_capacity(VERIFIED_TOKENS_MAX).time_to_live(VERIFIED_FOR).build();
+        Ok(Self { settings, clock, keys, verified })
     }
 
-    /// Asks for the issuer's keys in the background, so that the first token need not wait.
-    pub(super) fn prepare(&self) {
+    /// Fetches the issuer's keys in the background, so that the first token need not wait.
+    pub(super) fn prefetch_keys(&self) {
         self.keys.refresh();
     }
 
@@ -134,52 +132,52 @@ impl Issuer {
         &self.settings.tenant_claim
     }
 
-    /// What a token says, if all of it can be believed.
-    pub(super) async fn judge(&self, text: &str) -> Result<Claims, Unjudged> {
+    /// Verifies a token and returns its claims.
+    pub(super) async fn verify(&self, text: &str) -> Result<Claims, VerifyError> {
         let hash: [u8; 32] = Sha256::digest(text).into();
-        if let Some(claims) = self.recall(&hash) {
+        if let Some(claims) = self.cached(&hash) {
             return Ok(claims);
         }
-        let token = Unverified::parse(text)?;
-        let held = self.keys.with(token.key_id.as_deref(), token.algorithm).await?;
+        let token = UnverifiedToken::parse(text)?;
+        let key_set = self.keys.with(token.key_id.as_deref(), token.algorithm).await?;
         let now = self.clock.now();
-        let claims = self.verify(&token, &held.keys, now)?;
-        let until = claims.expires_at.min(now.after(REMEMBERED));
-        let remembered = Remembered { claims: claims.clone(), edition: held.edition, until };
-        self.remembered.insert(hash, Arc::new(remembered));
+        let claims = self.verify_with(&token, &key_set.keys, now)?;
+        let until = claims.expires_at.min(now.after(VERIFIED_FOR));
+        let verified = VerifiedToken { claims: claims.clone(), edition: key_set.edition, until };
+        self.verified.insert(hash, Arc::new(verified));
         Ok(claims)
     }
 
-    fn verify(
+    fn verify_with(
         &self,
-        token: &Unverified<'_>,
+        token: &UnverifiedToken<'_>,
         keys: &KeySet,
         now: Timestamp,
     ) -> Result<Claims, TokenError> {
         let payload = match keys.find(token.key_id.as_deref(), token.algorithm) {
-            Found::Key(key) => token.payload(key)?,
-            Found::Unfit => return Err(TokenError::UnfitKey),
-            Found::Nothing => return Err(TokenError::UnknownKey),
+            KeyLookup::Key(key) => token.verified_payload(key)?,
+            KeyLookup::WrongAlgorithm => return Err(TokenError::WrongAlgorithm),
+            KeyLookup::Missing => return Err(TokenError::UnknownKey),
         };
         Claims::read(&payload, &self.settings, now)
     }
 
-    fn recall(&self, hash: &[u8; 32]) -> Option<Claims> {
-        let remembered = self.remembered.get(hash)?;
-        let held = self.keys.current()?;
-        let is_good = remembered.edition == held.edition && self.clock.now() < remembered.until;
-        is_good.then(|| remembered.claims.clone())
+    fn cached(&self, hash: &[u8; 32]) -> Option<Claims> {
+        let verified = self.verified.get(hash)?;
+        let key_set = self.keys.current()?;
+        let is_current = verified.edition == key_set.edition && self.clock.now() < verified.until;
+        is_current.then(|| verified.claims.clone())
     }
 }
 
-/// Whether a bearer is a token of an issuer rather than a key of ours.
+/// Returns whether a bearer token has the form of a JWT.
 pub(super) fn is_token(text: &str) -> bool {
     !text.starts_with("lh_") && text.bytes().filter(|byte| *byte == b'.').count() == 2
 }
 
 /// Fetches the issuer's keys and counts them, for `longhaul doctor`.
-pub async fn examine_issuer(settings: &OidcSettings) -> Result<usize, String> {
-    Ok(Source::new(settings)?.keys().await?.len())
+pub async fn check_issuer(settings: &OidcSettings) -> Result<usize, String> {
+    Ok(IssuerClient::new(settings)?.keys().await?.len())
 }
 
 #[cfg(test)]

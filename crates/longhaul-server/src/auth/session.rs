@@ -1,7 +1,7 @@
-//! Sessions of browsers: what somebody signed in with, sealed in a cookie, and asked of again each time.
+//! Dashboard sessions: the user's credential, encrypted in a cookie and verified again at each request.
 //!
-//! Nothing is kept on the server, so any replica opens what another one sealed, and a key that ends
-//! takes its sessions with it.
+//! The server stores nothing, so that every replica accepts every session, and revoking a key ends its
+//! sessions.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,46 +15,44 @@ use longhaul::Timestamp;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-use super::admit::enter;
-use super::{Auth, TooFast};
+use super::middleware::run_as;
+use super::{Auth, RateExceeded};
 use crate::problem::{Code, Problem};
 use crate::secret::Secret;
 
-/// What sessions are sealed for.
+/// Domain separation of encrypted sessions.
 const SESSION_CONTEXT: &[u8] = b"dashboard session";
-/// What the tokens of forms are made for.
+/// Domain separation of form tokens.
 const FORM_PURPOSE: &[u8] = b"dashboard form";
-/// The cookie that holds one. The name makes browsers take it over TLS or from this very machine only, and
-/// for this host alone.
+/// Session cookie. Browsers accept the `__Host-` prefix only over TLS or on localhost, and for this host only.
 pub(crate) const SESSION_COOKIE: &str = "__Host-longhaul";
-/// After how long somebody has to sign in again.
+/// Lifetime of a session.
 pub(crate) const SESSION_LASTS: Duration = Duration::from_hours(12);
-/// Attempts to sign in that one address may make in a second. Keys cannot be guessed; this bounds what
-/// guessing costs us.
+/// Sign-in attempts per second and address. Keys cannot be guessed; this bounds the cost of trying.
 const SIGN_INS_PER_S: u32 = 5;
 
 impl Auth {
-    /// Seals a key or a token, to be opened again until the session ends.
-    pub(crate) fn seal_session(&self, shown: &Secret) -> String {
+    /// Encrypts a key or token into a session that lasts `SESSION_LASTS`.
+    pub(crate) fn seal_session(&self, credential: &Secret) -> String {
         let ends_at = self.now().after(SESSION_LASTS).as_millis();
-        let text = Zeroizing::new(format!("{ends_at} {}", shown.expose()));
+        let text = Zeroizing::new(format!("{ends_at} {}", credential.expose()));
         self.0.keyring.seal_text(&text, SESSION_CONTEXT)
     }
 
-    /// What was sealed; nothing of a session that has ended, or that is none of ours.
+    /// Returns the credential of a session. `None` if it has expired or was not issued here.
     pub(crate) fn open_session(&self, sealed: &str) -> Option<Secret> {
         let text = self.0.keyring.open_text(sealed, SESSION_CONTEXT).ok()?;
-        let (ends_at, shown) = text.split_once(' ')?;
+        let (ends_at, credential) = text.split_once(' ')?;
         let ends_at = Timestamp::from_millis(ends_at.parse().ok()?);
-        Secret::new(shown).filter(|_| self.now() < ends_at)
+        Secret::new(credential).filter(|_| self.now() < ends_at)
     }
 
-    /// What the forms of a session carry, so that nobody else's page can send them.
+    /// Returns the CSRF token for the forms of a session.
     pub(crate) fn form_token(&self, session: &str) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.0.keyring.mac(FORM_PURPOSE, session.as_bytes()))
     }
 
-    /// Whether a form carries it, also one that was shown before the server's key was rotated.
+    /// Returns whether a form's CSRF token is valid, also after a rotation of the server's key.
     pub(crate) fn is_form_token(&self, token: &str, session: &str) -> bool {
         let keyring = &self.0.keyring;
         let mut digests =
@@ -63,24 +61,24 @@ impl Auth {
         digests.any(|digest| bool::from(digest.as_slice().ct_eq(&token)))
     }
 
-    /// Counts an attempt to sign in.
+    /// Counts a sign-in attempt against the address's limit.
     pub(crate) fn count_sign_in(&self, address: Option<IpAddr>) -> Result<(), Problem> {
-        let from = address.map_or_else(|| "nowhere".to_owned(), |address| address.to_string());
-        let passed = self.0.rates.pass(&format!("sign-in {from}"), SIGN_INS_PER_S, self.now());
-        passed.map(|_| ()).map_err(|TooFast { again_in }| {
-            let detail = "too many attempts to sign in come from this address";
-            Problem::new(Code::TooManyRequests, detail).retry_after(again_in)
+        let from = address.map_or_else(|| "unknown".to_owned(), |address| address.to_string());
+        let counted = self.0.rates.check(&format!("sign-in {from}"), SIGN_INS_PER_S, self.now());
+        counted.map(|_| ()).map_err(|RateExceeded { retry_in }| {
+            let detail = "too many sign-in attempts from this address";
+            Problem::new(Code::TooManyRequests, detail).retry_after(retry_in)
         })
     }
 
-    /// Lets in whoever showed this, as it would be let in with a header.
-    pub(crate) async fn admit_shown(
+    /// Runs a request as the principal of this credential, as if it had been sent in a header.
+    pub(crate) async fn authenticate_session(
         &self,
-        shown: Option<&Secret>,
+        credential: Option<&Secret>,
         request: Request,
         next: Next,
     ) -> Response {
-        let principal = self.principal(shown.map(Secret::expose)).await;
-        enter(self, principal, request, next).await
+        let principal = self.principal(credential.map(Secret::expose)).await;
+        run_as(self, principal, request, next).await
     }
 }

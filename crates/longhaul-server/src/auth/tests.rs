@@ -6,10 +6,10 @@ use longhaul::store::accounts::{Scope, Subscription, TenantChange};
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::{Clock, TenantId, Timestamp};
 
-use super::{Auth, AuthSettings, Deed, KeyWish, MadeKey, Refusal};
+use super::{AuditContext, Auth, AuthError, AuthSettings, IssuedKey, KeySpec};
 
-/// Two replicas on one store, whose time stands still.
-struct Desk {
+/// Two replicas on one store, with a manual clock.
+struct TwoReplicas {
     clock: Clock,
     here: Auth,
     there: Auth,
@@ -19,7 +19,7 @@ fn settings() -> AuthSettings {
     AuthSettings { require_keys: true, shared: true, ..AuthSettings::default() }
 }
 
-impl Desk {
+impl TwoReplicas {
     fn new() -> Self {
         Self::with(settings(), &Arc::new(Keyring::generate()))
     }
@@ -33,9 +33,9 @@ impl Desk {
         Self { here: auth(store.clone()), there: auth(store), clock }
     }
 
-    async fn key(&self) -> MadeKey {
-        let made = self.here.create_first_key().await.unwrap();
-        made.expect("there was none before")
+    async fn key(&self) -> IssuedKey {
+        let issued = self.here.create_first_key().await.unwrap();
+        issued.expect("there was none before")
     }
 }
 
@@ -43,143 +43,151 @@ async fn is_active(auth: &Auth, tenant: &TenantId) -> bool {
     auth.is_active(auth.tenant(tenant).await.unwrap().as_deref())
 }
 
-async fn is_let_in(auth: &Auth, made: &MadeKey) -> bool {
-    match auth.principal(Some(made.text.as_str())).await {
-        Ok(principal) => principal.key.as_deref() == Some(made.key.id.as_str()),
-        Err(Refusal::BadKey) => false,
+async fn is_accepted(auth: &Auth, issued: &IssuedKey) -> bool {
+    match auth.principal(Some(issued.text.as_str())).await {
+        Ok(principal) => principal.key.as_deref() == Some(issued.key.id.as_str()),
+        Err(AuthError::BadKey) => false,
         Err(other) => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn key_is_good_for_what_it_was_made_for() {
-    let desk = Desk::new();
-    let made = desk.key().await;
-    let principal = desk.there.principal(Some(made.text.as_str())).await.unwrap();
+async fn api_key_authenticates_its_tenant_and_scopes() {
+    let replicas = TwoReplicas::new();
+    let issued = replicas.key().await;
+    let principal = replicas.there.principal(Some(issued.text.as_str())).await.unwrap();
     assert!(principal.scopes.allow(Scope::Admin));
     assert_eq!(principal.tenant, TenantId::default());
-    assert!(matches!(desk.here.principal(None).await, Err(Refusal::NoKey)));
+    assert!(matches!(replicas.here.principal(None).await, Err(AuthError::NoKey)));
 }
 
 #[tokio::test]
-async fn right_id_with_another_secret_is_refused() {
-    let desk = Desk::new();
-    let (made, other) = (desk.key().await, super::token::Fresh::generate());
+async fn api_key_with_wrong_secret_is_rejected() {
+    let replicas = TwoReplicas::new();
+    let (issued, other) = (replicas.key().await, super::api_key::GeneratedKey::generate());
     let secret = other.text.split('_').nth(2).unwrap();
-    let body = format!("lh_{}_{secret}", made.key.id);
+    let body = format!("lh_{}_{secret}", issued.key.id);
     let forged = format!("{body}_{:08x}", crc32fast::hash(body.as_bytes()));
     for _ in 0..2 {
-        // The first time nothing is remembered of the key, the second time it is.
-        assert!(matches!(desk.here.principal(Some(&forged)).await, Err(Refusal::BadKey)));
-        assert!(is_let_in(&desk.here, &made).await);
+        // First without and then with the key in the cache.
+        assert!(matches!(replicas.here.principal(Some(&forged)).await, Err(AuthError::BadKey)));
+        assert!(is_accepted(&replicas.here, &issued).await);
     }
-    let unknown = desk.here.principal(Some(other.text.as_str())).await;
-    assert!(matches!(unknown, Err(Refusal::BadKey)));
+    let unknown = replicas.here.principal(Some(other.text.as_str())).await;
+    assert!(matches!(unknown, Err(AuthError::BadKey)));
 }
 
 #[tokio::test]
-async fn revoked_key_is_refused_here_at_once_and_elsewhere_after_a_look() {
-    let desk = Desk::new();
-    let made = desk.key().await;
-    desk.there.look().await;
-    assert!(is_let_in(&desk.here, &made).await && is_let_in(&desk.there, &made).await);
-    desk.clock.advance(Duration::from_secs(1));
-    desk.here.revoke_key(&made.key.id, &Deed::server()).await.unwrap().unwrap();
-    assert!(!is_let_in(&desk.here, &made).await);
-    assert!(is_let_in(&desk.there, &made).await, "it has not heard of it");
-    desk.clock.advance(Duration::from_secs(1));
-    desk.there.look().await;
-    assert!(!is_let_in(&desk.there, &made).await);
+async fn revoked_api_key_is_rejected_here_at_once_and_elsewhere_after_a_poll() {
+    let replicas = TwoReplicas::new();
+    let issued = replicas.key().await;
+    replicas.there.poll_changes().await;
+    assert!(
+        is_accepted(&replicas.here, &issued).await && is_accepted(&replicas.there, &issued).await
+    );
+    replicas.clock.advance(Duration::from_secs(1));
+    replicas.here.revoke_key(&issued.key.id, &AuditContext::server()).await.unwrap().unwrap();
+    assert!(!is_accepted(&replicas.here, &issued).await);
+    assert!(is_accepted(&replicas.there, &issued).await, "it has not heard of it");
+    replicas.clock.advance(Duration::from_secs(1));
+    replicas.there.poll_changes().await;
+    assert!(!is_accepted(&replicas.there, &issued).await);
 }
 
 #[tokio::test]
-async fn who_hears_of_no_changes_believes_nothing() {
-    let desk = Desk::new();
-    let made = desk.key().await;
-    desk.there.look().await;
-    assert!(is_let_in(&desk.there, &made).await);
-    desk.here.revoke_key(&made.key.id, &Deed::server()).await.unwrap().unwrap();
-    desk.clock.advance(Duration::from_millis(3_999));
-    assert!(is_let_in(&desk.there, &made).await);
-    desk.clock.advance(Duration::from_millis(1));
-    assert!(!is_let_in(&desk.there, &made).await);
+async fn auth_cache_is_bypassed_while_polling_fails() {
+    let replicas = TwoReplicas::new();
+    let issued = replicas.key().await;
+    replicas.there.poll_changes().await;
+    assert!(is_accepted(&replicas.there, &issued).await);
+    replicas.here.revoke_key(&issued.key.id, &AuditContext::server()).await.unwrap().unwrap();
+    replicas.clock.advance(Duration::from_millis(3_999));
+    assert!(is_accepted(&replicas.there, &issued).await);
+    replicas.clock.advance(Duration::from_millis(1));
+    assert!(!is_accepted(&replicas.there, &issued).await);
 }
 
 #[tokio::test]
-async fn key_ends_when_it_was_said_to() {
-    let desk = Desk::new();
-    desk.key().await;
-    let ends_at = desk.clock.now().after(Duration::from_secs(2));
-    let wish = KeyWish {
+async fn api_key_expires() {
+    let replicas = TwoReplicas::new();
+    replicas.key().await;
+    let ends_at = replicas.clock.now().after(Duration::from_secs(2));
+    let spec = KeySpec {
         tenant: TenantId::default(),
         name: "short".to_owned(),
         scopes: [Scope::Read].into_iter().collect(),
         expires_at: Some(ends_at),
         requests_per_s: None,
     };
-    let made = desk.here.create_key(&wish, &Deed::server()).await.unwrap().unwrap();
-    desk.here.look().await;
-    assert!(is_let_in(&desk.here, &made).await);
-    desk.clock.advance(Duration::from_secs(2));
-    assert!(!is_let_in(&desk.here, &made).await, "although it is remembered");
+    let issued = replicas.here.create_key(&spec, &AuditContext::server()).await.unwrap().unwrap();
+    replicas.here.poll_changes().await;
+    assert!(is_accepted(&replicas.here, &issued).await);
+    replicas.clock.advance(Duration::from_secs(2));
+    assert!(!is_accepted(&replicas.here, &issued).await, "although it is cached");
 }
 
 #[tokio::test]
-async fn rotated_key_and_its_successor_are_both_good_for_a_while() {
-    let desk = Desk::new();
-    let old = desk.key().await;
+async fn rotated_api_key_and_its_successor_overlap() {
+    let replicas = TwoReplicas::new();
+    let old = replicas.key().await;
     let overlap = Duration::from_mins(1);
-    let new = desk.here.rotate_key(&old.key.id, overlap, &Deed::server()).await.unwrap().unwrap();
-    assert!(is_let_in(&desk.here, &old).await && is_let_in(&desk.here, &new).await);
-    desk.clock.advance(overlap);
-    assert!(!is_let_in(&desk.here, &old).await && is_let_in(&desk.here, &new).await);
+    let new = replicas
+        .here
+        .rotate_key(&old.key.id, overlap, &AuditContext::server())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(is_accepted(&replicas.here, &old).await && is_accepted(&replicas.here, &new).await);
+    replicas.clock.advance(overlap);
+    assert!(!is_accepted(&replicas.here, &old).await && is_accepted(&replicas.here, &new).await);
 }
 
 #[tokio::test]
-async fn keys_outlive_a_rotation_of_the_server_s_key() {
+async fn api_keys_survive_a_rotation_of_the_server_key() {
     let former = Keyring::generate();
     let former_text = "lhk_a_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     drop(former);
     let both = format!("lhk_b_AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE\n{former_text}");
-    let desk = Desk::with(settings(), &Arc::new(Keyring::parse(former_text).unwrap()));
-    let made = desk.key().await;
-    let store = Arc::clone(&desk.here.0.accounts);
+    let replicas = TwoReplicas::with(settings(), &Arc::new(Keyring::parse(former_text).unwrap()));
+    let issued = replicas.key().await;
+    let store = Arc::clone(&replicas.here.0.accounts);
     let rotated = Arc::new(Keyring::parse(&both).unwrap());
-    let after = Auth::new(Arc::clone(&store), rotated, desk.clock.clone(), settings());
-    assert!(is_let_in(&after, &made).await);
-    let digest = store.key(&made.key.id).await.unwrap().unwrap().digest;
+    let after = Auth::new(Arc::clone(&store), rotated, replicas.clock.clone(), settings());
+    assert!(is_accepted(&after, &issued).await);
+    let digest = store.key(&issued.key.id).await.unwrap().unwrap().digest;
     assert_eq!(digest.server_key, "b", "the former key can go now");
     let only_new = Keyring::parse(both.lines().next().unwrap()).unwrap();
-    let later = Auth::new(store, Arc::new(only_new), desk.clock.clone(), settings());
-    assert!(is_let_in(&later, &made).await);
+    let later = Auth::new(store, Arc::new(only_new), replicas.clock.clone(), settings());
+    assert!(is_accepted(&later, &issued).await);
 }
 
 #[tokio::test]
-async fn use_of_a_key_is_written_down() {
-    let desk = Desk::new();
-    let made = desk.key().await;
-    assert!(is_let_in(&desk.here, &made).await);
-    let used_at = desk.clock.now();
-    desk.clock.advance(Duration::from_secs(30));
-    desk.here.note_use().await;
-    let kept = desk.here.accounts().key(&made.key.id).await.unwrap().unwrap();
+async fn use_of_an_api_key_is_recorded() {
+    let replicas = TwoReplicas::new();
+    let issued = replicas.key().await;
+    assert!(is_accepted(&replicas.here, &issued).await);
+    let used_at = replicas.clock.now();
+    replicas.clock.advance(Duration::from_secs(30));
+    replicas.here.record_use().await;
+    let kept = replicas.here.accounts().key(&issued.key.id).await.unwrap().unwrap();
     assert_eq!(kept.last_used_at, Some(used_at));
 }
 
 #[tokio::test]
-async fn subscription_is_believed_for_half_a_minute() {
-    let desk = Desk::new();
-    desk.key().await;
+async fn cached_tenant_is_used_for_thirty_seconds() {
+    let replicas = TwoReplicas::new();
+    replicas.key().await;
     let tenant = TenantId::default();
-    assert!(is_active(&desk.here, &tenant).await);
+    assert!(is_active(&replicas.here, &tenant).await);
     let suspend =
         TenantChange { subscription: Some(Subscription::Suspended), ..TenantChange::default() };
-    let entry = desk.here.entry(&Deed::server(), &tenant, "x", "y", String::new());
-    desk.here.accounts().change_tenant(&tenant, &suspend, &entry).await.unwrap().unwrap();
-    desk.clock.advance(Duration::from_secs(29));
-    assert!(is_active(&desk.here, &tenant).await);
-    desk.clock.advance(Duration::from_secs(1));
-    assert!(!is_active(&desk.here, &tenant).await);
+    let entry =
+        replicas.here.audit_entry(&AuditContext::server(), &tenant, "x", "y", String::new());
+    replicas.here.accounts().change_tenant(&tenant, &suspend, &entry).await.unwrap().unwrap();
+    replicas.clock.advance(Duration::from_secs(29));
+    assert!(is_active(&replicas.here, &tenant).await);
+    replicas.clock.advance(Duration::from_secs(1));
+    assert!(!is_active(&replicas.here, &tenant).await);
     let nobody = TenantId::new("nobody").unwrap();
-    assert!(is_active(&desk.here, &nobody).await, "those who need no key have no row");
+    assert!(is_active(&replicas.here, &nobody).await, "those who need no key have no row");
 }

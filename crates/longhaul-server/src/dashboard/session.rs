@@ -46,7 +46,7 @@ pub(super) async fn admit(State(auth): State<Auth>, mut request: Request, next: 
     let session = Session::of(&auth, request.headers());
     let shown = session.shown.clone();
     request.extensions_mut().insert(session);
-    auth.admit_shown(shown.as_ref(), request, next).await
+    auth.authenticate_session(shown.as_ref(), request, next).await
 }
 
 fn cookie(headers: &HeaderMap) -> Option<&str> {

@@ -16,7 +16,7 @@ use super::session::{self, Session};
 use crate::api::AppState;
 use crate::api::http::body;
 use crate::api::http::params::Pairs;
-use crate::auth::{Principal, Refusal};
+use crate::auth::{AuthError, Principal};
 use crate::listen::{ClientInfo, Scheme};
 use crate::problem::{Code, Problem};
 use crate::secret::Secret;
@@ -83,20 +83,20 @@ pub(super) async fn sign_out(_form: Form) -> Response {
 }
 
 /// What is said of a key that does not open anything.
-fn why_not(refusal: Refusal) -> Result<String, Problem> {
+fn why_not(refusal: AuthError) -> Result<String, Problem> {
     Ok(match refusal {
-        Refusal::NoKey | Refusal::BadKey => {
+        AuthError::NoKey | AuthError::BadKey => {
             "This key is not known here, was revoked, or has expired.".to_owned()
         }
-        Refusal::BadToken(error) => format!("This token is not accepted: {error}."),
-        Refusal::NoTenant { claim, .. } => {
+        AuthError::BadToken(error) => format!("This token is not accepted: {error}."),
+        AuthError::NoTenant { claim, .. } => {
             format!("The token is good, but its claim {claim:?} names no tenant of this server.")
         }
-        Refusal::NoIssuerKeys => {
+        AuthError::NoIssuerKeys => {
             let detail = "the token cannot be judged: its issuer's keys could not be fetched";
             return Err(Problem::new(Code::Unavailable, detail));
         }
-        Refusal::Store(error) => return Err(error.into()),
+        AuthError::Store(error) => return Err(error.into()),
     })
 }
 

@@ -211,7 +211,7 @@ fn check_head(request: &Request<Incoming>, limits: ConnLimits) -> Option<Problem
     None
 }
 
-/// Whether the request has exactly one `Host` header (RFC 9112, 3.2), because with several of them a
+/// Returns whether the request has exactly one `Host` header (RFC 9112, 3.2), because with several of them a
 /// proxy may choose another one.
 fn has_valid_host(request: &Request<Incoming>) -> bool {
     let hosts = request.headers().get_all(HOST).iter().count();

@@ -17,7 +17,7 @@ use crate::api::http::caller::{Admin, Caller};
 use crate::api::http::openapi::{AdminProblems, KeyProblems, NewKeyProblems, PageParams};
 use crate::api::http::paging::{self, Asked};
 use crate::api::http::params::{IdPath, Pairs};
-use crate::auth::{KeyWish, MadeKey};
+use crate::auth::{KeySpec, IssuedKey};
 use crate::problem::{Code, Problem};
 use crate::to_wire;
 
@@ -132,7 +132,7 @@ fn no_key() -> Problem {
     Problem::new(Code::KeyNotFound, "there is no such key, or it has ended")
 }
 
-fn wish(request: KeyRequest, now: Timestamp) -> Result<KeyWish, Problem> {
+fn wish(request: KeyRequest, now: Timestamp) -> Result<KeySpec, Problem> {
     let KeyRequest { tenant, name, scopes, expires_at, requests_per_second } = request;
     if scopes.is_empty() {
         return Err(invalid("a key needs a scope: submit, read, work or admin"));
@@ -148,7 +148,7 @@ fn wish(request: KeyRequest, now: Timestamp) -> Result<KeyWish, Problem> {
     if requests_per_second.is_some_and(|per_s| !(1..=1_000_000).contains(&per_s)) {
         return Err(invalid("requestsPerSecond must be from 1 to 1000000"));
     }
-    Ok(KeyWish {
+    Ok(KeySpec {
         tenant: tenant.as_deref().map_or(Ok(longhaul::TenantId::default()), tenant_id)?,
         name: label("the name", name)?,
         scopes: scopes.into_iter().map(asked_scope).collect(),
@@ -157,7 +157,7 @@ fn wish(request: KeyRequest, now: Timestamp) -> Result<KeyWish, Problem> {
     })
 }
 
-fn fresh(made: MadeKey) -> NewKey {
+fn fresh(made: IssuedKey) -> NewKey {
     NewKey { key: made.text.to_string(), metadata: shown(made.key) }
 }
 

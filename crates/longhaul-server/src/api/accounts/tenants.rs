@@ -44,8 +44,13 @@ pub(crate) async fn create(
 ) -> Result<wire::Tenant, Problem> {
     let name = label("the name", name.unwrap_or_else(|| id.clone()))?;
     let tenant = Tenant::new(tenant_id(&id)?, name, state.auth.now());
-    let audit =
-        state.auth.entry(&caller.audit_actor(), &tenant.id, "tenant.create", &id, String::new());
+    let audit = state.auth.audit_entry(
+        &caller.audit_actor(),
+        &tenant.id,
+        "tenant.create",
+        &id,
+        String::new(),
+    );
     let made = state.auth.accounts().create_tenant(&tenant, &audit).await?;
     state.auth.forget_tenant(&tenant.id);
     match made {
@@ -121,7 +126,8 @@ pub(crate) async fn change(
 ) -> Result<wire::Tenant, Problem> {
     let change = asked(patch.clone())?;
     let detail = serde_json::to_string(&patch).map_err(Problem::internal)?;
-    let audit = state.auth.entry(&caller.audit_actor(), id, "tenant.change", id.as_str(), detail);
+    let audit =
+        state.auth.audit_entry(&caller.audit_actor(), id, "tenant.change", id.as_str(), detail);
     let changed = state.auth.accounts().change_tenant(id, &change, &audit).await?;
     state.auth.forget_tenant(id);
     let Some(tenant) = changed else { return Err(no_tenant(id)) };

@@ -45,7 +45,7 @@ pub(crate) fn said_in(
     auth: &Auth,
 ) -> Router<AppState> {
     routes
-        .route_layer(middleware::from_fn_with_state(auth.clone(), auth::admit_strangers))
+        .route_layer(middleware::from_fn_with_state(auth.clone(), auth::authenticate_compat))
         .route_layer(middleware::from_fn_with_state(tongue, speak))
 }
 

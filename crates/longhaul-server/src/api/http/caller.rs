@@ -10,7 +10,7 @@ use longhaul::store::accounts::{AuditEntry, Scope, TenantLimits};
 use longhaul::{Engine, TenantId};
 
 use crate::api::AppState;
-use crate::auth::{Auth, Deed, Principal, shown};
+use crate::auth::{AuditContext, Auth, Principal, credential};
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
 use crate::secret::Secret;
@@ -64,8 +64,8 @@ pub(crate) struct Caller<N = Read> {
 
 impl<N> Caller<N> {
     /// For the audit log: who does it, and in which request.
-    pub(crate) fn audit_actor(&self) -> Deed {
-        Deed { actor: self.principal.actor.clone(), request_id: self.request_id.clone() }
+    pub(crate) fn audit_actor(&self) -> AuditContext {
+        AuditContext { actor: self.principal.actor.clone(), request_id: self.request_id.clone() }
     }
 
     /// Writes down what the caller is about to do to something of its tenant. Before it is done, so that
@@ -101,14 +101,14 @@ impl<N> Caller<N> {
 
     /// What is written down with what the caller does to something of its tenant.
     pub(crate) fn entry(&self, action: &str, target: &str, detail: String) -> AuditEntry {
-        self.auth.entry(&self.audit_actor(), &self.principal.tenant, action, target, detail)
+        self.auth.audit_entry(&self.audit_actor(), &self.principal.tenant, action, target, detail)
     }
 }
 
 impl<N: Permission> Caller<N> {
     /// For whoever answers late; `headers` are the request's own.
     pub(crate) fn standing(&self, headers: &HeaderMap) -> Authorization<N> {
-        self.standing_by(shown(headers))
+        self.standing_by(credential(headers))
     }
 
     /// The same for what was shown in another way.
@@ -129,7 +129,7 @@ pub(crate) struct Authorization<N = Read> {
 impl<N: Permission> Authorization<N> {
     /// The refusal that the caller would meet if it came now; none as long as it may go on.
     pub(crate) async fn lost(&self) -> Option<Problem> {
-        match self.auth.again(self.shown.as_ref()).await? {
+        match self.auth.reauthenticate(self.shown.as_ref()).await? {
             Ok(principal) => may::<N>(&self.auth, &principal).err(),
             Err(problem) => Some(problem),
         }
@@ -155,7 +155,7 @@ impl<N: Permission> FromRequestParts<AppState> for Caller<N> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        // Left there by `auth::admit`, which every route with a caller goes through.
+        // Left there by `auth::authenticate`, which every route with a caller goes through.
         let Some(principal) = parts.extensions.get::<Principal>().cloned() else {
             return Err(Problem::internal("the route does not ask who calls"));
         };

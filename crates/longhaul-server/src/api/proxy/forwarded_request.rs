@@ -39,7 +39,7 @@ impl Ask {
         for ours in [PREFER, X_API_KEY, IDEMPOTENCY_KEY] {
             headers.remove(ours);
         }
-        if auth.is_for_us(&parts.headers) {
+        if auth.is_own_credential(&parts.headers) {
             headers.remove(AUTHORIZATION);
         }
         let secret = take_secret(&mut headers, &route.pass);

@@ -1,4 +1,4 @@
-//! What a token says, and whether it says it to us and now.
+//! Claims of a token: issuer, audience, validity, subject, tenant and scopes.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use serde_json::{Map, Value};
 
 use super::{OidcSettings, TokenError};
 
-/// How far an issuer's clock may be from ours.
+/// Tolerated difference between the issuer's clock and ours.
 const LEEWAY: Duration = Duration::from_mins(1);
-/// `OpenID` Connect allows no longer ones. It ends up in the audit log.
+/// Limit of `OpenID` Connect; the subject is written to the audit log.
 const SUBJECT_BYTES_MAX: usize = 255;
 
-/// What is believed of a token.
+/// Verified claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claims {
     pub(crate) subject: String,
-    /// None if the token names none, or none that could be one.
+    /// `None` if the claim is missing or no valid tenant id.
     pub(crate) tenant: Option<TenantId>,
     pub(crate) scopes: Scopes,
     pub(super) expires_at: Timestamp,
@@ -37,13 +37,13 @@ impl Claims {
         if !words(claims.get("aud"), |text| vec![text]).contains(&settings.audience.as_str()) {
             return Err(TokenError::Audience);
         }
-        let expires_at = instant(&claims, "exp")?.ok_or(TokenError::Without("exp"))?;
+        let expires_at = instant(&claims, "exp")?.ok_or(TokenError::MissingClaim("exp"))?;
         if now >= expires_at.after(LEEWAY) {
             return Err(TokenError::Expired);
         }
         for name in ["nbf", "iat"] {
             if instant(&claims, name)?.is_some_and(|from| from > now.after(LEEWAY)) {
-                return Err(TokenError::NotYet);
+                return Err(TokenError::NotYetValid);
             }
         }
         Ok(Self {
@@ -57,23 +57,23 @@ impl Claims {
 
 fn subject(claims: &Map<String, Value>) -> Result<String, TokenError> {
     let subject = claims.get("sub").and_then(Value::as_str);
-    let is_fit = |text: &&str| {
+    let is_valid = |text: &&str| {
         (1..=SUBJECT_BYTES_MAX).contains(&text.len()) && !text.contains(char::is_control)
     };
-    Ok(subject.filter(is_fit).ok_or(TokenError::Without("sub"))?.to_owned())
+    Ok(subject.filter(is_valid).ok_or(TokenError::MissingClaim("sub"))?.to_owned())
 }
 
 fn tenant(claim: Option<&Value>) -> Option<TenantId> {
     TenantId::new(claim?.as_str()?).ok()
 }
 
-/// Scopes that are not ours are for somebody else.
+/// Returns Longhaul's scopes; others belong to other services and are ignored.
 fn scopes(claim: Option<&Value>, prefix: &str) -> Scopes {
     let ours = |word: &str| word.strip_prefix(prefix).and_then(Scope::parse);
     words(claim, |text| text.split(' ').collect()).into_iter().filter_map(ours).collect()
 }
 
-/// A claim that may be a list of strings, or one that `split` makes into a list.
+/// Returns a claim that is a list of strings, or a string that `split` turns into one.
 fn words<'a>(claim: Option<&'a Value>, split: impl Fn(&'a str) -> Vec<&'a str>) -> Vec<&'a str> {
     match claim {
         Some(Value::String(text)) => split(text),
@@ -84,7 +84,7 @@ fn words<'a>(claim: Option<&'a Value>, split: impl Fn(&'a str) -> Vec<&'a str>) 
     }
 }
 
-/// Seconds since 1970, which may be fractions.
+/// Parses seconds since 1970, possibly with a fraction.
 fn instant(
     claims: &Map<String, Value>,
     name: &'static str,
@@ -92,9 +92,9 @@ fn instant(
     let Some(value) = claims.get(name) else { return Ok(None) };
     let millis = match (value.as_i64(), value.as_f64()) {
         (Some(seconds), _) => seconds.saturating_mul(1_000),
-        #[expect(clippy::cast_possible_truncation, reason = "it saturates, as it should")]
+        #[expect(clippy::cast_possible_truncation, reason = "saturates")]
         (None, Some(seconds)) => (seconds * 1_000.0) as i64,
-        (None, None) => return Err(TokenError::Without(name)),
+        (None, None) => return Err(TokenError::MissingClaim(name)),
     };
     Ok(Some(Timestamp::from_millis(millis)))
 }

@@ -1,11 +1,11 @@
-//! What holds of tokens and of what their issuers publish.
+//! Properties of the parsers of tokens, claims and keys.
 
 use longhaul::Timestamp;
 use longhaul::store::accounts::Scopes;
 
 use super::claims::Claims;
-use super::jwk::{Algorithm, Found, KeySet, decode};
-use super::jws::{TOKEN_BYTES_MAX, Unverified};
+use super::jwk::{Algorithm, KeyLookup, KeySet, decode};
+use super::jws::{TOKEN_BYTES_MAX, UnverifiedToken};
 use super::{OidcSettings, TokenError, parse_url};
 use crate::fuzzing::{Target, text};
 
@@ -19,7 +19,7 @@ const ALGORITHMS: [Algorithm; 7] = [
     Algorithm::EdDsa,
 ];
 
-/// A key whose private part nobody has kept.
+/// A public key whose private key does not exist any more.
 const PUBLISHED: &[u8] =
     br#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 
@@ -35,11 +35,11 @@ pub(crate) const JWS: Target = (
     ],
 );
 
-/// What is read as a token has three parts and an algorithm that we take, and nobody who has not the key
-/// makes us read what it says.
+/// A parsed token has three parts and a supported algorithm, and its payload is never returned without a valid
+/// signature.
 fn jws(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
-    let Ok(token) = Unverified::parse(text) else { return };
+    let Ok(token) = UnverifiedToken::parse(text) else { return };
     assert!(text.len() <= TOKEN_BYTES_MAX && text.matches('.').count() == 2, "{text:?}");
     let header = text.split('.').next().and_then(decode).unwrap_or_default();
     let header: serde_json::Value = serde_json::from_slice(&header).unwrap_or_default();
@@ -47,8 +47,8 @@ fn jws(bytes: &[u8]) {
     assert_eq!(named, Some(token.algorithm), "{header}");
     assert!(header.get("crit").is_none_or(serde_json::Value::is_null), "{header}");
     let Ok(keys) = KeySet::parse(PUBLISHED) else { return };
-    if let Found::Key(key) = keys.find(None, token.algorithm) {
-        assert_eq!(token.payload(key).err(), Some(TokenError::Signature), "{text:?}");
+    if let KeyLookup::Key(key) = keys.find(None, token.algorithm) {
+        assert_eq!(token.verified_payload(key).err(), Some(TokenError::Signature), "{text:?}");
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) const CLAIMS: Target = (
     ],
 );
 
-/// What is believed was said by the issuer, to us, for now, by somebody with a name that fits the audit log.
+/// Accepted claims name the issuer, the audience, a current validity, and a subject that fits the audit log.
 fn claims(bytes: &[u8]) {
     let settings = OidcSettings {
         issuer: "https://i".to_owned(),
@@ -99,16 +99,16 @@ pub(crate) const JWKS: Target = (
     ],
 );
 
-/// A set that is taken has a key; one that is found for an algorithm fits it; none of them fails on nonsense.
+/// A parsed key set is not empty, and a key found for an algorithm supports it.
 fn jwks(bytes: &[u8]) {
     let Ok(keys) = KeySet::parse(bytes) else { return };
     assert!(keys.len() > 0);
     for algorithm in ALGORITHMS {
-        if let Found::Key(key) = keys.find(None, algorithm) {
+        if let KeyLookup::Key(key) = keys.find(None, algorithm) {
             let others = ALGORITHMS.into_iter().filter(|other| *other != algorithm);
-            let signed = others.filter(|other| key.signed(*other, b"a", bytes)).count();
+            let signed = others.filter(|other| key.verify(*other, b"a", bytes)).count();
             assert_eq!(signed, 0);
-            key.signed(algorithm, bytes, bytes);
+            key.verify(algorithm, bytes, bytes);
         }
     }
     assert_eq!(KeySet::parse(bytes), Ok(keys));
@@ -126,7 +126,7 @@ pub(crate) const ISSUER_URL: Target = (
     ],
 );
 
-/// An issuer is asked in TLS, or on this machine.
+/// Accepted URLs use TLS or loopback.
 fn issuer_url(bytes: &[u8]) {
     let Some(Ok(url)) = text(bytes).map(parse_url) else { return };
     let here = matches!(url.host_str(), Some("localhost"))

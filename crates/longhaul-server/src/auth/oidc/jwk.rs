@@ -1,12 +1,12 @@
-//! An issuer's public keys, and what each may have signed.
+//! JSON Web Keys: an issuer's public keys and signature verification.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
 
-/// How a token may be signed. There is no `none` and nothing with a shared secret: whoever can verify
-/// such a token can make one.
+/// Supported signature algorithms. Excludes `none` and shared secrets, because a party that can verify such a
+/// token can also forge it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Rs256,
@@ -27,64 +27,65 @@ impl Algorithm {
             "PS256" => Some(Self::Ps256),
             "ES256" => Some(Self::Es256),
             "ES384" => Some(Self::Es384),
-            // RFC 9864 gives the second name to the only curve that we take.
+            // The second name is that of RFC 9864 for the only supported curve.
             "EdDSA" | "Ed25519" => Some(Self::EdDsa),
             _ => None,
         }
     }
 }
 
-/// A key by its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Public {
+enum PublicKey {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
     P384(Vec<u8>),
     Ed25519(Vec<u8>),
 }
 
-/// One key of an issuer.
+/// One public key of an issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Key {
     id: Option<String>,
-    /// The only algorithm that it is for, if the issuer says so.
+    /// The only algorithm allowed for this key, if the issuer restricts it.
     algorithm: Option<Algorithm>,
-    public: Public,
+    public: PublicKey,
 }
 
 impl Key {
-    /// Whether a signature of this algorithm may be this key's: by its type, and by what its issuer says.
-    fn fits(&self, algorithm: Algorithm) -> bool {
+    /// Returns whether the key's type and restriction allow this algorithm.
+    fn supports(&self, algorithm: Algorithm) -> bool {
         self.algorithm.is_none_or(|only| only == algorithm)
             && match algorithm {
                 Algorithm::Rs256 | Algorithm::Rs384 | Algorithm::Rs512 | Algorithm::Ps256 => {
-                    matches!(self.public, Public::Rsa { .. })
+                    matches!(self.public, PublicKey::Rsa { .. })
                 }
-                Algorithm::Es256 => matches!(self.public, Public::P256(_)),
-                Algorithm::Es384 => matches!(self.public, Public::P384(_)),
-                Algorithm::EdDsa => matches!(self.public, Public::Ed25519(_)),
+                Algorithm::Es256 => matches!(self.public, PublicKey::P256(_)),
+                Algorithm::Es384 => matches!(self.public, PublicKey::P384(_)),
+                Algorithm::EdDsa => matches!(self.public, PublicKey::Ed25519(_)),
             }
     }
 
-    /// Whether this key signed the message.
-    pub(super) fn signed(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
-        if !self.fits(algorithm) {
+    /// Verifies a signature.
+    pub(super) fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+        if !self.supports(algorithm) {
             return false;
         }
         let verified = match &self.public {
-            Public::Rsa { n, e } => match rsa(algorithm) {
-                Some(how) => RsaPublicKeyComponents { n, e }.verify(how, message, signature),
+            PublicKey::Rsa { n, e } => match rsa(algorithm) {
+                Some(parameters) => {
+                    RsaPublicKeyComponents { n, e }.verify(parameters, message, signature)
+                }
                 None => return false,
             },
-            Public::P256(point) => {
+            PublicKey::P256(point) => {
                 UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, point)
                     .verify(message, signature)
             }
-            Public::P384(point) => {
+            PublicKey::P384(point) => {
                 UnparsedPublicKey::new(&signature::ECDSA_P384_SHA384_FIXED, point)
                     .verify(message, signature)
             }
-            Public::Ed25519(point) => {
+            PublicKey::Ed25519(point) => {
                 UnparsedPublicKey::new(&signature::ED25519, point).verify(message, signature)
             }
         };
@@ -92,7 +93,7 @@ impl Key {
     }
 }
 
-/// Keys of less than 2048 bits verify nothing.
+/// Returns the parameters of an RSA algorithm; they reject keys of less than 2048 bits.
 fn rsa(algorithm: Algorithm) -> Option<&'static RsaParameters> {
     match algorithm {
         Algorithm::Rs256 => Some(&signature::RSA_PKCS1_2048_8192_SHA256),
@@ -103,15 +104,14 @@ fn rsa(algorithm: Algorithm) -> Option<&'static RsaParameters> {
     }
 }
 
-/// What a set has for a token.
+/// Result of looking up the key of a token.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found<'a> {
-    /// The key that it must be signed with.
+pub(super) enum KeyLookup<'a> {
     Key(&'a Key),
-    /// The key that it names, which signs otherwise.
-    Unfit,
-    /// No such key: perhaps one that the issuer has had only for a moment.
-    Nothing,
+    /// The named key does not support the token's algorithm.
+    WrongAlgorithm,
+    /// Unknown key, possibly one that the issuer has just added.
+    Missing,
 }
 
 /// All keys of an issuer.
@@ -119,14 +119,13 @@ pub(super) enum Found<'a> {
 pub(super) struct KeySet(Vec<Key>);
 
 impl KeySet {
-    /// Reads a JWKS. A key that we cannot use, of a new type for instance, leaves the others good; none
-    /// that we can use is an error.
+    /// Parses a JWKS. Skips unsupported keys, for example of a new type; fails if no key is supported.
     pub(super) fn parse(body: &[u8]) -> Result<Self, String> {
-        let raw: RawSet = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        let raw: RawKeySet = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         let read = |key| serde_json::from_value::<RawKey>(key).ok().and_then(RawKey::read);
         let keys: Vec<Key> = raw.keys.into_iter().filter_map(read).collect();
         if keys.is_empty() {
-            return Err("none of its keys can be used here".to_owned());
+            return Err("contains no supported key".to_owned());
         }
         Ok(Self(keys))
     }
@@ -135,24 +134,25 @@ impl KeySet {
         self.0.len()
     }
 
-    /// The key of this id. Without one: the only key that fits, since a guess among several would be one.
-    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Found<'_> {
+    /// Finds the key with this id. Without an id, the only key that supports the algorithm; several are ambiguous
+    /// and yield `Missing`.
+    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> KeyLookup<'_> {
         let named = |key: &&Key| id.is_none_or(|id| key.id.as_deref() == Some(id));
-        let mut fitting = self.0.iter().filter(named).filter(|key| key.fits(algorithm));
-        match (fitting.next(), fitting.next(), id) {
-            (Some(key), None, _) | (Some(key), Some(_), Some(_)) => Found::Key(key),
-            (None, _, Some(_)) if self.0.iter().any(|key| named(&key)) => Found::Unfit,
-            (Some(_), Some(_), None) | (None, _, _) => Found::Nothing,
+        let mut candidates = self.0.iter().filter(named).filter(|key| key.supports(algorithm));
+        match (candidates.next(), candidates.next(), id) {
+            (Some(key), None, _) | (Some(key), Some(_), Some(_)) => KeyLookup::Key(key),
+            (None, _, Some(_)) if self.0.iter().any(|key| named(&key)) => KeyLookup::WrongAlgorithm,
+            (Some(_), Some(_), None) | (None, _, _) => KeyLookup::Missing,
         }
     }
 }
 
 #[derive(Deserialize)]
-struct RawSet {
+struct RawKeySet {
     keys: Vec<serde_json::Value>,
 }
 
-/// RFC 7517 and 7518, as far as we use them.
+/// The fields used of RFC 7517 and 7518.
 #[derive(Deserialize)]
 struct RawKey {
     kty: String,
@@ -173,17 +173,17 @@ impl RawKey {
         if self.r#use.as_deref().is_some_and(|used| used != "sig") || !verifies {
             return None;
         }
-        // A key for an algorithm that we do not take is none of ours, not one for any algorithm.
+        // A key for an unsupported algorithm is skipped; it is not a key for any algorithm.
         let algorithm = match self.alg.as_deref() {
             Some(name) => Some(Algorithm::parse(name)?),
             None => None,
         };
         let public = match (self.kty.as_str(), self.crv.as_deref()) {
-            ("RSA", _) => Public::Rsa { n: number(&self.n?)?, e: number(&self.e?)? },
-            ("EC", Some("P-256")) => Public::P256(point(&self.x?, &self.y?, 32)?),
-            ("EC", Some("P-384")) => Public::P384(point(&self.x?, &self.y?, 48)?),
+            ("RSA", _) => PublicKey::Rsa { n: number(&self.n?)?, e: number(&self.e?)? },
+            ("EC", Some("P-256")) => PublicKey::P256(point(&self.x?, &self.y?, 32)?),
+            ("EC", Some("P-384")) => PublicKey::P384(point(&self.x?, &self.y?, 48)?),
             ("OKP", Some("Ed25519")) => {
-                Public::Ed25519(decode(&self.x?).filter(|bytes| bytes.len() == 32)?)
+                PublicKey::Ed25519(decode(&self.x?).filter(|bytes| bytes.len() == 32)?)
             }
             (_, _) => return None,
         };
@@ -195,14 +195,14 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     BASE64_URL_SAFE_NO_PAD.decode(text).ok()
 }
 
-/// Without leading zeros, which some issuers send and ring refuses.
+/// Decodes an integer without leading zeros, which some issuers send and ring rejects.
 fn number(text: &str) -> Option<Vec<u8>> {
     let bytes = decode(text)?;
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     bytes.get(zeros..).map(<[u8]>::to_vec)
 }
 
-/// Both coordinates, uncompressed.
+/// Encodes both coordinates as an uncompressed point.
 fn point(x: &str, y: &str, size: usize) -> Option<Vec<u8>> {
     let (x, y) = (decode(x)?, decode(y)?);
     (x.len() == size && y.len() == size).then(|| [&[4], x.as_slice(), y.as_slice()].concat())

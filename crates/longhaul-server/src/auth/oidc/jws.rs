@@ -1,18 +1,17 @@
-//! A token's text: three parts, the last one a signature over the others.
+//! JSON Web Signatures in compact form: header, payload and signature.
 
 use serde::Deserialize;
 
 use super::TokenError;
 use super::jwk::{Algorithm, Key, decode};
 
-/// Larger ones are refused unread. Those of big issuers have 2 KiB.
+/// Larger tokens are rejected unread. Those of large issuers have 2 KiB.
 pub(super) const TOKEN_BYTES_MAX: usize = 16 << 10;
 
-/// A token that nobody has verified yet.
+/// A parsed token whose signature is not verified yet.
 #[derive(Debug)]
-pub(super) struct Unverified<'a> {
+pub(super) struct UnverifiedToken<'a> {
     pub(super) algorithm: Algorithm,
-    /// The key that it says it was signed with.
     pub(super) key_id: Option<String>,
     message: &'a str,
     payload: &'a str,
@@ -23,11 +22,11 @@ pub(super) struct Unverified<'a> {
 struct Header {
     alg: String,
     kid: Option<String>,
-    /// What must be understood by whoever takes the token. We understand no extension.
+    /// Extensions that a recipient must understand. None is supported.
     crit: Option<serde_json::Value>,
 }
 
-impl<'a> Unverified<'a> {
+impl<'a> UnverifiedToken<'a> {
     pub(super) fn parse(text: &'a str) -> Result<Self, TokenError> {
         if text.len() > TOKEN_BYTES_MAX {
             return Err(TokenError::TooLarge);
@@ -40,16 +39,16 @@ impl<'a> Unverified<'a> {
         let header = decode(header).ok_or(TokenError::Malformed)?;
         let header: Header = serde_json::from_slice(&header).map_err(|_| TokenError::Malformed)?;
         if header.crit.is_some() {
-            return Err(TokenError::Extension);
+            return Err(TokenError::CriticalExtension);
         }
         let algorithm = Algorithm::parse(&header.alg).ok_or(TokenError::Algorithm)?;
         let signature = decode(signature).ok_or(TokenError::Malformed)?;
         Ok(Self { algorithm, key_id: header.kid, message, payload, signature })
     }
 
-    /// What the token says, once it is sure that the key's owner said it.
-    pub(super) fn payload(&self, key: &Key) -> Result<Vec<u8>, TokenError> {
-        if !key.signed(self.algorithm, self.message.as_bytes(), &self.signature) {
+    /// Verifies the signature and returns the payload.
+    pub(super) fn verified_payload(&self, key: &Key) -> Result<Vec<u8>, TokenError> {
+        if !key.verify(self.algorithm, self.message.as_bytes(), &self.signature) {
             return Err(TokenError::Signature);
         }
         decode(self.payload).ok_or(TokenError::Malformed)

@@ -1,4 +1,4 @@
-//! Keys that sign, and an issuer of a test's own behind a real socket.
+//! Signing keys and a local issuer for tests.
 
 mod server;
 mod signer;
@@ -8,22 +8,22 @@ use std::time::Duration;
 use longhaul::{Clock, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Claims, Issuer, OidcSettings, Unjudged};
-pub(crate) use server::{LocalIssuer, Mood};
+use super::{Claims, Issuer, OidcSettings, VerifyError};
+pub(crate) use server::{Behaviour, LocalIssuer};
 pub(crate) use signer::{Signer, part};
 
-/// When tests begin.
+/// Start of the manual clock.
 pub(crate) const BEGIN: Timestamp = Timestamp::from_millis(1_763_000_000_000);
 
-/// An issuer, what judges its tokens, and a clock that stands still.
-pub(crate) struct Bench {
+/// A local issuer, the verifier of its tokens, and a manual clock.
+pub(crate) struct IssuerHarness {
     pub(crate) clock: Clock,
     pub(crate) server: LocalIssuer,
     pub(crate) issuer: Issuer,
     pub(crate) signer: Signer,
 }
 
-impl Bench {
+impl IssuerHarness {
     pub(crate) async fn new() -> Self {
         Self::signing(Signer::ed25519("one")).await
     }
@@ -35,7 +35,7 @@ impl Bench {
         Self { clock, server, issuer, signer }
     }
 
-    /// A token as `signer` makes it, with claims that are changed before.
+    /// Signs a token with changed claims.
     pub(crate) fn token_by(&self, signer: &Signer, change: impl FnOnce(&mut Value)) -> String {
         let now = self.clock.now().as_millis() / 1_000;
         let mut claims = json!({
@@ -55,8 +55,8 @@ impl Bench {
         self.token_by(&self.signer, change)
     }
 
-    pub(crate) async fn judge(&self, text: &str) -> Result<Claims, Unjudged> {
-        self.issuer.judge(text).await
+    pub(crate) async fn verify(&self, text: &str) -> Result<Claims, VerifyError> {
+        self.issuer.verify(text).await
     }
 
     pub(crate) fn pass(&self, seconds: u64) {

@@ -1,25 +1,25 @@
-mod door;
 mod forged;
+mod middleware;
 mod rotation;
 
 use serde_json::{Value, json};
 
-use super::testing::{BEGIN, Bench, Signer};
-use super::{TokenError, Unjudged};
+use super::testing::{BEGIN, IssuerHarness, Signer};
+use super::{TokenError, VerifyError};
 
 const ALGORITHMS: [&str; 7] = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"];
 
-/// What is wrong with a token.
-async fn wrong(bench: &Bench, text: &str) -> TokenError {
-    match bench.judge(text).await {
-        Err(Unjudged::Bad(error)) => error,
+/// Returns the defect of a token.
+async fn wrong(harness: &IssuerHarness, text: &str) -> TokenError {
+    match harness.verify(text).await {
+        Err(VerifyError::Bad(error)) => error,
         other => panic!("{other:?}"),
     }
 }
 
-/// What is wrong with a token whose claims are changed so.
-async fn claimed(bench: &Bench, change: impl FnOnce(&mut Value)) -> TokenError {
-    wrong(bench, &bench.token(change)).await
+/// Returns the defect of a token with changed claims.
+async fn claimed(harness: &IssuerHarness, change: impl FnOnce(&mut Value)) -> TokenError {
+    wrong(harness, &harness.token(change)).await
 }
 
 fn without(name: &str) -> impl FnOnce(&mut Value) {
@@ -27,10 +27,10 @@ fn without(name: &str) -> impl FnOnce(&mut Value) {
 }
 
 #[tokio::test]
-async fn token_of_every_algorithm_is_believed() {
+async fn token_of_every_supported_algorithm_is_accepted() {
     for algorithm in ALGORITHMS {
-        let bench = Bench::signing(Signer::of("one", algorithm)).await;
-        let claims = bench.judge(&bench.token(|_| {})).await.unwrap();
+        let harness = IssuerHarness::signing(Signer::of("one", algorithm)).await;
+        let claims = harness.verify(&harness.token(|_| {})).await.unwrap();
         assert_eq!(claims.subject, "ann", "{algorithm}");
         assert_eq!(claims.tenant.unwrap().as_str(), "default");
         assert_eq!(format!("{:?}", claims.scopes), "submit read");
@@ -38,55 +38,55 @@ async fn token_of_every_algorithm_is_believed() {
 }
 
 #[tokio::test]
-async fn token_of_another_issuer_or_for_somebody_else_is_refused() {
-    let bench = Bench::new().await;
-    let slashed = format!("{}/", bench.server.url);
-    assert_eq!(claimed(&bench, |c| c["iss"] = json!(slashed)).await, TokenError::Issuer);
-    assert_eq!(claimed(&bench, without("iss")).await, TokenError::Issuer);
+async fn token_of_another_issuer_or_audience_is_rejected() {
+    let harness = IssuerHarness::new().await;
+    let slashed = format!("{}/", harness.server.url);
+    assert_eq!(claimed(&harness, |c| c["iss"] = json!(slashed)).await, TokenError::Issuer);
+    assert_eq!(claimed(&harness, without("iss")).await, TokenError::Issuer);
     for aud in [json!("jobs2"), json!("jobs other"), json!(["other"]), json!([]), json!(null)] {
-        assert_eq!(claimed(&bench, |c| c["aud"] = aud).await, TokenError::Audience);
+        assert_eq!(claimed(&harness, |c| c["aud"] = aud).await, TokenError::Audience);
     }
-    assert_eq!(claimed(&bench, without("aud")).await, TokenError::Audience);
-    let among = bench.token(|c| c["aud"] = json!(["other", "jobs"]));
-    assert!(bench.judge(&among).await.is_ok());
+    assert_eq!(claimed(&harness, without("aud")).await, TokenError::Audience);
+    let among = harness.token(|c| c["aud"] = json!(["other", "jobs"]));
+    assert!(harness.verify(&among).await.is_ok());
 }
 
 #[tokio::test]
-async fn token_has_its_time() {
-    let (bench, now) = (Bench::new().await, BEGIN.as_millis() / 1_000);
+async fn token_is_rejected_outside_of_its_validity() {
+    let (harness, now) = (IssuerHarness::new().await, BEGIN.as_millis() / 1_000);
     for (exp, is_good) in [(now + 1, true), (now - 59, true), (now - 60, false), (0, false)] {
-        let judged = bench.judge(&bench.token(|c| c["exp"] = json!(exp))).await;
+        let judged = harness.verify(&harness.token(|c| c["exp"] = json!(exp))).await;
         assert_eq!(judged.is_ok(), is_good, "{exp}");
     }
     for name in ["nbf", "iat"] {
         for (from, is_good) in [(now, true), (now + 60, true), (now + 61, false)] {
-            let judged = bench.judge(&bench.token(|c| c[name] = json!(from))).await;
+            let judged = harness.verify(&harness.token(|c| c[name] = json!(from))).await;
             assert_eq!(judged.is_ok(), is_good, "{name} {from}");
         }
     }
-    assert_eq!(claimed(&bench, |c| c["exp"] = json!(0)).await, TokenError::Expired);
-    assert_eq!(claimed(&bench, |c| c["nbf"] = json!(now + 99)).await, TokenError::NotYet);
-    assert!(bench.judge(&bench.token(|c| c["exp"] = json!(1e300))).await.is_ok());
-    assert!(bench.judge(&bench.token(without("iat"))).await.is_ok());
+    assert_eq!(claimed(&harness, |c| c["exp"] = json!(0)).await, TokenError::Expired);
+    assert_eq!(claimed(&harness, |c| c["nbf"] = json!(now + 99)).await, TokenError::NotYetValid);
+    assert!(harness.verify(&harness.token(|c| c["exp"] = json!(1e300))).await.is_ok());
+    assert!(harness.verify(&harness.token(without("iat"))).await.is_ok());
 }
 
 #[tokio::test]
-async fn token_must_say_who_and_until_when() {
-    let bench = Bench::new().await;
-    assert_eq!(claimed(&bench, without("exp")).await, TokenError::Without("exp"));
-    assert_eq!(claimed(&bench, without("sub")).await, TokenError::Without("sub"));
+async fn token_without_subject_or_expiry_is_rejected() {
+    let harness = IssuerHarness::new().await;
+    assert_eq!(claimed(&harness, without("exp")).await, TokenError::MissingClaim("exp"));
+    assert_eq!(claimed(&harness, without("sub")).await, TokenError::MissingClaim("sub"));
     for sub in [json!(""), json!(7), json!("a\u{0}b"), json!("x".repeat(256))] {
-        assert_eq!(claimed(&bench, |c| c["sub"] = sub).await, TokenError::Without("sub"));
+        assert_eq!(claimed(&harness, |c| c["sub"] = sub).await, TokenError::MissingClaim("sub"));
     }
     for name in ["exp", "nbf", "iat"] {
-        let error = claimed(&bench, |c| c[name] = json!("tomorrow")).await;
-        assert_eq!(error, TokenError::Without(name));
+        let error = claimed(&harness, |c| c[name] = json!("tomorrow")).await;
+        assert_eq!(error, TokenError::MissingClaim(name));
     }
 }
 
 #[tokio::test]
-async fn scopes_are_words_or_a_list_and_others_are_not_ours() {
-    let bench = Bench::new().await;
+async fn token_scopes_are_words_or_a_list_and_foreign_ones_are_ignored() {
+    let harness = IssuerHarness::new().await;
     for (scope, read) in [
         (json!("longhaul:work"), "work"),
         (json!("longhaul:admin  longhaul:read"), "read admin"),
@@ -97,16 +97,16 @@ async fn scopes_are_words_or_a_list_and_others_are_not_ours() {
         (json!({"longhaul:admin": true}), ""),
         (json!(null), ""),
     ] {
-        let token = bench.token(|c| c["scope"] = scope.clone());
-        assert_eq!(format!("{:?}", bench.judge(&token).await.unwrap().scopes), read, "{scope}");
+        let token = harness.token(|c| c["scope"] = scope.clone());
+        assert_eq!(format!("{:?}", harness.verify(&token).await.unwrap().scopes), read, "{scope}");
     }
 }
 
 #[tokio::test]
-async fn tenant_is_a_name_or_nobody() {
-    let bench = Bench::new().await;
+async fn token_tenant_must_be_a_valid_id() {
+    let harness = IssuerHarness::new().await;
     for tenant in [json!(""), json!(["default"]), json!(7), json!("a b"), json!(null)] {
-        let token = bench.token(|c| c["tenant"] = tenant);
-        assert_eq!(bench.judge(&token).await.unwrap().tenant, None);
+        let token = harness.token(|c| c["tenant"] = tenant);
+        assert_eq!(harness.verify(&token).await.unwrap().tenant, None);
     }
 }

@@ -1,4 +1,4 @@
-//! An issuer behind a socket.
+//! HTTP server of a local issuer.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::Signer;
 
-/// Publishes keys, and counts how often it was asked for them.
+/// Serves discovery and keys, and counts key requests.
 pub(crate) struct LocalIssuer {
     pub(crate) url: String,
     shared: Arc<Mutex<Shared>>,
@@ -25,22 +25,21 @@ struct Shared {
     url: String,
     keys: Vec<Value>,
     asked: usize,
-    mood: Mood,
+    behaviour: Behaviour,
 }
 
-/// How it answers.
+/// Responses of the local issuer.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum Mood {
-    /// As it should.
+pub(crate) enum Behaviour {
     #[default]
     Well,
-    /// With 500.
+    /// Responds 500.
     Down,
-    /// As another issuer.
+    /// Claims to be another issuer.
     Impostor,
-    /// With more than anybody reads.
+    /// Responds with more than the size limit.
     Endless,
-    /// With a redirect of the request for keys.
+    /// Redirects key requests.
     Elsewhere(String),
 }
 
@@ -68,13 +67,13 @@ impl LocalIssuer {
         self.shared.lock().unwrap().keys = keys;
     }
 
-    /// How often it was asked for its keys.
-    pub(crate) fn asked(&self) -> usize {
+    /// Number of key requests.
+    pub(crate) fn key_requests(&self) -> usize {
         self.shared.lock().unwrap().asked
     }
 
-    pub(crate) fn be(&self, mood: Mood) {
-        self.shared.lock().unwrap().mood = mood;
+    pub(crate) fn be(&self, behaviour: Behaviour) {
+        self.shared.lock().unwrap().behaviour = behaviour;
     }
 }
 
@@ -86,9 +85,11 @@ impl Drop for LocalIssuer {
 
 async fn discovery(State(shared): State<Arc<Mutex<Shared>>>) -> Response {
     let shared = shared.lock().unwrap();
-    let issuer = match shared.mood {
-        Mood::Impostor => "https://other.example",
-        Mood::Well | Mood::Down | Mood::Endless | Mood::Elsewhere(_) => &shared.url,
+    let issuer = match shared.behaviour {
+        Behaviour::Impostor => "https://other.example",
+        Behaviour::Well | Behaviour::Down | Behaviour::Endless | Behaviour::Elsewhere(_) => {
+            &shared.url
+        }
     };
     let said = json!({"issuer": issuer, "jwks_uri": format!("{}/keys", shared.url)});
     axum::Json(said).into_response()
@@ -97,15 +98,17 @@ async fn discovery(State(shared): State<Arc<Mutex<Shared>>>) -> Response {
 async fn keys(State(shared): State<Arc<Mutex<Shared>>>) -> Response {
     let mut shared = shared.lock().unwrap();
     shared.asked += 1;
-    match &shared.mood {
-        Mood::Well | Mood::Impostor => axum::Json(json!({"keys": shared.keys})).into_response(),
-        Mood::Down => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        Mood::Endless => " ".repeat((1 << 20) + 1).into_response(),
-        Mood::Elsewhere(url) => Redirect::temporary(url).into_response(),
+    match &shared.behaviour {
+        Behaviour::Well | Behaviour::Impostor => {
+            axum::Json(json!({"keys": shared.keys})).into_response()
+        }
+        Behaviour::Down => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Behaviour::Endless => " ".repeat((1 << 20) + 1).into_response(),
+        Behaviour::Elsewhere(url) => Redirect::temporary(url).into_response(),
     }
 }
 
-/// Where the keys are after a move.
+/// Target of the redirect.
 async fn moved(State(shared): State<Arc<Mutex<Shared>>>) -> Response {
     axum::Json(json!({"keys": shared.lock().unwrap().keys})).into_response()
 }

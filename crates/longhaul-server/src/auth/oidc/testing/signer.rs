@@ -1,4 +1,4 @@
-//! Keys that sign.
+//! Signing keys.
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
@@ -10,10 +10,10 @@ use ring::signature::{
 };
 use serde_json::{Value, json};
 
-/// ring makes no RSA keys: this one was made for these tests and opens nothing.
+/// RSA key generated for these tests, because ring cannot generate one.
 const RSA: &str = include_str!("rsa.pk8.base64");
 
-/// One of an issuer's keys, the private part included.
+/// Private key of an issuer.
 pub(crate) struct Signer {
     pub(crate) kid: String,
     pub(crate) algorithm: &'static str,
@@ -31,7 +31,7 @@ impl Signer {
         Self::of(kid, "EdDSA")
     }
 
-    /// A key for this algorithm; a fresh one, unless it is RSA.
+    /// Generates a key for this algorithm; RSA keys are fixed.
     pub(crate) fn of(kid: &str, algorithm: &'static str) -> Self {
         let rng = SystemRandom::new();
         let ec = |how| {
@@ -53,7 +53,7 @@ impl Signer {
         Self { kid: kid.to_owned(), algorithm, pair }
     }
 
-    /// The public part, as an issuer publishes it.
+    /// Returns the public key as a JWK.
     pub(crate) fn jwk(&self) -> Value {
         let mut jwk = json!({"kid": self.kid, "alg": self.algorithm, "use": "sig"});
         let named = |values: Value| values.as_object().unwrap().clone();
@@ -77,12 +77,12 @@ impl Signer {
         jwk
     }
 
-    /// A token that says this.
+    /// Signs a token with these claims.
     pub(crate) fn token(&self, claims: &Value) -> String {
         self.token_with(&json!({"alg": self.algorithm, "kid": self.kid, "typ": "at+jwt"}), claims)
     }
 
-    /// A token with another header, which this key signs nonetheless.
+    /// Signs a token with an arbitrary header.
     pub(crate) fn token_with(&self, header: &Value, claims: &Value) -> String {
         let [header, claims] = [header, claims].map(|json| part(json.to_string().as_bytes()));
         let message = format!("{header}.{claims}");
@@ -109,7 +109,7 @@ impl Signer {
     }
 }
 
-/// One of a token's three parts.
+/// Encodes one part of a token.
 pub(crate) fn part(bytes: &[u8]) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }

@@ -1,153 +1,154 @@
-//! The issuer's keys: fetched, kept, exchanged, and not to be had.
+//! The issuer's keys: fetching, caching, rotation and outages.
 
 use futures_util::future::join_all;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 
-use super::super::testing::{BEGIN, Bench, LocalIssuer, Mood, Signer, settings};
-use super::super::{Issuer, Unjudged, examine_issuer};
+use super::super::testing::{BEGIN, Behaviour, IssuerHarness, LocalIssuer, Signer, settings};
+use super::super::{Issuer, VerifyError, check_issuer};
 use super::{TokenError, wrong};
 
 const MINUTE: u64 = 60;
 const DAY: u64 = 24 * 60 * MINUTE;
 
-fn is_remembered(bench: &Bench, token: &str) -> bool {
-    bench.issuer.recall(&Sha256::digest(token).into()).is_some()
+fn is_remembered(harness: &IssuerHarness, token: &str) -> bool {
+    harness.issuer.cached(&Sha256::digest(token).into()).is_some()
 }
 
 #[tokio::test]
-async fn keys_are_fetched_once_for_many_who_ask_at_the_same_time() {
-    let bench = Bench::new().await;
+async fn concurrent_tokens_share_one_fetch_of_keys() {
+    let harness = IssuerHarness::new().await;
     let tokens: Vec<String> =
-        (0..20).map(|n| bench.token(|c| c["sub"] = json!(n.to_string()))).collect();
-    let judged = join_all(tokens.iter().map(|token| bench.judge(token))).await;
+        (0..20).map(|n| harness.token(|c| c["sub"] = json!(n.to_string()))).collect();
+    let judged = join_all(tokens.iter().map(|token| harness.verify(token))).await;
     assert!(judged.iter().all(Result::is_ok), "{judged:?}");
-    assert_eq!(bench.server.asked(), 1);
+    assert_eq!(harness.server.key_requests(), 1);
 }
 
 #[tokio::test]
-async fn fresh_key_is_found_when_it_is_first_used() {
-    let bench = Bench::new().await;
-    bench.judge(&bench.token(|_| {})).await.unwrap();
+async fn new_issuer_key_is_fetched_on_first_use() {
+    let harness = IssuerHarness::new().await;
+    harness.verify(&harness.token(|_| {})).await.unwrap();
     let second = Signer::ed25519("two");
-    bench.server.publish(&[&bench.signer, &second]);
-    let token = bench.token_by(&second, |_| {});
-    assert_eq!(wrong(&bench, &token).await, TokenError::UnknownKey, "asked a moment ago");
-    bench.pass(10);
-    bench.judge(&token).await.unwrap();
-    assert_eq!(bench.server.asked(), 2);
+    harness.server.publish(&[&harness.signer, &second]);
+    let token = harness.token_by(&second, |_| {});
+    assert_eq!(wrong(&harness, &token).await, TokenError::UnknownKey, "asked a moment ago");
+    harness.pass(10);
+    harness.verify(&token).await.unwrap();
+    assert_eq!(harness.server.key_requests(), 2);
 }
 
 #[tokio::test]
-async fn unknown_keys_do_not_flood_the_issuer() {
-    let bench = Bench::new().await;
-    let stranger = Signer::ed25519("mine");
+async fn unknown_key_ids_do_not_flood_the_issuer() {
+    let harness = IssuerHarness::new().await;
+    let attacker = Signer::ed25519("mine");
     for _ in 0..5 {
         let tokens: Vec<String> = (0..20)
-            .map(|n| bench.token_by(&stranger, |c| c["sub"] = json!(n.to_string())))
+            .map(|n| harness.token_by(&attacker, |c| c["sub"] = json!(n.to_string())))
             .collect();
-        join_all(tokens.iter().map(|token| bench.judge(token))).await;
-        bench.pass(5);
+        join_all(tokens.iter().map(|token| harness.verify(token))).await;
+        harness.pass(5);
     }
-    assert_eq!(bench.server.asked(), 3, "at 0, 10 and 20 s");
+    assert_eq!(harness.server.key_requests(), 3, "at 0, 10 and 20 s");
 }
 
 #[tokio::test]
-async fn caller_who_hangs_up_does_not_stop_the_fetching() {
-    let bench = Bench::new().await;
-    let (token, mut held) = (bench.token(|_| {}), bench.issuer.keys.watch());
+async fn disconnected_caller_does_not_cancel_the_fetch_of_keys() {
+    let harness = IssuerHarness::new().await;
+    let (token, mut held) = (harness.token(|_| {}), harness.issuer.keys.watch());
     {
-        let mut asking = std::pin::pin!(bench.judge(&token));
+        let mut asking = std::pin::pin!(harness.verify(&token));
         assert!(futures_util::poll!(&mut asking).is_pending());
     }
     held.wait_for(Option::is_some).await.unwrap();
-    bench.judge(&token).await.unwrap();
-    assert_eq!(bench.server.asked(), 1);
+    harness.verify(&token).await.unwrap();
+    assert_eq!(harness.server.key_requests(), 1);
 }
 
 #[tokio::test]
-async fn withdrawn_key_is_refused_once_the_keys_were_fetched_behind_a_request() {
-    let bench = Bench::new().await;
-    let old = bench.token(|c| c["exp"] = json!(BEGIN.as_millis()));
-    bench.judge(&old).await.unwrap();
+async fn withdrawn_issuer_key_is_rejected_after_a_background_fetch() {
+    let harness = IssuerHarness::new().await;
+    let old = harness.token(|c| c["exp"] = json!(BEGIN.as_millis()));
+    harness.verify(&old).await.unwrap();
     let second = Signer::ed25519("two");
-    bench.server.publish(&[&second]);
-    bench.pass(10 * MINUTE - 1);
-    bench.judge(&old).await.unwrap();
-    assert_eq!(bench.server.asked(), 1);
-    bench.pass(1);
-    let mut held = bench.issuer.keys.watch();
+    harness.server.publish(&[&second]);
+    harness.pass(10 * MINUTE - 1);
+    harness.verify(&old).await.unwrap();
+    assert_eq!(harness.server.key_requests(), 1);
+    harness.pass(1);
+    let mut held = harness.issuer.keys.watch();
     held.mark_unchanged();
-    assert!(is_remembered(&bench, &old));
-    bench.judge(&old).await.unwrap();
+    assert!(is_remembered(&harness, &old));
+    harness.verify(&old).await.unwrap();
     held.changed().await.unwrap();
-    assert_eq!(bench.server.asked(), 2);
-    assert!(!is_remembered(&bench, &old));
-    bench.pass(10);
-    assert_eq!(wrong(&bench, &old).await, TokenError::UnknownKey);
-    bench.judge(&bench.token_by(&second, |_| {})).await.unwrap();
+    assert_eq!(harness.server.key_requests(), 2);
+    assert!(!is_remembered(&harness, &old));
+    harness.pass(10);
+    assert_eq!(wrong(&harness, &old).await, TokenError::UnknownKey);
+    harness.verify(&harness.token_by(&second, |_| {})).await.unwrap();
 }
 
 #[tokio::test]
-async fn issuer_that_is_down_is_done_without_for_a_day() {
-    let bench = Bench::new().await;
-    let token = bench.token(|c| c["exp"] = json!(BEGIN.as_millis()));
-    bench.judge(&token).await.unwrap();
-    bench.server.be(Mood::Down);
-    bench.pass(DAY - 1);
-    bench.judge(&token).await.unwrap();
-    bench.pass(11);
-    assert_eq!(bench.judge(&token).await, Err(Unjudged::NoKeys));
-    bench.server.be(Mood::Well);
-    bench.pass(10);
-    bench.judge(&token).await.unwrap();
+async fn cached_keys_are_used_for_a_day_while_the_issuer_is_down() {
+    let harness = IssuerHarness::new().await;
+    let token = harness.token(|c| c["exp"] = json!(BEGIN.as_millis()));
+    harness.verify(&token).await.unwrap();
+    harness.server.be(Behaviour::Down);
+    harness.pass(DAY - 1);
+    harness.verify(&token).await.unwrap();
+    harness.pass(11);
+    assert_eq!(harness.verify(&token).await, Err(VerifyError::NoKeys));
+    harness.server.be(Behaviour::Well);
+    harness.pass(10);
+    harness.verify(&token).await.unwrap();
 }
 
 #[tokio::test]
-async fn issuer_may_come_up_after_the_server() {
-    let bench = Bench::new().await;
-    bench.server.be(Mood::Down);
-    let token = bench.token(|_| {});
-    assert_eq!(bench.judge(&token).await, Err(Unjudged::NoKeys));
-    bench.server.be(Mood::Well);
-    assert_eq!(bench.judge(&token).await, Err(Unjudged::NoKeys), "asked a moment ago");
-    bench.pass(10);
-    bench.judge(&token).await.unwrap();
+async fn issuer_may_start_after_the_server() {
+    let harness = IssuerHarness::new().await;
+    harness.server.be(Behaviour::Down);
+    let token = harness.token(|_| {});
+    assert_eq!(harness.verify(&token).await, Err(VerifyError::NoKeys));
+    harness.server.be(Behaviour::Well);
+    assert_eq!(harness.verify(&token).await, Err(VerifyError::NoKeys), "asked a moment ago");
+    harness.pass(10);
+    harness.verify(&token).await.unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let nobody = Issuer::new(settings(&format!("http://{gone}")), bench.clock.clone()).unwrap();
-    assert_eq!(nobody.judge(&token).await, Err(Unjudged::NoKeys));
+    let unreachable =
+        Issuer::new(settings(&format!("http://{gone}")), harness.clock.clone()).unwrap();
+    assert_eq!(unreachable.verify(&token).await, Err(VerifyError::NoKeys));
 }
 
 #[tokio::test]
-async fn keys_are_taken_from_this_issuer_alone() {
-    let (bench, other) = (Bench::new().await, LocalIssuer::start(&[]).await);
-    let elsewhere = Mood::Elsewhere(format!("{}/moved", other.url));
-    for mood in [Mood::Impostor, Mood::Endless, elsewhere] {
-        bench.server.be(mood);
-        assert_eq!(bench.judge(&bench.token(|_| {})).await, Err(Unjudged::NoKeys));
-        bench.pass(10);
+async fn keys_of_another_issuer_are_rejected() {
+    let (harness, other) = (IssuerHarness::new().await, LocalIssuer::start(&[]).await);
+    let elsewhere = Behaviour::Elsewhere(format!("{}/moved", other.url));
+    for behaviour in [Behaviour::Impostor, Behaviour::Endless, elsewhere] {
+        harness.server.be(behaviour);
+        assert_eq!(harness.verify(&harness.token(|_| {})).await, Err(VerifyError::NoKeys));
+        harness.pass(10);
     }
-    bench.server.be(Mood::Elsewhere("/moved".to_owned()));
-    bench.judge(&bench.token(|_| {})).await.unwrap();
+    harness.server.be(Behaviour::Elsewhere("/moved".to_owned()));
+    harness.verify(&harness.token(|_| {})).await.unwrap();
 }
 
 #[tokio::test]
-async fn place_of_the_keys_can_be_given() {
-    let bench = Bench::new().await;
-    bench.server.be(Mood::Impostor);
-    let mut given = settings(&bench.server.url);
-    given.jwks_url = Some(format!("{}/keys", bench.server.url));
-    assert_eq!(examine_issuer(&given).await, Ok(1));
-    let issuer = Issuer::new(given, bench.clock.clone()).unwrap();
-    issuer.judge(&bench.token(|_| {})).await.unwrap();
+async fn jwks_url_overrides_discovery() {
+    let harness = IssuerHarness::new().await;
+    harness.server.be(Behaviour::Impostor);
+    let mut given = settings(&harness.server.url);
+    given.jwks_url = Some(format!("{}/keys", harness.server.url));
+    assert_eq!(check_issuer(&given).await, Ok(1));
+    let issuer = Issuer::new(given, harness.clock.clone()).unwrap();
+    issuer.verify(&harness.token(|_| {})).await.unwrap();
 }
 
 #[tokio::test]
-async fn keys_for_other_uses_are_left_alone() {
-    let bench = Bench::new().await;
+async fn keys_for_other_uses_are_ignored() {
+    let harness = IssuerHarness::new().await;
     let with = |name: &str, value: serde_json::Value| {
-        let mut jwk = bench.signer.jwk();
+        let mut jwk = harness.signer.jwk();
         jwk[name] = value;
         jwk
     };
@@ -159,28 +160,28 @@ async fn keys_for_other_uses_are_left_alone() {
         with("x", json!("AA")),
         json!({}),
     ];
-    bench.server.publish_raw(useless.to_vec());
-    assert_eq!(bench.judge(&bench.token(|_| {})).await, Err(Unjudged::NoKeys));
-    bench.server.publish_raw([&useless[..], &[bench.signer.jwk()]].concat());
-    bench.pass(10);
-    bench.judge(&bench.token(|_| {})).await.unwrap();
+    harness.server.publish_raw(useless.to_vec());
+    assert_eq!(harness.verify(&harness.token(|_| {})).await, Err(VerifyError::NoKeys));
+    harness.server.publish_raw([&useless[..], &[harness.signer.jwk()]].concat());
+    harness.pass(10);
+    harness.verify(&harness.token(|_| {})).await.unwrap();
 }
 
 #[tokio::test]
-async fn token_is_remembered_for_five_minutes_and_not_past_its_end() {
-    let bench = Bench::new().await;
-    let long = bench.token(|_| {});
-    let short = bench.token(|c| c["exp"] = json!(BEGIN.as_millis() / 1_000 + 30));
+async fn verified_token_is_cached_for_five_minutes_and_not_past_its_expiry() {
+    let harness = IssuerHarness::new().await;
+    let long = harness.token(|_| {});
+    let short = harness.token(|c| c["exp"] = json!(BEGIN.as_millis() / 1_000 + 30));
     for token in [&long, &short] {
-        assert!(!is_remembered(&bench, token));
-        bench.judge(token).await.unwrap();
-        assert!(is_remembered(&bench, token));
+        assert!(!is_remembered(&harness, token));
+        harness.verify(token).await.unwrap();
+        assert!(is_remembered(&harness, token));
     }
-    bench.pass(30);
-    assert!(is_remembered(&bench, &long) && !is_remembered(&bench, &short));
-    bench.pass(60);
-    assert_eq!(wrong(&bench, &short).await, TokenError::Expired);
-    bench.pass(5 * MINUTE);
-    assert!(!is_remembered(&bench, &long));
-    bench.judge(&long).await.unwrap();
+    harness.pass(30);
+    assert!(is_remembered(&harness, &long) && !is_remembered(&harness, &short));
+    harness.pass(60);
+    assert_eq!(wrong(&harness, &short).await, TokenError::Expired);
+    harness.pass(5 * MINUTE);
+    assert!(!is_remembered(&harness, &long));
+    harness.verify(&long).await.unwrap();
 }

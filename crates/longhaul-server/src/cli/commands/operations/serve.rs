@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use longhaul_server::auth::MadeKey;
+use longhaul_server::auth::IssuedKey;
 use longhaul_server::config::{Config, Flags, Sources};
 use longhaul_server::logs;
 use longhaul_server::server::{Server, StopReason};
@@ -107,7 +107,7 @@ pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErr
 
 /// The one line on stdout, and before it the first key, if one was made. That nobody reads it is no reason
 /// to stop.
-fn tell(ui: &mut Ui<'_>, config: &Config, server: &Server, first_key: Option<&MadeKey>) {
+fn tell(ui: &mut Ui<'_>, config: &Config, server: &Server, first_key: Option<&IssuedKey>) {
     let version = env!("CARGO_PKG_VERSION");
     let url = server.address().map(|address| format!("{}://{address}/", server.scheme()));
     let metrics_url = server.metrics_address().map(|address| format!("http://{address}/metrics"));

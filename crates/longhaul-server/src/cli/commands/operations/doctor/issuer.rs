@@ -1,6 +1,6 @@
 //! The issuer of tokens: whether it gives its keys away, as it must.
 
-use longhaul_server::auth::examine_issuer;
+use longhaul_server::auth::check_issuer;
 use longhaul_server::config::Config;
 
 use super::finding::Finding;
@@ -9,7 +9,7 @@ use super::finding::Finding;
 pub(super) async fn issuer(config: &Config) -> Option<Finding> {
     const CHECK: &str = "issuer";
     let settings = config.oidc.as_ref()?;
-    Some(match examine_issuer(settings).await {
+    Some(match check_issuer(settings).await {
         Ok(count) => Finding::good(CHECK, format!("{} has {count} keys", settings.issuer)),
         Err(error) => Finding::doubtful(
             CHECK,

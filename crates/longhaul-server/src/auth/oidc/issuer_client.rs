@@ -1,4 +1,4 @@
-//! Asks an issuer for its keys.
+//! HTTP client for an issuer's discovery document and keys.
 
 use std::error::Error as _;
 use std::fmt::Write as _;
@@ -10,45 +10,45 @@ use serde::Deserialize;
 use super::OidcSettings;
 use super::jwk::KeySet;
 
-/// For one answer, from the first byte sent to the last one read.
+/// Time limit of one request, including the response body.
 const TIMEOUT: Duration = Duration::from_secs(5);
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+const RESPONSE_BYTES_MAX: usize = 1 << 20;
 const REDIRECTS_MAX: usize = 3;
 
-/// Where an issuer's keys are found.
+/// Fetches an issuer's keys.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct IssuerClient {
     http: Client,
     issuer: String,
     jwks_url: Option<Url>,
 }
 
-/// What an issuer says about itself, as far as we ask.
+/// The fields used of the issuer's discovery document.
 #[derive(Deserialize)]
-struct Discovered {
+struct DiscoveryDocument {
     issuer: String,
     jwks_uri: String,
 }
 
-impl Source {
+impl IssuerClient {
     pub(super) fn new(settings: &OidcSettings) -> Result<Self, String> {
         let jwks_url = settings.jwks_url.as_deref().map(parse_url).transpose()?;
-        // Whoever embeds us may have installed a provider already, and theirs is as good.
+        // An embedding program may have installed a provider already; any will do.
         drop(rustls::crypto::ring::default_provider().install_default());
         let mut builder = Client::builder()
             .timeout(TIMEOUT)
-            .redirect(redirect::Policy::custom(redirected))
+            .redirect(redirect::Policy::custom(same_origin_redirect))
             .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")));
         let used = jwks_url.as_ref().map_or(settings.issuer.as_str(), Url::as_str);
         if used.starts_with("http://") {
-            // On this machine: no proxy leads there, and there may be no root certificates either.
+            // Loopback only: needs no proxy and no root certificates.
             builder = builder.no_proxy().tls_certs_only([]);
         }
         let http = builder.build().map_err(|error| with_sources(&error))?;
         Ok(Self { http, issuer: settings.issuer.clone(), jwks_url })
     }
 
-    /// The keys as they are now.
+    /// Fetches the current keys.
     pub(super) async fn keys(&self) -> Result<KeySet, String> {
         let url = match &self.jwks_url {
             Some(url) => url.clone(),
@@ -62,25 +62,25 @@ impl Source {
         let base = self.issuer.trim_end_matches('/');
         let url = parse_url(&format!("{base}/.well-known/openid-configuration"))?;
         let body = self.get(url.clone()).await?;
-        let found: Discovered =
+        let found: DiscoveryDocument =
             serde_json::from_slice(&body).map_err(|error| format!("{url}: {error}"))?;
-        // Else one issuer could have its tokens taken for another's.
+        // Otherwise one issuer's tokens could be accepted as another's.
         if found.issuer != self.issuer {
-            return Err(format!("{url} is of the issuer {:?}, not of this one", found.issuer));
+            return Err(format!("{url} belongs to another issuer: {:?}", found.issuer));
         }
         parse_url(&found.jwks_uri)
     }
 
     async fn get(&self, url: Url) -> Result<Vec<u8>, String> {
-        let sent = self.http.get(url.clone()).send().await;
-        let mut answer = sent.map_err(|error| with_sources(&error))?;
-        if !answer.status().is_success() {
-            return Err(format!("{url} answers {}", answer.status()));
+        let response = self.http.get(url.clone()).send().await;
+        let mut response = response.map_err(|error| with_sources(&error))?;
+        if !response.status().is_success() {
+            return Err(format!("{url} responded {}", response.status()));
         }
         let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(|error| with_sources(&error))? {
-            if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-                return Err(format!("{url} answers with more than {ANSWER_BYTES_MAX} bytes"));
+        while let Some(chunk) = response.chunk().await.map_err(|error| with_sources(&error))? {
+            if body.len() + chunk.len() > RESPONSE_BYTES_MAX {
+                return Err(format!("the response of {url} exceeds {RESPONSE_BYTES_MAX} bytes"));
             }
             body.extend_from_slice(&chunk);
         }
@@ -88,9 +88,10 @@ impl Source {
     }
 }
 
-/// An address that keys may come from: whoever could change them on their way could sign tokens.
+/// Parses a URL for keys. Requires TLS or loopback, because an attacker who could change the keys on their way
+/// could sign tokens.
 pub(crate) fn parse_url(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("it is no address: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("not a URL: {error}"))?;
     let is_plain = url.username().is_empty() && url.password().is_none();
     let is_safe = match url.scheme() {
         "https" => true,
@@ -100,8 +101,7 @@ pub(crate) fn parse_url(text: &str) -> Result<Url, String> {
     if is_plain && is_safe && url.fragment().is_none() {
         Ok(url)
     } else {
-        Err("it must be https://…, or http:// on this machine's own 127.0.0.1, [::1] or localhost, \
-             without a name and password"
+        Err("must be https://…, or http:// on 127.0.0.1, [::1] or localhost, without user name and password"
             .to_owned())
     }
 }
@@ -112,14 +112,14 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
-/// To the same host alone: what another one says is not what this issuer says.
-fn redirected(attempt: redirect::Attempt<'_>) -> redirect::Action {
+/// Follows redirects within the same origin only, because another host is not this issuer.
+fn same_origin_redirect(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let is_same =
         attempt.previous().last().is_some_and(|from| from.origin() == attempt.url().origin());
     if is_same && attempt.previous().len() <= REDIRECTS_MAX {
         attempt.follow()
     } else {
-        attempt.error("it redirects to another host, or too often")
+        attempt.error("redirects to another host, or too often")
     }
 }
 

@@ -1,0 +1,211 @@
+//! Authentication and rate-limit middleware. Runs before a request's body is read.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::api_key::is_key;
+use super::rate_limit::{RateAllowance, RateExceeded};
+use super::{Auth, AuthError, Principal};
+use crate::problem::{Code, Problem};
+use crate::secret::Secret;
+
+pub(crate) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// `Retry-After` while the issuer's keys are not available; they are fetched at this interval.
+const KEYS_RETRY: Duration = Duration::from_secs(10);
+
+/// Credential of a request to a proxied path, kept for re-authentication.
+#[derive(Debug, Clone)]
+pub(crate) struct PresentedCredential(pub(crate) Option<Secret>);
+
+/// Stores the [`super::Principal`] in the request's extensions, or rejects the request.
+pub async fn authenticate(State(auth): State<Auth>, request: Request, next: Next) -> Response {
+    let principal = match credential_text(request.headers()) {
+        Ok(text) => auth.principal(text).await,
+        Err(error) => Err(error),
+    };
+    run_as(&auth, principal, request, next).await
+}
+
+/// Authenticates requests to a proxied path, where an `Authorization` header that is no Longhaul credential
+/// belongs to the upstream. Also stores a `PresentedCredential`.
+pub async fn authenticate_proxied(
+    State(auth): State<Auth>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let credential = match proxy_credential(&auth, request.headers()) {
+        Ok(text) => text.and_then(Secret::new),
+        Err(error) => return to_problem(error).into_response(),
+    };
+    let principal = auth.principal(credential.as_ref().map(Secret::expose)).await;
+    request.extensions_mut().insert(PresentedCredential(credential));
+    run_as(&auth, principal, request, next).await
+}
+
+/// Runs the request as `principal`, within its rate limit.
+pub(super) async fn run_as(
+    auth: &Auth,
+    principal: Result<Principal, AuthError>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let principal = match principal {
+        Ok(principal) => principal,
+        Err(error) => return to_problem(error).into_response(),
+    };
+    match auth.count_request(&principal) {
+        None => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
+        Some((per_s, Ok(left))) => {
+            request.extensions_mut().insert(principal);
+            let mut response = next.run(request).await;
+            // A limit that the handler reports takes precedence.
+            if !response.headers().contains_key(RATELIMIT) {
+                set_rate_headers(response.headers_mut(), per_s, left);
+            }
+            response
+        }
+        Some((per_s, Err(RateExceeded { retry_in }))) => {
+            let detail = format!("the limit is {per_s} requests per second");
+            let problem = Problem::new(Code::TooManyRequests, detail).retry_after(retry_in);
+            let mut response = problem.into_response();
+            let left = RateAllowance { remaining: 0, full_in: retry_in };
+            set_rate_headers(response.headers_mut(), per_s, left);
+            response
+        }
+    }
+}
+
+/// Authenticates requests to a compatibility API, whose clients always send some key: while keys are not
+/// required, a bearer token that is no Longhaul credential is ignored.
+pub async fn authenticate_compat(
+    State(auth): State<Auth>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if auth.is_foreign(request.headers()) {
+        request.headers_mut().remove(AUTHORIZATION);
+    }
+    authenticate(State(auth), request, next).await
+}
+
+/// Returns the credential from `Authorization: Bearer`, or from `X-Api-Key` for clients that can set only that.
+pub(super) fn credential_text(headers: &HeaderMap) -> Result<Option<&str>, AuthError> {
+    if let Some(value) = headers.get(AUTHORIZATION) {
+        let text = value.to_str().map_err(|_| AuthError::BadKey)?;
+        let (scheme, token) = text.split_once(' ').ok_or(AuthError::BadKey)?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(AuthError::BadKey);
+        }
+        return Ok(Some(token.trim()));
+    }
+    let value = headers.get(X_API_KEY);
+    value.map(|value| value.to_str().map_err(|_| AuthError::BadKey)).transpose()
+}
+
+/// Returns the credential from `X-Api-Key`, or from a bearer token that is one of ours.
+fn proxy_credential<'a>(auth: &Auth, headers: &'a HeaderMap) -> Result<Option<&'a str>, AuthError> {
+    if let Some(value) = headers.get(X_API_KEY) {
+        return value.to_str().map(Some).map_err(|_| AuthError::BadKey);
+    }
+    Ok(bearer(headers).filter(|token| auth.is_ours(token)))
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+impl Auth {
+    /// Returns whether the `Authorization` header is a Longhaul credential and must not reach the upstream: an API key,
+    /// or the token that authenticated the caller.
+    pub(crate) fn is_own_credential(&self, headers: &HeaderMap) -> bool {
+        bearer(headers).is_some_and(|token| {
+            is_key(token) || (self.is_ours(token) && !headers.contains_key(X_API_KEY))
+        })
+    }
+
+    /// Returns whether keys are not required and the bearer token is no Longhaul credential.
+    fn is_foreign(&self, headers: &HeaderMap) -> bool {
+        let text = headers.get(AUTHORIZATION).and_then(|_| credential_text(headers).ok().flatten());
+        text.is_some_and(|text| !self.settings().require_keys && !self.is_ours(text))
+    }
+
+    /// Authenticates a credential again, with the error of a new request. `None` while the store or the issuer
+    /// is unavailable, because an outage revokes no rights.
+    pub(crate) async fn reauthenticate(
+        &self,
+        credential: Option<&Secret>,
+    ) -> Option<Result<Principal, Problem>> {
+        match self.principal(credential.map(Secret::expose)).await {
+            Ok(principal) => Some(Ok(principal)),
+            Err(AuthError::Store(_) | AuthError::NoIssuerKeys) => None,
+            Err(error) => Some(Err(to_problem(error))),
+        }
+    }
+}
+
+/// Returns a request's credential, kept for re-authentication.
+pub(crate) fn credential(headers: &HeaderMap) -> Option<Secret> {
+    credential_text(headers).ok().flatten().and_then(Secret::new)
+}
+
+fn to_problem(error: AuthError) -> Problem {
+    match error {
+        AuthError::NoKey => {
+            let detail = "send an API key as `Authorization: Bearer lh_…` or `X-Api-Key: lh_…`";
+            let challenge = HeaderValue::from_static("Bearer realm=\"longhaul\"");
+            Problem::new(Code::Unauthorized, detail).header(WWW_AUTHENTICATE, challenge)
+        }
+        AuthError::BadKey => {
+            let detail = "the API key is unknown, revoked or expired";
+            invalid(detail)
+        }
+        AuthError::BadToken(error) => invalid(error.to_string()),
+        AuthError::NoTenant { claim, named: Some(tenant) } => {
+            let detail =
+                format!("unknown tenant {:?} in the token's claim {claim:?}", tenant.as_str());
+            Problem::new(Code::Forbidden, detail)
+        }
+        AuthError::NoTenant { claim, named: None } => {
+            let detail = format!("the token's claim {claim:?} names no tenant");
+            Problem::new(Code::Forbidden, detail)
+        }
+        AuthError::NoIssuerKeys => {
+            let detail = "the token cannot be verified: the issuer's keys are not available";
+            Problem::new(Code::Unavailable, detail).retry_after(KEYS_RETRY)
+        }
+        AuthError::Store(error) => Problem::from(error),
+    }
+}
+
+fn invalid(detail: impl Into<Cow<'static, str>>) -> Problem {
+    let challenge = HeaderValue::from_static("Bearer realm=\"longhaul\", error=\"invalid_token\"");
+    Problem::new(Code::Unauthorized, detail).header(WWW_AUTHENTICATE, challenge)
+}
+
+fn set_rate_headers(headers: &mut HeaderMap, per_s: u32, left: RateAllowance) {
+    let RateAllowance { remaining, full_in } = left;
+    let seconds = whole_seconds(full_in);
+    let limit = format!("\"requests\";r={remaining};t={seconds}");
+    let policy = format!("\"requests\";q={per_s};w=1");
+    for (name, text) in [(RATELIMIT, limit), (RATELIMIT_POLICY, policy)] {
+        if let Ok(value) = HeaderValue::from_str(&text) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
