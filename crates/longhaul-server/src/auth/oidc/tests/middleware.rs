@@ -97,10 +97,7 @@ async fn token_of_an_unknown_tenant_is_rejected() {
     let app = AuthApp::new().await;
     let (status, detail) = app.detail(&app.harness.token(|c| c["tenant"] = json!("acme"))).await;
     assert_eq!(status, StatusCode::FORBIDDEN);
-    assert_eq!(
-        detail,
-        "there is no tenant \"acme\" here, which the token's claim \"tenant\" names"
-    );
+    assert_eq!(detail, "unknown tenant \"acme\" in the token's claim \"tenant\"");
     let (status, detail) = app.detail(&app.harness.token(|c| c["tenant"] = json!(null))).await;
     assert_eq!(status, StatusCode::FORBIDDEN);
     assert_eq!(detail, "the token's claim \"tenant\" names no tenant");
@@ -146,7 +143,7 @@ async fn api_keys_are_accepted_besides_tokens() {
     for other in ["lh_a.b.c", "no-token", "a.b", "a.b.c.d"] {
         let (status, detail) = app.detail(other).await;
         assert_eq!(status, StatusCode::UNAUTHORIZED);
-        assert_eq!(detail, "the key is not known here, was revoked or has expired");
+        assert_eq!(detail, "the API key is unknown, revoked or expired");
     }
 }
 
