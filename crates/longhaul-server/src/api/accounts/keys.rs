@@ -17,7 +17,7 @@ use crate::api::http::caller::{Admin, Caller};
 use crate::api::http::openapi::{AdminProblems, KeyProblems, NewKeyProblems, PageParams};
 use crate::api::http::paging::{self, Asked};
 use crate::api::http::params::{IdPath, Pairs};
-use crate::auth::{KeySpec, IssuedKey};
+use crate::auth::{IssuedKey, KeySpec};
 use crate::problem::{Code, Problem};
 use crate::to_wire;
 
