@@ -1,4 +1,4 @@
-# Every target sees to its own set-up: `make test` is all that a fresh machine needs.
+# Every target does its own set-up, so that `make test` works on a fresh machine.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,15 +10,15 @@ MAKEFLAGS += --no-builtin-rules
 export PATH := $(CURDIR)/.tools/bin:$(CURDIR)/.tools/venv/bin:$(PATH)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-# One set of packages and features for everything that compiles, so that it compiles once.
+# One set of packages and features for every build, so that each crate compiles once.
 EVERYTHING := --workspace --all-features --locked
 NEXTEST_PROFILE := $(if $(CI),ci,default)
 
 .PHONY: help
-help: ## Show this list
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	echo
-	echo "  ARGS is passed on, e.g. make run ARGS='--listen 127.0.0.1:9000'"
+	echo "  ARGS adds arguments, for example make run ARGS='--listen 127.0.0.1:9000'"
 
 .PHONY: run
 run: ## Build the server with light optimization and start it
@@ -30,16 +30,16 @@ run: ## Build the server with light optimization and start it
 fmt: ## Format the code
 	@cargo fmt --all
 
-# nextest comes last, so that what is read last is how many tests there were and how they went.
+# nextest comes last, so that the output ends with the number of tests and their results.
 .PHONY: test
 test: check test-doc test-api test-e2e test-bench test-rust ## Check and test everything, as CI does
 	@echo "make test: everything passed."
 
 .PHONY: check
-check: setup-test ## Format, lints, licences, spelling and house rules: all but the tests
+check: setup-test ## Check format, project rules, spelling, licences and lints
 	@echo "== format"
 	cargo fmt --all --check
-	echo "== house rules"
+	echo "== project rules"
 	python3 scripts/tidy.py --self-test
 	python3 scripts/tidy.py
 	echo "== spelling"
@@ -52,18 +52,18 @@ check: setup-test ## Format, lints, licences, spelling and house rules: all but 
 	cargo clippy $(EVERYTHING) --all-targets --quiet -- -D warnings
 
 .PHONY: test-doc
-test-doc: setup-test ## The examples in the documentation
+test-doc: setup-test ## Run the examples in the documentation
 	@echo "== documentation"
 	cargo test $(EVERYTHING) --doc --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc $(EVERYTHING) --no-deps --quiet
 
 .PHONY: test-api
-test-api: setup-test ## The running server against its own OpenAPI document
+test-api: setup-test ## Test the running server against its OpenAPI document
 	@echo "== openapi"
 	cargo build $(EVERYTHING) --bins --tests --quiet
 	scripts/schemathesis
 
-# e2e/run drives the real binary from outside, where that takes more than Rust.
+# The real binary in a browser and beside mermaid.
 .PHONY: test-e2e
 test-e2e: setup-test
 	@if [[ -x e2e/run ]]; then
@@ -72,15 +72,15 @@ test-e2e: setup-test
 		LONGHAUL_BINARY=$(abspath $(TARGET_DIR))/debug/longhaul e2e/run
 	fi
 
-# The committed pictures are the debug build's, which draws what the release build draws.
+# The debug build renders the same images as the release build.
 .PHONY: gallery
-gallery: setup-test ## Draw docs/gallery.md anew, and compare with mermaid's own pictures
+gallery: setup-test ## Render docs/gallery.md and the diagrams of ARCHITECTURE.md; compare with mermaid
 	@cargo build $(EVERYTHING) --bins --tests --quiet
 	scripts/gallery.py $(TARGET_DIR)/debug/longhaul
 	node e2e/comparison/sheet.mjs .tools/node/node_modules $(TARGET_DIR)/artifacts
 
-# Only that every scenario runs: a release build would cost minutes here, and on the debug build that
-# is there anyway the numbers mean nothing. They are not shown.
+# Checks only that every scenario runs. The numbers of a debug build mean nothing, and a release build would cost
+# minutes here.
 .PHONY: test-bench
 test-bench: setup-test
 	@echo "== benchmarks run"
@@ -89,33 +89,33 @@ test-bench: setup-test
 	bench/run --quick --binary $(TARGET_DIR)/debug/longhaul >/dev/null
 
 .PHONY: test-rust
-test-rust: setup-test ## The Rust tests; ARGS names some: make test-rust ARGS=cancel
+test-rust: setup-test ## Run the Rust tests; some of them: make test-rust ARGS=cancel
 	@echo "== tests"
 	INSTA_UPDATE=no scripts/with-postgres \
 		cargo nextest run $(EVERYTHING) --profile $(NEXTEST_PROFILE) $(ARGS)
 
 .PHONY: bench
-bench: ## Measure beside the disk and plain SQLite; ARGS=--postgres: beside peers on Postgres
+bench: ## Measure beside the disk and plain SQLite; ARGS=--postgres, ARGS='--compare OLD_BINARY'
 	@scripts/setup-build
 	cargo build --release --locked --bin longhaul
 	bench/run --binary $(TARGET_DIR)/release/longhaul $(ARGS)
 
-# A minute of `make test` looks at few of the orders in which things can go wrong; an hour at many.
+# A minute of `make test` tries few interleavings; an hour tries many.
 TORTURE_FOR ?= 1h
 TORTURE_CASES ?= 2000
 .PHONY: torture
-torture: setup-test ## The tests again and again with many more random plans (TORTURE_FOR=1h)
+torture: setup-test ## Repeat the tests with many more random plans (TORTURE_FOR=1h)
 	@INSTA_UPDATE=no PROPTEST_CASES=$(TORTURE_CASES) scripts/with-postgres \
 		cargo nextest run $(EVERYTHING) \
 		--profile torture --stress-duration $(TORTURE_FOR) $(ARGS)
 
-# RUSTC_BOOTSTRAP lets the stable compiler build for libFuzzer, which counts which code it reached.
-# Of the time, archives get a third: they are one reader of some thirty-five.
+# RUSTC_BOOTSTRAP lets the stable compiler build for libFuzzer, which measures coverage.
+# Archives get a third of the time, the other parsers together the rest.
 FUZZ_SECONDS ?= 300
 FUZZ_ARCHIVE := crates/longhaul-net/fuzz
 FUZZ_READERS := crates/longhaul-server/fuzz
 .PHONY: fuzz
-fuzz: ## Give what libFuzzer makes of a few good texts to all that reads from outside (FUZZ_SECONDS=300)
+fuzz: ## Fuzz every parser of foreign input with libFuzzer (FUZZ_SECONDS=300)
 	@scripts/setup-test 'cargo-fuzz@^0.13'
 	mkdir -p $(FUZZ_ARCHIVE)/corpus/archive $(FUZZ_READERS)/corpus/readers
 	LONGHAUL_FUZZ_CORPUS=$(abspath $(FUZZ_ARCHIVE))/corpus/archive \
@@ -129,17 +129,17 @@ fuzz: ## Give what libFuzzer makes of a few good texts to all that reads from ou
 		-max_total_time=$$(($(FUZZ_SECONDS) * 2 / 3)) -max_len=4096 -rss_limit_mb=1024 -timeout=10 $(ARGS)
 
 .PHONY: mutants
-mutants: ## Change the code at random places and see whether a test notices
+mutants: ## Mutate the code and check that a test notices
 	@scripts/setup-test 'cargo-mutants@^27'
 	scripts/with-postgres cargo mutants --workspace --all-features --test-tool nextest --no-shuffle $(ARGS)
 
 .PHONY: mutants-sql
-mutants-sql: ## Break one SQL statement at a time and see whether the conformance suite notices
+mutants-sql: ## Break one SQL statement at a time and check that the conformance suite notices
 	@scripts/setup-build
 	crates/longhaul/tests/mutants.sh $(ARGS)
 
 .PHONY: clean-data
-clean-data: ## Delete ./longhaul-data, where `make run` keeps its jobs
+clean-data: ## Delete ./longhaul-data, the data of `make run`
 	@rm -rf longhaul-data
 
 .PHONY: setup-test

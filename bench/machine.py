@@ -1,4 +1,4 @@
-"""What it was measured on."""
+"""Facts about the machine under the benchmark."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from program import Failed, say
 
 
 def file_system(folder: Path) -> str:
-    """The type of the file system that a folder is on, where /proc tells."""
+    """Returns the type of a folder's file system, from /proc."""
     best = ("", "unknown")
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
@@ -26,7 +26,7 @@ def file_system(folder: Path) -> str:
 
 def check_binary(binary: Path) -> None:
     if not os.access(binary, os.X_OK):
-        raise Failed(f"no program {binary}: `make bench` builds it, --binary names another")
+        raise Failed(f"{binary} is not executable: build it with `make bench`, or choose another with --binary")
 
 
 def machine(args: argparse.Namespace, folder: Path) -> dict:
@@ -47,9 +47,9 @@ def machine(args: argparse.Namespace, folder: Path) -> dict:
 
 def warn_of(facts: dict) -> None:
     if facts["fileSystem"] in ("tmpfs", "ramfs"):
-        say("warning: this folder is in memory, where nothing is ever synced: name another by --folder")
+        say("warning: this folder is in memory, where nothing is synced: choose another with --folder")
     if facts["loadBefore"] > 0.5 * (facts["cores"] or 1):
-        say(f"warning: load {facts['loadBefore']} on {facts['cores']} cores: others slow this down")
+        say(f"warning: load {facts['loadBefore']} on {facts['cores']} cores: results will be too low")
 
 
 def is_debug(binary: Path) -> bool:

@@ -1,11 +1,11 @@
-"""What was measured beside peers, in Markdown."""
+"""Markdown report of the measurements beside peers."""
 
 import argparse
 import statistics
 from typing import NamedTuple
 
 import goals
-from peers import System, Scenario
+from peers import Scenario, System
 
 
 class Results(NamedTuple):
@@ -29,8 +29,8 @@ class Results(NamedTuple):
 
 
 def markdown(results: Results, outcomes: list[goals.Outcome], verdicts: bool) -> str:
-    """Who did what, then what is held against what, then how it was measured."""
-    parts = [everybody(results)]
+    """Returns the table of all systems, the comparisons, their settings and the machine."""
+    parts = [all_systems(results)]
     if outcomes:
         parts.append(goals.table(outcomes, {}, verdicts))
     parts.append("\n".join(f"- **{results.titled(one)}**: {one.settings}." for one in results.systems))
@@ -38,7 +38,7 @@ def markdown(results: Results, outcomes: list[goals.Outcome], verdicts: bool) ->
     return "\n\n".join(parts) + "\n"
 
 
-def everybody(results: Results) -> str:
+def all_systems(results: Results) -> str:
     rows = [["", *(scenario.title for scenario in results.scenarios)]]
     rows.append(["---", *("---:" for _ in results.scenarios)])
     for system in results.systems:
@@ -55,8 +55,8 @@ def circumstances(results: Results) -> str:
         text += f", Redis {facts['redis']} ({settings(facts['redisSettings'])})"
     syncs = facts.get("fdatasyncP50Ms", [])
     return (
-        f"{text}. {passes[0].upper()}{passes[1:]}, {args.jobs:,} jobs of 100 bytes, fewer for whoever is "
-        f"slow. {facts['cores']} cores ({facts['cpu']}), {facts['fileSystem']}, fdatasync p50 "
+        f"{text}. {passes[0].upper()}{passes[1:]}, {args.jobs:,} jobs of 100 bytes, fewer for slow "
+        f"systems. {facts['cores']} cores ({facts['cpu']}), {facts['fileSystem']}, fdatasync p50 "
         f"{' / '.join(f'{p50:.2f}' for p50 in syncs)} ms, load {facts['loadBefore']} before and "
         f"{facts['loadAfter']} after."
     )

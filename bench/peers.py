@@ -1,4 +1,4 @@
-"""Who is measured on Postgres, with which settings and sizes, and in which scenarios."""
+"""The systems that are measured on Postgres, with their settings, sizes and scenarios."""
 
 import json
 import tomllib
@@ -18,10 +18,10 @@ STEPS = ("steps 50", "steps 1")
 class Scenario(NamedTuple):
     name: str
     title: str
-    ours: str  # what `longhaul bench` calls it
-    theirs: str  # what the peers' programs call it
+    ours: str  # name for `longhaul bench`
+    theirs: str  # name for the peers' programs
     concurrency: int
-    beside: str  # the peer that is measured right before us, because a goal names it
+    beside: str  # peer of the goal, measured right before Longhaul
     field: str = "jobsPerS"
     unit: str = "/s"
 
@@ -38,13 +38,13 @@ SCENARIOS = [
 
 
 class System(NamedTuple):
-    name: str  # as --only takes it
+    name: str  # for --only
     title: str
     kind: str  # "ours", "node" or "rust"
     program: str = ""
-    package: str = ""  # in the lock file, which knows its version
-    settings: str = ""  # for the table and the plot; bench/README.md says why
-    submit_share: float = 0.1  # of --jobs, so that it is done in seconds
+    package: str = ""  # name in the lock file, for its version
+    settings: str = ""  # for the table and the plot; bench/README.md has the reasons
+    submit_share: float = 0.1  # of --jobs, so that it takes seconds
     drain_share: float = 5  # of --jobs: 20,000 would be over before it runs steadily
     lacks: tuple[str, ...] = STEPS
     redis: bool = False
@@ -53,7 +53,7 @@ class System(NamedTuple):
         return scenario.name not in self.lacks
 
     def version(self) -> str:
-        """Of a peer, from the lock file that it is installed by."""
+        """Returns a peer's version from its lock file."""
         if self.kind == "node":
             lock = json.loads((PEERS / "node" / "package-lock.json").read_text(encoding="utf-8"))
             return lock["packages"][f"node_modules/{self.package}"]["version"]
@@ -62,7 +62,7 @@ class System(NamedTuple):
         return version
 
     def size(self, scenario: Scenario, jobs: int, quick: bool) -> int:
-        """How many jobs: the fast get more of them."""
+        """Returns the number of jobs: fast systems get more."""
         ours = self.kind == "ours"
         if scenario.name == "pickup":
             return 20 if quick else PICKUPS
@@ -93,7 +93,7 @@ class System(NamedTuple):
 
 SYSTEMS = [
     System(
-        OURS, "Longhaul", "ours", settings="as it comes; finished jobs kept", submit_share=1, lacks=(),
+        OURS, "Longhaul", "ours", settings="default settings; finished jobs kept", submit_share=1, lacks=(),
     ),
     System(
         "river", "River for Rust", "rust", "river", "riverqueue",
@@ -136,7 +136,7 @@ SYSTEMS = [
 
 
 def in_order(scenario: Scenario, chosen: list[System]) -> list[System]:
-    """Ours right after the one that it is compared with, and half of the others before and after."""
+    """Returns Longhaul right after the peer of the goal, with half of the others before and after."""
     there = [one for one in chosen if one.takes_part(scenario)]
     others = [one for one in there if one.name not in (OURS, scenario.beside)]
     pair = [one for one in there if one.name == scenario.beside]

@@ -1,15 +1,15 @@
-"""What was measured beside peers, as an SVG: one group of bars a scenario, readable in light and dark."""
+"""SVG plot of the measurements beside peers: one group of bars per scenario, for light and dark pages."""
 
 import statistics
 import textwrap
 from xml.sax.saxutils import escape
 
 import goals
-from peers import OURS, System, Scenario
+from peers import OURS, Scenario, System
 from peer_report import Results, circumstances
 
 COLUMNS = 2
-COLUMN = 480  # pixels, as all of these
+COLUMN = 480  # pixels, as all below
 MARGIN = 24
 LABEL = 168
 BAR = 190
@@ -56,19 +56,19 @@ def svg(results: Results) -> str:
 
 
 def bars(results: Results, scenario: Scenario) -> tuple[Scenario, list[tuple[System, list[float]]]] | None:
-    """The best first."""
+    """Returns the systems, best first."""
     lines = [(one, values) for one in results.systems if (values := results.passes(one, scenario))]
     lines.sort(key=lambda line: statistics.median(line[1]), reverse=scenario.unit != "ms")
     return (scenario, lines) if lines else None
 
 
 def panel(left: int, top: int, scenario: Scenario, lines: list[tuple[System, list[float]]]) -> str:
-    """Bars of the medians from one zero, and over each a thin line from its lowest to its highest pass."""
+    """Draws bars of the medians, each with a thin line from its lowest to its highest pass."""
     better = "less is better" if scenario.unit == "ms" else "more is better"
     rate = "steps/s" if scenario.field == "stepsPerS" else "jobs/s"
     unit = "ms" if scenario.unit == "ms" else rate
-    said = [text(left, top + 12, scenario.title, "text title")]
-    said.append(text(left + COLUMN - MARGIN, top + 12, f"{unit}, {better}", "soft small", "end"))
+    elements = [text(left, top + 12, scenario.title, "text title")]
+    elements.append(text(left + COLUMN - MARGIN, top + 12, f"{unit}, {better}", "soft small", "end"))
     scale = BAR / max(max(values) for _, values in lines)
     zero = left + LABEL
     for number, (system, values) in enumerate(lines):
@@ -76,26 +76,26 @@ def panel(left: int, top: int, scenario: Scenario, lines: list[tuple[System, lis
         ours = system.name == OURS
         median = statistics.median(values)
         weight = " bold" if ours else ""
-        said.append(text(zero - 8, y + 11, system.title, f"text{weight}", "end"))
-        said.append(
+        elements.append(text(zero - 8, y + 11, system.title, f"text{weight}", "end"))
+        elements.append(
             f'<rect class="{"ours" if ours else "theirs"}" x="{zero}" y="{y}" '
             f'width="{max(1.0, median * scale):.1f}" height="{THICK}"/>'
         )
         if len(values) > 1:
             low, high = (zero + bound * scale for bound in (min(values), max(values)))
             middle = y + THICK / 2
-            said.append(
+            elements.append(
                 f'<line class="spread" x1="{low:.1f}" x2="{high:.1f}" y1="{middle}" y2="{middle}"/>'
             )
         shown = goals.quantity(median, scenario.unit).removesuffix("/s").removesuffix(" ms")
-        said.append(text(zero + max(values) * scale + 7, y + 11, shown, f"text{weight}"))
+        elements.append(text(zero + max(values) * scale + 7, y + 11, shown, f"text{weight}"))
     bottom = top + TITLE - 9 + len(lines) * ROW
-    said.append(f'<line class="line" x1="{zero}" x2="{zero}" y1="{top + TITLE - 9}" y2="{bottom}"/>')
-    return "\n".join(said)
+    elements.append(f'<line class="line" x1="{zero}" x2="{zero}" y1="{top + TITLE - 9}" y2="{bottom}"/>')
+    return "\n".join(elements)
 
 
 def captions(results: Results) -> list[str]:
-    """Versions and settings, broken into lines."""
+    """Returns versions and settings, wrapped."""
     lines = []
     for system in results.systems:
         lines += textwrap.wrap(f"{results.titled(system)}: {system.settings}.", CAPTION_CHARS)

@@ -1,35 +1,35 @@
-"""Runs other programs, and says how it goes: what both parts of the benchmark share."""
+"""Child processes and progress output, for all scenarios."""
 
 import json
 import subprocess
 import sys
 
-# No scenario takes minutes, but the making of a long history does: the limit is for a hang.
+# Only for a hang; creating a long history takes minutes.
 CHILD_TIMEOUT_S = 1800
 
 
 class Failed(Exception):
-    """Something did not run: there is nothing to compare."""
+    """A measurement failed, so there is nothing to compare."""
 
 
 def json_lines(command: list[str], env: dict[str, str], timeout_s: int = CHILD_TIMEOUT_S) -> list[dict]:
-    """What a program printed, one JSON object a line; its stderr goes to ours."""
-    shown = " ".join(command)
+    """Returns a program's output, one JSON object per line; its stderr goes to ours."""
+    command_line = " ".join(command)
     try:
         done = subprocess.run(
             command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             text=True, timeout=timeout_s, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
-        raise Failed(f"still running after {timeout_s} s: {shown}") from error
+        raise Failed(f"still running after {timeout_s} s: {command_line}") from error
     except OSError as error:
-        raise Failed(f"{error}: {shown}") from error
+        raise Failed(f"{error}: {command_line}") from error
     if done.returncode != 0:
-        raise Failed(f"exit {done.returncode}: {shown}")
+        raise Failed(f"exit {done.returncode}: {command_line}")
     try:
         return [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
     except json.JSONDecodeError as error:
-        raise Failed(f"not JSON: {done.stdout!r}: {shown}") from error
+        raise Failed(f"not JSON: {done.stdout!r}: {command_line}") from error
 
 
 def one_report(command: list[str], env: dict[str, str], timeout_s: int = CHILD_TIMEOUT_S) -> dict:

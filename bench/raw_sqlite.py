@@ -1,4 +1,4 @@
-"""What this machine's disk and plain SQLite give: the yardsticks of `bench/run`.
+"""The disk and plain SQLite: the yardsticks of `bench/run`.
 
 One connection, journal_mode=WAL, synchronous=FULL: the settings of Longhaul's own store. The row is
 what any job needs at least; Longhaul writes more for each (its events, its key, the counts of its queue).
@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 BATCH = 100
-# One page and its header: what the smallest commit appends to a WAL.
+# One page and its header: the smallest commit in a WAL.
 WAL_FRAME_BYTES = 4096 + 24
 
 SCHEMA = """
@@ -29,7 +29,7 @@ COMPLETE = "update job set status = 2 where id = ? and status = 1"
 
 
 def fdatasync_ms(folder: Path, times: int) -> list[float]:
-    """How long each append of one WAL frame took to be on the disk, in order of length."""
+    """Returns the sorted times to append and sync one WAL frame."""
     path = folder / "fdatasync"
     sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
     frame = os.urandom(WAL_FRAME_BYTES)
@@ -48,7 +48,7 @@ def fdatasync_ms(folder: Path, times: int) -> list[float]:
 
 
 class Table:
-    """An empty jobs table in a file of its own, which goes away at the end of the `with`."""
+    """An empty jobs table in a temporary file."""
 
     def __init__(self, folder: Path, input_bytes: int):
         self.path = folder / "raw.db"
@@ -67,7 +67,7 @@ class Table:
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
     def insert(self, rows: int, batch: int) -> float:
-        """Seconds that `rows` inserts took, `batch` to a transaction."""
+        """Returns the seconds for `rows` inserts, `batch` per transaction."""
         began = time.perf_counter()
         for first in range(0, rows, batch):
             self.db.execute("begin immediate")
@@ -77,7 +77,7 @@ class Table:
         return time.perf_counter() - began
 
     def drain(self, batch: int) -> float:
-        """Seconds until each row was claimed in one transaction and completed in another."""
+        """Returns the seconds to claim all rows in one transaction and complete them in another, by batch."""
         began = time.perf_counter()
         while claimed := self.db.execute(CLAIM, (batch,)).fetchall():
             self.db.execute("begin immediate")

@@ -1,4 +1,4 @@
-"""A receiver of webhooks that takes everything at once, and counts."""
+"""A webhook receiver that responds at once and counts deliveries."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 
 
 class Receiver:
-    """Counts what came, on a thread of its own. Reset it before it is counted anew."""
+    """Counts deliveries in its own thread, since the last reset."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -38,14 +38,14 @@ class Receiver:
             self.enough.set()
 
     def rate(self, timeout_s: float) -> float:
-        """Deliveries a second, from the first to the last of those that were expected."""
+        """Returns deliveries per second, from the first to the last expected one."""
         if not self.enough.wait(timeout_s):
-            raise Failed(f"{self.count} of {self.wanted} deliveries came within {timeout_s:.0f} s")
+            raise Failed(f"{self.count} of {self.wanted} deliveries arrived within {timeout_s:.0f} s")
         return self.wanted / max(self.last_at - self.first_at, 0.001)
 
 
 class Line(asyncio.Protocol):
-    """One connection: requests one after the other."""
+    """Serves one connection."""
 
     def __init__(self, receiver: Receiver) -> None:
         self.receiver = receiver
@@ -63,7 +63,7 @@ class Line(asyncio.Protocol):
 
 
 def request_size(data: bytes) -> int | None:
-    """How long the first request is, once its head has come."""
+    """Returns the length of the first request, once its head is complete."""
     end = data.find(b"\r\n\r\n")
     if end < 0:
         return None

@@ -1,4 +1,4 @@
-"""How what was measured is told, whatever it was."""
+"""Table or JSON lines of any scenario."""
 
 import argparse
 import os
@@ -16,8 +16,8 @@ def report(
     facts: dict,
     passes: str = "",
 ) -> list[goals.Outcome]:
-    """A table, or JSON lines. `words` are for the names of comparisons, `passes` for how often it was measured."""
-    outcomes = goals.judge(measured, comparisons)
+    """Prints the comparisons. `words` fill the names of comparisons, `passes` describes the number of passes."""
+    outcomes = goals.compare(measured, comparisons)
     facts["loadAfter"] = round(os.getloadavg()[0], 1)
     if args.json:
         for outcome in outcomes:

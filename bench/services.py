@@ -1,4 +1,4 @@
-"""A private Postgres and a private Redis, which go away at the end of the `with`, however it ends."""
+"""A private Postgres and a private Redis, which are removed at the end of the `with`."""
 
 import contextlib
 import os
@@ -33,14 +33,14 @@ class Postgres:
 
     @contextlib.contextmanager
     def empty_database(self, name: str) -> Iterator[str]:
-        """Its URL. Whoever is measured in it starts right after a checkpoint."""
+        """Yields its URL, right after a checkpoint."""
         self.query(f"drop database if exists {name} with (force)", f"create database {name}", "checkpoint")
         yield f"{self.server}/{name}"
         self.query(f"drop database if exists {name} with (force)")
 
 
 def script(*words: str) -> str:
-    """scripts/postgres. In a session of its own, so that a Ctrl-C does not break off a clean-up."""
+    """Runs scripts/postgres in its own session, so that Ctrl-C does not interrupt a clean-up."""
     done = subprocess.run(
         [str(ROOT / "scripts" / "postgres"), *words],
         capture_output=True, text=True, check=False, start_new_session=True,
@@ -53,7 +53,7 @@ def script(*words: str) -> str:
 @contextlib.contextmanager
 def postgres(folder: Path) -> Iterator[Postgres]:
     data = folder / "postgres"
-    # Its owner is another user where we are root.
+    # Postgres runs as another user if we are root.
     folder.chmod(0o755)
     try:
         yield Postgres(script("start", str(data), *(f"{k}={v}" for k, v in POSTGRES_SETTINGS.items())))
@@ -63,7 +63,7 @@ def postgres(folder: Path) -> Iterator[Postgres]:
 
 @contextlib.contextmanager
 def redis(folder: Path) -> Iterator[str]:
-    """Its URL. An empty one for each measurement, so that no rewrite of its log falls into the next."""
+    """Yields the URL of an empty Redis, one for each measurement, so that no rewrite of its log affects the next."""
     data = folder / "redis"
     data.mkdir()
     with socket.socket() as free:
@@ -96,9 +96,9 @@ def wait_for_redis(server: subprocess.Popen, port: int, log: Path) -> None:
             if line.recv(64).startswith(b"+PONG"):
                 return
         time.sleep(0.02)
-    raise Failed(f"Redis does not answer: {log.read_text(encoding='utf-8', errors='replace')[-500:]}")
+    raise Failed(f"Redis does not respond: {log.read_text(encoding='utf-8', errors='replace')[-500:]}")
 
 
 def redis_version() -> str:
-    said = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True).stdout
-    return said.split("v=")[1].split()[0]
+    output = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True).stdout
+    return output.split("v=")[1].split()[0]

@@ -1,4 +1,4 @@
-"""A server of our own to measure: started, asked for its memory, and stopped at the end."""
+"""A Longhaul server to measure: its start, its memory and its stop."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ STOP_S = 30
 
 
 class Memory(NamedTuple):
-    """Of a process, as the kernel counts it."""
+    """Memory of a process, from /proc."""
 
     now_mb: float
     peak_mb: float
@@ -29,12 +29,12 @@ class Memory(NamedTuple):
 class Server(NamedTuple):
     url: str
     pid: int
-    key: str | None  # the first one, where everybody needs one
+    key: str | None  # the first admin key, if keys are required
 
 
 @contextlib.contextmanager
 def running(binary: Path, folder: Path, config: str = "") -> Iterator[Server]:
-    """A server on SQLite and a folder of its own, stopped at the end."""
+    """Starts a server on SQLite in its own folder, and stops it at the end."""
     file = folder.with_suffix(".toml")
     file.write_text(config, encoding="utf-8")
     command = [
@@ -46,11 +46,11 @@ def running(binary: Path, folder: Path, config: str = "") -> Iterator[Server]:
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        told = server.stdout.readline() if server.stdout else ""
-        if not told:
+        ready = server.stdout.readline() if server.stdout else ""
+        if not ready:
             raise Failed(f"exit {server.wait()}: {' '.join(command)}")
-        url = field(told.encode(), "url").rstrip("/")
-        yield Server(url, server.pid, json.loads(told).get("adminKey"))
+        url = field(ready.encode(), "url").rstrip("/")
+        yield Server(url, server.pid, json.loads(ready).get("adminKey"))
     finally:
         server.terminate()
         try:
@@ -61,12 +61,12 @@ def running(binary: Path, folder: Path, config: str = "") -> Iterator[Server]:
 
 
 def environment() -> dict[str, str]:
-    """Ours, without what it happens to say to Longhaul."""
+    """Returns the environment without LONGHAUL_ variables."""
     return {k: v for k, v in os.environ.items() if not k.startswith("LONGHAUL_")}
 
 
-def field(answer: bytes, name: str) -> str:
+def field(body: bytes, name: str) -> str:
     try:
-        return json.loads(answer)[name]
+        return json.loads(body)[name]
     except (ValueError, LookupError, TypeError) as error:
-        raise Failed(f"no {name} in {answer!r}") from error
+        raise Failed(f"no {name} in {body!r}") from error

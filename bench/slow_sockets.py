@@ -1,8 +1,8 @@
-"""Opens sockets that a server has to wait for, and tells how long each was left open.
+"""Opens sockets of slow clients, and prints how long the server left each open.
 
-Usage: slow_sockets.py HOST PORT COUNT    (started by on_sockets.py)
+Usage: slow_sockets.py HOST PORT COUNT    (started by scenarios/slow_clients.py)
 
-Of every three, one says nothing, one half a head, one half a body. Prints one line of JSON when all are
+Of every three, one sends nothing, one half a head, one half a body. Prints one line of JSON when all are
 open, and another when all are closed.
 """
 
@@ -22,7 +22,7 @@ SLOW = {
 }
 # Each address of ours has ports of its own.
 ADDRESSES = 8
-# The limit is for a server that closes nobody.
+# The limit is for a server that closes no socket.
 PATIENCE_S = 120
 
 

@@ -1,4 +1,4 @@
-"""How long the dashboard's pages take a server whose store holds a million jobs."""
+"""Response times of the dashboard's pages with a million jobs in the store."""
 
 import argparse
 import http.client
@@ -15,9 +15,9 @@ from report import report
 from serving import Server, environment, running
 
 HISTORY = 1_000_000
-# Of each page, one after the other.
+# Requests per page, sequential.
 REQUESTS = 20
-# What is looked for: the oldest of all, so that whoever looks at every job to find them looks at a million.
+# Filters match the oldest jobs, so that a page that scans all jobs reads a million.
 FAILED = 200
 LABEL = {"customer": "acme"}
 PROMISED_MS = 200.0
@@ -54,8 +54,8 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
 
 
 def fill(args: argparse.Namespace, data: Path, history: int) -> None:
-    """Finished jobs, by an engine in its own process: minutes less than over HTTP."""
-    say(f"making {history:,} finished jobs")
+    """Creates finished jobs with an engine in its own process, which is minutes faster than over HTTP."""
+    say(f"creating {history:,} finished jobs")
     command = [
         str(args.binary), "bench", "bulk", "--json", "--keep", "--jobs", "1000", "--history", str(history),
         "--database", f"sqlite:{data / 'longhaul.db'}",
@@ -64,22 +64,22 @@ def fill(args: argparse.Namespace, data: Path, history: int) -> None:
 
 
 def fail_some(server: Server) -> None:
-    """Jobs of another kind and queue than the history, with a label, which failed."""
+    """Creates failed jobs with a label, of another kind and queue than the history."""
     job = {"kind": "demo", "input": {"fail": "no toner left"}, "maxAttempts": 1, "queue": "rare", "labels": LABEL}
-    asked(server, "POST", "/v1/jobs/batch", {"jobs": [job] * FAILED})
+    request(server, "POST", "/v1/jobs/batch", {"jobs": [job] * FAILED})
     deadline = time.monotonic() + 60
-    while len(json.loads(asked(server, "GET", f"/v1/jobs?queue=rare&status=failed&limit={FAILED}"))["jobs"]) < FAILED:
+    while len(json.loads(request(server, "GET", f"/v1/jobs?queue=rare&status=failed&limit={FAILED}"))["jobs"]) < FAILED:
         if time.monotonic() > deadline:
-            raise Failed(f"{FAILED} jobs that fail have not failed after a minute")
+            raise Failed(f"{FAILED} jobs have not failed within a minute")
         time.sleep(0.1)
 
 
 def shown(args: argparse.Namespace, name: str, server: Server, path: str) -> float:
-    """The median of how long the whole page takes."""
+    """Returns the median time to the last byte of a page."""
     took = []
     for _ in range(2 if args.quick else REQUESTS):
         begun = time.perf_counter()
-        asked(server, "GET", path)
+        request(server, "GET", path)
         took.append((time.perf_counter() - begun) * 1_000)
     value = statistics.median(took)
     say(f"  {name:<24} {goals.quantity(value, 'ms'):>12}")
@@ -88,16 +88,16 @@ def shown(args: argparse.Namespace, name: str, server: Server, path: str) -> flo
     return value
 
 
-def asked(server: Server, method: str, path: str, body: dict | None = None) -> bytes:
+def request(server: Server, method: str, path: str, body: dict | None = None) -> bytes:
     parts = urlsplit(server.url)
-    line = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=120)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=120)
     try:
         text = None if body is None else json.dumps(body)
-        line.request(method, path, text, {"content-type": "application/json"} if text else {})
-        answer = line.getresponse()
-        content = answer.read()
+        connection.request(method, path, text, {"content-type": "application/json"} if text else {})
+        response = connection.getresponse()
+        content = response.read()
     finally:
-        line.close()
-    if answer.status >= 400:
-        raise Failed(f"{method} {path}: {answer.status} {content[:200]!r}")
+        connection.close()
+    if response.status >= 400:
+        raise Failed(f"{method} {path}: {response.status} {content[:200]!r}")
     return content

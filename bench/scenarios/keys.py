@@ -1,4 +1,4 @@
-"""Submits over HTTP to a server that asks everybody for a key, beside one that asks nobody."""
+"""Submissions over HTTP to a server that requires API keys, beside one that does not."""
 
 import argparse
 from pathlib import Path
@@ -28,7 +28,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
             say(f"keys, pass {number} of {args.passes}")
             for name, server in servers:
                 measured.setdefault(name, []).append(submitted(args, name, server))
-            # Whoever goes first has the other one's jobs running beside it.
+            # The order alternates, because the second server is measured while the first one's jobs run.
             servers.reverse()
     return report(args, measured, goals.KEYS, {"callers": CALLERS}, facts)
 

@@ -1,4 +1,4 @@
-"""A payload's way through a server, into a folder and out again, beside `cp` and `sha256sum`."""
+"""A payload uploaded, copied by a job and downloaded, beside `cp` and `sha256sum`."""
 
 import argparse
 import hashlib
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 FILE_MB = 400
 QUICK_FILE_MB = 4
-# The limit is for a hang.
+# Only for a hang.
 PATIENCE_S = 300
 CONFIG = """
 [kinds.copy]
@@ -46,7 +46,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
 
 
 def make(file: Path, file_mb: int) -> str:
-    """Random bytes, which nothing on the way can make smaller; their digest."""
+    """Writes random bytes, because they cannot be compressed, and returns their digest."""
     digest = hashlib.sha256()
     with open(file, "wb") as out:
         for _ in range(file_mb):
@@ -57,7 +57,7 @@ def make(file: Path, file_mb: int) -> str:
 
 
 class Rounds:
-    """The measurements so far."""
+    """Measurements of all passes."""
 
     def __init__(
         self, args: argparse.Namespace, server: Server, file: Path, digest: str, file_mb: int
@@ -70,7 +70,7 @@ class Rounds:
         self.measured: goals.Measured = {}
 
     def one_pass(self) -> None:
-        """What is compared is done right before."""
+        """Runs one pass: cp and sha256sum first, then upload, job and download."""
         copy = self.file.with_suffix(".copy")
         self.rate("cp and sha256sum", lambda: self.copied(copy))
         before = Memory.of(self.server.pid)
@@ -80,10 +80,10 @@ class Rounds:
         self.rate("payload job", lambda: self.ended(job))
         self.rate("payload download", lambda: self.downloaded(job, copy))
         if (found := digest_of(copy)) != self.digest:
-            raise Failed(f"the artifact has the digest {found}, the payload {self.digest}")
-        # So that the folder does not grow with every pass.
+            raise Failed(f"digest of the artifact is {found}, of the payload {self.digest}")
+        # Keeps the folder from growing with every pass.
         copy.unlink()
-        ask("DELETE", f"{self.server.url}/v1/jobs/{job}")
+        request("DELETE", f"{self.server.url}/v1/jobs/{job}")
         after = Memory.of(self.server.pid)
         say(
             f"  memory: {before.now_mb:.0f} MB before, {uploaded.now_mb:.0f} uploaded, "
@@ -98,28 +98,28 @@ class Rounds:
     def copied(self, copy: Path) -> None:
         output_of(["cp", str(self.file), str(copy)])
         if digest_of(copy) != self.digest:
-            raise Failed("cp made another file")
+            raise Failed("the copy of cp differs")
 
     def uploaded(self) -> str:
-        """The id of the job. curl ends once the server has answered, so once all of it is synced."""
-        said = output_of([
+        """Uploads and returns the job's id. curl exits after the response, when the payload is synced."""
+        response = output_of([
             "curl", "--silent", "--show-error", "--fail-with-body", "--upload-file", str(self.file),
             "--request", "POST", "--header", "Content-Type: application/octet-stream",
             f"{self.server.url}/v1/kinds/copy/jobs",
         ])  # fmt: skip
-        return field(said, "jobId")
+        return field(response, "jobId")
 
     def ended(self, job: str) -> None:
-        """The program's copy of it, and the artifact that is made of that."""
+        """Waits until the job has copied its payload to an artifact."""
         deadline = time.monotonic() + PATIENCE_S
         status = "pending"
         while status in ("pending", "running"):
             if time.monotonic() > deadline:
                 raise Failed(f"the job is still {status}")
-            answer = ask("GET", f"{self.server.url}/v1/jobs/{job}?wait=5")
-            status = field(answer, "status")
+            response = request("GET", f"{self.server.url}/v1/jobs/{job}?wait=5")
+            status = field(response, "status")
         if status != "completed":
-            raise Failed(f"the job is {status}: {answer.decode()}")
+            raise Failed(f"the job is {status}: {response.decode()}")
 
     def downloaded(self, job: str, copy: Path) -> None:
         output_of([
@@ -141,7 +141,7 @@ class Rounds:
         return done
 
     def end(self) -> None:
-        """Memory is not a matter of passes: there is one peak, and it must not grow with them."""
+        """Reports memory once for all passes, because its peak must not grow with them."""
         self.measured["payload file"] = [self.file_mb]
         self.measured["payload memory peak"] = [Memory.of(self.server.pid).peak_mb]
 
@@ -158,14 +158,14 @@ def output_of(command: list[str]) -> bytes:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Failed(f"{error}: {' '.join(command)}") from error
     if done.returncode != 0:
-        said = (done.stderr + done.stdout).decode(errors="replace").strip()
-        raise Failed(f"exit {done.returncode}: {' '.join(command)}: {said}")
+        output = (done.stderr + done.stdout).decode(errors="replace").strip()
+        raise Failed(f"exit {done.returncode}: {' '.join(command)}: {output}")
     return done.stdout
 
 
-def ask(method: str, url: str) -> bytes:
+def request(method: str, url: str) -> bytes:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=60) as answer:
-            return answer.read()
+        with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=60) as response:
+            return response.read()
     except urllib.error.URLError as error:
         raise Failed(f"{method} {url}: {error}") from error

@@ -14,7 +14,7 @@ import goals
 import peer_report
 import plot
 import raw_sqlite
-from peers import SYSTEMS, OURS, SCENARIOS, System, Scenario, in_order
+from peers import OURS, SCENARIOS, SYSTEMS, Scenario, System, in_order
 from machine import check_binary, is_debug, machine, warn_of
 from program import Failed, one_report, print_json, say, value_of
 from services import POSTGRES_SETTINGS, REDIS_SETTINGS, Postgres, postgres, redis, redis_version
@@ -22,12 +22,12 @@ from services import POSTGRES_SETTINGS, REDIS_SETTINGS, Postgres, postgres, redi
 ROOT = Path(__file__).resolve().parent.parent.parent
 INPUT_BYTES = 100
 FDATASYNCS = 200
-# The slowest of them takes a tenth of it; a peer that hangs must not hold up the others for long.
+# Ten times the slowest scenario, so that a peer that hangs does not delay the others for long.
 TIMEOUT_S = 300
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
-    """Raises Failed at the end if something did not run, after everything else did and is written."""
+    """Measures all chosen systems. Raises Failed at the end if one failed, after all results are written."""
     systems, scenarios = chosen(args)
     if any(one.name == OURS for one in systems):
         check_binary(args.binary)
@@ -46,10 +46,10 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
                     run.one(scenario, system, number)
             run.fdatasync(facts)
     facts["loadAfter"] = round(os.getloadavg()[0], 1)
-    outcomes = goals.judge(run.measured, goals.POSTGRES)
+    outcomes = goals.compare(run.measured, goals.POSTGRES)
     finish(args, run, facts, systems, scenarios, outcomes)
     if run.failed:
-        raise Failed("did not run: " + ", ".join(sorted(run.failed)))
+        raise Failed("failed: " + ", ".join(sorted(run.failed)))
     return outcomes
 
 
@@ -58,14 +58,14 @@ def chosen(args: argparse.Namespace) -> tuple[list[System], list[Scenario]]:
         names = [name.strip() for name in text.split(",") if name.strip()]
         for name in names:
             if name not in there:
-                raise Failed(f"no {what} {name}: there are {', '.join(there)}")
+                raise Failed(f"unknown {what} {name}: choose from {', '.join(there)}")
         return names
 
-    everybody = [system.name for system in SYSTEMS]
-    everything = [scenario.name for scenario in SCENARIOS]
-    only = of("system", args.only, everybody) or everybody
-    skip = of("system", args.skip, everybody)
-    scenarios = of("scenario", args.scenarios, everything) or everything
+    system_names = [system.name for system in SYSTEMS]
+    scenario_names = [scenario.name for scenario in SCENARIOS]
+    only = of("system", args.only, system_names) or system_names
+    skip = of("system", args.skip, system_names)
+    scenarios = of("scenario", args.scenarios, scenario_names) or scenario_names
     return (
         [one for one in SYSTEMS if one.name in only and one.name not in skip],
         [one for one in SCENARIOS if one.name in scenarios],
@@ -73,7 +73,7 @@ def chosen(args: argparse.Namespace) -> tuple[list[System], list[Scenario]]:
 
 
 def set_up(systems: list[System]) -> None:
-    """What the chosen ones need, into .tools/ of this checkout, once."""
+    """Installs the chosen systems into .tools/ of this checkout, once."""
     kinds = {system.kind for system in systems} - {"ours"}
     if any(system.redis for system in systems):
         kinds.add("redis")
@@ -85,7 +85,7 @@ def set_up(systems: list[System]) -> None:
 
 
 class Run:
-    """The measurements so far, and where they are made."""
+    """Measurements of all passes, with their cluster and log."""
 
     def __init__(self, args: argparse.Namespace, folder: Path, cluster: Postgres, log):
         self.args, self.folder, self.cluster, self.log = args, folder, cluster, log
@@ -93,7 +93,7 @@ class Run:
         self.failed: set[str] = set()
         self.syncs: list[float] = []
         self.versions: dict[str, str] = {}
-        # Nor may a peer or psql reach a server that the environment happens to name.
+        # Keeps peers and psql from using a server that the environment names.
         foreign = ("LONGHAUL_", "DBOS_", "PG", "DATABASE_URL")
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
 
@@ -110,18 +110,18 @@ class Run:
         return facts
 
     def one(self, scenario: Scenario, system: System, number: int) -> None:
-        """One measurement. Who fails once sits out that scenario, and its earlier passes are dropped."""
+        """Measures once. A system that fails is left out of the scenario, and its earlier passes are dropped."""
         name = f"{system.name} {scenario.name}"
         if name in self.failed:
             return
         size = system.size(scenario, self.args.jobs, self.args.quick)
         try:
-            with self.place(system) as url:
+            with self.empty_store(system) as url:
                 command = system.command(scenario, self.args.binary, size, INPUT_BYTES, url)
                 report = one_report(command, self.env, TIMEOUT_S)
             value = value_of(report, scenario.field)
             if not (math.isfinite(value) and value > 0):
-                raise Failed(f"{value} is no measurement")
+                raise Failed(f"not a measurement: {value}")
         except Failed as error:
             say(f"  {name}: {error}")
             self.failed.add(name)
@@ -136,8 +136,8 @@ class Run:
         })  # fmt: skip
 
     @contextlib.contextmanager
-    def place(self, system: System) -> Iterator[str]:
-        """Something empty to be measured in."""
+    def empty_store(self, system: System) -> Iterator[str]:
+        """Yields the URL of an empty database or Redis."""
         if system.redis:
             with redis(self.folder) as url:
                 yield url
@@ -146,7 +146,7 @@ class Run:
                 yield url
 
     def fdatasync(self, facts: dict) -> None:
-        """What the disk gives, for whoever reads the numbers on another machine."""
+        """Measures the disk, for readers with another machine."""
         took = raw_sqlite.fdatasync_ms(self.folder, FDATASYNCS)
         self.syncs.append(took[len(took) // 2])
         facts["fdatasyncP50Ms"] = [round(p50, 3) for p50 in self.syncs]
@@ -161,7 +161,7 @@ def finish(
     args: argparse.Namespace, run: Run, facts: dict,
     systems: list[System], scenarios: list[Scenario], outcomes: list[goals.Outcome],
 ) -> None:  # fmt: skip
-    """The table and the plot."""
+    """Writes the table, the plot and the JSON lines."""
     verdicts = not (args.quick or is_debug(args.binary))
     results = peer_report.Results(run.measured, run.failed, systems, scenarios, facts, args)
     text = peer_report.markdown(results, outcomes, verdicts)

@@ -1,4 +1,4 @@
-"""Asks an endpoint of 100 ms through a proxied path that waits for the answer, beside the endpoint itself."""
+"""An endpoint of 100 ms through the gateway in sync mode, beside the endpoint itself."""
 
 import argparse
 import asyncio
@@ -20,7 +20,7 @@ from serving import running
 
 SLOW_S = 0.1
 CALLERS = 4
-# Of each caller, one after the other.
+# Requests per caller, sequential.
 REQUESTS = 100
 BODY = b'{"report": "' + b"x" * 1_000 + b'"}'
 ANSWER = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 13\r\n\r\n{"done":true}'
@@ -48,29 +48,29 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
         for number in range(1, args.passes + 1):
             say(f"proxy, pass {number} of {args.passes}")
             for name, url in ways:
-                for what, value in asked(args, name, url).items():
+                for what, value in measure_calls(args, name, url).items():
                     measured.setdefault(what, []).append(value)
             ways.reverse()
     return report(args, measured, goals.PROXY, {"callers": CALLERS}, facts)
 
 
-def asked(args: argparse.Namespace, name: str, url: str) -> dict[str, float]:
+def measure_calls(args: argparse.Namespace, name: str, url: str) -> dict[str, float]:
     each = 10 if args.quick else REQUESTS
     took: list[float] = []
     wrong: list[str] = []
 
     def call() -> None:
         parts = urlsplit(url)
-        line = http.client.HTTPConnection(parts.hostname or "", parts.port)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
         try:
             for _ in range(each):
                 begun = time.perf_counter()
-                line.request("POST", parts.path, BODY, {"content-type": "application/json"})
-                answer = line.getresponse()
-                body = answer.read()
+                connection.request("POST", parts.path, BODY, {"content-type": "application/json"})
+                response = connection.getresponse()
+                body = response.read()
                 took.append((time.perf_counter() - begun) * 1_000)
-                if answer.status != 200 or body != b'{"done":true}':
-                    wrong.append(f"{answer.status} {body!r}")
+                if response.status != 200 or body != b'{"done":true}':
+                    wrong.append(f"{response.status} {body!r}")
         except OSError as error:
             wrong.append(str(error))
 
@@ -80,7 +80,7 @@ def asked(args: argparse.Namespace, name: str, url: str) -> dict[str, float]:
     for caller in callers:
         caller.join()
     if wrong:
-        raise Failed(f"{len(wrong)} wrong answers, such as {wrong[0]}")
+        raise Failed(f"{len(wrong)} wrong responses, for example {wrong[0]}")
     parts = statistics.quantiles(took, n=100)
     values = {f"{name} p50": parts[49], f"{name} p99": parts[98]}
     for what, value in values.items():
@@ -91,7 +91,7 @@ def asked(args: argparse.Namespace, name: str, url: str) -> dict[str, float]:
 
 
 class Line(asyncio.Protocol):
-    """One connection to the endpoint: requests one after the other, each answered after a while."""
+    """Serves one connection: responds to each request after the delay."""
 
     def __init__(self) -> None:
         self.bytes = b""
@@ -108,7 +108,7 @@ class Line(asyncio.Protocol):
 
 @contextlib.contextmanager
 def endpoint() -> Iterator[str]:
-    """The URL of an endpoint on a thread of its own."""
+    """Yields the URL of an endpoint that runs in its own thread."""
     loop, ports = asyncio.new_event_loop(), []
     ready = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Draws a small flowchart through a server, beside mermaid-cli on the same sources."""
+"""A small flowchart rendered through a server, beside mermaid-cli with the same sources."""
 
 import argparse
 import http.client
@@ -21,10 +21,10 @@ from serving import environment, field, running
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PEER = ROOT / ".tools" / "bench-mermaid"
-# Not counted: the processes that draw are started by the first.
+# Not counted, because the first requests start the render processes.
 WARM = 20
 DIAGRAMS = 200
-# Seconds each.
+# Seconds per drawing.
 DIAGRAMS_BY_PEER = 3
 PROMISED_MS = 20
 TIMEOUT_S = 120
@@ -42,7 +42,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
     peer = set_up(args)
     facts = machine(args, folder)
     warn_of(facts)
-    # No two are the same: a picture that is there already is not drawn again.
+    # All sources differ, because a cached image is not rendered again.
     sources = (SOURCE.format(number=number) for number in itertools.count(1))
     measured: goals.Measured = {}
     with running(args.binary, folder / "render") as server:
@@ -66,7 +66,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
 
 
 def set_up(args: argparse.Namespace) -> bool:
-    """Whether mermaid-cli is there. A smoke test does without what nobody has installed."""
+    """Returns whether mermaid-cli is available. A smoke test does not install it."""
     if args.quick and not (PEER / "installed").is_file():
         return False
     command = [str(ROOT / "scripts" / "setup-bench"), "mermaid"]
@@ -76,32 +76,32 @@ def set_up(args: argparse.Namespace) -> bool:
 
 
 def drawn(url: str, sources: Iterator[str], count: int) -> list[float]:
-    """How many milliseconds each took, from the request until its short link was there."""
+    """Returns milliseconds from each request to its short link."""
     parts = urlsplit(url)
-    line = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
     took = []
     for source in itertools.islice(sources, count):
         body = json.dumps({"source": source, "format": "mermaid", "outputType": "svg"})
         begun = time.perf_counter()
-        line.request("POST", "/render?mode=sync", body, {"content-type": "application/json"})
-        response = line.getresponse()
-        answer = response.read()
+        connection.request("POST", "/render?mode=sync", body, {"content-type": "application/json"})
+        response = connection.getresponse()
+        body = response.read()
         took.append((time.perf_counter() - begun) * 1_000)
-        if response.status != 200 or field(answer, "cached"):
-            raise Failed(f"not drawn: {response.status} {answer!r}")
-    line.request("GET", field(answer, "url"))
-    picture = line.getresponse().read()
+        if response.status != 200 or field(body, "cached"):
+            raise Failed(f"not rendered: {response.status} {body!r}")
+    connection.request("GET", field(body, "url"))
+    picture = connection.getresponse().read()
     if not picture.startswith(b"<svg") or source.split("[")[1].split("]")[0].encode() not in picture:
-        raise Failed(f"not the picture that was asked for: {picture[:200]!r}")
+        raise Failed(f"unexpected image: {picture[:200]!r}")
     return took
 
 
 def by_peer(folder: Path, sources: Iterator[str], count: int) -> dict[str, float]:
     chromium = shutil.which("chromium")
     if chromium is None:
-        raise Failed("there is no chromium on the PATH")
+        raise Failed("chromium is not on the PATH")
     settings, diagram = folder / "puppeteer.json", folder / "diagram.mmd"
-    # Root has no sandbox to start a browser in, and what it draws is ours.
+    # A browser cannot use its sandbox as root, and it draws only our own sources.
     settings.write_text(json.dumps({"executablePath": chromium, "args": ["--no-sandbox"]}), encoding="utf-8")
     node, program = PEER / "node_modules" / ".bin" / "node", PEER / "node_modules" / ".bin" / "mmdc"
     command = [node, program, "--quiet", "-p", settings, "-i", diagram, "-o", folder / "diagram.svg"]

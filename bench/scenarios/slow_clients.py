@@ -1,4 +1,4 @@
-"""A server beside ten thousand peers who say nothing, half a head or half a body, and beside none."""
+"""A server with ten thousand clients that send nothing, half a head or half a body, beside the same without them."""
 
 import argparse
 import http.client
@@ -16,12 +16,12 @@ from report import report
 from serving import Memory, Server, environment, field, running
 
 QUICK_SOCKETS = 30
-# Less than what an idle socket is left open for, with the time that opening all of them takes.
+# Shorter than the idle timeout minus the time to open all sockets.
 SECONDS = 5.0
 QUICK_SECONDS = 0.2
 QUICK_CONFIG = '[http]\nheader_timeout = "1s"\nbody_timeout = "1s"\n'
 PASSES = 3
-# What config.default.toml has, which is what is promised.
+# Timeouts of the default configuration.
 PROMISED_S = {"idle": 10.0, "head": 10.0, "body": 30.0}
 BODY = json.dumps({"kind": "demo", "input": {"result": "x" * 100}})
 HEADERS = {"Content-Type": "application/json"}
@@ -42,7 +42,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
 
 
 class Rounds:
-    """The measurements so far."""
+    """Measurements of all passes."""
 
     def __init__(self, args: argparse.Namespace, server: Server):
         self.args = args
@@ -53,7 +53,7 @@ class Rounds:
 
     def one_pass(self) -> None:
         self.add("memory calm", Memory.of(self.server.pid).now_mb, " MB")
-        self.asked("calm")
+        self.measure_calls("calm")
         place = urlsplit(self.server.url)
         slow = subprocess.Popen(
             [
@@ -63,13 +63,13 @@ class Rounds:
             env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         try:
-            opened = self.told(slow)
+            opened = self.read_report(slow)
             if opened["open"] != self.count:
                 raise Failed(f"{opened['open']} of {self.count} sockets were open at once")
             say(f"  {self.count:,} slow sockets, opened in {opened['seconds']:.1f} s")
-            self.asked("beside slow")
+            self.measure_calls("beside slow")
             self.add("memory beside slow", Memory.of(self.server.pid).now_mb, " MB")
-            for kind, seconds in self.told(slow)["closedAfterS"].items():
+            for kind, seconds in self.read_report(slow)["closedAfterS"].items():
                 self.add(f"{kind} closed", seconds, " s")
                 self.measured.setdefault(f"{kind} promised", []).append(PROMISED_S[kind])
         finally:
@@ -77,14 +77,14 @@ class Rounds:
             slow.wait()
 
     @staticmethod
-    def told(slow: subprocess.Popen) -> dict:
+    def read_report(slow: subprocess.Popen) -> dict:
         line = slow.stdout.readline() if slow.stdout else ""
         if not line:
             raise Failed(f"exit {slow.wait()}: slow_sockets.py")
         return json.loads(line)
 
-    def asked(self, beside: str) -> None:
-        """One caller who submits a job and reads it, again and again."""
+    def measure_calls(self, beside: str) -> None:
+        """Submits a job and reads it, repeatedly, over one connection."""
         place = urlsplit(self.server.url)
         caller = http.client.HTTPConnection(str(place.hostname), place.port, timeout=60)
         took: dict[str, list[float]] = {"submit": [], "read": []}
@@ -110,9 +110,9 @@ def timed(
 ) -> bytes:
     began = time.monotonic()
     caller.request(method, path, body, HEADERS)
-    answer = caller.getresponse()
-    said = answer.read()
+    response = caller.getresponse()
+    body = response.read()
     took.append(time.monotonic() - began)
-    if answer.status >= 300:
-        raise Failed(f"{method} {path}: {answer.status} {said!r}")
-    return said
+    if response.status >= 300:
+        raise Failed(f"{method} {path}: {response.status} {body!r}")
+    return body

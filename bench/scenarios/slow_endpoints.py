@@ -1,4 +1,4 @@
-"""How soon a receiver hears of what happened, beside a hundred others that never answer."""
+"""Delivery latency to one endpoint, beside a hundred others that never respond."""
 
 import argparse
 import contextlib
@@ -22,12 +22,12 @@ HANGING = 99
 JOBS_PER_S = 10
 JOBS = 300
 CALLERS = 8
-# For what is still owed when the last job is submitted.
+# For deliveries that are pending when the last job is submitted.
 PATIENCE_S = 120
 
 
-class Punctual(Receiver):
-    """Also notes how long after its event each delivery came."""
+class LatencyReceiver(Receiver):
+    """A receiver that records the latency of each delivery since its event."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,15 +38,15 @@ class Punctual(Receiver):
         self.delays_ms = []
 
     def came(self, body: bytes) -> None:
-        said = json.loads(body)["timestamp"]
-        happened = datetime.datetime.fromisoformat(said).timestamp()
+        timestamp = json.loads(body)["timestamp"]
+        happened = datetime.datetime.fromisoformat(timestamp).timestamp()
         self.delays_ms.append((time.time() - happened) * 1_000)
         super().came(body)
 
 
 @contextlib.contextmanager
 def hanging(count: int) -> Iterator[list[str]]:
-    """Receivers that let everybody in and say nothing: the kernel's queue of connections is enough for that."""
+    """Opens sockets that accept connections and never respond; the kernel's backlog does that."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64)) for _ in range(count)]
         yield [f"http://127.0.0.1:{one.getsockname()[1]}/" for one in sockets]
@@ -59,7 +59,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
     measured: goals.Measured = {}
     with (
         hanging(HANGING) as dead,
-        receiving(Punctual()) as receiver,
+        receiving(LatencyReceiver()) as receiver,
         running(args.binary, folder / "calm", LOOPBACK) as calm,
         running(args.binary, folder / "beside", LOOPBACK) as beside,
     ):
@@ -67,9 +67,9 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
             listen(args, server, urls)
         servers = [("calm", calm), ("beside", beside)]
         for number in range(1, args.passes + 1):
-            say(f"hanging receivers, pass {number} of {args.passes}")
+            say(f"hanging endpoints, pass {number} of {args.passes}")
             for name, server in servers:
-                for what, value in told(args, name, server, receiver).items():
+                for what, value in latencies(args, name, server, receiver).items():
                     measured.setdefault(what, []).append(value)
             servers.reverse()
     return report(args, measured, goals.HANGING, {"hanging": HANGING, "rate": JOBS_PER_S}, facts)
@@ -81,7 +81,7 @@ def listen(args: argparse.Namespace, server: Server, urls: list[str]) -> None:
         one_report([*command, "--event", "job.completed"], environment())
 
 
-def told(args: argparse.Namespace, name: str, server: Server, receiver: Punctual) -> dict[str, float]:
+def latencies(args: argparse.Namespace, name: str, server: Server, receiver: LatencyReceiver) -> dict[str, float]:
     jobs = 50 if args.quick else JOBS
     receiver.expect(jobs)
     command = [str(args.binary), "--json", "--server", server.url, "bench", "submit"]
@@ -89,7 +89,7 @@ def told(args: argparse.Namespace, name: str, server: Server, receiver: Punctual
     one_report(command, environment())
     receiver.rate(PATIENCE_S)
     cuts = statistics.quantiles(receiver.delays_ms, n=100, method="inclusive")
-    values = {f"told p50 {name}": cuts[49], f"told p99 {name}": cuts[98]}
+    values = {f"latency p50 {name}": cuts[49], f"latency p99 {name}": cuts[98]}
     for what, value in values.items():
         say(f"  {what:<24} {goals.quantity(value, 'ms'):>12}")
         if args.json:

@@ -1,4 +1,4 @@
-"""Longhaul beside the disk, plain SQLite and, if asked, DBOS, on one file system."""
+"""Longhaul beside the disk, plain SQLite and, with --peers, DBOS, on one file system."""
 
 import argparse
 import math
@@ -40,7 +40,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
 
 
 class Sizes:
-    """How much of each scenario: the fast ones get more jobs, so that each takes about a second."""
+    """Number of jobs per scenario: fast ones get more, so that each takes about a second."""
 
     def __init__(self, jobs: int, quick: bool):
         self.jobs = jobs
@@ -53,18 +53,18 @@ class Sizes:
 
 
 class Run:
-    """The measurements so far, and where they are made."""
+    """Measurements of all passes."""
 
     def __init__(self, args: argparse.Namespace, folder: Path):
         self.args = args
         self.folder = folder
         self.sizes = Sizes(args.jobs, args.quick)
         self.measured: goals.Measured = {}
-        # The measurements must not go to a server that the environment happens to name.
+        # Keeps the benchmark from using a server that the environment names.
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("LONGHAUL_")}
 
     def one_pass(self) -> None:
-        """Each of ours right beside what it is compared with, while the machine is in the same mood."""
+        """Measures each scenario right beside its yardstick, because the machine's speed varies."""
         sizes, concurrency = self.sizes, self.args.concurrency
         self.raw_insert("raw insert 1", sizes.one_by_one, 1)
         self.longhaul("longhaul submit 1", "submit", sizes.one_by_one, 1)
@@ -74,7 +74,7 @@ class Run:
         self.longhaul("longhaul drain", "drain", sizes.jobs, concurrency)
         self.longhaul("longhaul steps", "steps", sizes.steps_jobs, concurrency, "stepsPerS")
         after = self.raw_batches()
-        # Before and after: these are done in half a second, in which the machine may do anything.
+        # Measured before and after, because half a second is too short for one measurement.
         for name, *seconds in zip(("raw insert 100", "raw drain 100"), before, after):
             self.add(name, 2 * sizes.jobs / sum(seconds), {"rows": 2 * sizes.jobs})
         self.raw_fdatasync()
@@ -91,7 +91,7 @@ class Run:
             self.add(name, rows / table.insert(rows, batch), {"rows": rows})
 
     def raw_batches(self) -> tuple[float, float]:
-        """Seconds to insert, and to claim and complete."""
+        """Returns the seconds to insert, and to claim and complete."""
         with raw_sqlite.Table(self.folder, INPUT_BYTES) as table:
             inserted = table.insert(self.sizes.jobs, raw_sqlite.BATCH)
             return inserted, table.drain(raw_sqlite.BATCH)
@@ -114,16 +114,16 @@ class Run:
         self.add(name, value_of(report, field), report)
 
     def history(self) -> None:
-        """A tenth as many pending as finished, drained on an empty file and on the one with them.
+        """Drains a tenth as many pending jobs as there are finished ones, on an empty file and on one with history.
 
-        The first pass makes the history; the next ones find it there, longer by what they drained.
+        The first pass creates the history, and later passes extend it.
         """
         pending = max(1, self.args.history // 10)
         concurrency, file = self.args.concurrency, "history.db"
         more: tuple[str, ...] = ("--keep",)
         if not (self.folder / file).exists():
             more += ("--history", str(self.args.history))
-            say(f"  making a history of {self.args.history:,} finished jobs…")
+            say(f"  creating a history of {self.args.history:,} finished jobs…")
         self.longhaul("longhaul drain empty", "drain", pending, concurrency)
         self.longhaul("longhaul drain history", "drain", pending, concurrency, file=file, more=more)
 
@@ -142,7 +142,7 @@ class Run:
 
     def add(self, name: str, value: float, report: dict) -> None:
         if not (math.isfinite(value) and value > 0):
-            raise Failed(f"{name}: {value} is no measurement")
+            raise Failed(f"{name}: not a measurement: {value}")
         passes = self.measured.setdefault(name, [])
         passes.append(value)
         unit = "ms" if name in ("raw fdatasync", "longhaul pickup") else "/s"
@@ -153,7 +153,7 @@ class Run:
 
 
 def install_peers() -> None:
-    """Into .tools/ of this checkout, once; a changed list of requirements installs anew."""
+    """Installs DBOS into .tools/ of this checkout, again when its requirements change."""
     wanted, have = PEERS / "requirements.txt", PEERS_VENV / "requirements.txt"
     if have.exists() and have.read_bytes() == wanted.read_bytes():
         return
@@ -166,5 +166,5 @@ def install_peers() -> None:
     ):  # fmt: skip
         if subprocess.run(command, stdout=sys.stderr, check=False).returncode != 0:
             raise Failed("the peers could not be installed")
-    # Copied last: an install that was broken off is done again.
+    # Copied last, so that an interrupted installation is repeated.
     shutil.copyfile(wanted, have)

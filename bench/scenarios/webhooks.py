@@ -1,4 +1,4 @@
-"""Submits over HTTP at a steady rate to a server that delivers every transition, beside one that tells nobody."""
+"""Submissions over HTTP at a steady rate to a server that delivers every event, beside one without endpoints."""
 
 import argparse
 from pathlib import Path
@@ -11,12 +11,12 @@ from report import report
 from serving import Server, environment, running
 
 LOOPBACK = '[egress]\nallow = ["127.0.0.1/32"]\n'
-# Each job is told of three times: accepted, begun, completed.
+# Events per job: pending, running, completed.
 EVENTS = 3
 JOBS_PER_S = 340
 JOBS = 3_400
 CALLERS = 64
-# For what is still owed when the last job is submitted.
+# For deliveries that are pending when the last job is submitted.
 PATIENCE_S = 120
 PROMISED_MS = 50
 
@@ -36,8 +36,8 @@ def measure(args: argparse.Namespace, folder: Path) -> list[goals.Outcome]:
         servers = [("without", silent, None), ("with", telling, receiver)]
         for number in range(1, args.passes + 1):
             say(f"webhooks, pass {number} of {args.passes}")
-            for name, server, told in servers:
-                for what, value in submitted(args, name, server, told).items():
+            for name, server, subscribed in servers:
+                for what, value in submitted(args, name, server, subscribed).items():
                     measured.setdefault(what, []).append(value)
             measured.setdefault("submit p99 promised", []).append(PROMISED_MS)
             servers.reverse()
