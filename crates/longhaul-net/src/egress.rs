@@ -1,18 +1,19 @@
-//! Requests to addresses that callers name, such as webhooks.
+//! Requests to URLs that callers name, such as webhooks.
 //!
-//! Whoever may name a URL may otherwise use the server to reach what only the server can: its own
-//! machine, its neighbours, the cloud's metadata. So one [`Policy`] says which addresses may be reached, and
-//! it is asked twice: when a URL is taken, to tell its owner at once, and when a connection is made, by the
-//! addresses that are really dialled. Only the second is a protection: names change between the two.
+//! Without a policy, a caller could use the server to reach addresses that only the server can reach: its
+//! own machine, its neighbours, the cloud's metadata service. So a [`Policy`] decides which addresses may
+//! be reached, and it is checked twice: when a URL is submitted, to reject it early, and when a connection
+//! is opened, with the addresses that are really dialled. Only the second check protects, because names
+//! can change between the two.
 //!
-//! | may be reached | on which ports |
+//! | address | ports |
 //! |---|---|
-//! | public addresses | 80, 443, and from 1024 on |
-//! | networks of `[egress] allow` | any |
-//! | everything else | none |
+//! | public | 80, 443, and from 1024 |
+//! | in a network of `[egress] allow` | all |
+//! | other | none |
 //!
-//! A name counts as the worst of its addresses, redirects are answers like others, and proxies of the
-//! environment are not asked.
+//! A name is denied if any of its addresses is. Redirects are not followed, and proxies from the
+//! environment are ignored.
 
 mod client;
 mod error;

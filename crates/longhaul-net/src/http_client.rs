@@ -1,4 +1,4 @@
-//! HTTP clients that do what they are told and nothing more.
+//! HTTP client without redirects, proxies, retries or decompression.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use reqwest::{Certificate, Client, ClientBuilder, redirect};
 
 use crate::egress::SendError;
 
-/// For a connection, TLS included: shared by the addresses that a name has.
+/// For a connection including TLS, over all addresses of a name.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of an answer's fields in HTTP/2; HTTP/1 is limited to a hundred fields by itself.
+/// Response headers in HTTP/2. HTTP/1 is limited to a hundred headers by the client itself.
 const HEADER_BYTES_MAX: u32 = 64 << 10;
 
-/// One that follows no redirect, asks no proxy, repeats nothing and unpacks nothing.
+/// Returns a builder for a client without redirects, proxies, retries and decompression.
 pub fn bare() -> ClientBuilder {
     Client::builder()
-        // A proxy would resolve and dial for us, and judge nothing.
+        // A proxy would resolve names itself, past the egress policy.
         .no_proxy()
         .redirect(redirect::Policy::none())
         .referer(false)
-        // When to try again is for whoever sends.
+        // The caller has its own retry policy.
         .retry(reqwest::retry::never())
-        // A small answer must not become a large one here.
+        // A small response must not expand to a large one.
         .no_gzip()
         .no_brotli()
         .no_zstd()
@@ -30,17 +30,17 @@ pub fn bare() -> ClientBuilder {
         .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
 }
 
-/// Builds it, with these root certificates or the machine's.
+/// Builds a client with these root certificates, or with the system's.
 pub fn build(
     builder: impl Fn() -> ClientBuilder,
     roots: Option<&[Certificate]>,
 ) -> Result<Client, SendError> {
-    // Whoever embeds us may have installed a provider already, and theirs is as good.
+    // Fails if the embedding program installed a provider already, which is used then.
     drop(rustls::crypto::ring::default_provider().install_default());
     let client = match roots {
         Some(roots) => builder().tls_certs_only(roots.to_vec()).build(),
         None => builder().build().or_else(|error| {
-            // Bare containers have none, and plain HTTP needs none.
+            // Bare containers have no certificates, and plain HTTP needs none.
             tracing::warn!(%error, "no root certificates: requests to https:// will fail");
             builder().tls_certs_only([]).build()
         }),

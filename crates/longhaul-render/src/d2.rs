@@ -1,21 +1,21 @@
-//! d2, drawn by d2-little.
+//! d2 diagrams, drawn by d2-little.
 
 use d2_little::ast::{ArrayNode, Import, Map, MapNode, ValueBox};
 use d2_little::{CompileOptions, compiler, parser};
 
-use super::{ErrorCode, RenderError, Theme, source_position};
+use crate::{ErrorCode, RenderError, Theme, source_position};
 
-/// What the original calls "Dark Mauve".
+/// Theme "Dark Mauve" of d2.
 const DARK: i64 = 200;
-/// Room around the diagram, in its own units.
+/// Padding around the diagram, in its units.
 const PAD: i64 = 20;
 
-/// The diagram as SVG, which is not sanitize yet.
-pub(super) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
+/// Draws a diagram as SVG that is not sanitized yet.
+pub(crate) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
     let (parsed, _) = parser::parse("", source);
     if let Some(import) = import_in(&parsed) {
         let start = import.range.start;
-        return Err(unsupported("other files cannot be imported").at(
+        return Err(unsupported("imports of other files are not supported").at(
             source,
             start.line + 1,
             start.column + 1,
@@ -23,10 +23,10 @@ pub(super) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
     }
     if let Err(error) = compiler::compile_with_config("", source) {
         let first = error.errors.first();
-        let said = first.map_or_else(|| error.to_string(), |first| first.message.clone());
-        // Some messages begin with their source_position, too.
+        let text = first.map_or_else(|| error.to_string(), |first| first.message.clone());
+        // Some messages repeat their position.
         let message =
-            source_position::in_front(&said).map_or(said.as_str(), |(_, _, message)| message);
+            source_position::split_prefix(&text).map_or(text.as_str(), |(_, _, message)| message);
         let failed = RenderError::new(ErrorCode::Syntax, message);
         return Err(match first {
             Some(first) => {
@@ -37,15 +37,15 @@ pub(super) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
         });
     }
     let theme_id = match theme {
-        // Which is what a source without a theme of its own has.
+        // The default of d2, which a theme in the source overrides.
         Theme::Light => None,
         Theme::Dark => Some(DARK),
     };
     let options = CompileOptions { theme_id, pad: Some(PAD), ..CompileOptions::default() };
     let (diagram, svg) =
-        d2_little::compile(source, &options).map_err(|said| failed(source, &said))?;
+        d2_little::compile(source, &options).map_err(|error| render_error(source, &error))?;
     if !(diagram.layers.is_empty() && diagram.scenarios.is_empty() && diagram.steps.is_empty()) {
-        return Err(unsupported("layers, scenarios and steps would be drawn over each other"));
+        return Err(unsupported("layers, scenarios and steps are not supported"));
     }
     let engine = diagram.config.and_then(|config| config.layout_engine);
     if let Some(engine) = engine.filter(|engine| engine != "dagre") {
@@ -53,28 +53,29 @@ pub(super) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
             "the layout engine {engine:?} is not supported, only dagre"
         )));
     }
-    String::from_utf8(svg)
-        .map_err(|_| RenderError::new(ErrorCode::RendererFailed, "the renderer made no text"))
+    String::from_utf8(svg).map_err(|_| {
+        RenderError::new(ErrorCode::RendererFailed, "the renderer returned invalid UTF-8")
+    })
 }
 
-fn unsupported(why: &str) -> RenderError {
-    RenderError::new(ErrorCode::Unsupported, why)
+fn unsupported(message: &str) -> RenderError {
+    RenderError::new(ErrorCode::Unsupported, message)
 }
 
-/// What went wrong after the source was understood.
-fn failed(source: &str, said: &str) -> RenderError {
-    if said.to_lowercase().contains("latex") {
-        return unsupported("formulas in LaTeX cannot be drawn");
+/// Classifies an error of a source that was compiled.
+fn render_error(source: &str, error: &str) -> RenderError {
+    if error.to_lowercase().contains("latex") {
+        return unsupported("LaTeX formulas are not supported");
     }
-    match source_position::in_front(said) {
+    match source_position::split_prefix(error) {
         Some((line, column, message)) => {
             RenderError::new(ErrorCode::Syntax, message).at(source, line, column)
         }
-        None => RenderError::new(ErrorCode::RendererFailed, said),
+        None => RenderError::new(ErrorCode::RendererFailed, error),
     }
 }
 
-/// The renderer passes imports over, and draws something else than was meant.
+/// Finds an import. The renderer ignores imports, so the diagram would be incomplete.
 fn import_in(map: &Map) -> Option<&Import> {
     map.nodes.iter().find_map(|node| match node {
         MapNode::Import(import) => Some(import),

@@ -1,4 +1,4 @@
-//! The fonts that text is measured and painted with: our own, since a bare machine has none.
+//! Embedded fonts to measure and draw text with, because a bare machine has none.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,13 +8,12 @@ use merman::svg::export::{NativeFontContext, NativeFontError, NativeFontLimits};
 use resvg::usvg::fontdb::{Database, Family, ID, Query, Style, Weight};
 use resvg::usvg::{Font, FontFamily, FontResolver, FontStyle};
 
-/// What mermaid's text is measured with. A machine that shows an SVG and has no such font likely has Verdana,
-/// which is as wide.
-pub(super) const SANS: &str = "DejaVu Sans, Verdana, sans-serif";
+/// Font family of mermaid text. A reader without DejaVu Sans probably has Verdana, which is equally wide.
+pub(crate) const SANS: &str = "DejaVu Sans, Verdana, sans-serif";
 const DEFAULT: &str = "DejaVu Sans";
 const MONO: &str = "DejaVu Sans Mono";
 
-/// How d2 calls its fonts, behind a name that each diagram has of its own.
+/// Font family suffixes of d2. Each diagram puts its id in front.
 const D2_FONTS: [(&str, D2Family, D2Style); 8] = [
     ("-font-regular", D2Family::SourceSansPro, D2Style::Regular),
     ("-font-semibold", D2Family::SourceSansPro, D2Style::Semibold),
@@ -28,10 +27,9 @@ const D2_FONTS: [(&str, D2Family, D2Style); 8] = [
 
 static FONTS: LazyLock<Fonts> = LazyLock::new(Fonts::load);
 
-/// What a PNG is painted with.
 struct Fonts {
     all: Arc<Database>,
-    /// d2's, by the end of their names.
+    /// Fonts of d2 by the suffix of their family.
     d2: Vec<(&'static str, ID)>,
 }
 
@@ -40,20 +38,18 @@ fn dejavu() -> [&'static [u8]; 5] {
     [sans::regular(), sans::bold(), sans::oblique(), sans::bold_oblique(), sans_mono::regular()]
 }
 
-/// What mermaid measures with: the same bytes that are painted, else labels are cut off.
-pub(super) fn measuring() -> Result<NativeFontContext, NativeFontError> {
+/// Returns the fonts that mermaid measures with: the ones a PNG is drawn with, so that labels fit.
+pub(crate) fn measuring() -> Result<NativeFontContext, NativeFontError> {
     let fonts = dejavu().into_iter().map(<[u8]>::to_vec);
     NativeFontContext::from_font_bytes(fonts, NativeFontLimits::default(), &OperationControl::new())
 }
 
-/// All fonts there are.
-pub(super) fn all() -> Arc<Database> {
+pub(crate) fn all() -> Arc<Database> {
     Arc::clone(&FONTS.all)
 }
 
-/// How a name in an SVG leads to a font. Every name leads to one: text in another font than was meant is better
-/// than none.
-pub(super) fn resolver() -> FontResolver<'static> {
+/// Maps font families in an SVG to embedded fonts, unknown ones to the default font.
+pub(crate) fn resolver() -> FontResolver<'static> {
     FontResolver {
         select_font: Box::new(|font, _| FONTS.choose(font)),
         select_fallback: FontResolver::default_fallback_selector(),
@@ -113,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_font_is_there() {
+    fn all_embedded_fonts_load() {
         assert_eq!(FONTS.all.len(), dejavu().len() + D2_FONTS.len());
         assert_eq!(FONTS.d2.len(), D2_FONTS.len());
     }

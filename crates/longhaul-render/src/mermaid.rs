@@ -1,4 +1,4 @@
-//! Mermaid, drawn by merman.
+//! Mermaid diagrams, drawn by merman.
 
 use std::sync::LazyLock;
 
@@ -10,9 +10,9 @@ use merman::{
 };
 use serde_json::{Value, json};
 
-use super::{ErrorCode, RenderError, Theme, fonts, source_position};
+use crate::{ErrorCode, RenderError, Theme, fonts, source_position};
 
-/// The diagram's own name inside of its SVG, which its styles begin with.
+/// Id of the SVG's root element, which all its style rules start with.
 const ID: &str = "diagram";
 
 static FONTS: LazyLock<Option<NativeFontContext>> = LazyLock::new(|| fonts::measuring().ok());
@@ -21,13 +21,15 @@ static DARK: LazyLock<Renderer> = LazyLock::new(|| renderer(Theme::Dark, true));
 static LIGHT_AND_LARGE: LazyLock<Renderer> = LazyLock::new(|| renderer(Theme::Light, false));
 static DARK_AND_LARGE: LazyLock<Renderer> = LazyLock::new(|| renderer(Theme::Dark, false));
 
-/// The limit of the renderer that large diagrams with labels of HTML meet, and others do not.
+/// Resource limit of the renderer that only large diagrams with HTML labels exceed.
 const HTML_LIMIT: &str = "svg_fallback";
-/// Sources of this size meet it only after seconds.
+/// Source size from which HTML labels are not tried, because the limit is reported only after seconds.
 const LARGE_BYTES: usize = 32 * 1024;
 
-/// Labels of HTML are made text again before we see them. They are better placed than those that are text from the
-/// beginning, but in flowcharts, and cost so much that large diagrams fail.
+/// Creates a renderer with or without HTML labels.
+///
+/// The pipeline converts HTML labels to SVG text. They are placed better than plain text labels, except
+/// in flowcharts, but cost so much that large diagrams fail.
 fn renderer(theme: Theme, html: bool) -> Renderer {
     let config = MermaidConfig::from_value(config(theme, html));
     Renderer::new()
@@ -35,7 +37,7 @@ fn renderer(theme: Theme, html: bool) -> Renderer {
         .with_parse_options(ParseOptions::strict())
 }
 
-/// What is left to a site to say. Some types know nothing of themes, and are told their colours one by one.
+/// Returns the site configuration. Some diagram types ignore themes and need every colour.
 fn config(theme: Theme, html: bool) -> Value {
     let text = theme.text_colour();
     let (name, fill, label, line) = match theme {
@@ -66,9 +68,9 @@ fn config(theme: Theme, html: bool) -> Value {
     })
 }
 
-/// The diagram as SVG, which is not sanitize yet.
-pub(super) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
-    let no_fonts = || RenderError::new(ErrorCode::RendererFailed, "the fonts cannot be read");
+/// Draws a diagram as SVG that is not sanitized yet.
+pub(crate) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
+    let no_fonts = || RenderError::new(ErrorCode::RendererFailed, "the fonts cannot be loaded");
     let fonts = FONTS.clone().ok_or_else(no_fonts)?;
     let environment =
         SvgEnvironment::deterministic().with_native_font_context(fonts).map_err(|_| no_fonts())?;
@@ -80,11 +82,11 @@ pub(super) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
         let request = RenderRequest::svg(source, OperationControl::new(), request.clone());
         renderer.render(request)
     };
-    let (usual, large) = match theme {
+    let (small, large) = match theme {
         Theme::Light => (&LIGHT, &LIGHT_AND_LARGE),
         Theme::Dark => (&DARK, &DARK_AND_LARGE),
     };
-    let drawn = if source.len() < LARGE_BYTES { draw(usual) } else { draw(large) };
+    let drawn = if source.len() < LARGE_BYTES { draw(small) } else { draw(large) };
     let drawn = match drawn {
         Err(Refusal::ResourceLimitExceeded(limit)) if limit.id.starts_with(HTML_LIMIT) => {
             draw(large)
@@ -98,7 +100,7 @@ pub(super) fn draw(source: &str, theme: Theme) -> Result<String, RenderError> {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "the renderer's, and not listed in full")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "defined by the renderer and non-exhaustive")]
 fn explain(source: &str, refusal: Refusal) -> RenderError {
     match refusal {
         Refusal::NoDiagram => unknown(source),
@@ -106,19 +108,19 @@ fn explain(source: &str, refusal: Refusal) -> RenderError {
         Refusal::ResourceLimitExceeded(limit) => RenderError::new(
             ErrorCode::TooLarge,
             format!(
-                "the diagram is too large: {} is {}, and {} is allowed",
+                "the diagram is too large: {} is {}, the limit is {}",
                 limit.id, limit.actual, limit.maximum
             ),
         ),
         Refusal::Svg(error @ SvgError::MissingCapability { .. })
             if error.to_string().contains("`math`") =>
         {
-            RenderError::new(ErrorCode::Unsupported, "formulas ($$…$$) cannot be drawn")
+            RenderError::new(ErrorCode::Unsupported, "formulas ($$…$$) are not supported")
         }
         Refusal::Svg(
             error @ (SvgError::UnsupportedDiagram { .. } | SvgError::MissingCapability { .. }),
-        ) => RenderError::new(ErrorCode::Unsupported, format!("not supported here: {error}")),
-        // What a source says in a way that its grammar allows and its diagram does not.
+        ) => RenderError::new(ErrorCode::Unsupported, format!("not supported: {error}")),
+        // Valid by the grammar but not by the diagram type.
         Refusal::Svg(error @ (SvgError::InvalidModel { .. } | SvgError::Color(_))) => {
             RenderError::new(ErrorCode::Syntax, error.to_string())
         }
@@ -132,8 +134,8 @@ fn not_parsed(source: &str, diagnostic: &TerminalDiagnostic) -> RenderError {
         "merman.parse.no_diagram_detected" => return unknown(source),
         "merman.parse.unsupported_diagram" => {
             let named = details.diagram_type.unwrap_or_default();
-            let why = format!("diagrams of the type {named:?} are not supported");
-            return RenderError::new(ErrorCode::Unsupported, why);
+            let message = format!("diagrams of the type {named:?} are not supported");
+            return RenderError::new(ErrorCode::Unsupported, message);
         }
         _ => {}
     }
@@ -152,7 +154,7 @@ fn unknown(source: &str) -> RenderError {
     let first = lines().find(|(line, _)| !line.is_empty() && !line.starts_with("%%"));
     let error = RenderError::new(
         ErrorCode::Unsupported,
-        "the source begins with no type of diagram that is supported",
+        "the source does not start with a supported diagram type",
     );
     match first {
         Some((_, line)) => error.at(source, line, 1),

@@ -1,30 +1,27 @@
-//! How a render should look.
+//! Options of a diagram: theme, background and size.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorCode, OutputType, RenderError};
+use crate::{ErrorCode, OutputType, RenderError};
 
-/// A diagram that is drawn a tenth as large cannot be read, one ten times as large is a poster.
 const SCALE: std::ops::RangeInclusive<f64> = 0.1..=10.0;
 const WIDTH: std::ops::RangeInclusive<u32> = 16..=16_384;
 
-/// What a caller may choose.
+/// Options of a render request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Options {
-    /// Dark on light, or light on dark.
     pub theme: Theme,
-    /// What is behind the diagram; the theme's own if nobody says.
+    /// Defaults to the theme's background.
     pub background: Option<Background>,
-    /// How many pixels a unit of the diagram has; 1 if nobody says. Only for PNG.
+    /// Pixels per unit of the diagram, from 0.1 to 10. Defaults to 1. PNG only.
     pub scale: Option<f64>,
-    /// How many pixels the render is wide, instead of a scale. Only for PNG.
+    /// Width in pixels, from 16 to 16,384, instead of a scale. PNG only.
     pub width: Option<u32>,
 }
 
-/// A choice of colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Theme {
@@ -35,31 +32,29 @@ pub enum Theme {
     Dark,
 }
 
-/// What is behind a diagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Background {
-    /// Whatever the render is put on.
     Transparent,
     /// Red, green and blue.
     Colour([u8; 3]),
 }
 
 impl Options {
-    /// Refuses what makes no sense.
-    pub(super) fn check(&self, output_type: OutputType) -> Result<(), RenderError> {
-        let refused = |why: String| Err(RenderError::new(ErrorCode::BadInput, why));
+    /// Rejects options that are out of range or contradict each other.
+    pub(crate) fn check(&self, output_type: OutputType) -> Result<(), RenderError> {
+        let rejected = |message: String| Err(RenderError::new(ErrorCode::BadInput, message));
         match (output_type, self.scale, self.width) {
             (_, None, None) => Ok(()),
-            (OutputType::Svg, _, _) => refused("scale and width are for png only".to_owned()),
+            (OutputType::Svg, _, _) => rejected("scale and width apply to png only".to_owned()),
             (OutputType::Png, Some(_), Some(_)) => {
-                refused("scale and width exclude each other".to_owned())
+                rejected("scale and width are mutually exclusive".to_owned())
             }
             (OutputType::Png, Some(scale), None) if !SCALE.contains(&scale) => {
-                refused(format!("scale is from {} to {}", SCALE.start(), SCALE.end()))
+                rejected(format!("scale must be from {} to {}", SCALE.start(), SCALE.end()))
             }
             (OutputType::Png, None, Some(width)) if !WIDTH.contains(&width) => {
-                refused(format!("width is from {} to {} pixels", WIDTH.start(), WIDTH.end()))
+                rejected(format!("width must be from {} to {} pixels", WIDTH.start(), WIDTH.end()))
             }
             (OutputType::Png, _, _) => Ok(()),
         }
@@ -67,7 +62,6 @@ impl Options {
 }
 
 impl Theme {
-    /// Its word in inputs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Light => "light",
@@ -75,18 +69,18 @@ impl Theme {
         }
     }
 
-    /// What text has that says nothing of its colour.
-    pub(super) fn text_colour(self) -> &'static str {
+    /// Returns the default text colour.
+    pub(crate) fn text_colour(self) -> &'static str {
         match self {
             Self::Light => "#333333",
             Self::Dark => "#cccccc",
         }
     }
 
-    pub(super) fn background(self) -> Background {
+    pub(crate) fn background(self) -> Background {
         match self {
             Self::Light => Background::Colour([0xff; 3]),
-            // What d2's dark theme has, so that both languages look alike.
+            // The background of d2's dark theme, so that both languages look alike.
             Self::Dark => Background::Colour([0x1e, 0x1e, 0x2e]),
         }
     }
@@ -113,7 +107,7 @@ impl std::str::FromStr for Background {
         });
         let number = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
         let [_, red, green, blue] = number
-            .ok_or_else(|| "a background is #rrggbb or transparent".to_owned())?
+            .ok_or_else(|| "a background must be #rrggbb or transparent".to_owned())?
             .to_be_bytes();
         Ok(Self::Colour([red, green, blue]))
     }

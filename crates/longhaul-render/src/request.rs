@@ -1,25 +1,21 @@
-//! What is asked for.
+//! Render requests.
 
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorCode, Limits, Options, RenderError};
+use crate::{ErrorCode, Limits, Options, RenderError};
 
-/// The input of a job.
+/// Source of a diagram, its language and the image to produce. Input of a render job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RenderRequest {
-    /// The diagram, in its own language.
     pub source: String,
-    /// Which language that is.
     pub format: Format,
-    /// What to make of it.
     pub output_type: OutputType,
-    /// How it should look.
     #[serde(default)]
     pub options: Options,
 }
 
-/// A language of diagrams.
+/// Diagram language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -29,18 +25,15 @@ pub enum Format {
     D2,
 }
 
-/// A kind of render.
+/// Image format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutputType {
-    /// Scalable, with nothing in it that runs or loads.
     Svg,
-    /// Pixels.
     Png,
 }
 
 impl Format {
-    /// Its word in inputs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Mermaid => "mermaid",
@@ -50,7 +43,7 @@ impl Format {
 }
 
 impl OutputType {
-    /// Its word in inputs, which is also the ending of a file's name.
+    /// Returns the name of the format, which is also its file extension.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Svg => "svg",
@@ -58,7 +51,6 @@ impl OutputType {
         }
     }
 
-    /// As HTTP has it.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Svg => "image/svg+xml",
@@ -66,7 +58,7 @@ impl OutputType {
         }
     }
 
-    /// The artifact that the render is.
+    /// Returns the artifact name of the image.
     pub fn artifact(self) -> &'static str {
         match self {
             Self::Svg => "diagram.svg",
@@ -76,12 +68,13 @@ impl OutputType {
 }
 
 impl RenderRequest {
-    /// Refuses what makes no sense, and what is too large to begin with.
+    /// Rejects invalid options and a source over the limit.
     pub fn check(&self, limits: &Limits) -> Result<(), RenderError> {
         if self.source.len() > limits.source_bytes_max {
             let max = limits.source_bytes_max;
-            let why = format!("the source has {} bytes, and {max} are allowed", self.source.len());
-            return Err(RenderError::new(ErrorCode::TooLarge, why));
+            let bytes = self.source.len();
+            let message = format!("the source has {bytes} bytes; the limit is {max}");
+            return Err(RenderError::new(ErrorCode::TooLarge, message));
         }
         self.options.check(self.output_type)
     }

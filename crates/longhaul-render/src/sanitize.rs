@@ -1,9 +1,9 @@
-//! SVG with nothing in it that runs, links or loads.
+//! SVG sanitizer: the output runs, links and loads nothing.
 //!
-//! The text is read by an XML reader and written anew: elements and attributes that are on a list, in the
-//! namespace of SVG and without prefixes, text with its special characters escaped, and styles rule by rule.
-//! Whatever is not known is left out, so that a renderer, or a standard, that learns something new changes
-//! nothing here. Document types are refused, with the entities that only they can declare.
+//! The SVG is parsed as XML and rewritten from an allow-list: known elements and attributes in the SVG
+//! namespace without prefixes, escaped text, and styles rule by rule. Unknown content is dropped, so that
+//! new features of a renderer or of the standard stay out until they are listed. Document types are
+//! rejected, and with them the entities that only they can declare.
 
 mod allowed;
 mod css;
@@ -15,55 +15,51 @@ use std::fmt::Write as _;
 
 use roxmltree::{Attribute, Document, Node, ParsingOptions};
 
-use super::{Background, ErrorCode, RenderError};
-use allowed::Fate;
+use crate::{Background, ErrorCode, RenderError};
+use allowed::ElementRule;
 use use_elements::UseElements;
 
 const SVG: &str = "http://www.w3.org/2000/svg";
 const XLINK: &str = "http://www.w3.org/1999/xlink";
 const XML: &str = "http://www.w3.org/XML/1998/namespace";
-/// More elements are no diagram, and take much memory.
+/// Limits the memory of the parsed document.
 const NODES_MAX: u32 = 1_000_000;
-/// Whoever shows an SVG goes down into it by recursion.
+/// Viewers recurse into elements and may overflow their stack.
 const DEPTH_MAX: usize = 128;
-/// How d2 marks the element that its canvas is the first in.
+/// Class of the element whose first child is the background of d2.
 const D2_ROOT: &str = "d2-svg";
 
-/// What a render is to be, besides sanitize.
+/// Changes made to an SVG while it is sanitized.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Canvas {
-    /// What is behind the diagram, instead of what is there.
+    /// Replaces the background.
     pub background: Option<Background>,
-    /// What its text was measured with; whatever it names itself is not that.
+    /// Replaces fonts by the one that text was measured with.
     pub text: Option<TextStyle>,
-    /// Whether it is light on dark.
     pub dark: bool,
-    /// Whether our own painter reads it, whose CSS has angles without a unit. Browsers' has none of those.
+    /// Written for resvg, which reads CSS angles without a unit; browsers need the unit.
     pub rasterized: bool,
 }
 
-/// How text looks that says nothing else.
+/// Defaults for text.
 #[derive(Debug, Clone, Copy)]
 pub struct TextStyle {
-    /// Fonts, the first that there is.
+    /// Font families, in order of preference.
     pub font: &'static str,
-    /// Its colour.
     pub colour: &'static str,
 }
 
-/// What a renderer's text has that is larger or smaller nowhere.
 const FONT_SIZE: &str = "16";
 
-/// An SVG that can be shown to anybody.
+/// Result of [`sanitize`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SanitizedSvg {
-    /// The text.
     pub svg: String,
-    /// How many elements with HTML in them were left out: what they said is missing.
+    /// Dropped `foreignObject` elements. Their HTML text is missing from the image.
     pub foreign_objects: usize,
 }
 
-/// Writes an SVG anew, without all that is not known to be harmless.
+/// Rewrites an SVG from the allow-list.
 pub fn sanitize(svg: &str, canvas: &Canvas) -> Result<SanitizedSvg, RenderError> {
     let options =
         ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..ParsingOptions::default() };
@@ -71,13 +67,16 @@ pub fn sanitize(svg: &str, canvas: &Canvas) -> Result<SanitizedSvg, RenderError>
         if matches!(error, roxmltree::Error::NodesLimitReached) {
             return too_deep_or_many();
         }
-        RenderError::new(ErrorCode::RendererFailed, format!("the SVG cannot be read: {error}"))
+        RenderError::new(
+            ErrorCode::RendererFailed,
+            format!("the renderer returned invalid XML: {error}"),
+        )
     })?;
     let root = document.root_element();
     if !(root.has_tag_name((SVG, "svg"))) {
-        return Err(RenderError::new(ErrorCode::RendererFailed, "what was drawn is no SVG"));
+        return Err(RenderError::new(ErrorCode::RendererFailed, "the renderer returned no SVG"));
     }
-    let use_elements = UseElements::of(&document);
+    let use_elements = UseElements::collect(&document);
     let svg = String::with_capacity(svg.len());
     let mut writer = Writer { svg, foreign_objects: 0, canvas, use_elements };
     writer.tree(root)?;
@@ -85,7 +84,10 @@ pub fn sanitize(svg: &str, canvas: &Canvas) -> Result<SanitizedSvg, RenderError>
 }
 
 fn too_deep_or_many() -> RenderError {
-    RenderError::new(ErrorCode::TooLarge, "the image has too many elements, or they nest too deep")
+    RenderError::new(
+        ErrorCode::TooLarge,
+        "the image has too many elements or nests them too deeply",
+    )
 }
 
 struct Writer<'c> {
@@ -95,7 +97,7 @@ struct Writer<'c> {
     use_elements: UseElements<'c>,
 }
 
-/// What is left to do: by a list and not by recursion, since the depth is somebody else's choice.
+/// Work list in place of recursion, because the source controls the depth.
 enum Todo<'a, 'input> {
     Open(Node<'a, 'input>, usize),
     Close(&'static str),
@@ -119,20 +121,20 @@ impl Writer<'_> {
                 escape(&mut self.svg, node.text().unwrap_or_default());
                 continue;
             }
-            if !node.is_element() || self.is_old_canvas(node) {
+            if !node.is_element() || self.is_replaced_background(node) {
                 continue;
             }
             let name = node.tag_name();
-            let fate = if name.namespace() == Some(SVG) {
+            let rule = if name.namespace() == Some(SVG) {
                 allowed::element(name.name())
             } else {
-                Fate::Dropped
+                ElementRule::Drop
             };
-            match fate {
-                Fate::Kept("style") => self.style(node),
-                Fate::Kept("use")
-                    if !self.use_elements.may_copy(node).ok_or_else(too_deep_or_many)? => {}
-                Fate::Kept(name) => {
+            match rule {
+                ElementRule::Keep("style") => self.style(node),
+                ElementRule::Keep("use")
+                    if !self.use_elements.may_expand(node).ok_or_else(too_deep_or_many)? => {}
+                ElementRule::Keep(name) => {
                     self.open(name, node);
                     if depth == 0 {
                         self.background(node);
@@ -140,7 +142,7 @@ impl Writer<'_> {
                     todo.push(Todo::Close(name));
                     todo.extend(node.children().rev().map(|child| Todo::Open(child, depth + 1)));
                 }
-                Fate::Dropped => {
+                ElementRule::Drop => {
                     self.foreign_objects += usize::from(name.name() == "foreignObject");
                 }
             }
@@ -154,7 +156,7 @@ impl Writer<'_> {
         self.svg.push_str(name);
         if is_root {
             self.attribute("xmlns", SVG);
-            self.root(node);
+            self.root_attributes(node);
         }
         let mut has_href = false;
         for attribute in node.attributes() {
@@ -164,18 +166,18 @@ impl Writer<'_> {
                     has_href = true;
                     self.attribute("href", value);
                 }
-                // Said above, in units that an image has, too.
+                // Written by `root_attributes`, with absolute values.
                 (None, "width" | "height") if is_root => {}
                 (None, "font-family") if self.font_for(value).is_some() => {
                     self.attribute("font-family", self.font_for(value).unwrap_or_default());
                 }
                 (None, "style") => {
-                    let kept = css::declarations(value, is_root, self.canvas);
-                    if !kept.is_empty() {
-                        self.attribute("style", &kept);
+                    let css = css::declarations(value, is_root, self.canvas);
+                    if !css.is_empty() {
+                        self.attribute("style", &css);
                     }
                 }
-                (None, name) if allowed::attribute(name) && css::harmless(value) => {
+                (None, name) if allowed::attribute(name) && css::is_harmless(value) => {
                     self.attribute(name, value);
                 }
                 (Some(XML), "space") => self.attribute("xml:space", value),
@@ -185,9 +187,9 @@ impl Writer<'_> {
         self.svg.push('>');
     }
 
-    /// How large the render is, so that a page need not guess, and how its text looks.
-    fn root(&mut self, root: Node<'_, '_>) {
-        let [_, _, width, height] = view(root);
+    /// Writes the absolute size, so that a page need not guess it, and the text defaults.
+    fn root_attributes(&mut self, root: Node<'_, '_>) {
+        let [_, _, width, height] = view_box(root);
         if width > 0.0 && height > 0.0 {
             self.attribute("width", &width.to_string());
             self.attribute("height", &height.to_string());
@@ -207,7 +209,7 @@ impl Writer<'_> {
     }
 
     fn close(&mut self, name: &str) {
-        // Nothing was written in between.
+        // The element is empty.
         if self.svg.ends_with('>') && self.is_still_open(name) {
             self.svg.pop();
             self.svg.push_str("/>");
@@ -218,7 +220,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether the last thing that was written is the beginning of this element.
+    /// Returns true if the last tag written is the start of this element.
     fn is_still_open(&self, name: &str) -> bool {
         let last = self.svg.rfind('<').and_then(|start| self.svg.get(start + 1..));
         last.is_some_and(|tag| {
@@ -229,10 +231,10 @@ impl Writer<'_> {
 
     fn style(&mut self, node: Node<'_, '_>) {
         let text: String = node.children().filter_map(|child| child.text()).collect();
-        let kept = css::stylesheet(&text, self.canvas);
-        if !kept.is_empty() {
+        let css = css::stylesheet(&text, self.canvas);
+        if !css.is_empty() {
             self.svg.push_str("<style>");
-            escape(&mut self.svg, &kept);
+            escape(&mut self.svg, &css);
             self.svg.push_str("</style>");
         }
     }
@@ -245,20 +247,20 @@ impl Writer<'_> {
         self.svg.push('"');
     }
 
-    /// Paints what is behind the diagram, as large as its view.
+    /// Writes a background rectangle of the size of the view box.
     fn background(&mut self, root: Node<'_, '_>) {
         let Some(background @ Background::Colour(_)) = self.canvas.background else { return };
-        let [x, y, width, height] = view(root).map(|number| number.to_string());
-        // As a style, since an attribute loses against whatever a stylesheet says of rectangles.
+        let [x, y, width, height] = view_box(root).map(|number| number.to_string());
+        // A style, because a stylesheet rule for rectangles would override an attribute.
         let written = write!(
             self.svg,
             r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" style="fill:{background};stroke:none"/>"#
         );
-        debug_assert!(written.is_ok(), "a string takes everything");
+        debug_assert!(written.is_ok(), "writing to a string cannot fail");
     }
 
-    /// Whether it is what d2 rasterized behind its diagram, and something else is wanted there.
-    fn is_old_canvas(&self, node: Node<'_, '_>) -> bool {
+    /// Returns true for the background rectangle of d2 if another background is requested.
+    fn is_replaced_background(&self, node: Node<'_, '_>) -> bool {
         self.canvas.background.is_some()
             && node.has_tag_name((SVG, "rect"))
             && node.prev_sibling_element().is_none()
@@ -269,13 +271,13 @@ impl Writer<'_> {
     }
 }
 
-/// Whether it is a reference, in the old way of writing it or in the new one.
+/// Returns true for `href` and the older `xlink:href`.
 fn is_href(attribute: &Attribute<'_, '_>) -> bool {
     attribute.name() == "href" && matches!(attribute.namespace(), None | Some(XLINK))
 }
 
-/// The `viewBox`, or what stands for it.
-fn view(root: Node<'_, '_>) -> [f64; 4] {
+/// Returns the `viewBox`, or one made of width and height.
+fn view_box(root: Node<'_, '_>) -> [f64; 4] {
     let numbers: Vec<f64> = root
         .attribute("viewBox")
         .unwrap_or_default()
@@ -283,8 +285,8 @@ fn view(root: Node<'_, '_>) -> [f64; 4] {
         .filter_map(|number| number.parse().ok())
         .filter(|number: &f64| number.is_finite())
         .collect();
-    if let Ok(view) = numbers.try_into() {
-        return view;
+    if let Ok(view_box) = numbers.try_into() {
+        return view_box;
     }
     let length = |name| {
         let text = root.attribute(name).map(|text| text.trim_end_matches("px"));
@@ -300,7 +302,7 @@ fn escape(svg: &mut String, text: &str) {
             '<' => svg.push_str("&lt;"),
             '>' => svg.push_str("&gt;"),
             '"' => svg.push_str("&quot;"),
-            // Else a reader makes a line end of it.
+            // XML parsers would normalize it to a newline.
             '\r' => svg.push_str("&#13;"),
             letter => svg.push(letter),
         }

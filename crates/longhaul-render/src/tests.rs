@@ -1,9 +1,9 @@
-//! Pictures of every type, and what hostile sources come to.
+//! Diagrams of every type, options, errors and hostile sources.
 
 mod hostile;
 mod mermaid;
 
-use super::{ErrorCode, Format, Limits, Options, OutputType, RenderError, RenderRequest, render};
+use crate::{ErrorCode, Format, Limits, Options, OutputType, RenderError, RenderRequest, render};
 
 fn request(format: Format, source: &str) -> RenderRequest {
     RenderRequest {
@@ -14,15 +14,15 @@ fn request(format: Format, source: &str) -> RenderRequest {
     }
 }
 
-/// The SVG, which has nothing in it that could do anything.
+/// Renders and checks that the SVG is inert.
 fn svg(format: Format, source: &str) -> Result<String, RenderError> {
     let svg = render(&request(format, source), &Limits::default())?;
     let svg = String::from_utf8(svg).unwrap();
-    super::sanitize::inspect::inspect(&svg);
+    crate::sanitize::inspect::inspect(&svg);
     Ok(svg)
 }
 
-/// All that can be seen written in an SVG, as one text without spaces: labels are broken into lines and words.
+/// Returns the visible text without spaces, because labels are split into lines and words.
 fn text_of(svg: &str) -> String {
     let document = roxmltree::Document::parse(svg).unwrap();
     let mut text = String::new();
@@ -61,7 +61,7 @@ fn png(format: Format, source: &str, options: Options) -> Result<(u32, u32), Ren
 const FLOW: &str = "flowchart LR\n  A[Begin] --> B[End]\n";
 
 #[test]
-fn d2_is_drawn_with_its_labels() {
+fn d2_diagram_contains_its_labels() {
     let drawn =
         svg(Format::D2, "direction: right\nweb server -> database: asks\nround: {shape: circle}\n")
             .unwrap();
@@ -72,7 +72,7 @@ fn d2_is_drawn_with_its_labels() {
 }
 
 #[test]
-fn an_svg_has_the_background_that_was_asked_for() {
+fn svg_has_the_requested_background() {
     let with = |format, source, background: &str| {
         let background = Some(background.parse().unwrap());
         let options = Options { background, ..Options::default() };
@@ -92,16 +92,16 @@ fn an_svg_has_the_background_that_was_asked_for() {
     }
 }
 
-/// How many digits the numbers of the view have.
+/// Counts the digits of the view box.
 fn view_digits(svg: &str) -> usize {
     let rect = svg.split_once("<rect x=\"").unwrap().1.split_once(" style").unwrap().0;
     rect.chars().filter(|letter| letter.is_ascii_digit() || "-.".contains(*letter)).count()
 }
 
 #[test]
-fn dark_is_not_light() {
+fn dark_theme_changes_the_image() {
     for (format, source) in [(Format::Mermaid, FLOW), (Format::D2, "a -> b")] {
-        let options = Options { theme: super::Theme::Dark, ..Options::default() };
+        let options = Options { theme: crate::Theme::Dark, ..Options::default() };
         let dark = RenderRequest { options, ..request(format, source) };
         let dark = render(&dark, &Limits::default()).unwrap();
         assert_ne!(dark, render(&request(format, source), &Limits::default()).unwrap());
@@ -109,7 +109,7 @@ fn dark_is_not_light() {
 }
 
 #[test]
-fn a_png_has_the_size_that_was_asked_for() {
+fn png_has_the_requested_size() {
     for (format, source) in [(Format::Mermaid, FLOW), (Format::D2, "a -> b")] {
         let (width, height) = png(format, source, Options::default()).unwrap();
         let wide = Options { width: Some(700), ..Options::default() };
@@ -121,26 +121,26 @@ fn a_png_has_the_size_that_was_asked_for() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused() {
-    let refused = |output_type, options| {
+fn contradictory_or_out_of_range_options_are_rejected() {
+    let rejected = |output_type, options| {
         let request = RenderRequest { output_type, options, ..request(Format::Mermaid, FLOW) };
         let error = render(&request, &Limits::default()).unwrap_err();
         assert_eq!(error.code, ErrorCode::BadInput, "{error}");
     };
     let none = Options::default();
-    refused(OutputType::Svg, Options { scale: Some(2.0), ..none });
-    refused(OutputType::Svg, Options { width: Some(200), ..none });
-    refused(OutputType::Png, Options { scale: Some(1.0), width: Some(200), ..none });
+    rejected(OutputType::Svg, Options { scale: Some(2.0), ..none });
+    rejected(OutputType::Svg, Options { width: Some(200), ..none });
+    rejected(OutputType::Png, Options { scale: Some(1.0), width: Some(200), ..none });
     for scale in [0.0, -1.0, 1e9, f64::NAN] {
-        refused(OutputType::Png, Options { scale: Some(scale), ..none });
+        rejected(OutputType::Png, Options { scale: Some(scale), ..none });
     }
     for width in [0, u32::MAX] {
-        refused(OutputType::Png, Options { width: Some(width), ..none });
+        rejected(OutputType::Png, Options { width: Some(width), ..none });
     }
 }
 
 #[test]
-fn an_input_with_an_unknown_key_is_refused() {
+fn render_input_with_an_unknown_key_is_rejected() {
     let read = |input: &str| serde_json::from_str::<RenderRequest>(input);
     read(r##"{"source":"","format":"d2","outputType":"png","options":{"background":"#00ff00"}}"##)
         .unwrap();
@@ -157,7 +157,7 @@ fn an_input_with_an_unknown_key_is_refused() {
 }
 
 #[test]
-fn a_syntax_error_says_where_it_is() {
+fn syntax_error_has_a_position() {
     let error = svg(Format::Mermaid, "flowchart LR\n  A --> B\n  B --> [\n").unwrap_err();
     assert_eq!((error.code, error.line), (ErrorCode::Syntax, Some(3)), "{error:?}");
     assert_eq!(error.excerpt.as_deref(), Some("B --> ["));
@@ -170,7 +170,7 @@ fn a_syntax_error_says_where_it_is() {
 }
 
 #[test]
-fn what_d2_would_draw_wrongly_is_said_to_be_unsupported() {
+fn d2_features_without_a_correct_image_are_unsupported() {
     for source in [
         "a: |md # Heading |",
         "x: {\n  ...@other\n}",

@@ -1,4 +1,4 @@
-//! Sends what callers asked for to where they asked, if this server may go there.
+//! HTTP client that enforces the egress policy.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -16,56 +16,51 @@ use super::resolve::{PolicyResolver, Resolver, SystemResolver};
 use super::response::{EgressResponse, RetryAfter};
 use crate::http_client;
 
-/// Bytes of an answer's body that are kept unless somebody wants more.
+/// Default of [`EgressRequest::body_prefix_max`].
 pub const BODY_PREFIX_DEFAULT: usize = 1 << 10;
 
-/// Bytes of an answer's body that are read. Those that are not kept are read so that the connection can be
-/// used again; beyond, closing it is cheaper.
+/// Bytes of a response body that are read, so that the connection can be reused. Closing it is cheaper
+/// beyond that.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// For a name to be resolved while its submitter waits.
+/// DNS timeout while a caller waits for its submission.
 const SUBMISSION_LOOKUP: Duration = Duration::from_secs(1);
-/// Receivers are many and each is called seldom.
+/// Few, because there are many hosts with few requests each.
 const IDLE_PER_HOST_MAX: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The client of everything that callers name. Clones share their connections.
+/// Client for URLs that callers name. Clones share their connections.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
 struct Inner {
     policy: Policy,
     resolver: Arc<dyn Resolver>,
-    /// Instead of the machine's.
+    /// Root certificates in place of the system's, for tests.
     roots: Option<Vec<Certificate>>,
-    /// Made when first needed: most servers send nothing, and reading the machine's certificates takes
-    /// time and memory.
+    /// Created on first use, because reading the system's certificates takes time and memory.
     to_public: OnceLock<reqwest::Client>,
     to_allowed: OnceLock<reqwest::Client>,
 }
 
-/// A request.
 pub struct EgressRequest {
-    /// Judged anew, whatever was found when it was taken.
+    /// Checked against the policy, even if it was checked before.
     pub url: String,
-    /// What to do there.
     pub method: Method,
-    /// Fields beside those that belong to the connection, which are left out: the host is the URL's.
+    /// Headers that belong to the connection, such as `Host`, are removed.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Bytes,
-    /// For all of it: resolving, connecting, sending and reading.
+    /// Total time to resolve, connect, send and read.
     pub timeout: Duration,
-    /// Bytes of the answer's body to keep, up to 64 KiB; see [`BODY_PREFIX_DEFAULT`].
+    /// Bytes of the response body to return, up to 64 KiB. See [`BODY_PREFIX_DEFAULT`].
     pub body_prefix_max: usize,
 }
 
 impl Client {
-    /// A client that resolves as the machine does. Nothing is read or sent yet.
+    /// Creates a client with the system's resolver.
     pub fn new(policy: Policy) -> Self {
         Self::with_resolver(policy, Arc::new(SystemResolver::default()))
     }
 
-    /// A client that resolves in its own way.
     pub fn with_resolver(policy: Policy, resolver: Arc<dyn Resolver>) -> Self {
         Self::build(policy, resolver, None)
     }
@@ -79,7 +74,6 @@ impl Client {
         Self(Arc::new(Inner { policy, resolver, roots, to_public, to_allowed }))
     }
 
-    /// What it goes by.
     pub fn policy(&self) -> &Policy {
         &self.0.policy
     }
@@ -87,51 +81,51 @@ impl Client {
     /// Tells a submitter at once that a URL will never be reached. A name that cannot be resolved now is not
     /// denied: it may be later, and it is judged when it is dialled.
     pub async fn check_submission(&self, url: &str) -> Result<CheckedUrl, UrlDenied> {
-        let target = self.0.policy.check_url(url)?;
-        if let UrlHost::Name(name) = target.host() {
+        let url = self.0.policy.check_url(url)?;
+        if let UrlHost::Name(name) = url.host() {
             let lookup = tokio::time::timeout(SUBMISSION_LOOKUP, self.0.resolver.resolve(name));
             let found = lookup.await.ok().and_then(Result::ok).unwrap_or_default();
-            if let Some(deny_reason) = self.0.policy.deny_reason_of_any(&found, target.reach()) {
-                return Err(target.denied(deny_reason));
+            if let Some(deny_reason) = self.0.policy.deny_reason_of_any(&found, url.reach()) {
+                return Err(url.denied(deny_reason));
             }
         }
-        Ok(target)
+        Ok(url)
     }
 
-    /// Sends a request and returns what was answered. It takes no longer than the request's timeout: an
-    /// answer whose head came in time counts, with as much of its body as came too.
+    /// Sends a request within its timeout. A response whose headers arrive in time counts, with as much
+    /// of its body as arrived.
     pub async fn send(&self, request: EgressRequest) -> Result<EgressResponse, SendError> {
         let EgressRequest { url, method, mut headers, body, timeout, body_prefix_max } = request;
-        let target = self.0.policy.check_url(&url)?;
-        let http = self.0.http(target.reach())?;
-        drop_connections_own(&mut headers);
-        let began = Instant::now();
-        let mut end = std::pin::pin!(tokio::time::sleep(timeout));
-        let sent = http.request(method, target.url().clone()).headers(headers).body(body).send();
+        let url = self.0.policy.check_url(&url)?;
+        let http = self.0.http(url.reach())?;
+        remove_connection_headers(&mut headers);
+        let started = Instant::now();
+        let mut deadline = std::pin::pin!(tokio::time::sleep(timeout));
+        let sent = http.request(method, url.url().clone()).headers(headers).body(body).send();
         let mut response = tokio::select! {
             biased;
-            sent = sent => sent.map_err(|error| SendError::classify(&error, Some(&target)))?,
-            () = &mut end => return Err(SendError::TimedOut),
+            sent = sent => sent.map_err(|error| SendError::classify(&error, Some(&url)))?,
+            () = &mut deadline => return Err(SendError::TimedOut),
         };
-        let latency = began.elapsed();
-        let mut prefix = Prefix { kept: Vec::new(), max: body_prefix_max.min(BODY_BYTES_MAX) };
+        let latency = started.elapsed();
+        let mut prefix = BodyPrefix { bytes: Vec::new(), max: body_prefix_max.min(BODY_BYTES_MAX) };
         tokio::select! {
             biased;
             () = prefix.read(&mut response) => {}
-            () = &mut end => {}
+            () = &mut deadline => {}
         }
         let headers = std::mem::take(response.headers_mut());
         Ok(EgressResponse {
             status: response.status(),
             retry_after: RetryAfter::from_headers(&headers),
             headers,
-            body_prefix: prefix.kept.into(),
+            body_prefix: prefix.bytes.into(),
             latency,
         })
     }
 
-    /// Sends a request whose bodies are streams, and returns as soon as the answer's head is there. How long
-    /// that may take is for the caller to say.
+    /// Sends a streamed request and returns the response as soon as its headers arrive. The caller
+    /// applies its own timeout.
     pub async fn open(
         &self,
         url: &str,
@@ -139,11 +133,11 @@ impl Client {
         mut headers: HeaderMap,
         body: Body,
     ) -> Result<Response, SendError> {
-        let target = self.0.policy.check_url(url)?;
-        let http = self.0.http(target.reach())?;
-        drop_connections_own(&mut headers);
-        let sent = http.request(method, target.url().clone()).headers(headers).body(body).send();
-        sent.await.map_err(|error| SendError::classify(&error, Some(&target)))
+        let url = self.0.policy.check_url(url)?;
+        let http = self.0.http(url.reach())?;
+        remove_connection_headers(&mut headers);
+        let sent = http.request(method, url.url().clone()).headers(headers).body(body).send();
+        sent.await.map_err(|error| SendError::classify(&error, Some(&url)))
     }
 }
 
@@ -153,7 +147,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Without URL, fields and body, each of which may be secret.
+/// Omits URL, headers and body, which may be secret.
 impl fmt::Debug for EgressRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EgressRequest")
@@ -166,15 +160,15 @@ impl fmt::Debug for EgressRequest {
 
 impl Inner {
     fn http(&self, reach: Reach) -> Result<&reqwest::Client, SendError> {
-        let made = match reach {
+        let cell = match reach {
             Reach::Public => &self.to_public,
             Reach::Allowed => &self.to_allowed,
         };
-        if let Some(client) = made.get() {
+        if let Some(client) = cell.get() {
             return Ok(client);
         }
         let client = http_client::build(|| self.builder(reach), self.roots.as_deref())?;
-        Ok(made.get_or_init(|| client))
+        Ok(cell.get_or_init(|| client))
     }
 
     fn builder(&self, reach: Reach) -> reqwest::ClientBuilder {
@@ -187,20 +181,19 @@ impl Inner {
     }
 }
 
-/// The beginning of a body, which stays when reading is given up.
-struct Prefix {
-    kept: Vec<u8>,
+/// Start of a body, kept when reading is abandoned.
+struct BodyPrefix {
+    bytes: Vec<u8>,
     max: usize,
 }
 
-impl Prefix {
-    /// Until the body's end, its limit or the connection's failure: the status has come, and it is what
-    /// counts.
+impl BodyPrefix {
+    /// Reads up to the limit. Ignores a failing connection, because the status has arrived.
     async fn read(&mut self, response: &mut Response) {
         let mut read = 0;
         while let Ok(Some(chunk)) = response.chunk().await {
-            let room = self.max.saturating_sub(self.kept.len());
-            self.kept.extend(chunk.iter().take(room));
+            let room = self.max.saturating_sub(self.bytes.len());
+            self.bytes.extend(chunk.iter().take(room));
             read += chunk.len();
             if read > BODY_BYTES_MAX {
                 return;
@@ -209,12 +202,12 @@ impl Prefix {
     }
 }
 
-/// A foreign host would be another's site behind the same address; lengths and the like are the HTTP
-/// client's to say.
-fn drop_connections_own(headers: &mut HeaderMap) {
-    const OWN: [HeaderName; 7] =
+/// Removes headers that the HTTP client sets itself. A foreign `Host` could select another site behind
+/// the same address.
+fn remove_connection_headers(headers: &mut HeaderMap) {
+    const CONNECTION_HEADERS: [HeaderName; 7] =
         [HOST, CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, TE, TRAILER, UPGRADE];
-    for name in OWN {
+    for name in CONNECTION_HEADERS {
         headers.remove(name);
     }
 }

@@ -1,4 +1,4 @@
-//! Why there is no answer.
+//! Errors of egress requests.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -6,34 +6,30 @@ use std::io::{self, ErrorKind};
 use super::policy::{CheckedUrl, UrlDenied};
 use super::resolve::ResolveError;
 
-/// Why there is no answer. The texts have neither the URL nor addresses in them.
+/// Error of a request without a response. Messages contain neither URL nor addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// This server may not go there; nothing was sent.
+    /// The policy denies the URL. Nothing was sent.
     #[error("{0}")]
     Denied(#[from] UrlDenied),
-    /// The name has no address now.
-    #[error("the host cannot be resolved: {0}")]
+    #[error("cannot resolve the host: {0}")]
     Unresolved(String),
-    /// Nobody takes the connection.
     #[error("cannot connect: {0}")]
     Unreachable(String),
-    /// The receiver's certificate is not good, or no TLS can be spoken.
     #[error("TLS failed: {0}")]
     Tls(String),
-    /// No answer came in time. The receiver may have got the request.
-    #[error("no answer came in time")]
+    /// The server may have received the request.
+    #[error("no response within the timeout")]
     TimedOut,
-    /// The connection was cut before an answer came. The receiver may have got the request.
-    #[error("the connection was closed before the answer came")]
+    /// The server may have received the request.
+    #[error("the connection was closed before the response")]
     Reset,
-    /// What came is no HTTP.
-    #[error("the answer is no HTTP: {0}")]
+    #[error("the response is not valid HTTP: {0}")]
     Protocol(String),
 }
 
 impl SendError {
-    /// One word, for what is stored and counted.
+    /// Returns the error code that is stored with deliveries and counted in metrics.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Denied(_) => "refused",
@@ -46,12 +42,13 @@ impl SendError {
         }
     }
 
-    pub fn classify(error: &reqwest::Error, target: Option<&CheckedUrl>) -> Self {
+    /// Classifies an error of the HTTP client.
+    pub fn classify(error: &reqwest::Error, url: Option<&CheckedUrl>) -> Self {
         let causes = || causes(error);
         if let Some(cause) = causes().find_map(|cause| cause.downcast_ref::<ResolveError>()) {
             return match cause {
-                ResolveError::Denied(deny_reason) => match target {
-                    Some(target) => Self::Denied(target.denied(*deny_reason)),
+                ResolveError::Denied(deny_reason) => match url {
+                    Some(url) => Self::Denied(url.denied(*deny_reason)),
                     None => Self::Unreachable(cause.to_string()),
                 },
                 ResolveError::Unresolved(error) => Self::Unresolved(error.to_string()),
@@ -60,7 +57,7 @@ impl SendError {
         if let Some(cause) = causes().find_map(|cause| cause.downcast_ref::<rustls::Error>()) {
             return Self::Tls(cause.to_string());
         }
-        // The last one says what happened, those before it only where.
+        // The innermost error is the cause; the outer ones only add context.
         let last = || causes().last().map(ToString::to_string).unwrap_or_default();
         if error.is_connect() {
             Self::Unreachable(last())
@@ -74,7 +71,7 @@ impl SendError {
     }
 }
 
-/// An error and what it comes from. Inside of an `io::Error` is one that it does not call its source.
+/// Iterates over an error and its sources, and over errors inside of an `io::Error`, which are not its source.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
         let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -94,7 +91,7 @@ fn is_reset(cause: &(dyn Error + 'static)) -> bool {
     });
     let by_hyper = cause
         .downcast_ref::<hyper::Error>()
-        // tidy: allow(vocabulary) hyper spells it so
+        // tidy: allow(vocabulary) the spelling of hyper
         .is_some_and(|error| error.is_incomplete_message() || error.is_canceled());
     by_system || by_hyper
 }

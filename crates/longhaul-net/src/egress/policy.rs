@@ -1,4 +1,4 @@
-//! Which URLs of callers may be reached.
+//! Egress policy: the addresses and ports that callers' URLs may reach.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,20 +9,20 @@ use url::{Host, Url};
 
 use super::ranges;
 
-/// Bytes of a URL.
+/// Length of a URL in bytes.
 pub const URL_BYTES_MAX: usize = 2_048;
 
-/// Ports from here on are for anybody's services; those below are mail, shells and databases, which can be
-/// talked to with the bytes of an HTTP request.
+/// First port that any service may use. Those below belong to mail servers, shells and the like, some of
+/// which can be attacked with the bytes of an HTTP request.
 const OPEN_PORTS_FROM: u16 = 1_024;
 
-/// Which addresses may be reached: public ones, and those of the allowed networks.
+/// Permits public addresses and those of the allowed networks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
     allow: Arc<[IpNet]>,
 }
 
-/// A URL that nothing is known against. Its name, if it has one, may still lead where nobody may go.
+/// URL that passed the policy. A host name is checked again when it is resolved for a connection.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CheckedUrl {
     url: Url,
@@ -32,90 +32,77 @@ pub struct CheckedUrl {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UrlHost {
-    /// Judged already.
+    /// Passed the policy.
     Address(IpAddr),
     Name(String),
 }
 
-/// Why a URL is not reached. What a name leads to is told by its range alone: callers are not to read the
-/// names of our network by asking.
+/// Reason why the policy denies a URL. For a name it reveals only the address range, so that callers
+/// cannot query the internal DNS.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlDenied {
-    /// It cannot be read.
-    #[error("it is no URL: {0}")]
+    #[error("not a valid URL: {0}")]
     Malformed(String),
-    /// It is longer than [`URL_BYTES_MAX`].
-    #[error("it is longer than {URL_BYTES_MAX} bytes")]
+    #[error("URL is longer than {URL_BYTES_MAX} bytes")]
     TooLong,
-    /// It is neither http nor https.
-    #[error("it must begin with https:// or http://")]
+    #[error("URL must start with https:// or http://")]
     Scheme,
-    /// It has a user or a password in it, which would be stored and shown.
-    #[error("it has a user name or a password in it")]
+    /// Credentials would be stored and displayed.
+    #[error("URL contains a user name or password")]
     Credentials,
-    /// It has a fragment, which is never sent.
-    #[error("it has a '#', and what follows that is never sent")]
+    /// Fragments are never sent.
+    #[error("URL contains a fragment (#)")]
     Fragment,
-    /// A port that public hosts may not be asked on.
-    #[error("port {0} may not be reached: only 80, 443 and those from {OPEN_PORTS_FROM} on")]
+    #[error("port {0} is not allowed; use 80, 443, or {OPEN_PORTS_FROM} and above")]
     Port(u16),
-    /// Its address is not public.
-    #[error(
-        "{address} is not a public address ({range}): only egress.allow in the server's configuration \
-         lets it be reached"
-    )]
+    /// The address is not public.
+    #[error("{address} is not a public address ({range}); add it to `egress.allow` to permit it")]
     Address {
-        /// As it was understood.
+        /// As parsed from any of its spellings.
         address: IpAddr,
-        /// What it is instead.
+        /// For example `private`.
         range: &'static str,
     },
-    /// One of the addresses of its name is not public.
+    /// One of the addresses of the name is not public.
     #[error(
-        "{name} leads to an address that is not public ({range}): only egress.allow in the server's \
-         configuration lets it be reached"
+        "{name} resolves to an address that is not public ({range}); add it to `egress.allow` to \
+         permit it"
     )]
-    Name {
-        /// As it was understood.
-        name: String,
-        /// What its address is instead.
-        range: &'static str,
-    },
+    Name { name: String, range: &'static str },
 }
 
-/// Where connections on a port may go.
+/// Addresses that connections on a port may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Public addresses and allowed networks.
     Public,
-    /// Allowed networks alone.
+    /// Allowed networks only.
     Allowed,
 }
 
-/// Why one address may not be reached.
+/// Reason why the policy denies an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DenyReason {
-    /// It is not public, but this.
+    /// Not public: the name of its range.
     Range(&'static str),
-    /// It is public, and the port is not for such.
+    /// Public, but the port is allowed in the allowed networks only.
     Port,
 }
 
 impl Policy {
-    /// Public addresses, and these networks.
+    /// Permits public addresses and these networks.
     pub fn new(allow: impl IntoIterator<Item = IpNet>) -> Self {
         Self { allow: allow.into_iter().collect() }
     }
 
-    /// Everything that can be known of a URL without resolving its name.
+    /// Checks a URL without resolving its name.
     pub fn check_url(&self, text: &str) -> Result<CheckedUrl, UrlDenied> {
         if text.len() > URL_BYTES_MAX {
             return Err(UrlDenied::TooLong);
         }
-        // A reader of URLs leaves these out, so that two of them may see two hosts.
+        // URL parsers skip these characters differently and may see different hosts.
         if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(UrlDenied::Malformed(
-                "it has blanks or control characters in it".to_owned(),
+                "it contains whitespace or control characters".to_owned(),
             ));
         }
         let url = Url::parse(text).map_err(|error| UrlDenied::Malformed(error.to_string()))?;
@@ -128,40 +115,40 @@ impl Policy {
         if url.fragment().is_some() {
             return Err(UrlDenied::Fragment);
         }
-        // What it became by spelling things out is what is sent.
+        // Percent-encoding may have made it longer.
         if url.as_str().len() > URL_BYTES_MAX {
             return Err(UrlDenied::TooLong);
         }
         let no_host = || UrlDenied::Malformed("it has no host".to_owned());
         let port = url.port_or_known_default().ok_or_else(no_host)?;
-        // All spellings of IPv4, from 0x7f.1 to 2130706433, are addresses by now.
+        // The parser turned all spellings of IPv4, from 0x7f.1 to 2130706433, into addresses.
         let host = match url.host().ok_or_else(no_host)? {
             Host::Ipv4(address) => UrlHost::Address(address.into()),
             Host::Ipv6(address) => UrlHost::Address(address.into()),
             Host::Domain(name) => UrlHost::Name(name.to_owned()),
         };
-        let target = CheckedUrl { url, host, port };
-        self.check_known(&target)?;
-        Ok(target)
+        let checked = CheckedUrl { url, host, port };
+        self.check_host(&checked)?;
+        Ok(checked)
     }
 
-    fn check_known(&self, target: &CheckedUrl) -> Result<(), UrlDenied> {
-        let reach = target.reach();
-        let deny_reason = match &target.host {
+    fn check_host(&self, url: &CheckedUrl) -> Result<(), UrlDenied> {
+        let reach = url.reach();
+        let deny_reason = match &url.host {
             UrlHost::Address(address) => self.deny_reason(*address, reach),
-            // It leads to nothing that is allowed if nothing is.
+            // Without allowed networks, no address of the name can be permitted on this port.
             UrlHost::Name(_) if reach == Reach::Allowed && self.allow.is_empty() => {
                 Some(DenyReason::Port)
             }
             UrlHost::Name(_) => None,
         };
-        // Nobody can listen there, whatever is allowed.
-        let deny_reason = deny_reason.or_else(|| (target.port == 0).then_some(DenyReason::Port));
-        deny_reason.map_or(Ok(()), |deny_reason| Err(target.denied(deny_reason)))
+        // No server can listen on port 0.
+        let deny_reason = deny_reason.or_else(|| (url.port == 0).then_some(DenyReason::Port));
+        deny_reason.map_or(Ok(()), |deny_reason| Err(url.denied(deny_reason)))
     }
 
-    /// What is against the addresses of a name: one that may not be reached is enough, since nothing says
-    /// which of them is dialled.
+    /// Returns the first reason against the addresses of a name. One denied address denies the name,
+    /// because any of them may be dialled.
     pub(super) fn deny_reason_of_any(
         &self,
         addresses: &[IpAddr],
@@ -181,7 +168,7 @@ impl Policy {
         }
     }
 
-    /// By the address itself, or by the one that it stands for.
+    /// Checks the address and, if it embeds one, the IPv4 address in it.
     fn allows(&self, address: IpAddr) -> bool {
         let inner = ranges::embedded(address).map(IpAddr::V4);
         let is_in = |network: &IpNet| {
@@ -192,12 +179,12 @@ impl Policy {
 }
 
 impl CheckedUrl {
-    /// The URL as it is sent.
+    /// Returns the normalized URL.
     pub fn as_str(&self) -> &str {
         self.url.as_str()
     }
 
-    /// Scheme, host and port, without what may be secret: for logs and metrics.
+    /// Returns scheme, host and port, for logs and metrics.
     pub fn origin(&self) -> String {
         self.url.origin().ascii_serialization()
     }
@@ -230,7 +217,7 @@ impl CheckedUrl {
     }
 }
 
-/// Paths and queries of webhooks are often what makes them secret.
+/// Omits path and query, which are often secret in webhook URLs.
 impl fmt::Debug for CheckedUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("CheckedUrl").field(&self.origin()).finish()

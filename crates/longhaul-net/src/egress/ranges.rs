@@ -1,4 +1,4 @@
-//! Addresses that are not public, by the registries of IANA for special purposes.
+//! Addresses that are not public, from IANA's special-purpose registries.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,13 +12,13 @@ const fn v6(a: u16, b: u16, c: u16, prefix: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0), prefix)
 }
 
-/// What is not public, and what to call it.
+/// Non-public IPv4 networks and their names.
 const V4: [(Ipv4Net, &str); 18] = [
     (v4(0, 0, 0, 0, 8), "unspecified"),
     (v4(10, 0, 0, 0, 8), "private"),
     (v4(100, 64, 0, 0, 10), "shared (CGNAT)"),
     (v4(127, 0, 0, 0, 8), "loopback"),
-    // Azure's, public by its number alone: it answers machines there with their secrets.
+    // Metadata service of Azure, in a public range.
     (v4(168, 63, 129, 16, 32), "metadata"),
     (v4(169, 254, 169, 254, 32), "metadata"),
     (v4(169, 254, 0, 0, 16), "link-local"),
@@ -35,7 +35,7 @@ const V4: [(Ipv4Net, &str); 18] = [
     (v4(240, 0, 0, 0, 4), "reserved"),
 ];
 
-/// The only part of IPv6 that is handed out for use on the internet.
+/// The only part of IPv6 that is assigned for use on the internet.
 const GLOBAL: Ipv6Net = v6(0x2000, 0, 0, 3);
 
 /// What is not public inside of [`GLOBAL`], and what else has a name. What goes through a tunnel has an
@@ -53,10 +53,10 @@ const V6: [(Ipv6Net, &str); 10] = [
     (v6(0xff00, 0, 0, 8), "multicast"),
 ];
 
-/// The translator between IPv6 and IPv4 that networks without IPv4 have: their names lead here.
+/// NAT64 prefix, through which networks without IPv4 reach IPv4 addresses.
 const NAT64: Ipv6Net = v6(0x64, 0xff9b, 0, 96);
 
-/// What an address is if it is not public.
+/// Returns the name of the range of an address that is not public.
 pub(super) fn special(address: IpAddr) -> Option<&'static str> {
     match (embedded(address), address) {
         (Some(inner), _) | (None, IpAddr::V4(inner)) => special_v4(inner),
@@ -64,7 +64,7 @@ pub(super) fn special(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// The IPv4 address that a connection to this IPv6 address ends at.
+/// Returns the IPv4 address that a connection to this IPv6 address reaches.
 pub(super) fn embedded(address: IpAddr) -> Option<Ipv4Addr> {
     match address {
         IpAddr::V4(_) => None,

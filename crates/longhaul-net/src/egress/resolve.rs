@@ -1,4 +1,4 @@
-//! From names to addresses that may be dialled.
+//! DNS resolution within the egress policy.
 
 use std::fmt;
 use std::io;
@@ -11,39 +11,39 @@ use tokio::sync::Semaphore;
 
 use super::policy::{DenyReason, Policy, Reach};
 
-/// Lookups at once. The system's resolver holds a thread for each, for many seconds if a name's servers do
-/// not answer, and others need threads too.
+/// Concurrent lookups. The system's resolver blocks a thread for each, for many seconds if a name server
+/// does not respond.
 const LOOKUPS_MAX: usize = 64;
 
-/// What a [`Resolver`] returns.
+/// Future of [`Resolver::resolve`].
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 
-/// Finds the addresses of a name.
+/// DNS resolver.
 pub trait Resolver: Send + Sync {
-    /// All of them, in the order in which they should be tried.
+    /// Returns all addresses of a name, in the order to try them.
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
 }
 
-/// As the machine resolves names, `/etc/hosts` included.
+/// Resolver of the operating system, including `/etc/hosts`.
 #[derive(Debug)]
 pub struct SystemResolver {
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Default for SystemResolver {
     fn default() -> Self {
-        Self { room: Arc::new(Semaphore::new(LOOKUPS_MAX)) }
+        Self { permits: Arc::new(Semaphore::new(LOOKUPS_MAX)) }
     }
 }
 
 impl Resolver for SystemResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
-        let (room, name) = (Arc::clone(&self.room), name.to_owned());
+        let (permits, name) = (Arc::clone(&self.permits), name.to_owned());
         Box::pin(async move {
-            let permit = room.acquire_owned().await.map_err(io::Error::other)?;
+            let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
             let lookup = move || {
                 let found = (name.as_str(), 0).to_socket_addrs();
-                // Not before: whoever asked may have stopped waiting, and the thread has not.
+                // Released by the thread, because the caller may have stopped waiting for it.
                 drop(permit);
                 Ok(found?.map(|found| found.ip()).collect())
             };
@@ -52,19 +52,17 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// Why a name is not dialled.
+/// Reason why a name is not dialled.
 #[derive(Debug)]
 pub(super) enum ResolveError {
-    /// One of its addresses may not be.
     Denied(DenyReason),
-    /// It has none, or nobody could say.
     Unresolved(io::Error),
 }
 
 impl fmt::Display for ResolveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Denied(_) => f.write_str("it leads where this server may not go"),
+            Self::Denied(_) => f.write_str("the address is not allowed"),
             Self::Unresolved(error) => error.fmt(f),
         }
     }
@@ -72,12 +70,12 @@ impl fmt::Display for ResolveError {
 
 impl std::error::Error for ResolveError {}
 
-/// Between the HTTP client and the network: what it returns has been judged, and is what is dialled. There
-/// is no second lookup that could say something else.
+/// Resolver of the HTTP client: returns only permitted addresses, and exactly these are dialled. There is no
+/// second lookup that could return others.
 pub(super) struct PolicyResolver {
     pub(super) policy: Policy,
     pub(super) resolver: Arc<dyn Resolver>,
-    /// The client asks by name alone, so there is one of it for each reach.
+    /// Fixed per resolver, because the HTTP client passes the name without the port.
     pub(super) reach: Reach,
 }
 

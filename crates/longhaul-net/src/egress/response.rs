@@ -1,4 +1,4 @@
-//! What a receiver said.
+//! Response of an egress request.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,18 +6,15 @@ use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 
-/// An answer, whatever its status: a redirect is one too, and is not followed.
+/// Response with any status, including redirects, which are not followed.
 #[derive(Clone)]
 pub struct EgressResponse {
-    /// Its status.
     pub status: StatusCode,
-    /// When the receiver wants to be asked again, if it says.
     pub retry_after: Option<RetryAfter>,
-    /// All of its fields.
     pub headers: HeaderMap,
-    /// The beginning of its body, as far as it was asked for and came in time.
+    /// Start of the body, up to [`EgressRequest::body_prefix_max`](super::EgressRequest::body_prefix_max).
     pub body_prefix: Bytes,
-    /// From the call to the answer's head, the connection included.
+    /// Time until the response headers, including the connection.
     pub latency: Duration,
 }
 
@@ -48,7 +45,7 @@ impl RetryAfter {
     }
 }
 
-/// Without what the receiver wrote: it may be anything, and it is the tenant's.
+/// Omits headers and body, which belong to the tenant.
 impl std::fmt::Debug for EgressResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EgressResponse")

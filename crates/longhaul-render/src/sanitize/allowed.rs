@@ -1,14 +1,14 @@
-//! What an SVG may be made of.
+//! Allow-lists of SVG elements and attributes.
 
-/// What becomes of an element.
-pub(super) enum Fate {
-    /// It is written, under this name.
-    Kept(&'static str),
-    /// It is not, nor what is in it.
-    Dropped,
+/// Treatment of an element.
+pub(super) enum ElementRule {
+    /// Written under this name.
+    Keep(&'static str),
+    /// Dropped with its content.
+    Drop,
 }
 
-/// Shapes, text, rasterize and filters. Nothing that moves: what is animated can become what it was not.
+/// Shapes, text, paint and filters. No animations, because they can set attributes such as `href`.
 const ELEMENTS: [&str; 42] = [
     "circle",
     "clipPath",
@@ -165,30 +165,27 @@ const ATTRIBUTES: &[&str] = &[
     "y2",
 ];
 
-/// What becomes of an element of SVG.
-pub(super) fn element(name: &str) -> Fate {
+pub(super) fn element(name: &str) -> ElementRule {
     match ELEMENTS.into_iter().find(|known| *known == name) {
-        Some(known) => Fate::Kept(known),
-        // A link's text is part of the render, and where it leads is not.
-        // A link without its target is a group.
-        None if name == "a" => Fate::Kept("g"),
-        None => Fate::Dropped,
+        Some(known) => ElementRule::Keep(known),
+        // A link becomes a group: its content stays, its target goes.
+        None if name == "a" => ElementRule::Keep("g"),
+        None => ElementRule::Drop,
     }
 }
 
-/// Whether an attribute without a namespace is written. `href` and `style` are looked at more closely.
+/// Returns true if an attribute without a namespace is written. `href` and `style` have their own checks.
 pub(super) fn attribute(name: &str) -> bool {
     ATTRIBUTES.binary_search(&name).is_ok() || name.starts_with("aria-")
 }
 
-/// Whether a reference leads nowhere else: to the same document, or to a render that it holds itself.
+/// Returns true for references to the same document and for embedded raster images.
 pub(super) fn href(value: &str) -> bool {
     let inline = ["data:image/png;base64,", "data:image/jpeg;base64,"];
     let inline = inline.into_iter().find_map(|start| value.strip_prefix(start));
     inline.map_or_else(|| value.starts_with('#'), base64)
 }
 
-/// Whether it is nothing but base64.
 pub(super) fn base64(text: &str) -> bool {
     text.bytes().all(|letter| letter.is_ascii_alphanumeric() || b"+/=".contains(&letter))
 }
@@ -198,13 +195,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lists_are_in_order() {
+    fn allow_lists_are_sorted() {
         assert!(ELEMENTS.is_sorted());
         assert!(ATTRIBUTES.is_sorted());
     }
 
     #[test]
-    fn references_lead_nowhere_else() {
+    fn external_references_are_rejected() {
         for good in ["#a", "data:image/png;base64,AAAA", "data:image/jpeg;base64,AA=="] {
             assert!(href(good), "{good}");
         }

@@ -1,15 +1,15 @@
-//! Styles without anything that loads.
+//! CSS sanitizer: the output loads nothing.
 //!
-//! A backslash can write any letter as a number, so what has one is left out: then words are what they look
-//! like. Comments are taken out first, since they can stand inside of what looks like something else. Of what is
-//! left, only rules of a known shape are written, and values call only functions that load nothing.
+//! Comments are removed first, because they can split a word. A backslash can spell any character as a
+//! number, so anything with one is dropped and every word is what it looks like. Of the rest, only rules
+//! of a known shape are written, and values may call only functions that load nothing.
 
 use std::borrow::Cow;
 
 use super::Canvas;
 use super::allowed::base64;
 
-/// What a value may call, besides `url` with what is in the document itself.
+/// Functions that a value may call, besides `url` with a reference to the same document.
 const FUNCTIONS: [&str; 21] = [
     "blur",
     "brightness",
@@ -33,13 +33,13 @@ const FUNCTIONS: [&str; 21] = [
     "steps",
     "translate",
 ];
-/// Groups of rules that are looked into. Those inside of them may hold no further ones.
+/// At-rules that contain rules. They may not be nested.
 const GROUPS: [&str; 2] = ["@keyframes", "@media"];
-const FONT: [&str; 2] = ["data:application/font-woff;base64,", "data:font/woff2;base64,"];
+const FONT_PREFIXES: [&str; 2] = ["data:application/font-woff;base64,", "data:font/woff2;base64,"];
 
-const TURN: &str = "rotate(";
+const ROTATE: &str = "rotate(";
 
-/// The rules that are harmless, one after the other.
+/// Returns the harmless rules of a stylesheet.
 pub(super) fn stylesheet(text: &str, canvas: &Canvas) -> String {
     let text = without_comments(text);
     let mut kept = String::with_capacity(text.len());
@@ -47,8 +47,8 @@ pub(super) fn stylesheet(text: &str, canvas: &Canvas) -> String {
     kept
 }
 
-/// The declarations that are harmless; `of_root` without a background and a width, which are not for a style to
-/// say.
+/// Returns the harmless declarations of a rule. Those of the root element lose background and width, which
+/// the sanitizer sets itself.
 pub(super) fn declarations(text: &str, of_root: bool, canvas: &Canvas) -> String {
     let text = without_comments(text);
     let mut kept = String::with_capacity(text.len());
@@ -56,14 +56,14 @@ pub(super) fn declarations(text: &str, of_root: bool, canvas: &Canvas) -> String
         let Some((name, value)) = declaration.split_once(':') else { continue };
         let (name, value) = (name.trim(), value.trim());
         let is_canvas = of_root && (name.starts_with("background") || name == "max-width");
-        let value = &*meant(name, value, canvas);
+        let value = &*adjusted(name, value, canvas);
         if is_property(name)
             && !is_canvas
-            && !is_senseless(name, value)
+            && !is_invalid(name, value)
             && !value.contains(['{', '}', '@'])
             && !value.is_empty()
-            && balanced(value)
-            && harmless(value)
+            && is_balanced(value)
+            && is_harmless(value)
         {
             for part in [name, ":", value, ";"] {
                 kept.push_str(part);
@@ -73,8 +73,8 @@ pub(super) fn declarations(text: &str, of_root: bool, canvas: &Canvas) -> String
     kept
 }
 
-/// Whether a value loads nothing.
-pub(super) fn harmless(value: &str) -> bool {
+/// Returns true if a value loads nothing.
+pub(super) fn is_harmless(value: &str) -> bool {
     if value.contains('\\') || value.contains("/*") {
         return false;
     }
@@ -83,9 +83,9 @@ pub(super) fn harmless(value: &str) -> bool {
         let name = before.rsplit(|letter: char| !is_word(letter)).next().unwrap_or_default();
         let name = name.to_ascii_lowercase();
         let known = match name.as_str() {
-            // Brackets that call nothing.
+            // Parentheses without a function.
             "" => true,
-            "url" => after.split_once(')').is_some_and(|(target, _)| is_here(target)),
+            "url" => after.split_once(')').is_some_and(|(target, _)| is_internal(target)),
             name => {
                 let family = name.trim_end_matches(['x', 'y', 'z']);
                 FUNCTIONS.contains(&name) || FUNCTIONS.contains(&family)
@@ -99,8 +99,8 @@ pub(super) fn harmless(value: &str) -> bool {
     true
 }
 
-/// Whether an address is in the document itself: one of its elements, or a font that is written out.
-fn is_here(target: &str) -> bool {
+/// Returns true for a reference to an element of the document or an embedded font.
+fn is_internal(target: &str) -> bool {
     let target = target.trim();
     let quoted = ['"', '\'']
         .into_iter()
@@ -108,7 +108,9 @@ fn is_here(target: &str) -> bool {
     let target = quoted.unwrap_or(target);
     match target.strip_prefix('#') {
         Some(id) => id.chars().all(is_word),
-        None => FONT.into_iter().any(|start| target.strip_prefix(start).is_some_and(base64)),
+        None => {
+            FONT_PREFIXES.into_iter().any(|start| target.strip_prefix(start).is_some_and(base64))
+        }
     }
 }
 
@@ -123,40 +125,40 @@ fn is_property(name: &str) -> bool {
         && !old.iter().any(|old| name.eq_ignore_ascii_case(old))
 }
 
-/// What a value would be in every viewer.
-fn meant<'a>(name: &str, value: &'a str, canvas: &Canvas) -> Cow<'a, str> {
+/// Rewrites values that browsers and resvg read differently.
+fn adjusted<'a>(name: &str, value: &'a str, canvas: &Canvas) -> Cow<'a, str> {
     match name {
         "font-family" => font_for(value, canvas).map_or(Cow::Borrowed(value), Cow::Borrowed),
-        "transform" if !canvas.rasterized && value.contains(TURN) => {
+        "transform" if !canvas.rasterized && value.contains(ROTATE) => {
             Cow::Owned(with_degrees(value))
         }
-        // On dark, what is multiplied is as good as gone.
+        // Multiplied with a dark background, the element would be invisible.
         "mix-blend-mode" if canvas.dark && value == "multiply" => Cow::Borrowed("screen"),
         _ => Cow::Borrowed(value),
     }
 }
 
-/// The font that text was measured with, instead of one that it names. What is spaced evenly stays so.
+/// Returns the font that text was measured with, in place of a named one. Monospaced fonts stay.
 pub(super) fn font_for(named: &str, canvas: &Canvas) -> Option<&'static str> {
     let even = ["mono", "courier"].iter().any(|even| named.to_ascii_lowercase().contains(even));
     canvas.text.filter(|_| !even).map(|text| text.font)
 }
 
-/// Angles with their unit, which only attributes may leave out.
+/// Adds the unit to angles, because only attributes may omit it.
 fn with_degrees(value: &str) -> String {
-    let mut turns = value.split(TURN);
+    let mut turns = value.split(ROTATE);
     let mut written = turns.next().unwrap_or_default().to_owned();
     for turn in turns {
         let angle = turn.split([')', ',']).next().unwrap_or_default();
         let unit = if angle.trim().parse::<f64>().is_ok() { "deg" } else { "" };
         let rest = turn.strip_prefix(angle).unwrap_or_default();
-        written.extend([TURN, angle, unit, rest]);
+        written.extend([ROTATE, angle, unit, rest]);
     }
     written
 }
 
-/// What browsers leave out and our painter takes at its word, or the other way round.
-fn is_senseless(name: &str, value: &str) -> bool {
+/// Returns true for values that browsers ignore and resvg does not.
+fn is_invalid(name: &str, value: &str) -> bool {
     name == "stroke-width" && value.starts_with('-')
 }
 
@@ -165,13 +167,13 @@ fn rules(text: &str, outermost: bool, canvas: &Canvas, kept: &mut String) {
     while let Some(rule) = next_rule(&mut rest) {
         let Rule { head, block } = rule;
         let Some(block) = block else { continue };
-        if !balanced(head) || head.contains(['\\', '<']) {
+        if !is_balanced(head) || head.contains(['\\', '<']) {
             continue;
         }
         let word = head.split([' ', '\t', '\n', '(']).next().unwrap_or_default();
         if GROUPS.contains(&word) {
             let mut inner = String::new();
-            if outermost && harmless_head(head) {
+            if outermost && is_harmless_head(head) {
                 rules(block, false, canvas, &mut inner);
             }
             write(head, &inner, kept);
@@ -181,8 +183,8 @@ fn rules(text: &str, outermost: bool, canvas: &Canvas, kept: &mut String) {
     }
 }
 
-/// What a group is called or when it holds: words, numbers and brackets.
-fn harmless_head(head: &str) -> bool {
+/// Accepts words, numbers and parentheses.
+fn is_harmless_head(head: &str) -> bool {
     head.chars().all(|letter| {
         letter.is_ascii_alphanumeric() || letter.is_whitespace() || "@-_:(),.%".contains(letter)
     })
@@ -198,11 +200,11 @@ fn write(head: &str, block: &str, kept: &mut String) {
 
 struct Rule<'a> {
     head: &'a str,
-    /// What is in its braces, if it has any.
+    /// Content of the braces.
     block: Option<&'a str>,
 }
 
-/// Takes one rule off the front of `rest`. A rule that does not end is none.
+/// Splits off the first rule. An unterminated rule ends the stylesheet.
 fn next_rule<'a>(rest: &mut &'a str) -> Option<Rule<'a>> {
     let text = *rest;
     let (mut depth, mut quote, mut opened) = (0_usize, None, 0);
@@ -225,7 +227,7 @@ fn next_rule<'a>(rest: &mut &'a str) -> Option<Rule<'a>> {
                 let block = Some(text.get(opened + 1..at)?);
                 return Some(Rule { head: text.get(..opened)?.trim(), block });
             }
-            // It closes what was never opened: nobody knows what follows.
+            // Unbalanced: viewers may disagree about everything that follows.
             ('}', None) if depth == 0 => return None,
             ('}', None) => depth -= 1,
             (_, Some(_) | None) => {}
@@ -234,7 +236,7 @@ fn next_rule<'a>(rest: &mut &'a str) -> Option<Rule<'a>> {
     None
 }
 
-/// Parts between separators that are outside of quotes and brackets.
+/// Splits at separators outside of quotes and parentheses.
 fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
     let (mut quote, mut depth) = (None, 0_usize);
     text.split(move |letter| {
@@ -250,8 +252,8 @@ fn split(text: &str, separator: char) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether quotes and brackets that are opened are closed, in one line.
-fn balanced(text: &str) -> bool {
+/// Returns true if quotes and brackets are closed, quotes within their line.
+fn is_balanced(text: &str) -> bool {
     let mut quote = None;
     let mut open = Vec::new();
     for letter in text.chars() {
@@ -268,7 +270,7 @@ fn balanced(text: &str) -> bool {
     quote.is_none() && open.is_empty()
 }
 
-/// Comments become spaces; one that does not end takes the rest with it.
+/// Replaces comments by spaces. An unterminated comment ends the text.
 fn without_comments(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -287,7 +289,7 @@ mod tests {
     use crate::sanitize::TextStyle;
 
     #[test]
-    fn rules_of_diagrams_stay() {
+    fn css_rules_of_diagrams_are_kept() {
         for kept in [
             "#diagram .node rect{fill:#ececff;stroke:rgb(1, 2, 3);}",
             "#diagram [id$=\"-barb\"]{stroke:#333;}",
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_loads_goes() {
+    fn css_that_loads_is_dropped() {
         for bad in [
             "@import url(http://x.example/a.css);",
             "@import 'http://x.example/a.css';",
@@ -326,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_viewers_take_differently_is_written_as_it_is_meant() {
+    fn css_that_viewers_read_differently_is_adjusted() {
         let text = Some(TextStyle { font: "Ours", colour: "#333" });
         let shown = Canvas { text, ..Canvas::default() };
         let rasterized = Canvas { rasterized: true, ..shown };
@@ -347,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_bad_rule_stays() {
+    fn css_after_a_dropped_rule_is_kept() {
         let of = |text, of_root| declarations(text, of_root, &Canvas::default());
         assert_eq!(
             stylesheet("@import 'x'; .a{fill:red} }.b{}", &Canvas::default()),

@@ -1,7 +1,7 @@
-//! Elements that are shown again elsewhere, by `use`.
+//! Limits of `use` elements, which draw another element again.
 //!
-//! A copy of use_elements of use_elements makes a billion elements of a few. So what is copied has no use_elements in it, and all
-//! use_elements together are bounded.
+//! Nested references would expand a few elements to billions. So a referenced element may not contain
+//! `use` itself, and the number of expanded elements is limited.
 
 use std::collections::HashMap;
 
@@ -9,65 +9,65 @@ use roxmltree::{Document, Node};
 
 use super::allowed;
 
-/// How many elements all use_elements together may have.
-const COPIED_MAX: usize = 200_000;
+/// Elements that all references together may expand to.
+const EXPANDED_MAX: usize = 200_000;
 
-/// What can be copied, and how much of it still may.
+/// Referenced elements and the remaining expansion budget.
 pub(super) struct UseElements<'a> {
-    originals: HashMap<&'a str, Original>,
-    left: usize,
+    referenced: HashMap<&'a str, Referenced>,
+    budget: usize,
 }
 
-/// All elements of one id: which of them is meant is for whoever shows it to say.
+/// All elements with one id, because viewers differ in which one they draw.
 #[derive(Default)]
-struct Original {
+struct Referenced {
     elements: usize,
-    has_copies: bool,
+    has_use: bool,
 }
 
 impl<'a> UseElements<'a> {
-    pub(super) fn of(document: &'a Document<'_>) -> Self {
-        let mut originals: HashMap<&str, Original> = HashMap::new();
-        let targets = document.descendants().filter(is_copy).filter_map(target);
-        originals.extend(targets.map(|id| (id, Original::default())));
+    pub(super) fn collect(document: &'a Document<'_>) -> Self {
+        let mut referenced: HashMap<&str, Referenced> = HashMap::new();
+        let targets = document.descendants().filter(is_use).filter_map(target);
+        referenced.extend(targets.map(|id| (id, Referenced::default())));
         let mut named = Vec::new();
-        if !originals.is_empty() {
+        if !referenced.is_empty() {
             named.extend(document.descendants().filter(Node::is_element));
         }
         for node in named {
             let id = node.attribute("id");
-            if let Some(original) = id.and_then(|id| originals.get_mut(id)) {
-                // No more than may be copied is looked at, however they nest.
-                let elements = node.descendants().take(COPIED_MAX).filter(Node::is_element);
+            if let Some(found) = id.and_then(|id| referenced.get_mut(id)) {
+                // Bounded, because nested elements with ids are counted repeatedly.
+                let elements = node.descendants().take(EXPANDED_MAX).filter(Node::is_element);
                 for element in elements {
-                    original.elements += 1;
-                    original.has_copies |= is_copy(&element);
+                    found.elements += 1;
+                    found.has_use |= is_use(&element);
                 }
             }
         }
-        Self { originals, left: COPIED_MAX }
+        Self { referenced, budget: EXPANDED_MAX }
     }
 
-    /// Whether this copy may be made; `None` if there are too many.
-    pub(super) fn may_copy(&mut self, copy: Node<'_, '_>) -> Option<bool> {
-        let Some(original) = target(copy).and_then(|id| self.originals.get(id)) else {
+    /// Returns true if a `use` element is written, or `None` if the budget is exhausted.
+    pub(super) fn may_expand(&mut self, node: Node<'_, '_>) -> Option<bool> {
+        let Some(found) = target(node).and_then(|id| self.referenced.get(id)) else {
             return Some(false);
         };
-        if original.has_copies {
+        if found.has_use {
             return Some(false);
         }
-        self.left = self.left.checked_sub(original.elements)?;
+        self.budget = self.budget.checked_sub(found.elements)?;
         Some(true)
     }
 }
 
-fn is_copy(node: &Node<'_, '_>) -> bool {
+fn is_use(node: &Node<'_, '_>) -> bool {
     node.is_element() && node.tag_name().name() == "use"
 }
 
-/// The id of what it use_elements: as it will be written, which is the first of its references that is harmless.
-fn target<'a>(copy: Node<'a, '_>) -> Option<&'a str> {
-    let mut hrefs = copy.attributes().filter(super::is_href);
+/// Returns the referenced id, from the first reference that the sanitizer writes.
+fn target<'a>(node: Node<'a, '_>) -> Option<&'a str> {
+    let mut hrefs = node.attributes().filter(super::is_href);
     let href = hrefs.find(|attribute| allowed::href(attribute.value()))?;
     href.value().strip_prefix('#')
 }

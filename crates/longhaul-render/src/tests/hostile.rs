@@ -1,4 +1,4 @@
-//! Sources that want to run or load something where their render is shown: `svg` looks at what comes of them.
+//! Sources that try to run or load something in a viewer.
 
 use super::{request, svg, text_of};
 use crate::sanitize::inspect::inspect;
@@ -6,7 +6,7 @@ use crate::sanitize::{Canvas, sanitize};
 use crate::{ErrorCode, Format, Limits, render};
 
 #[test]
-fn hostile_mermaid_is_inert_or_refused() {
+fn hostile_mermaid_is_inert_or_rejected() {
     for source in [
         "flowchart LR\n  A[\"<script>alert(1)</script>\"] --> B[\"<img src=x onerror=alert(1)>\"]",
         "flowchart LR\n  A --> B\n  click A \"javascript:alert(1)\"\n  click B href \"https://x.example/\" _blank",
@@ -30,7 +30,7 @@ fn hostile_mermaid_is_inert_or_refused() {
 }
 
 #[test]
-fn hostile_d2_is_inert_or_refused() {
+fn hostile_d2_is_inert_or_rejected() {
     for source in [
         "a: \"<script>alert(1)</script>\"",
         "a: {link: \"javascript:alert(1)\"; tooltip: \"<script>\"}\na -> b",
@@ -48,7 +48,7 @@ fn hostile_d2_is_inert_or_refused() {
 }
 
 #[test]
-fn a_source_over_the_limit_is_refused() {
+fn source_or_image_over_the_limit_is_rejected() {
     let limits = Limits { source_bytes_max: 10, ..Limits::default() };
     let error = render(&request(Format::Mermaid, super::FLOW), &limits).unwrap_err();
     assert_eq!(error.code, ErrorCode::TooLarge);
@@ -58,7 +58,7 @@ fn a_source_over_the_limit_is_refused() {
 }
 
 #[test]
-fn what_could_do_something_is_left_out_of_an_svg() {
+fn active_content_is_removed_from_svg() {
     let hostile = r##"<?xml version="1.0"?><?xml-stylesheet href="http://x.example/"?>
         <svg xmlns="http://www.w3.org/2000/svg" xmlns:x="http://www.w3.org/1999/xlink" xmlns:h="http://www.w3.org/1999/xhtml" onload="f()" viewBox="0 0 5 5">
         <!-- comment --><script>f()</script><h:script>f()</h:script><SCRIPT>f()</SCRIPT>
@@ -69,18 +69,18 @@ fn what_could_do_something_is_left_out_of_an_svg() {
         <rect style="fill:url(http://x.example/);stroke:red" fill="url(#a)" mask="url(http://x.example/#m)"/>
         <style>@import "http://x.example/"; .a{fill:red}</style><style><![CDATA[.b{fill:url(//x.example)}]]></style>
         </svg>"##;
-    let cleaned = sanitize(hostile, &Canvas::default()).unwrap();
-    inspect(&cleaned.svg);
-    assert_eq!(cleaned.foreign_objects, 1);
-    assert_eq!(text_of(&cleaned.svg), "kept");
-    assert!(!cleaned.svg.contains("x.example"), "{}", cleaned.svg);
+    let sanitized = sanitize(hostile, &Canvas::default()).unwrap();
+    inspect(&sanitized.svg);
+    assert_eq!(sanitized.foreign_objects, 1);
+    assert_eq!(text_of(&sanitized.svg), "kept");
+    assert!(!sanitized.svg.contains("x.example"), "{}", sanitized.svg);
     for kept in ["data:image/png;base64,AAAA", "stroke:red;", "url(#a)", ".a{fill:red;}"] {
-        assert!(cleaned.svg.contains(kept), "{kept} in {}", cleaned.svg);
+        assert!(sanitized.svg.contains(kept), "{kept} in {}", sanitized.svg);
     }
 }
 
 #[test]
-fn copies_of_copies_are_left_out_and_too_many_are_refused() {
+fn nested_use_elements_are_dropped_and_too_many_are_rejected() {
     let mut doubling = String::new();
     for n in 1..30 {
         let before = n - 1;
@@ -90,9 +90,9 @@ fn copies_of_copies_are_left_out_and_too_many_are_refused() {
     let laughs = format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg"><g id="a0"><path/></g>{doubling}</svg>"#
     );
-    let cleaned = sanitize(&laughs, &Canvas::default()).unwrap();
-    inspect(&cleaned.svg);
-    assert_eq!(cleaned.svg.matches("<use ").count(), 2);
+    let sanitized = sanitize(&laughs, &Canvas::default()).unwrap();
+    inspect(&sanitized.svg);
+    assert_eq!(sanitized.svg.matches("<use ").count(), 2);
     let (paths, use_elements) = ("<path/>".repeat(1_000), r##"<use href="#a"/>"##.repeat(1_000));
     let many = format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg"><g id="a">{paths}</g>{use_elements}</svg>"#
@@ -101,7 +101,7 @@ fn copies_of_copies_are_left_out_and_too_many_are_refused() {
 }
 
 #[test]
-fn document_types_and_other_roots_are_refused() {
+fn document_types_and_other_roots_are_rejected() {
     for text in [
         r#"<!DOCTYPE svg [<!ENTITY a "b">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>"#,
         r#"<html xmlns="http://www.w3.org/1999/xhtml"/>"#,
@@ -114,7 +114,7 @@ fn document_types_and_other_roots_are_refused() {
 }
 
 #[test]
-fn an_svg_that_nests_too_deep_is_refused() {
+fn svg_nested_too_deeply_is_rejected() {
     let open = "<g>".repeat(200);
     let close = "</g>".repeat(200);
     let deep = format!(r#"<svg xmlns="http://www.w3.org/2000/svg">{open}{close}</svg>"#);

@@ -1,4 +1,4 @@
-//! The samples of the gallery: one of each type that mermaid's documentation has, and some of d2.
+//! Gallery samples: every diagram type of mermaid's documentation, and some of d2.
 
 use std::path::Path;
 
@@ -7,17 +7,17 @@ use serde::Deserialize;
 use super::{svg, text_of};
 use crate::{ErrorCode, Format};
 
-/// A sample, as `docs/diagrams/index.json` has it.
+/// Entry of `docs/diagrams/index.json`.
 #[derive(Deserialize)]
 struct Sample {
     file: String,
     labels: Vec<String>,
-    /// What is said of one that cannot be drawn.
+    /// Part of the error message of an unsupported sample.
     refused: Option<String>,
 }
 
 #[test]
-fn every_type_of_diagram_is_drawn_with_its_labels() {
+fn every_gallery_sample_contains_its_labels() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/diagrams");
     let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
     let samples: Vec<Sample> = serde_json::from_str(&read("index.json")).unwrap();
@@ -43,7 +43,7 @@ fn every_type_of_diagram_is_drawn_with_its_labels() {
 }
 
 #[test]
-fn a_type_that_nobody_knows_is_said_to_be_unsupported() {
+fn unknown_diagram_type_is_unsupported() {
     for source in ["hologramDiagram\n  a b", "no diagram at all", "%% only\nsomething"] {
         let error = svg(Format::Mermaid, source).unwrap_err();
         assert_eq!(error.code, ErrorCode::Unsupported, "{error}");
@@ -53,16 +53,15 @@ fn a_type_that_nobody_knows_is_said_to_be_unsupported() {
 }
 
 #[test]
-fn a_large_flowchart_is_drawn() {
+fn large_flowchart_is_drawn() {
     let edges: Vec<_> = (0..300).map(|n| format!("n{n}[Node {n}] --> n{}", n + 1)).collect();
     let edges = edges.join("\n");
     let text = text_of(&svg(Format::Mermaid, &format!("flowchart TD\n{edges}")).unwrap());
     assert!(text.contains("Node0") && text.contains("Node299"));
 }
 
-/// A link is left out, and what it is around stays where it is.
 #[test]
-fn a_node_that_can_be_clicked_is_at_its_place() {
+fn clickable_node_loses_its_link_and_keeps_its_position() {
     let source = "flowchart LR\n  a[One] --> b[Two]\n  click a \"https://example.com\" \"tip\"\n";
     let drawn = svg(Format::Mermaid, source).unwrap();
     let one = drawn.find(">One<").unwrap();
