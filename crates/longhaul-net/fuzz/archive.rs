@@ -1,4 +1,4 @@
-//! Any bytes at all are refused or read, within the limits and without a panic.
+//! Fuzz target: any bytes are read within the limits or rejected, without a panic.
 #![no_main]
 
 use std::io::{Cursor, copy, sink};
@@ -6,7 +6,7 @@ use std::io::{Cursor, copy, sink};
 use libfuzzer_sys::fuzz_target;
 use longhaul_net::archive::{Entry, Limits, entries};
 
-/// Small, so that the fuzzer comes to them.
+/// Small, so that the fuzzer reaches them.
 const LIMITS: Limits = Limits {
     bytes_max: 100_000,
     file_bytes_max: 50_000,

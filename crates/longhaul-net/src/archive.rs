@@ -1,29 +1,27 @@
-//! Unpacks archives that strangers upload: zip, tar, tar.gz and tar.zst.
+//! Strict reader for archives from untrusted callers: zip, tar, tar.gz and tar.zst.
 //!
-//! For kinds that take an archive as payload. [`extract`] unpacks it into a job's working folder,
-//! [`entries`] hands over one file after the other and touches no disk. Both block: call them where
-//! blocking is allowed.
+//! [`extract`] writes the files to a folder; [`entries`] passes one file after the other to a closure
+//! and touches no disk. Both block.
 //!
-//! An archive is taken whole or not at all. What is odd is refused and not repaired, because two
-//! programs that repair an archive differently see two different archives in it. So:
+//! An archive is accepted as a whole or not at all. Irregularities are rejected, not repaired, because
+//! two programs that repair an archive differently see different files in it. So:
 //!
-//! - What format it is says its content, never its name.
-//! - Everything has a limit ([`Limits`]), and what counts is what comes out.
-//! - There are files and folders. Links, devices, sparse files and the like are refused.
-//! - A path is relative, UTF-8, and has no `..`, no backslash and no control character. No two
-//!   are the same on any file system: not by case either, nor by how Unicode composes letters.
-//! - In a zip every byte belongs to exactly one thing: entries from the first byte on, without gap
-//!   or overlap, then the directory, then its end, which ends the file. So there is nothing in
-//!   front (no self-extracting archive), nothing behind and nothing in between, no second
-//!   directory anywhere, and whoever reads it from the front sees what we see. Each local header
-//!   says what the directory says. Entries are stored or deflated, and not encrypted.
-//! - A tar has the mark `ustar` in each header and ends with zeros, behind which nothing follows.
-//!   Long names come from pax or GNU headers; a pax size counts only where the plain field is too
-//!   small for it.
-//! - An archive in an archive is a file like any other.
+//! - The format is detected by content, never by name.
+//! - Everything has a limit ([`Limits`]), measured on the extracted bytes.
+//! - There are files and folders. Links, devices, sparse files and the like are rejected.
+//! - A path is relative, UTF-8, and has no `..`, no backslash and no control character. No two paths are
+//!   equal on any file system, ignoring case and Unicode composition.
+//! - In a zip every byte belongs to exactly one record: entries from the first byte on, without gap or
+//!   overlap, then the directory, then its end record, which ends the file. So nothing is in front (no
+//!   self-extracting archive), behind or in between, there is no second directory, and a program that
+//!   reads from the front sees the same files. Each local header matches the directory. Entries are
+//!   stored or deflated, and not encrypted.
+//! - A tar has the magic `ustar` in each header and ends with zeros. Long names come from pax or GNU
+//!   headers; a pax size counts only where the plain field is too small for it.
+//! - An archive inside of an archive is an ordinary file.
 //!
-//! Owners, times and permissions are dropped on purpose: files are 0600 and folders 0700, and what
-//! a stranger sent does not become executable by being unpacked.
+//! Owners, times and permissions are dropped on purpose: files get mode 0600 and folders 0700, so that
+//! an upload never becomes executable.
 
 mod bounded_read;
 mod error;
@@ -47,42 +45,35 @@ pub use limits::Limits;
 
 use reader::EntryReader;
 
-/// What was in an archive.
+/// Contents of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extracted {
-    /// The format it turned out to have.
+pub struct ArchiveSummary {
     pub format: Format,
-    /// Regular files.
     pub files: u64,
-    /// Folders, also those that only the paths of files name.
+    /// Including folders that only occur in the paths of files.
     pub folders: u64,
-    /// Bytes of all files together.
+    /// Of all files.
     pub bytes: u64,
 }
 
-/// One thing in an archive, with its path: relative, with `/` and without a `/` at its end.
-#[expect(missing_debug_implementations, reason = "a reader has nothing to show")]
+/// File or folder in an archive, with its relative path without a trailing `/`.
+#[expect(missing_debug_implementations, reason = "readers are not Debug")]
 pub enum Entry<'a> {
-    /// A folder that the archive lists. Those that only the paths of files name are not told.
-    Folder {
-        /// Where it is.
-        path: &'a str,
-    },
-    /// A regular file.
+    /// A folder that the archive lists. Folders that only occur in the paths of files are left out.
+    Folder { path: &'a str },
     File {
-        /// Where it is.
         path: &'a str,
-        /// How long its content is, if the archive does not lie.
+        /// Declared length.
         bytes: u64,
-        /// Its content. Fails as soon as the archive turns out to be bad.
+        /// Fails as soon as the archive turns out to be invalid.
         content: &'a mut dyn Read,
     },
 }
 
-/// Unpacks the archive `file` into the folder `into`, which has to be there and empty.
+/// Extracts the archive `file` into the existing, empty folder `into`.
 ///
-/// If it fails, `into` is empty again. Nobody else may write there meanwhile; links that somebody
-/// puts there nevertheless are not followed. `cancelled` is asked every 64 KiB or more often.
+/// On an error, `into` is empty again. No other process may write there meanwhile; links that appear
+/// nevertheless are not followed. `cancelled` is polled at least every 64 KiB.
 ///
 /// ```
 /// # use std::fs;
@@ -93,8 +84,8 @@ pub enum Entry<'a> {
 /// # fs::write(&upload, b"#!/bin/sh")?;
 /// # fs::create_dir(&folder)?;
 /// let limits = Limits { entries_max: 1_000, ..Limits::default() };
-/// let refused = extract(&upload, &folder, &limits, &|| false);
-/// assert!(matches!(refused, Err(ArchiveError::UnknownFormat)));
+/// let error = extract(&upload, &folder, &limits, &|| false);
+/// assert!(matches!(error, Err(ArchiveError::UnknownFormat)));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn extract(
@@ -102,36 +93,36 @@ pub fn extract(
     into: &Path,
     limits: &Limits,
     cancelled: &dyn Fn() -> bool,
-) -> Result<Extracted, ArchiveError> {
+) -> Result<ArchiveSummary, ArchiveError> {
     let archive = File::open(file).map_err(ArchiveError::Read)?;
-    let target = extract_dir::ExtractDir::open(into)?;
-    let extracted = entries(archive, limits, cancelled, &mut |entry| match entry {
-        Entry::Folder { path } => target.folder(path),
-        Entry::File { path, content, .. } => target.file(path, content),
+    let dir = extract_dir::ExtractDir::open(into)?;
+    let summary = entries(archive, limits, cancelled, &mut |entry| match entry {
+        Entry::Folder { path } => dir.folder(path),
+        Entry::File { path, content, .. } => dir.file(path, content),
     });
-    if extracted.is_err() {
-        target.clear();
+    if summary.is_err() {
+        dir.clear();
     }
-    extracted
+    summary
 }
 
-/// Hands each entry of an archive to `each`, in the order in which they are in it.
+/// Passes each entry of an archive to `each`, in their order in the file.
 ///
-/// What `each` got is worth nothing before this has returned `Ok`: only then is the whole archive
-/// known to be good. Content that `each` does not read is checked all the same.
+/// The entries count only when this has returned `Ok`, because only then the whole archive is checked.
+/// Content that `each` does not read is checked as well.
 pub fn entries(
     mut archive: impl Read + Seek,
     limits: &Limits,
     cancelled: &dyn Fn() -> bool,
     each: &mut dyn FnMut(Entry<'_>) -> std::io::Result<()>,
-) -> Result<Extracted, ArchiveError> {
-    let (format, archive_bytes) = format::recognise(&mut archive)?;
+) -> Result<ArchiveSummary, ArchiveError> {
+    let (format, archive_bytes) = format::detect(&mut archive)?;
     let mut reader = EntryReader::new(limits, archive_bytes, cancelled, each);
     match format {
         Format::Zip => zip::read_entries(archive, &mut reader)?,
         Format::Tar => tar::read_entries(archive, &mut reader)?,
-        Format::TarGz => tar::read_entries(format::gunzipped(archive), &mut reader)?,
+        Format::TarGz => tar::read_entries(format::gunzip(archive), &mut reader)?,
         Format::TarZst => tar::read_entries(format::unzstd(archive)?, &mut reader)?,
     }
-    Ok(reader.extracted(format))
+    Ok(reader.summary(format))
 }

@@ -1,14 +1,14 @@
-//! Reading with bounds.
+//! Readers with limits.
 
 use std::io::{self, Read};
 
 use super::error::WHOLE;
 use super::{ArchiveError, Limits};
 
-/// Numbers and bytes from the front of a record, as long as there are some.
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+/// Little-endian numbers and bytes from the front of a record.
+pub(super) struct ByteFields<'a>(pub(super) &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> ByteFields<'a> {
     pub(super) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -34,13 +34,13 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Exactly so many bytes. Fails where `Take` would end, if there are fewer.
-pub(super) struct Exactly<'a> {
+/// Reads exactly `left` bytes, and fails if the source has fewer.
+pub(super) struct ExactLength<'a> {
     pub(super) source: &'a mut dyn Read,
     pub(super) left: u64,
 }
 
-impl Read for Exactly<'_> {
+impl Read for ExactLength<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = (&mut *self.source).take(self.left).read(buffer)?;
         if count == 0 && self.left > 0 && !buffer.is_empty() {
@@ -51,15 +51,15 @@ impl Read for Exactly<'_> {
     }
 }
 
-/// An unpacked stream that may not be too long for what it is unpacked from.
-pub(super) struct Rated<'a, R> {
+/// Decompressed stream with a limit on its compression ratio.
+pub(super) struct RatioLimited<'a, R> {
     pub(super) source: R,
     pub(super) limits: &'a Limits,
     pub(super) packed: u64,
     pub(super) unpacked: u64,
 }
 
-impl<R: Read> Read for Rated<'_, R> {
+impl<R: Read> Read for RatioLimited<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.source.read(buffer)?;
         self.unpacked += count as u64;
@@ -68,7 +68,6 @@ impl<R: Read> Read for Rated<'_, R> {
     }
 }
 
-/// Fills the buffer.
 pub(super) fn fill(
     source: &mut (impl Read + ?Sized),
     buffer: &mut [u8],

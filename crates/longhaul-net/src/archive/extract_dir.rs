@@ -1,4 +1,4 @@
-//! The folder that an archive is unpacked into.
+//! Folder that an archive is extracted into.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,12 +10,11 @@ use rustix::io::Errno;
 
 use super::ArchiveError;
 
-/// For the owner alone: it holds what a job is about.
+/// Owner only, because the files belong to a job.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const FOLDER_MODE: Mode = Mode::RWXU;
 
-/// Every name is opened in the folder before it and never as a link, so that no path leads out,
-/// whatever is put in the way.
+/// Opens every name relative to its parent and never as a link, so that no path can leave the folder.
 pub(super) struct ExtractDir {
     path: PathBuf,
     root: OwnedFd,
@@ -25,20 +24,20 @@ impl ExtractDir {
     pub(super) fn open(path: &Path) -> Result<Self, ArchiveError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, path, flags, Mode::empty());
-        let root = root.map_err(|error| ArchiveError::Target(error.into()))?;
-        let mut inside = fs::read_dir(path).map_err(ArchiveError::Target)?;
+        let root = root.map_err(|error| ArchiveError::ExtractDir(error.into()))?;
+        let mut inside = fs::read_dir(path).map_err(ArchiveError::ExtractDir)?;
         if inside.next().is_some() {
-            return Err(ArchiveError::TargetNotEmpty);
+            return Err(ArchiveError::ExtractDirNotEmpty);
         }
         Ok(Self { path: path.to_owned(), root })
     }
 
-    /// Makes a folder, with those around it.
+    /// Creates a folder and its parents.
     pub(super) fn folder(&self, path: &str) -> io::Result<()> {
         self.open_folder(path).map(drop)
     }
 
-    /// Makes a file, with the folders around it.
+    /// Creates a file and its parents.
     pub(super) fn file(&self, path: &str, content: &mut dyn Read) -> io::Result<()> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let folder = self.open_folder(folder)?;
@@ -49,10 +48,10 @@ impl ExtractDir {
         Ok(())
     }
 
-    /// Deletes what was written. What cannot be deleted goes with the working folder.
+    /// Deletes everything that was extracted. The caller deletes the folder itself.
     pub(super) fn clear(&self) {
         if let Err(error) = clear(&self.path) {
-            tracing::warn!(%error, "cannot delete what was unpacked of a refused archive");
+            tracing::warn!(%error, "cannot delete the files of a rejected archive");
         }
     }
 

@@ -1,30 +1,30 @@
-//! How much an archive may hold.
+//! Limits of an archive.
 
 use super::ArchiveError;
 use super::error::quoted;
 
-/// Unpacked bytes that no ratio is asked of: a few kilobytes of spaces are no bomb.
+/// Extracted bytes without a ratio limit, because a few kilobytes of spaces are no bomb.
 pub(super) const RATIO_FREE_BYTES: u64 = 1 << 20;
 
-/// What an archive may hold at most. Each limit has an error of its own.
+/// Limits of an archive, each with its own error.
 ///
-/// Memory is bounded by these, too: for each entry its name (up to 255 bytes, without the folders)
-/// is kept in two spellings, which makes some 60 MB at the worst with the defaults. Besides that
-/// there are only buffers of a fixed size, of which the largest is zstd's window of 8 MiB.
+/// They limit memory as well: the name of each entry (up to 255 bytes, without its folders) is kept in
+/// two spellings, at most 60 MB with the defaults. All other buffers have a fixed size; the largest is
+/// the 8 MiB window of zstd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of all files together, and of a tar's extended headers; 1 GiB.
+    /// Bytes of all files and of a tar's extended headers. Defaults to 1 GiB.
     pub bytes_max: u64,
-    /// Bytes of one file; 256 MiB.
+    /// Defaults to 256 MiB.
     pub file_bytes_max: u64,
-    /// Files and folders, also folders that only the paths of files name; 100,000.
+    /// Files and folders, including folders that only occur in the paths of files. Defaults to 100,000.
     pub entries_max: u64,
-    /// How many times longer unpacked bytes may be than packed ones; 200. Asked of the archive
-    /// as a whole, and in a zip of each entry; the first MiB of either is free.
+    /// Extracted bytes per packed byte, for the whole archive and for each entry of a zip, beyond the
+    /// first MiB. Defaults to 200.
     pub ratio_max: u64,
-    /// How many folders a file may be in, one in the other; 64.
+    /// Nested folders. Defaults to 64.
     pub depth_max: u64,
-    /// Bytes of a path; 1,024.
+    /// Defaults to 1,024.
     pub path_bytes_max: u64,
 }
 
@@ -42,7 +42,6 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// As many bytes as may come out of `packed` ones.
     pub(super) fn unpacked_max(&self, packed: u64) -> u64 {
         packed.saturating_mul(self.ratio_max).saturating_add(RATIO_FREE_BYTES)
     }

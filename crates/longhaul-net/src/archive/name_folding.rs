@@ -1,9 +1,9 @@
-//! When two names are the same. Pure.
+//! Name comparison across file systems. Pure.
 
 use unicode_normalization::UnicodeNormalization;
 
-/// What the most forgiving file systems compare: no case, letters taken apart, nothing invisible,
-/// no dots and spaces at the end. By way of upper case, where `ß` is `SS` and `ſ` is `S`.
+/// Folds a name as the most lenient file systems compare it: without case, decomposed, without invisible
+/// characters and trailing dots and spaces. Goes through upper case, where `ß` is `SS` and `ſ` is `S`.
 pub(super) fn fold(name: &str) -> Box<str> {
     let visible = name.nfd().filter(|char| !is_ignorable(*char));
     let folded = visible.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
@@ -11,12 +11,12 @@ pub(super) fn fold(name: &str) -> Box<str> {
     folded.trim_end_matches(['.', ' ']).into()
 }
 
-/// Whether nothing is left of a name on such a file system, or only `.` or `..`.
+/// Returns true if such a file system reduces the name to nothing, `.` or `..`.
 pub(super) fn vanishes(name: &str) -> bool {
     name.chars().all(|char| matches!(char, '.' | ' ') || is_ignorable(char))
 }
 
-/// What ext4 and HFS+ skip when they compare names without case.
+/// Characters that ext4 and HFS+ skip in comparisons without case.
 fn is_ignorable(char: char) -> bool {
     matches!(
         char,

@@ -1,22 +1,22 @@
-//! Which paths an entry may have. Pure.
+//! Path checks of entries. Pure.
 
 use super::error::quoted;
 use super::name_folding::vanishes;
 use super::{ArchiveError, Limits};
 
-/// What file systems take: with more, creating the file would fail halfway through an archive.
+/// Limit of common file systems: a longer name would fail in the middle of an extraction.
 const NAME_BYTES_MAX: usize = 255;
 
-/// A path that stays in its folder on every system.
+/// Path that stays in its folder on every operating system.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EntryPath<'a> {
-    /// Without `./` in front and `/` behind; empty for the folder itself, which a tar may list.
+    /// Without leading `./` and trailing `/`; empty for the root, which a tar may list.
     pub(super) path: &'a str,
-    /// Whether a `/` at the end says that it is a folder.
+    /// Ends with `/`, as folders do.
     pub(super) slash: bool,
 }
 
-/// Checks the path of an entry as the archive has it.
+/// Checks the raw path of an entry.
 pub(super) fn check<'a>(raw: &'a [u8], limits: &Limits) -> Result<EntryPath<'a>, ArchiveError> {
     let value = raw.len() as u64;
     if value > limits.path_bytes_max {
@@ -32,7 +32,7 @@ pub(super) fn check<'a>(raw: &'a [u8], limits: &Limits) -> Result<EntryPath<'a>,
         Some(folder) => (folder, true),
         None => (text, text == "."),
     };
-    // `tar -C folder .` puts this in front of everything.
+    // `tar -C folder .` prefixes every path with it.
     let path = if path == "." { "" } else { path.strip_prefix("./").unwrap_or(path) };
     if path.is_empty() && text != "." && text != "./" {
         return Err(bad("is empty"));
@@ -47,13 +47,13 @@ fn fault_of_text(text: &str) -> Option<&'static str> {
     if text.is_empty() {
         Some("is empty")
     } else if text.chars().any(char::is_control) {
-        Some("has a control character")
+        Some("contains a control character")
     } else if text.contains('\\') {
-        Some("has a backslash")
+        Some("contains a backslash")
     } else if text.starts_with('/') {
         Some("is absolute")
     } else if has_drive(text.strip_prefix("./").unwrap_or(text)) {
-        Some("begins with a drive")
+        Some("starts with a drive letter")
     } else {
         None
     }
@@ -72,11 +72,11 @@ fn check_names(path: &str, limits: &Limits, raw: &[u8]) -> Result<(), ArchiveErr
     }
     for name in path.split('/') {
         let why = match name {
-            "" => "has an empty name in it",
-            "." => "has a . in it",
-            ".." => "has a .. in it",
-            _ if vanishes(name) => "has a name in it that is nothing but dots and spaces",
-            _ if name.len() > NAME_BYTES_MAX => "has a name of more than 255 bytes in it",
+            "" => "contains an empty name",
+            "." => "contains a . segment",
+            ".." => "contains a .. segment",
+            _ if vanishes(name) => "contains a name of only dots and spaces",
+            _ if name.len() > NAME_BYTES_MAX => "contains a name of more than 255 bytes",
             _ => continue,
         };
         return Err(ArchiveError::BadPath { entry: quoted(raw), why });
@@ -96,42 +96,42 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_may_lead_elsewhere_are_refused() {
+    fn paths_that_could_leave_the_folder_are_rejected() {
         for path in ["/etc/passwd", "/", "//server/share"] {
             assert_eq!(why(path.as_bytes()), "is absolute");
         }
         for path in ["..", "../a", "a/..", "a/../../b", "./../a", "a/../"] {
-            assert_eq!(why(path.as_bytes()), "has a .. in it");
+            assert_eq!(why(path.as_bytes()), "contains a .. segment");
         }
         for path in ["C:", "c:/a", "C:a", "./C:/a"] {
-            assert_eq!(why(path.as_bytes()), "begins with a drive");
+            assert_eq!(why(path.as_bytes()), "starts with a drive letter");
         }
         for path in ["..\\a", "\\\\server\\share", "a\\b", "\\\\?\\C:\\a"] {
-            assert_eq!(why(path.as_bytes()), "has a backslash");
+            assert_eq!(why(path.as_bytes()), "contains a backslash");
         }
         for path in ["a/./b", "a/.", "././a"] {
-            assert_eq!(why(path.as_bytes()), "has a . in it");
+            assert_eq!(why(path.as_bytes()), "contains a . segment");
         }
         for path in ["...", ".. ", " ", "a/. ./b", ".\u{200c}."] {
-            assert!(why(path.as_bytes()).ends_with("nothing but dots and spaces"));
+            assert!(why(path.as_bytes()).ends_with("only dots and spaces"));
         }
         for path in ["a//b", "a//", ".//a"] {
-            assert_eq!(why(path.as_bytes()), "has an empty name in it");
+            assert_eq!(why(path.as_bytes()), "contains an empty name");
         }
     }
 
     #[test]
-    fn paths_that_are_no_text_are_refused() {
+    fn paths_that_are_not_clean_text_are_rejected() {
         assert_eq!(why(b""), "is empty");
-        assert_eq!(why(b"a\0b"), "has a control character");
-        assert_eq!(why(b"a\nb"), "has a control character");
-        assert_eq!(why("a\u{85}b".as_bytes()), "has a control character");
+        assert_eq!(why(b"a\0b"), "contains a control character");
+        assert_eq!(why(b"a\nb"), "contains a control character");
+        assert_eq!(why("a\u{85}b".as_bytes()), "contains a control character");
         assert_eq!(why(b"a\xffb"), "is not UTF-8");
-        assert_eq!(why("ä".repeat(128).as_bytes()), "has a name of more than 255 bytes in it");
+        assert_eq!(why("ä".repeat(128).as_bytes()), "contains a name of more than 255 bytes");
     }
 
     #[test]
-    fn plain_paths_pass() {
+    fn plain_paths_are_accepted() {
         for (raw, path, slash) in [
             ("a/b.txt", "a/b.txt", false),
             ("./a", "a", false),

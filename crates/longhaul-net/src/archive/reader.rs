@@ -1,4 +1,4 @@
-//! One archive on its way to whoever wants its entries.
+//! Checks the entries of an archive and passes them on.
 
 use std::io::{self, Read};
 
@@ -7,25 +7,25 @@ use flate2::Crc;
 use super::error::{WHOLE, quoted};
 use super::path::{self, EntryPath};
 use super::seen_paths::{EntryType, SeenPaths};
-use super::{ArchiveError, Entry, Extracted, Format, Limits};
+use super::{ArchiveError, ArchiveSummary, Entry, Format, Limits};
 
-/// The most that one read takes, so that a cancel is noticed soon.
+/// Bytes per read, so that a cancellation takes effect soon.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// Holds an archive to the limits and hands out what passed.
+/// Enforces the limits and passes entries to the consumer.
 pub(super) struct EntryReader<'a> {
     pub(super) limits: &'a Limits,
     pub(super) archive_bytes: u64,
     cancelled: &'a dyn Fn() -> bool,
     each: &'a mut dyn FnMut(Entry<'_>) -> io::Result<()>,
     seen_paths: SeenPaths,
-    /// What was let in so far. Never less than what came out, since no file may have more than it
-    /// was let in with.
+    /// Declared bytes so far. Never less than the extracted ones, because no file may exceed its
+    /// declared size.
     admitted_bytes: u64,
     unpacked_bytes: u64,
 }
 
-/// What an archive says of a file.
+/// Declared properties of a file.
 pub(super) struct FileHeader<'a> {
     pub(super) path: &'a str,
     pub(super) bytes: u64,
@@ -47,7 +47,7 @@ impl<'a> EntryReader<'a> {
         if (self.cancelled)() { Err(ArchiveError::Cancelled) } else { Ok(()) }
     }
 
-    /// Refuses by what an archive says of itself, before its list of entries is read.
+    /// Checks the declared number of entries before the list is read.
     pub(super) fn expect_entries(&self, value: u64) -> Result<(), ArchiveError> {
         let limit = self.limits.entries_max;
         if value > limit {
@@ -56,7 +56,7 @@ impl<'a> EntryReader<'a> {
         Ok(())
     }
 
-    /// Checks a path and takes it, for what `kind` makes of it.
+    /// Checks a path and records it as seen, with the type that `kind` returns.
     pub(super) fn claim<'p>(
         &mut self,
         raw: &'p [u8],
@@ -68,7 +68,7 @@ impl<'a> EntryReader<'a> {
         Ok((checked.path, kind))
     }
 
-    /// Lets so many bytes in.
+    /// Counts declared bytes towards the limit.
     pub(super) fn admit(&mut self, bytes: u64, entry: &str) -> Result<(), ArchiveError> {
         let (value, limit) = (self.admitted_bytes.saturating_add(bytes), self.limits.bytes_max);
         if value > limit {
@@ -78,7 +78,7 @@ impl<'a> EntryReader<'a> {
         Ok(())
     }
 
-    /// Lets a file of so many bytes in, which are `packed` in the archive if it can be told.
+    /// Checks the declared size of a file. `packed` is its compressed size, if known.
     pub(super) fn admit_file(
         &mut self,
         bytes: u64,
@@ -103,11 +103,11 @@ impl<'a> EntryReader<'a> {
         if path.is_empty() {
             return Ok(());
         }
-        let told = (self.each)(Entry::Folder { path });
-        told.map_err(|source| ArchiveError::Write { entry: quoted(path), source })
+        let handled = (self.each)(Entry::Folder { path });
+        handled.map_err(|source| ArchiveError::Write { entry: quoted(path), source })
     }
 
-    /// Hands a file out, then reads what was left of it and checks that all was as declared.
+    /// Passes a file on, reads the rest of it and checks its size and checksum.
     pub(super) fn file(
         &mut self,
         declared: &FileHeader<'_>,
@@ -117,13 +117,13 @@ impl<'a> EntryReader<'a> {
         let (cancelled, seen) = (self.cancelled, Crc::new());
         let mut content =
             Content { source, path, declared: bytes, found: 0, crc: seen, cancelled, fault: None };
-        let told = (self.each)(Entry::File { path, bytes, content: &mut content });
-        let told = told.and_then(|()| io::copy(&mut content, &mut io::sink()));
-        // First what is wrong with the archive: the other may only be its echo, or be silent.
+        let handled = (self.each)(Entry::File { path, bytes, content: &mut content });
+        let handled = handled.and_then(|()| io::copy(&mut content, &mut io::sink()));
+        // A fault of the archive comes first: the consumer may repeat it or swallow it.
         if let Some(fault) = content.fault {
             return Err(fault);
         }
-        told.map_err(|source| ArchiveError::Write { entry: quoted(path), source })?;
+        handled.map_err(|source| ArchiveError::Write { entry: quoted(path), source })?;
         if crc.is_some_and(|crc| crc != content.crc.sum()) {
             return Err(ArchiveError::WrongChecksum { entry: quoted(path) });
         }
@@ -131,14 +131,14 @@ impl<'a> EntryReader<'a> {
         Ok(())
     }
 
-    pub(super) fn extracted(&self, format: Format) -> Extracted {
+    pub(super) fn summary(&self, format: Format) -> ArchiveSummary {
         let (files, folders) =
             (self.seen_paths.count(EntryType::File), self.seen_paths.count(EntryType::Folder));
-        Extracted { format, files, folders, bytes: self.unpacked_bytes }
+        ArchiveSummary { format, files, folders, bytes: self.unpacked_bytes }
     }
 }
 
-/// The content of a file, counted as it comes out.
+/// Content of a file, counted while it is read.
 struct Content<'a> {
     source: &'a mut dyn Read,
     path: &'a str,
@@ -146,7 +146,7 @@ struct Content<'a> {
     found: u64,
     crc: Crc,
     cancelled: &'a dyn Fn() -> bool,
-    /// Kept here, so that an archive does not become good by a reader that overlooks an error.
+    /// Kept, so that a consumer that ignores an error cannot make an archive valid.
     fault: Option<ArchiveError>,
 }
 
@@ -184,6 +184,6 @@ impl Read for Content<'_> {
                 Err(fault) => self.fault = Some(fault),
             }
         }
-        Err(io::Error::other("the archive is not good"))
+        Err(io::Error::other("the archive is invalid"))
     }
 }

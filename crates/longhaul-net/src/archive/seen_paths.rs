@@ -1,4 +1,4 @@
-//! Which paths an archive has used. Pure.
+//! Paths that an archive has used. Pure.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ pub(super) enum EntryType {
     Folder,
 }
 
-/// All files and folders so far. Paths that any file system takes for the same are the same here,
-/// since we do not know what the folder is on.
+/// Files and folders so far. Paths that any file system treats as equal are equal here, because the
+/// file system of the folder is unknown.
 #[derive(Debug, Default)]
 pub(super) struct SeenPaths {
-    /// By the folder that it is in, 0 for the outermost, and its name as [`fold`] makes it.
+    /// By the id of the parent, 0 for the root, and the [folded](fold) name.
     nodes: HashMap<(u64, Box<str>), Node>,
     root_listed: bool,
 }
@@ -24,15 +24,15 @@ pub(super) struct SeenPaths {
 #[derive(Debug)]
 struct Node {
     id: u64,
-    /// As it was written: one folder in two spellings would be two on Linux.
-    spelt: Box<str>,
+    /// Original name: a folder in two spellings would be two folders on Linux.
+    spelling: Box<str>,
     kind: EntryType,
-    /// An entry of its own, and not only named by what is in it.
+    /// Listed as an entry, not only part of another path.
     listed: bool,
 }
 
 impl SeenPaths {
-    /// Takes a path, with the folders that it leads through. The empty one is the outermost folder.
+    /// Records a path and its parents. The empty path is the root.
     pub(super) fn insert(
         &mut self,
         path: &str,
@@ -52,11 +52,11 @@ impl SeenPaths {
             let next_id = self.nodes.len() as u64 + 1;
             let node = self.nodes.entry((parent, fold(name))).or_insert_with(|| Node {
                 id: next_id,
-                spelt: name.into(),
+                spelling: name.into(),
                 kind: wanted,
                 listed: false,
             });
-            if node.kind != wanted || &*node.spelt != name || (last && node.listed) {
+            if node.kind != wanted || &*node.spelling != name || (last && node.listed) {
                 return Err(taken());
             }
             node.listed |= last;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_some_file_system_takes_for_one_are_refused() {
+    fn paths_that_are_equal_on_some_file_system_are_rejected() {
         for (one, other) in [
             ("a", "a"),
             ("Readme", "README"),
@@ -99,13 +99,13 @@ mod tests {
             ("a", "a. ."),
             ("A/x", "a/y"),
         ] {
-            let refused = insert(&[(one, EntryType::File), (other, EntryType::File)]);
-            assert!(matches!(refused, Err(ArchiveError::PathTaken { .. })), "{one} {other}");
+            let rejected = insert(&[(one, EntryType::File), (other, EntryType::File)]);
+            assert!(matches!(rejected, Err(ArchiveError::PathTaken { .. })), "{one} {other}");
         }
     }
 
     #[test]
-    fn file_where_a_folder_is_needed_is_refused_and_the_other_way_round() {
+    fn path_that_is_both_file_and_folder_is_rejected() {
         for (one, other) in [
             (("a", EntryType::File), ("a/b", EntryType::File)),
             (("a/b", EntryType::File), ("a", EntryType::File)),
@@ -113,13 +113,13 @@ mod tests {
             (("a", EntryType::Folder), ("a", EntryType::Folder)),
             (("", EntryType::Folder), ("", EntryType::Folder)),
         ] {
-            let refused = insert(&[one, other]);
-            assert!(matches!(refused, Err(ArchiveError::PathTaken { .. })), "{one:?} {other:?}");
+            let rejected = insert(&[one, other]);
+            assert!(matches!(rejected, Err(ArchiveError::PathTaken { .. })), "{one:?} {other:?}");
         }
     }
 
     #[test]
-    fn folder_may_be_listed_after_what_is_in_it() {
+    fn folder_may_be_listed_after_its_content() {
         let seen_paths = insert(&[
             ("a/b/c", EntryType::File),
             ("a/b", EntryType::Folder),
@@ -133,9 +133,9 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_nobody_lists_count_as_entries() {
+    fn unlisted_folders_count_as_entries() {
         let limits = Limits { entries_max: 3, ..Limits::default() };
-        let refused = SeenPaths::default().insert("a/b/c/d", EntryType::File, &limits);
-        assert!(matches!(refused, Err(ArchiveError::TooManyEntries { limit: 3, value: 4, .. })));
+        let rejected = SeenPaths::default().insert("a/b/c/d", EntryType::File, &limits);
+        assert!(matches!(rejected, Err(ArchiveError::TooManyEntries { limit: 3, value: 4, .. })));
     }
 }

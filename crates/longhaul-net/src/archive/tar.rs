@@ -1,7 +1,7 @@
-//! Reads a tar from front to end.
+//! Tar reader.
 //!
-//! The crate `tar` reads the fields of a header. The way from one header to the next is ours:
-//! its own reads an extended header of any length into memory.
+//! The crate `tar` parses the fields of a header. The iteration is our own, because that of the crate
+//! reads extended headers of any length into memory.
 
 mod extended;
 
@@ -11,17 +11,17 @@ use std::mem;
 use tar::Header;
 
 use super::ArchiveError;
-use super::bounded_read::{Exactly, Rated, fill};
+use super::bounded_read::{ExactLength, RatioLimited, fill};
 use super::error::{WHOLE, quoted};
 use super::path::EntryPath;
 use super::reader::{EntryReader, FileHeader};
 use super::seen_paths::EntryType;
 
-use extended::{Extended, Meant};
+use extended::{EntryMeta, Extended};
 
 const BLOCK_BYTES: usize = 512;
 
-/// Zeros behind the end. Blocks of a tape are 10 KiB long by default and seldom more than this.
+/// Zeros behind the end. Tape blocks have 10 KiB by default and are rarely larger than this.
 const TAIL_BYTES_MAX: usize = 1 << 20;
 
 pub(super) fn read_entries(
@@ -29,8 +29,7 @@ pub(super) fn read_entries(
     reader: &mut EntryReader<'_>,
 ) -> Result<(), ArchiveError> {
     let (limits, packed) = (reader.limits, reader.archive_bytes);
-    // A tar is read in small pieces.
-    let stream = &mut BufReader::new(Rated { source, limits, packed, unpacked: 0 });
+    let stream = &mut BufReader::new(RatioLimited { source, limits, packed, unpacked: 0 });
     let mut extended = Extended::default();
     let mut block = [0; BLOCK_BYTES];
     let mut first = true;
@@ -52,16 +51,16 @@ pub(super) fn read_entries(
     check_tail(stream)
 }
 
-/// Without the mark there are no rules for what is in the fields.
+/// Checks magic and checksum. Without the magic, the format of the fields is undefined.
 fn check_header(header: &Header, first: bool) -> Result<(), ArchiveError> {
     if header.as_ustar().is_none() && header.as_gnu().is_none() {
         return Err(if first {
             ArchiveError::UnknownFormat
         } else {
-            ArchiveError::damaged(WHOLE, "a header has no mark of a tar")
+            ArchiveError::damaged(WHOLE, "a header has no ustar magic")
         });
     }
-    // As if its own field were eight spaces.
+    // The checksum field itself counts as eight spaces.
     let sum = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
     let expected = sum(header.as_bytes()) - sum(&header.as_old().cksum) + 8 * u32::from(b' ');
     if header.cksum().ok() != Some(expected) {
@@ -72,24 +71,24 @@ fn check_header(header: &Header, first: bool) -> Result<(), ArchiveError> {
 
 fn entry(
     header: &Header,
-    meant: &Meant,
+    meta: &EntryMeta,
     stream: &mut dyn Read,
     reader: &mut EntryReader<'_>,
 ) -> Result<(), ArchiveError> {
-    // Not by `entry_type`, which takes a file of old for one of today.
+    // Not `entry_type`, which maps the flags of old formats to new ones.
     let [flag] = header.as_old().linkflag;
-    let (path, kind) = reader.claim(&meant.name, |checked| kind(flag, checked))?;
+    let (path, kind) = reader.claim(&meta.name, |checked| kind(flag, checked))?;
     match kind {
-        EntryType::Folder if meant.bytes > 0 => {
+        EntryType::Folder if meta.bytes > 0 => {
             Err(ArchiveError::contradiction(path, "a folder has content"))
         }
         EntryType::Folder => reader.folder(path),
         EntryType::File => {
-            // What one file of a packed stream takes in it cannot be told.
-            reader.admit_file(meant.bytes, None, path)?;
-            let declared = FileHeader { path, bytes: meant.bytes, crc: None };
-            reader.file(&declared, &mut Exactly { source: stream, left: meant.bytes })?;
-            skip_padding(stream, meant.bytes, path)
+            // The compressed size of one file in a stream is unknown.
+            reader.admit_file(meta.bytes, None, path)?;
+            let declared = FileHeader { path, bytes: meta.bytes, crc: None };
+            reader.file(&declared, &mut ExactLength { source: stream, left: meta.bytes })?;
+            skip_padding(stream, meta.bytes, path)
         }
     }
 }
@@ -97,7 +96,7 @@ fn entry(
 fn kind(flag: u8, checked: &EntryPath<'_>) -> Result<EntryType, ArchiveError> {
     let entry = || quoted(checked.path);
     let what = match flag {
-        // Before there was a flag for folders, they had a slash.
+        // Old formats mark folders by a trailing slash only.
         0 if checked.slash => return Ok(EntryType::Folder),
         b'5' => return Ok(EntryType::Folder),
         b'0' if checked.slash => {
@@ -117,7 +116,6 @@ fn kind(flag: u8, checked: &EntryPath<'_>) -> Result<EntryType, ArchiveError> {
     Err(ArchiveError::NotAFile { entry: entry(), what })
 }
 
-/// Content is filled up to whole blocks.
 fn skip_padding(stream: &mut dyn Read, bytes: u64, entry: &str) -> Result<(), ArchiveError> {
     let mut block = [0; BLOCK_BYTES];
     let over = usize::try_from(bytes % BLOCK_BYTES as u64).unwrap_or_default();
@@ -125,7 +123,7 @@ fn skip_padding(stream: &mut dyn Read, bytes: u64, entry: &str) -> Result<(), Ar
     fill(stream, block.get_mut(..padding).unwrap_or_default(), entry)
 }
 
-/// A second archive behind the end would be seen by some programs and not by others.
+/// Rejects a second archive behind the end, which some programs would read.
 fn check_tail(stream: &mut dyn Read) -> Result<(), ArchiveError> {
     let hidden = |what| ArchiveError::Hidden { entry: WHOLE.to_owned(), what };
     let mut buffer = [0; 8 * BLOCK_BYTES];

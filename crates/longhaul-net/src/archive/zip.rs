@@ -1,8 +1,7 @@
-//! Reads a zip, in the order in which its entries are in the file.
+//! Zip reader, in the order of the entries in the file.
 //!
-//! This is our own reader, and not the crate `zip`, because what has to be checked are the very
-//! fields and offsets that a reader hides; and a file that two readers look at is a file that two
-//! readers may see differently.
+//! Our own in place of the crate `zip`, because the fields and offsets to check are those that the crate
+//! hides, and because two readers of one file may see different files in it.
 
 mod end;
 mod record;
@@ -12,25 +11,25 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use flate2::bufread::DeflateDecoder;
 
 use super::ArchiveError;
-use super::bounded_read::{Exactly, fill};
+use super::bounded_read::{ExactLength, fill};
 use super::error::{WHOLE, quoted};
 use super::path::EntryPath;
 use super::reader::{EntryReader, FileHeader};
 use super::seen_paths::EntryType;
 
 use end::Directory;
-use record::{Central, Local};
+use record::{CentralHeader, LocalHeader};
 
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
-/// Not a method but a mark that AES hides the method.
+/// Marks AES encryption; the real method is elsewhere.
 const AES: u16 = 99;
 
-/// Where an entry is. All else is read again when its turn comes, so that a long list costs little.
-struct Place {
+/// Location of an entry. Its records are read again later, so that a long list takes little memory.
+struct EntryLocation {
     offset: u64,
     record_at: u64,
-    /// Where it ends at the earliest.
+    /// Earliest possible end.
     end_min: u64,
 }
 
@@ -41,55 +40,56 @@ pub(super) fn read_entries(
     let mut archive = BufReader::new(archive);
     let directory = Directory::find(&mut archive, reader.archive_bytes)?;
     reader.expect_entries(directory.entries)?;
-    let places = list(&mut archive, &directory, reader)?;
-    let nexts = places.iter().skip(1).map(|place| place.offset).chain([directory.begins_at]);
-    for (place, next) in places.iter().zip(nexts) {
+    let locations = list(&mut archive, &directory, reader)?;
+    let nexts =
+        locations.iter().skip(1).map(|location| location.offset).chain([directory.begins_at]);
+    for (location, next) in locations.iter().zip(nexts) {
         reader.check_cancelled()?;
-        unpack(&mut archive, place, next, reader)?;
+        extract_entry(&mut archive, location, next, reader)?;
     }
     Ok(())
 }
 
-/// Reads the directory and refuses what can be refused by it, before anything is unpacked.
+/// Reads and checks the directory before anything is extracted.
 fn list(
     archive: &mut (impl Read + Seek),
     directory: &Directory,
     reader: &mut EntryReader<'_>,
-) -> Result<Vec<Place>, ArchiveError> {
+) -> Result<Vec<EntryLocation>, ArchiveError> {
     seek(archive, directory.begins_at)?;
-    let mut places = Vec::new();
+    let mut locations = Vec::new();
     let mut record_at = directory.begins_at;
     for _ in 0..directory.entries {
         reader.check_cancelled()?;
         if record_at >= directory.ends_at {
             return Err(ArchiveError::contradiction(WHOLE, "the directory lists fewer entries"));
         }
-        let record = Central::read(archive)?;
+        let record = CentralHeader::read(archive)?;
         let (path, kind) = admit(&record, reader)?;
         let end_min = record.offset.checked_add(record.bytes_min());
         let end_min = end_min.ok_or_else(|| overlap(path))?;
         match kind {
-            // Some writers deflate nothing into two bytes.
+            // Some writers deflate an empty content to two bytes.
             EntryType::Folder if record.unpacked > 0 || record.packed > 2 => {
                 return Err(ArchiveError::contradiction(path, "a folder has content"));
             }
             EntryType::Folder => {}
             EntryType::File => reader.admit_file(record.unpacked, Some(record.packed), path)?,
         }
-        places.push(Place { offset: record.offset, record_at, end_min });
+        locations.push(EntryLocation { offset: record.offset, record_at, end_min });
         record_at += record.bytes;
     }
     if record_at != directory.ends_at {
-        return Err(ArchiveError::contradiction(WHOLE, "the directory has another length"));
+        return Err(ArchiveError::contradiction(WHOLE, "the directory has a different length"));
     }
-    places.sort_by_key(|place| place.offset);
-    check_places(archive, &places, directory)?;
-    Ok(places)
+    locations.sort_by_key(|location| location.offset);
+    check_locations(archive, &locations, directory)?;
+    Ok(locations)
 }
 
-/// Checks what the directory says of an entry, and takes its path.
+/// Checks the directory record of an entry and records its path.
 fn admit<'r>(
-    record: &'r Central,
+    record: &'r CentralHeader,
     reader: &mut EntryReader<'_>,
 ) -> Result<(&'r str, EntryType), ArchiveError> {
     let entry = || quoted(&record.name);
@@ -101,7 +101,7 @@ fn admit<'r>(
     }
     match record.method {
         STORED if record.packed != record.unpacked => {
-            Err(ArchiveError::contradiction(&record.name, "it is stored, with two sizes"))
+            Err(ArchiveError::contradiction(&record.name, "it is stored but has two sizes"))
         }
         STORED | DEFLATED => reader.claim(&record.name, |checked| kind(record, checked)),
         method => {
@@ -111,8 +111,8 @@ fn admit<'r>(
     }
 }
 
-/// By its mode, which Unix programs go by, and by its slash, which all others go by.
-fn kind(record: &Central, checked: &EntryPath<'_>) -> Result<EntryType, ArchiveError> {
+/// Compares the Unix mode and the trailing slash, because programs differ in which one they follow.
+fn kind(record: &CentralHeader, checked: &EntryPath<'_>) -> Result<EntryType, ArchiveError> {
     let by_slash = if checked.slash { EntryType::Folder } else { EntryType::File };
     let by_mode = match record.mode >> 12 {
         0 => by_slash,
@@ -123,7 +123,7 @@ fn kind(record: &Central, checked: &EntryPath<'_>) -> Result<EntryType, ArchiveE
                 0o1 => "a fifo",
                 0o2 | 0o6 => "a device",
                 0o12 => "a symbolic link",
-                _ => "no file",
+                _ => "not a file",
             };
             return Err(ArchiveError::NotAFile { entry: quoted(checked.path), what });
         }
@@ -134,41 +134,42 @@ fn kind(record: &Central, checked: &EntryPath<'_>) -> Result<EntryType, ArchiveE
     Ok(by_slash)
 }
 
-/// From the first byte on, and none over the next. That there is no gap shows later.
-fn check_places(
+/// Checks that the first entry is at byte 0 and that no two overlap. Gaps are found while extracting.
+fn check_locations(
     archive: &mut (impl Read + Seek),
-    places: &[Place],
+    locations: &[EntryLocation],
     directory: &Directory,
 ) -> Result<(), ArchiveError> {
-    if places.first().map_or(directory.begins_at, |first| first.offset) != 0 {
+    if locations.first().map_or(directory.begins_at, |first| first.offset) != 0 {
         let (entry, what) = (WHOLE.to_owned(), "bytes in front of the first entry");
         return Err(ArchiveError::Hidden { entry, what });
     }
-    let nexts = places.iter().skip(1).map(|place| place.offset).chain([directory.begins_at]);
-    for (place, next) in places.iter().zip(nexts) {
-        if place.end_min > next {
-            seek(archive, place.record_at)?;
-            return Err(overlap(&Central::read(archive)?.name));
+    let nexts =
+        locations.iter().skip(1).map(|location| location.offset).chain([directory.begins_at]);
+    for (location, next) in locations.iter().zip(nexts) {
+        if location.end_min > next {
+            seek(archive, location.record_at)?;
+            return Err(overlap(&CentralHeader::read(archive)?.name));
         }
     }
     Ok(())
 }
 
-/// Unpacks one entry, which has to end at `next`.
-fn unpack<R: Read + Seek>(
+/// Extracts one entry, which must end at `next`.
+fn extract_entry<R: Read + Seek>(
     archive: &mut BufReader<R>,
-    place: &Place,
+    location: &EntryLocation,
     next: u64,
     reader: &mut EntryReader<'_>,
 ) -> Result<(), ArchiveError> {
-    seek(archive, place.record_at)?;
-    let record = Central::read(archive)?;
-    seek(archive, place.offset)?;
-    let local = Local::read(archive, &record)?;
+    seek(archive, location.record_at)?;
+    let record = CentralHeader::read(archive)?;
+    seek(archive, location.offset)?;
+    let local = LocalHeader::read(archive, &record)?;
     local.check(&record)?;
     let checked = super::path::check(&record.name, reader.limits)?;
     let path = checked.path;
-    let data_end = place.end_min.saturating_add(local.extra_bytes);
+    let data_end = location.end_min.saturating_add(local.extra_bytes);
     let descriptor_bytes = next.checked_sub(data_end).ok_or_else(|| overlap(path))?;
     if checked.slash {
         let skipped = archive.seek_relative(record.packed.try_into().unwrap_or_default());
@@ -183,12 +184,12 @@ fn unpack<R: Read + Seek>(
 
 fn content<R: Read>(
     archive: &mut BufReader<R>,
-    record: &Central,
+    record: &CentralHeader,
     declared: &FileHeader<'_>,
     reader: &mut EntryReader<'_>,
 ) -> Result<(), ArchiveError> {
     if record.method == STORED {
-        return reader.file(declared, &mut Exactly { source: archive, left: record.packed });
+        return reader.file(declared, &mut ExactLength { source: archive, left: record.packed });
     }
     let mut decoder = DeflateDecoder::new(archive.take(record.packed));
     reader.file(declared, &mut decoder)?;
@@ -199,11 +200,11 @@ fn content<R: Read>(
     Ok(())
 }
 
-/// What may be between an entry's content and the next entry: its sizes and checksum, if it was
-/// written before they were known. There are four ways to write it, of different lengths.
+/// Checks the data descriptor: sizes and checksum behind the content, of an entry that was written before
+/// they were known. It has four forms of different lengths.
 fn check_descriptor(
     archive: &mut impl Read,
-    record: &Central,
+    record: &CentralHeader,
     bytes: u64,
 ) -> Result<(), ArchiveError> {
     let expected = match (record.has_descriptor(), bytes) {
@@ -217,7 +218,7 @@ fn check_descriptor(
     let mut found = vec![0; expected.len()];
     fill(archive, &mut found, WHOLE)?;
     if found != expected {
-        let what = "the sizes behind it are not those in the directory";
+        let what = "its data descriptor differs from the directory";
         return Err(ArchiveError::contradiction(&record.name, what));
     }
     Ok(())

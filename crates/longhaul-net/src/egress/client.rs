@@ -78,8 +78,8 @@ impl Client {
         &self.0.policy
     }
 
-    /// Tells a submitter at once that a URL will never be reached. A name that cannot be resolved now is not
-    /// denied: it may be later, and it is judged when it is dialled.
+    /// Checks a URL at submission, including the addresses of its name. Accepts a name that does not
+    /// resolve now, because it is checked again for every connection.
     pub async fn check_submission(&self, url: &str) -> Result<CheckedUrl, UrlDenied> {
         let url = self.0.policy.check_url(url)?;
         if let UrlHost::Name(name) = url.host() {

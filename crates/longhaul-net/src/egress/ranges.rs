@@ -38,8 +38,8 @@ const V4: [(Ipv4Net, &str); 18] = [
 /// The only part of IPv6 that is assigned for use on the internet.
 const GLOBAL: Ipv6Net = v6(0x2000, 0, 0, 3);
 
-/// What is not public inside of [`GLOBAL`], and what else has a name. What goes through a tunnel has an
-/// IPv4 address in it, and nobody is served there any more: it is denied whatever that address is.
+/// Non-public networks inside of [`GLOBAL`] and named ones outside. Tunnels embed an IPv4 address and are out
+/// of use, so they are denied whatever that address is.
 const V6: [(Ipv6Net, &str); 10] = [
     (v6(0x2001, 0, 0, 32), "tunnel (Teredo)"),
     (v6(0x2001, 2, 0, 48), "benchmarking"),

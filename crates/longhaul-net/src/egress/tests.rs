@@ -1,4 +1,4 @@
-//! The policy by tables, and the client against receivers behind real sockets.
+//! The policy by tables, and the client against endpoints behind real sockets.
 
 mod bad_endpoints;
 mod connections;
@@ -31,16 +31,16 @@ fn policy() -> Policy {
     Policy::new(["127.0.0.1/32".parse().unwrap()])
 }
 
-/// Answers every name with these addresses, one list after the other; the last one stays.
-struct Names(Mutex<VecDeque<Vec<IpAddr>>>);
+/// Resolves every name to the next of these lists; the last one repeats.
+struct FixedResolver(Mutex<VecDeque<Vec<IpAddr>>>);
 
-impl Names {
-    fn answering<const N: usize>(lists: [&[IpAddr]; N]) -> Arc<Self> {
+impl FixedResolver {
+    fn returning<const N: usize>(lists: [&[IpAddr]; N]) -> Arc<Self> {
         Arc::new(Self(Mutex::new(lists.into_iter().map(<[_]>::to_vec).collect())))
     }
 }
 
-impl Resolver for Names {
+impl Resolver for FixedResolver {
     fn resolve<'a>(&'a self, _name: &'a str) -> Resolving<'a> {
         let mut lists = self.0.lock().unwrap();
         let list = match lists.len() {
@@ -52,48 +52,48 @@ impl Resolver for Names {
     }
 }
 
-/// What a receiver does once a connection is there.
+/// What an endpoint does with a connection.
 #[derive(Clone)]
-enum Play {
-    /// Reads the request, answers and closes.
-    EgressResponse(Vec<u8>),
-    /// Reads the request, writes this, and never goes on.
+enum Behaviour {
+    /// Reads the request, responds and closes.
+    Respond(Vec<u8>),
+    /// Reads the request, writes this and hangs.
     Hold(Vec<u8>),
     /// Closes with the request unread, which resets the connection.
     Reset,
-    /// Answers with a body that never ends, and tells when it is cut off.
+    /// Responds with an endless body, and reports when it is cut off.
     Flood,
 }
 
-/// A receiver that writes down the requests that it gets.
-struct Receiver {
+/// Endpoint that records its requests.
+struct TestEndpoint {
     address: SocketAddr,
     requests: mpsc::UnboundedReceiver<String>,
 }
 
-impl Receiver {
-    async fn start(play: Play) -> Self {
-        Self::on(TcpListener::bind((GOOD, 0)).await.unwrap(), play)
+impl TestEndpoint {
+    async fn start(behaviour: Behaviour) -> Self {
+        Self::on(TcpListener::bind((GOOD, 0)).await.unwrap(), behaviour)
     }
 
-    /// Two on the same port: an allowed address's and another's.
-    async fn pair(play: Play) -> (Self, Self) {
+    /// Two endpoints on one port: at an allowed address and at a denied one.
+    async fn pair(behaviour: Behaviour) -> (Self, Self) {
         loop {
             let good = TcpListener::bind((GOOD, 0)).await.unwrap();
             let port = good.local_addr().unwrap().port();
             // Somebody else may have it there.
             if let Ok(inner) = TcpListener::bind((INNER, port)).await {
-                return (Self::on(good, play.clone()), Self::on(inner, play));
+                return (Self::on(good, behaviour.clone()), Self::on(inner, behaviour));
             }
         }
     }
 
-    fn on(listener: TcpListener, play: Play) -> Self {
+    fn on(listener: TcpListener, behaviour: Behaviour) -> Self {
         let address = listener.local_addr().unwrap();
         let (seen, requests) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                tokio::spawn(perform(socket, play.clone(), seen.clone()));
+                tokio::spawn(behave(socket, behaviour.clone(), seen.clone()));
             }
         });
         Self { address, requests }
@@ -103,7 +103,7 @@ impl Receiver {
         self.requests.recv().await.unwrap()
     }
 
-    /// Connections are taken in their order: if ours is the first, there was none before it.
+    /// Connections are accepted in order: if this one is the first, there was none before it.
     async fn was_never_called(mut self) {
         let mut socket = TcpStream::connect(self.address).await.unwrap();
         socket.write_all(b"GET /the-first HTTP/1.1\r\n\r\n").await.unwrap();
@@ -116,25 +116,25 @@ impl Receiver {
     }
 }
 
-async fn perform(mut socket: TcpStream, play: Play, seen: mpsc::UnboundedSender<String>) {
-    if matches!(play, Play::Reset) {
+async fn behave(mut socket: TcpStream, behaviour: Behaviour, seen: mpsc::UnboundedSender<String>) {
+    if matches!(behaviour, Behaviour::Reset) {
         socket.readable().await.unwrap();
         return;
     }
     seen.send(read_request(&mut socket).await).ok();
-    match play {
-        Play::EgressResponse(bytes) => socket.write_all(&bytes).await.unwrap(),
-        Play::Hold(bytes) => {
+    match behaviour {
+        Behaviour::Respond(bytes) => socket.write_all(&bytes).await.unwrap(),
+        Behaviour::Hold(bytes) => {
             socket.write_all(&bytes).await.unwrap();
             std::future::pending::<()>().await;
         }
-        Play::Flood => {
+        Behaviour::Flood => {
             let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n";
             socket.write_all(head).await.unwrap();
             while socket.write_all(&[b'x'; 8192]).await.is_ok() {}
             seen.send("cut off".to_owned()).ok();
         }
-        Play::Reset => {}
+        Behaviour::Reset => {}
     }
 }
 
@@ -156,7 +156,7 @@ async fn read_request(socket: &mut (impl AsyncRead + Unpin)) -> String {
     }
 }
 
-/// A call that has time enough.
+/// Request with a long timeout.
 fn post(url: impl Into<String>) -> EgressRequest {
     EgressRequest {
         url: url.into(),
@@ -168,11 +168,11 @@ fn post(url: impl Into<String>) -> EgressRequest {
     }
 }
 
-fn client(resolver: Arc<Names>) -> Client {
+fn client(resolver: Arc<FixedResolver>) -> Client {
     Client::with_resolver(policy(), resolver)
 }
 
-/// One that knows no name.
-fn nameless() -> Client {
-    client(Names::answering([]))
+/// Client whose resolver knows no name.
+fn client_without_names() -> Client {
+    client(FixedResolver::returning([]))
 }

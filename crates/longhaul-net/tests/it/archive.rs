@@ -1,14 +1,14 @@
-//! Archives that strangers upload: what is unpacked, and above all what is not.
+//! The archive reader: valid archives of every format, and invalid ones.
 #![expect(clippy::indexing_slicing, reason = "what the tests share may fail the test that uses it")]
 
 mod bombs;
+mod builders;
+mod extract_dir;
 mod formats;
 mod limits;
-mod make;
 mod mutated;
 mod random;
 mod tar;
-mod target;
 mod zip;
 mod zip_end;
 mod zip_entry;
@@ -18,13 +18,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use longhaul_net::archive::{ArchiveError, Extracted, Limits, extract};
+use longhaul_net::archive::{ArchiveError, ArchiveSummary, Limits, extract};
 use tempfile::TempDir;
 
 /// Paths below a folder, with the content of files.
-type Tree = BTreeMap<String, Option<Vec<u8>>>;
+type FileTree = BTreeMap<String, Option<Vec<u8>>>;
 
-/// A folder with an archive in it and an empty folder beside.
+/// Folder with an archive and an empty folder beside it.
 struct Bench {
     work: TempDir,
 }
@@ -41,52 +41,52 @@ impl Bench {
         self.work.path().join(name)
     }
 
-    fn extract(&self, limits: &Limits) -> Result<Extracted, ArchiveError> {
-        let extracted = extract(&self.path("archive"), &self.path("into"), limits, &|| false);
-        // Whatever it was, it stayed in its folder, and left nothing there if it was refused.
+    fn extract(&self, limits: &Limits) -> Result<ArchiveSummary, ArchiveError> {
+        let summary = extract(&self.path("archive"), &self.path("into"), limits, &|| false);
+        // Whatever it was, it stayed in its folder, and left nothing there if it was rejected.
         let beside: Vec<_> = tree(self.work.path()).into_keys().collect();
         let outside = beside.iter().filter(|path| !path.starts_with("into")).count();
         assert_eq!(outside, 1, "{beside:?}");
-        if extracted.is_err() {
-            assert_eq!(tree(&self.path("into")), Tree::new());
+        if summary.is_err() {
+            assert_eq!(tree(&self.path("into")), FileTree::new());
         }
-        extracted
+        summary
     }
 }
 
-/// What comes out of an archive.
-fn unpacked(archive: &[u8]) -> Tree {
+/// Extracts an archive.
+fn unpacked(archive: &[u8]) -> FileTree {
     let bench = Bench::new(archive);
     bench.extract(&Limits::default()).unwrap();
     tree(&bench.path("into"))
 }
 
-/// Why an archive is refused.
-fn refused(archive: &[u8]) -> ArchiveError {
-    refused_by(archive, &Limits::default())
+/// Returns the error of an invalid archive.
+fn rejected(archive: &[u8]) -> ArchiveError {
+    rejected_by(archive, &Limits::default())
 }
 
-fn refused_by(archive: &[u8], limits: &Limits) -> ArchiveError {
+fn rejected_by(archive: &[u8], limits: &Limits) -> ArchiveError {
     let error = Bench::new(archive).extract(limits).unwrap_err();
-    assert!(!error.may_pass(), "{error}");
+    assert!(!error.is_retryable(), "{error}");
     error
 }
 
 macro_rules! assert_refused {
     ($archive:expr, $pattern:pat) => {
-        let error = $crate::archive::refused($archive);
+        let error = $crate::archive::rejected($archive);
         assert!(matches!(error, $pattern), "{error:?}");
     };
 }
 use assert_refused;
 
-fn tree(folder: &Path) -> Tree {
-    let mut found = Tree::new();
+fn tree(folder: &Path) -> FileTree {
+    let mut found = FileTree::new();
     collect(folder, "", &mut found);
     found
 }
 
-fn collect(folder: &Path, prefix: &str, found: &mut Tree) {
+fn collect(folder: &Path, prefix: &str, found: &mut FileTree) {
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let path = format!("{prefix}{}", entry.file_name().to_str().unwrap());

@@ -1,4 +1,4 @@
-//! Headers that say more of the entry behind them: GNU's long names and those of pax.
+//! Extended headers of the next entry: GNU long names and pax.
 
 use std::io::Read;
 
@@ -10,7 +10,7 @@ use super::super::error::{WHOLE, quoted};
 use super::super::reader::EntryReader;
 use super::skip_padding;
 
-/// Extended attributes may be long, names not.
+/// Large enough for extended attributes.
 const EXTENDED_BYTES_MAX: u64 = 64 << 10;
 
 /// `git archive` writes one, for the commit.
@@ -19,7 +19,7 @@ const GLOBAL_HEADERS_MAX: u32 = 16;
 /// The largest size that fits into a plain header.
 const PLAIN_SIZE_MAX: u64 = 0o777_7777_7777;
 
-/// What was said of the next entry.
+/// Extended headers of the next entry.
 #[derive(Debug, Default)]
 pub(super) struct Extended {
     long_name: Option<Vec<u8>>,
@@ -27,15 +27,15 @@ pub(super) struct Extended {
     global_headers: u32,
 }
 
-/// What of pax counts here: owners, times and attributes are not unpacked.
+/// The pax records that matter here; owners, times and attributes are not extracted.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Pax {
     path: Option<Vec<u8>>,
     bytes: Option<u64>,
 }
 
-/// An entry's name and size, with all headers read.
-pub(super) struct Meant {
+/// Name and size of an entry, from all of its headers.
+pub(super) struct EntryMeta {
     pub(super) name: Vec<u8>,
     pub(super) bytes: u64,
 }
@@ -53,7 +53,7 @@ impl Extended {
             b'L' => {
                 self.check_alone()?;
                 let mut name = content(header, stream, reader)?;
-                // It ends like a string in C.
+                // Terminated by NUL.
                 if name.last() == Some(&0) {
                     name.pop();
                 }
@@ -81,25 +81,25 @@ impl Extended {
         Ok(true)
     }
 
-    /// What `header` means with all that was said before it.
-    pub(super) fn take(&mut self, header: &Header) -> Result<Meant, ArchiveError> {
+    /// Combines `header` with the extended headers before it.
+    pub(super) fn take(&mut self, header: &Header) -> Result<EntryMeta, ArchiveError> {
         let pax = self.pax.take().unwrap_or_default();
         let name = self.long_name.take().or(pax.path);
         let name = name.unwrap_or_else(|| header.path_bytes().into_owned());
         let plain = size(header)?;
         let bytes = pax.bytes.unwrap_or(plain);
-        // Programs differ in which of the two they follow, and then in where the next header is.
+        // Programs differ in which size they follow, and so in where the next header is.
         if bytes != plain && bytes <= PLAIN_SIZE_MAX {
             return Err(ArchiveError::contradiction(&name, "it has two sizes"));
         }
-        Ok(Meant { name, bytes })
+        Ok(EntryMeta { name, bytes })
     }
 
     pub(super) fn is_pending(&self) -> bool {
         self.long_name.is_some() || self.pax.is_some()
     }
 
-    /// Programs differ in what they make of two.
+    /// Rejects a second extended header, because programs differ in which one they follow.
     fn check_alone(&self) -> Result<(), ArchiveError> {
         if self.is_pending() {
             let what = "two extended headers are for one entry";
@@ -110,12 +110,12 @@ impl Extended {
 }
 
 impl Pax {
-    /// Reads records like `12 path=a/b\n`, whose length counts all of it.
+    /// Parses records such as `12 path=a/b\n`. The length covers the whole record.
     fn parse(mut records: &[u8]) -> Result<Self, ArchiveError> {
         let mut pax = Self::default();
         while !records.is_empty() {
             let (record, rest) = next_record(records)
-                .ok_or_else(|| ArchiveError::damaged(WHOLE, "a pax header cannot be read"))?;
+                .ok_or_else(|| ArchiveError::damaged(WHOLE, "a pax header is invalid"))?;
             pax.take(record.0, record.1)?;
             records = rest;
         }
@@ -127,7 +127,7 @@ impl Pax {
             b"path" => self.path.replace(value.to_owned()).is_some(),
             b"size" => {
                 let bytes = number(value)
-                    .ok_or_else(|| ArchiveError::damaged(WHOLE, "a pax size is no number"))?;
+                    .ok_or_else(|| ArchiveError::damaged(WHOLE, "a pax size is not a number"))?;
                 self.bytes.replace(bytes).is_some()
             }
             b"linkpath" => return Err(not_a_file("a link")),
@@ -135,7 +135,7 @@ impl Pax {
             _ => false,
         };
         if again {
-            return Err(ArchiveError::contradiction(WHOLE, "a pax header says something twice"));
+            return Err(ArchiveError::contradiction(WHOLE, "a pax header repeats a key"));
         }
         Ok(())
     }
@@ -143,7 +143,7 @@ impl Pax {
 
 type Record<'a> = (&'a [u8], &'a [u8]);
 
-/// The key and value of the first record, and what is behind it.
+/// Splits off the key and value of the first record.
 fn next_record(records: &[u8]) -> Option<(Record<'_>, &[u8])> {
     let digits = records.iter().position(|byte| *byte == b' ')?;
     let length = usize::try_from(number(records.get(..digits)?)?).ok()?;
@@ -153,7 +153,7 @@ fn next_record(records: &[u8]) -> Option<(Record<'_>, &[u8])> {
     Some(((record.get(..equals)?, record.get(equals + 1..)?), rest))
 }
 
-/// Digits and nothing else: `parse` alone would take a sign.
+/// Parses digits only; `parse` alone would accept a sign.
 fn number(digits: &[u8]) -> Option<u64> {
     if !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -162,7 +162,7 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 fn size(header: &Header) -> Result<u64, ArchiveError> {
-    let damaged = |_| ArchiveError::damaged(header.path_bytes(), "its size cannot be read");
+    let damaged = |_| ArchiveError::damaged(header.path_bytes(), "its size is invalid");
     header.entry_size().map_err(damaged)
 }
 

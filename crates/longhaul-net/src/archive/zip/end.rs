@@ -1,9 +1,9 @@
-//! The end of a zip, which says where its directory is.
+//! End record of a zip, which locates its directory.
 
 use std::io::{Read, Seek};
 
 use super::super::ArchiveError;
-use super::super::bounded_read::{Fields, fill};
+use super::super::bounded_read::{ByteFields, fill};
 use super::super::error::WHOLE;
 use super::seek;
 
@@ -17,7 +17,7 @@ const LOCATOR_BYTES: usize = 20;
 const ZIP64_SIGNATURE: &[u8] = b"PK\x06\x06";
 const ZIP64_BYTES: usize = 56;
 
-/// Where the directory is, and how many entries it lists.
+/// Location of the directory and its number of entries.
 #[derive(Debug)]
 pub(super) struct Directory {
     pub(super) entries: u64,
@@ -25,16 +25,16 @@ pub(super) struct Directory {
     pub(super) ends_at: u64,
 }
 
-/// What both forms of the record say.
-struct Said {
+/// Values of the plain and the zip64 end record.
+struct EndRecord {
     entries: u64,
     directory_bytes: u64,
     directory_at: u64,
 }
 
 impl Directory {
-    /// Finds the one record that ends with the file, and checks that the directory ends where the
-    /// records about it begin.
+    /// Finds the only record that ends with the file, and checks that the directory ends where the end
+    /// records start.
     pub(super) fn find(
         archive: &mut (impl Read + Seek),
         archive_bytes: u64,
@@ -44,20 +44,20 @@ impl Directory {
         let mut record = [0; END_BYTES];
         fill(archive, &mut record, WHOLE)?;
         let plain = plain(&record)?;
-        let (said, said_at) = match locator(archive, at)? {
+        let (values, record_at) = match locator(archive, at)? {
             Some(zip64_at) => (zip64(archive, zip64_at, at, &plain)?, zip64_at),
             None => (plain, at),
         };
-        let Said { entries, directory_bytes, directory_at: begins_at } = said;
-        if begins_at.checked_add(directory_bytes) != Some(said_at) {
-            return Err(contradiction("the directory does not end where its end begins"));
+        let EndRecord { entries, directory_bytes, directory_at: begins_at } = values;
+        if begins_at.checked_add(directory_bytes) != Some(record_at) {
+            return Err(contradiction("the directory does not end at its end record"));
         }
-        Ok(Self { entries, begins_at, ends_at: said_at })
+        Ok(Self { entries, begins_at, ends_at: record_at })
     }
 }
 
-/// Some programs take the first record that they find, others the last. So there may be one only,
-/// and the file must end with it.
+/// Finds the end record. There must be exactly one, at the end of the file, because some programs follow
+/// the first one they find and others the last.
 fn find_end(archive: &mut (impl Read + Seek), archive_bytes: u64) -> Result<u64, ArchiveError> {
     let tail_bytes = archive_bytes.min((END_BYTES + COMMENT_BYTES_MAX) as u64);
     let tail_at = archive_bytes - tail_bytes;
@@ -72,43 +72,43 @@ fn find_end(archive: &mut (impl Read + Seek), archive_bytes: u64) -> Result<u64,
         return Err(truncated());
     }
     if !ends_the_file(last) {
-        let what = "bytes behind the end, or an end in the comment,";
+        let what = "bytes behind the end record, or an end record in the comment,";
         return Err(ArchiveError::Hidden { entry: WHOLE.to_owned(), what });
     }
     if (0..last).filter(signed).any(ends_the_file) {
-        return Err(contradiction("it has two ends"));
+        return Err(contradiction("it has two end records"));
     }
     Ok(tail_at + last as u64)
 }
 
-/// Where the record at `at` ends, with its comment.
+/// Returns the end of the record at `at`, including its comment.
 fn ends_at(tail: &[u8], at: usize) -> Option<usize> {
-    let mut fields = Fields(tail.get(at..)?);
+    let mut fields = ByteFields(tail.get(at..)?);
     fields.bytes(END_BYTES - 2)?;
     let comment_bytes = fields.u16()?;
     Some(at + END_BYTES + usize::from(comment_bytes))
 }
 
-fn plain(record: &[u8]) -> Result<Said, ArchiveError> {
+fn plain(record: &[u8]) -> Result<EndRecord, ArchiveError> {
     let read = || {
-        let mut fields = Fields(record);
+        let mut fields = ByteFields(record);
         fields.bytes(SIGNATURE.len())?;
         let disks = (fields.u16()?, fields.u16()?);
         let entries = (fields.u16()?, fields.u16()?);
         let (directory_bytes, directory_at) = (fields.u32()?.into(), fields.u32()?.into());
-        let said = Said { entries: entries.1.into(), directory_bytes, directory_at };
-        Some((disks == (0, 0) && entries.0 == entries.1, said))
+        let values = EndRecord { entries: entries.1.into(), directory_bytes, directory_at };
+        Some((disks == (0, 0) && entries.0 == entries.1, values))
     };
     one_part(read())
 }
 
-/// Where the larger record is, if a locator in front of the plain one says that there is one.
+/// Returns the offset of the zip64 record, if there is a locator for it.
 fn locator(archive: &mut (impl Read + Seek), end_at: u64) -> Result<Option<u64>, ArchiveError> {
     let Some(at) = end_at.checked_sub(LOCATOR_BYTES as u64) else { return Ok(None) };
     seek(archive, at)?;
     let mut locator = [0; LOCATOR_BYTES];
     fill(archive, &mut locator, WHOLE)?;
-    let mut fields = Fields(&locator);
+    let mut fields = ByteFields(&locator);
     if fields.bytes(LOCATOR_SIGNATURE.len()) != Some(LOCATOR_SIGNATURE) {
         return Ok(None);
     }
@@ -119,46 +119,46 @@ fn locator(archive: &mut (impl Read + Seek), end_at: u64) -> Result<Option<u64>,
     one_part(read()).map(Some)
 }
 
-/// The larger record, which may only say otherwise where the plain one has no room.
+/// Reads the zip64 record, which may differ from the plain one only where that one overflows.
 fn zip64(
     archive: &mut (impl Read + Seek),
     at: u64,
     end_at: u64,
-    plain: &Said,
-) -> Result<Said, ArchiveError> {
+    plain: &EndRecord,
+) -> Result<EndRecord, ArchiveError> {
     if at.checked_add((ZIP64_BYTES + LOCATOR_BYTES) as u64) != Some(end_at) {
-        return Err(contradiction("the zip64 end is not where it should be"));
+        return Err(contradiction("the zip64 end record is in the wrong place"));
     }
     seek(archive, at)?;
     let mut record = [0; ZIP64_BYTES];
     fill(archive, &mut record, WHOLE)?;
     let read = || {
-        let mut fields = Fields(&record);
+        let mut fields = ByteFields(&record);
         let signed = fields.bytes(ZIP64_SIGNATURE.len())? == ZIP64_SIGNATURE;
         let whole = fields.u64()? == ZIP64_BYTES as u64 - 12;
         fields.u32()?; // versions
         let disks = (fields.u32()?, fields.u32()?);
         let entries = (fields.u64()?, fields.u64()?);
         let (directory_bytes, directory_at) = (fields.u64()?, fields.u64()?);
-        let said = Said { entries: entries.1, directory_bytes, directory_at };
-        Some((signed && whole && disks == (0, 0) && entries.0 == entries.1, said))
+        let values = EndRecord { entries: entries.1, directory_bytes, directory_at };
+        Some((signed && whole && disks == (0, 0) && entries.0 == entries.1, values))
     };
-    let said = one_part(read())?;
-    let agree = |plain: u64, full: u64, said: u64| plain == full || plain == said;
+    let values = one_part(read())?;
+    let agree = |plain: u64, full: u64, values: u64| plain == full || plain == values;
     let (full16, full32) = (u16::MAX.into(), u32::MAX.into());
-    if agree(plain.entries, full16, said.entries)
-        && agree(plain.directory_bytes, full32, said.directory_bytes)
-        && agree(plain.directory_at, full32, said.directory_at)
+    if agree(plain.entries, full16, values.entries)
+        && agree(plain.directory_bytes, full32, values.directory_bytes)
+        && agree(plain.directory_at, full32, values.directory_at)
     {
-        return Ok(said);
+        return Ok(values);
     }
-    Err(contradiction("its two ends differ"))
+    Err(contradiction("its two end records differ"))
 }
 
 fn one_part<T>(read: Option<(bool, T)>) -> Result<T, ArchiveError> {
     match read {
-        Some((true, said)) => Ok(said),
-        Some((false, _)) => Err(contradiction("its end is not that of one whole zip")),
+        Some((true, values)) => Ok(values),
+        Some((false, _)) => Err(contradiction("its end record is that of a multi-part zip")),
         None => Err(ArchiveError::Truncated { entry: WHOLE.to_owned() }),
     }
 }

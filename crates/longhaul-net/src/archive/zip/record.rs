@@ -1,9 +1,9 @@
-//! What a zip says of one entry, in its directory and in front of the entry itself.
+//! Central and local headers of a zip entry.
 
 use std::io::Read;
 
 use super::super::ArchiveError;
-use super::super::bounded_read::{Fields, fill};
+use super::super::bounded_read::{ByteFields, fill};
 use super::super::error::WHOLE;
 
 const CENTRAL_SIGNATURE: &[u8] = b"PK\x01\x02";
@@ -12,7 +12,7 @@ const LOCAL_SIGNATURE: &[u8] = b"PK\x03\x04";
 const LOCAL_BYTES: usize = 30;
 const DESCRIPTOR_SIGNATURE: &[u8] = b"PK\x07\x08";
 
-/// Encrypted, encrypted better, or with its headers encrypted.
+/// Encryption, strong encryption, encrypted headers.
 const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
 const DESCRIPTOR: u16 = 1 << 3;
 const PATCH: u16 = 1 << 5;
@@ -20,30 +20,30 @@ const PATCH: u16 = 1 << 5;
 const ZIP64: u16 = 0x0001;
 const UNICODE_PATH: u16 = 0x7075;
 
-/// In place of a number that has no room: it is in the zip64 field.
+/// In location of a number that has no room: it is in the zip64 field.
 const FULL: u64 = u32::MAX as u64;
 
-/// An entry as the directory lists it.
+/// Directory record of an entry.
 #[derive(Debug)]
-pub(super) struct Central {
+pub(super) struct CentralHeader {
     flags: u16,
     pub(super) method: u16,
     pub(super) crc: u32,
     pub(super) packed: u64,
     pub(super) unpacked: u64,
-    /// Where its local header is.
+    /// Offset of the local header.
     pub(super) offset: u64,
     pub(super) name: Vec<u8>,
-    /// As on Unix; 0 if nobody said.
+    /// Unix mode, or 0.
     pub(super) mode: u32,
     pub(super) is_dos_folder: bool,
-    /// How long the record itself is.
+    /// Length of the record.
     pub(super) bytes: u64,
 }
 
-/// An entry as it says itself.
+/// Header in front of the content of an entry.
 #[derive(Debug)]
-pub(super) struct Local {
+pub(super) struct LocalHeader {
     flags: u16,
     method: u16,
     crc: u32,
@@ -53,24 +53,24 @@ pub(super) struct Local {
     pub(super) extra_bytes: u64,
 }
 
-impl Central {
+impl CentralHeader {
     pub(super) fn read(archive: &mut impl Read) -> Result<Self, ArchiveError> {
         let mut fixed = [0; CENTRAL_BYTES];
         fill(archive, &mut fixed, WHOLE)?;
-        let damaged = || ArchiveError::damaged(WHOLE, "its directory cannot be read");
+        let damaged = || ArchiveError::damaged(WHOLE, "its directory is invalid");
         let (mut record, rest) = Self::parse(&fixed).ok_or_else(damaged)?;
         record.name = read_vec(archive, rest.name)?;
         let extra = read_vec(archive, rest.extra)?;
         read_vec(archive, rest.comment)?;
-        let lie = || ArchiveError::contradiction(&record.name, "its zip64 sizes are no such");
+        let invalid = || ArchiveError::contradiction(&record.name, "its zip64 sizes are invalid");
         let zip64 = extras(&extra, &record.name)?;
         let numbers = [record.unpacked, record.packed, record.offset];
-        let [unpacked, packed, offset] = enlarged(numbers, zip64).ok_or_else(lie)?;
+        let [unpacked, packed, offset] = enlarged(numbers, zip64).ok_or_else(invalid)?;
         Ok(Self { packed, unpacked, offset, ..record })
     }
 
     fn parse(fixed: &[u8]) -> Option<(Self, Lengths)> {
-        let mut fields = Fields(fixed);
+        let mut fields = ByteFields(fixed);
         if fields.bytes(CENTRAL_SIGNATURE.len())? != CENTRAL_SIGNATURE {
             return None;
         }
@@ -108,17 +108,17 @@ impl Central {
         self.flags & PATCH != 0
     }
 
-    /// Whether sizes and checksum are behind the content.
+    /// Returns true if sizes and checksum follow the content.
     pub(super) fn has_descriptor(&self) -> bool {
         self.flags & DESCRIPTOR != 0
     }
 
-    /// What the entry takes in the file at least: its header, its name and its content.
+    /// Returns the minimal length of the entry: header, name and content.
     pub(super) fn bytes_min(&self) -> u64 {
         self.packed.saturating_add((LOCAL_BYTES + self.name.len()) as u64)
     }
 
-    /// What has to be behind the content, in one of its forms.
+    /// Returns the expected data descriptor in one of its forms.
     pub(super) fn descriptor(&self, large: bool, signed: bool) -> Vec<u8> {
         let mut bytes = if signed { DESCRIPTOR_SIGNATURE.to_vec() } else { Vec::new() };
         bytes.extend(self.crc.to_le_bytes());
@@ -130,27 +130,30 @@ impl Central {
     }
 }
 
-impl Local {
-    pub(super) fn read(archive: &mut impl Read, central: &Central) -> Result<Self, ArchiveError> {
+impl LocalHeader {
+    pub(super) fn read(
+        archive: &mut impl Read,
+        central: &CentralHeader,
+    ) -> Result<Self, ArchiveError> {
         let mut fixed = [0; LOCAL_BYTES];
         fill(archive, &mut fixed, WHOLE)?;
         let contradiction = |what| ArchiveError::contradiction(&central.name, what);
         let (mut local, rest) = Self::parse(&fixed)
-            .ok_or_else(|| contradiction("it is not where the directory says"))?;
+            .ok_or_else(|| contradiction("its offset in the directory is wrong"))?;
         local.name = read_vec(archive, rest.name)?;
         let extra = read_vec(archive, rest.extra)?;
         if let Some(zip64) = extras(&extra, &local.name)? {
-            // Here it always has both sizes.
+            // A local zip64 field always has both sizes.
             let numbers = [local.unpacked, local.packed];
             let [unpacked, packed] = both(numbers, zip64)
-                .ok_or_else(|| contradiction("its own zip64 sizes are no such"))?;
+                .ok_or_else(|| contradiction("its local zip64 sizes are invalid"))?;
             (local.unpacked, local.packed) = (unpacked, packed);
         }
         Ok(local)
     }
 
     fn parse(fixed: &[u8]) -> Option<(Self, Lengths)> {
-        let mut fields = Fields(fixed);
+        let mut fields = ByteFields(fixed);
         if fields.bytes(LOCAL_SIGNATURE.len())? != LOCAL_SIGNATURE {
             return None;
         }
@@ -165,8 +168,8 @@ impl Local {
         Some((local, Lengths { name, extra, comment: 0 }))
     }
 
-    /// Whether it says what the directory says. What comes behind the content may be 0 here.
-    pub(super) fn check(&self, central: &Central) -> Result<(), ArchiveError> {
+    /// Compares it with the directory. Values of the data descriptor may be 0 here.
+    pub(super) fn check(&self, central: &CentralHeader) -> Result<(), ArchiveError> {
         let later = central.has_descriptor();
         let agree = |here: u64, there: u64| here == there || (later && here == 0);
         let compared = ENCRYPTED | DESCRIPTOR | PATCH;
@@ -175,7 +178,7 @@ impl Local {
         } else if self.method != central.method {
             "it has two compression methods"
         } else if self.flags & compared != central.flags & compared {
-            "it has two sets of flags"
+            "it has two different sets of flags"
         } else if !agree(self.crc.into(), central.crc.into()) {
             "it has two checksums"
         } else if !agree(self.packed, central.packed) || !agree(self.unpacked, central.unpacked) {
@@ -199,13 +202,13 @@ fn read_vec(archive: &mut impl Read, bytes: u16) -> Result<Vec<u8>, ArchiveError
     Ok(vec)
 }
 
-/// Goes through the extra fields for the zip64 one. Another name in them is refused, since some
-/// programs take it for the real one.
+/// Returns the zip64 field among the extra fields. A different name in them is rejected, because some
+/// programs use it.
 fn extras<'e>(extra: &'e [u8], name: &[u8]) -> Result<Option<&'e [u8]>, ArchiveError> {
-    let damaged = || ArchiveError::damaged(name, "its extra fields cannot be read");
-    let mut fields = Fields(extra);
+    let damaged = || ArchiveError::damaged(name, "its extra fields are invalid");
+    let mut fields = ByteFields(extra);
     let mut zip64 = None;
-    // Some writers fill up with zeros, to have the content at a round offset.
+    // Some writers pad with zeros to align the content.
     while fields.0.iter().any(|byte| *byte != 0) {
         let id = fields.u16().ok_or_else(damaged)?;
         let bytes = fields.u16().ok_or_else(damaged)?;
@@ -214,7 +217,7 @@ fn extras<'e>(extra: &'e [u8], name: &[u8]) -> Result<Option<&'e [u8]>, ArchiveE
             ZIP64 if zip64.replace(value).is_some() => {
                 return Err(ArchiveError::contradiction(name, "it has two zip64 fields"));
             }
-            // A version, a checksum of the name, the name.
+            // Version, checksum of the name, name.
             UNICODE_PATH if value.get(5..) != Some(name) => {
                 return Err(ArchiveError::contradiction(name, "it has two names"));
             }
@@ -224,19 +227,18 @@ fn extras<'e>(extra: &'e [u8], name: &[u8]) -> Result<Option<&'e [u8]>, ArchiveE
     Ok(zip64)
 }
 
-/// The directory's numbers, with those that had no room from the zip64 field: these, in this order
-/// and nothing else.
+/// Replaces marked numbers by those of the zip64 field, which must have these, in this order, and no more.
 fn enlarged<const N: usize>(mut numbers: [u64; N], zip64: Option<&[u8]>) -> Option<[u64; N]> {
-    let mut fields = Fields(zip64.unwrap_or_default());
+    let mut fields = ByteFields(zip64.unwrap_or_default());
     for number in numbers.iter_mut().filter(|number| **number == FULL) {
         *number = fields.u64()?;
     }
     fields.0.is_empty().then_some(numbers)
 }
 
-/// A local header's sizes, with a zip64 field that has both of them.
+/// Returns the sizes of a local zip64 field, which must match the plain ones.
 fn both(plain: [u64; 2], zip64: &[u8]) -> Option<[u64; 2]> {
-    let mut fields = Fields(zip64);
+    let mut fields = ByteFields(zip64);
     let large = [fields.u64()?, fields.u64()?];
     let agree = plain.iter().zip(large).all(|(plain, large)| *plain == FULL || *plain == large);
     (agree && fields.0.is_empty()).then_some(large)

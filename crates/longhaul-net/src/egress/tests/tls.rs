@@ -1,4 +1,4 @@
-//! Certificates are of the URL's host, whatever address is dialled.
+//! Certificates are checked against the host of the URL, not the dialled address.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,12 +11,11 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
-use super::{GOOD, Names, OK, policy, post, read_request};
+use super::{FixedResolver, GOOD, OK, policy, post, read_request};
 use crate::egress::Client;
 
-/// A receiver with a certificate for `hooks.example`, which tells the host that it was asked for, by TLS
-/// and by HTTP.
-async fn receiver() -> (SocketAddr, Certificate, mpsc::UnboundedReceiver<(String, String)>) {
+/// Starts an endpoint with a certificate for `hooks.example` that reports the host requested by TLS and HTTP.
+async fn endpoint() -> (SocketAddr, Certificate, mpsc::UnboundedReceiver<(String, String)>) {
     drop(rustls::crypto::ring::default_provider().install_default());
     let made = rcgen::generate_simple_self_signed(["hooks.example".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -43,12 +42,12 @@ async fn receiver() -> (SocketAddr, Certificate, mpsc::UnboundedReceiver<(String
 }
 
 fn client(roots: Vec<Certificate>) -> Client {
-    Client::build(policy(), Names::answering([&[GOOD]]), Some(roots))
+    Client::build(policy(), FixedResolver::returning([&[GOOD]]), Some(roots))
 }
 
 #[tokio::test]
-async fn certificate_must_be_of_the_urls_host_and_trusted() {
-    let (address, certificate, mut hosts) = receiver().await;
+async fn certificate_must_be_trusted_and_match_the_host_of_the_url() {
+    let (address, certificate, mut hosts) = endpoint().await;
     let port = address.port();
     let trusting = client(vec![certificate]);
     let answer = trusting.send(post(format!("https://hooks.example:{port}/"))).await.unwrap();

@@ -1,11 +1,11 @@
-//! What is known of a URL before anything is dialled.
+//! URL checks before a connection.
 
 use proptest::prelude::*;
 
-use super::{GOOD, INNER, Names, PUBLIC, client, policy};
+use super::{FixedResolver, GOOD, INNER, PUBLIC, client, policy};
 use crate::egress::{Client, Policy, UrlDenied};
 
-/// What a URL's address is, or `public`.
+/// Returns the range of a URL's address, or `public`.
 fn range(policy: &Policy, url: &str) -> &'static str {
     match policy.check_url(url) {
         Ok(_) => "public",
@@ -15,7 +15,7 @@ fn range(policy: &Policy, url: &str) -> &'static str {
 }
 
 #[test]
-fn every_spelling_of_an_address_is_that_address() {
+fn all_spellings_of_an_address_are_recognized() {
     let nothing = Policy::default();
     for spelling in [
         "127.0.0.1",
@@ -59,7 +59,7 @@ fn every_spelling_of_an_address_is_that_address() {
 }
 
 #[test]
-fn addresses_that_are_not_public_are_known() {
+fn non_public_addresses_are_denied() {
     let nothing = Policy::default();
     for (expected, hosts) in [
         ("unspecified", &["0.0.0.0", "0", "0.1.2.3", "[::]", "[::ffff:0.0.0.0]"][..]),
@@ -144,7 +144,7 @@ fn addresses_that_are_not_public_are_known() {
 }
 
 #[test]
-fn allowed_networks_are_reached_on_any_port_and_nothing_beside_them() {
+fn allowed_networks_are_permitted_on_all_ports() {
     let networks = ["127.0.0.1/32", "10.1.0.0/16", "fd00::/8"];
     let policy = Policy::new(networks.map(|text| text.parse().unwrap()));
     for good in ["127.0.0.1", "127.1:22", "[::ffff:127.0.0.1]:25", "10.1.255.1:8080", "[fd00::9]:1"]
@@ -159,7 +159,7 @@ fn allowed_networks_are_reached_on_any_port_and_nothing_beside_them() {
 }
 
 #[test]
-fn public_hosts_are_asked_on_ports_of_the_web_and_high_ones() {
+fn public_hosts_are_permitted_on_web_and_high_ports() {
     let nothing = Policy::default();
     for host in ["8.8.8.8", "hooks.example", "[2606:4700::1]"] {
         for good in ["", ":80", ":443", ":1024", ":8443", ":65535"] {
@@ -177,10 +177,10 @@ fn public_hosts_are_asked_on_ports_of_the_web_and_high_ones() {
 }
 
 #[test]
-fn refusals_say_what_to_change() {
+fn denied_urls_name_the_reason() {
     let long = format!("https://hooks.example/{}", "a".repeat(2_048));
     let grows = format!("https://hooks.example/{}", "ä".repeat(700));
-    let refusals = [
+    let reasons = [
         "",
         "hooks.example/x",
         "//hooks.example",
@@ -211,11 +211,11 @@ fn refusals_say_what_to_change() {
         assert!(!denied.contains("hush"));
         format!("{}: {denied}", url.escape_debug().to_string().chars().take(40).collect::<String>())
     });
-    insta::assert_snapshot!(refusals.join("\n"));
+    insta::assert_snapshot!(reasons.join("\n"));
 }
 
 #[test]
-fn url_is_sent_as_it_was_judged_and_shown_without_what_may_be_secret() {
+fn checked_url_is_normalized_and_debug_output_hides_secrets() {
     let target = Policy::default().check_url("HTTPS://Hooks.Example:443/t0ken?k=s3cret").unwrap();
     assert_eq!(target.as_str(), "https://hooks.example/t0ken?k=s3cret");
     assert_eq!(target.origin(), "https://hooks.example");
@@ -223,38 +223,48 @@ fn url_is_sent_as_it_was_judged_and_shown_without_what_may_be_secret() {
 }
 
 #[tokio::test]
-async fn name_that_leads_inside_is_refused_at_submission() {
+async fn name_with_a_non_public_address_is_denied_at_submission() {
     let url = "http://hooks.example/";
     for (addresses, range) in [
         (&[INNER][..], "loopback"),
         (&[GOOD, PUBLIC, INNER], "loopback"),
         (&["::ffff:10.0.0.1".parse().unwrap()], "private"),
     ] {
-        let denied = client(Names::answering([addresses])).check_submission(url).await;
+        let denied = client(FixedResolver::returning([addresses])).check_submission(url).await;
         let name = "hooks.example".to_owned();
         assert_eq!(denied, Err(UrlDenied::Name { name, range }), "{addresses:?}");
     }
     for addresses in [&[GOOD][..], &[PUBLIC], &[PUBLIC, GOOD]] {
-        let taken = client(Names::answering([addresses])).check_submission(url).await;
+        let taken = client(FixedResolver::returning([addresses])).check_submission(url).await;
         assert!(taken.is_ok(), "{addresses:?}");
     }
     let on_port_25 = |address| async move {
-        client(Names::answering([&[address]])).check_submission("http://hooks.example:25/").await
+        client(FixedResolver::returning([&[address]]))
+            .check_submission("http://hooks.example:25/")
+            .await
     };
     assert_eq!(on_port_25(PUBLIC).await, Err(UrlDenied::Port(25)));
     assert!(on_port_25(GOOD).await.is_ok());
 }
 
 #[tokio::test]
-async fn name_that_cannot_be_resolved_now_is_taken() {
-    assert!(client(Names::answering([])).check_submission("http://later.example/").await.is_ok());
+async fn unresolvable_name_is_accepted_at_submission() {
     assert!(
-        client(Names::answering([&[]])).check_submission("http://later.example/").await.is_ok()
+        client(FixedResolver::returning([]))
+            .check_submission("http://later.example/")
+            .await
+            .is_ok()
+    );
+    assert!(
+        client(FixedResolver::returning([&[]]))
+            .check_submission("http://later.example/")
+            .await
+            .is_ok()
     );
 }
 
 #[tokio::test]
-async fn localhost_is_resolved_like_any_other_name() {
+async fn localhost_is_resolved_like_other_names() {
     let denied = Client::new(Policy::default()).check_submission("http://localhost:8080/").await;
     let name = "localhost".to_owned();
     assert_eq!(denied, Err(UrlDenied::Name { name, range: "loopback" }));
@@ -265,19 +275,19 @@ async fn localhost_is_resolved_like_any_other_name() {
 
 proptest! {
     #[test]
-    fn no_text_makes_it_stumble(text in "(https?://)?\\PC{0,60}") {
+    fn url_check_never_panics(text in "(https?://)?\\PC{0,60}") {
         if let Ok(target) = Policy::default().check_url(&text) {
             prop_assert!(target.as_str().starts_with("http"));
         }
     }
 
     #[test]
-    fn mapped_and_translated_addresses_are_judged_as_what_they_lead_to(bits: u32) {
+    fn embedded_ipv4_addresses_are_checked(bits: u32) {
         let inner = std::net::Ipv4Addr::from(bits);
         let nothing = Policy::default();
-        let judged = range(&nothing, &format!("http://{inner}/"));
+        let expected = range(&nothing, &format!("http://{inner}/"));
         for outer in [format!("[::ffff:{inner}]"), format!("[64:ff9b::{inner}]"), bits.to_string()] {
-            prop_assert_eq!(range(&nothing, &format!("http://{outer}/")), judged);
+            prop_assert_eq!(range(&nothing, &format!("http://{outer}/")), expected);
         }
     }
 }

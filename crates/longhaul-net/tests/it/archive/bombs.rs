@@ -1,21 +1,22 @@
-//! Archives that are small and would not stay so.
+//! Zip bombs.
 
 use std::io::Cursor;
 
 use longhaul_net::archive::{ArchiveError, Limits, entries};
 
-use super::make::{deflated, end, stored, zip};
-use super::{Bench, assert_refused, refused_by, unpacked};
+use super::builders::{deflated, end, stored, zip};
+use super::{Bench, assert_refused, rejected_by, unpacked};
 
-/// After David Fifield's: one block of zeros, which every entry of the directory points to.
+/// After David Fifield: one block of zeros that every entry of the directory points to.
 #[test]
-fn entries_that_share_their_content_are_refused() {
+fn zip_entries_that_share_content_are_rejected() {
     let kernel = deflated("0", &vec![0; 1 << 20]);
     let entries = kernel.local_bytes();
     let list: Vec<_> = (0..1_000)
         .map(|n| {
             let name = n.to_string().into_bytes();
-            let mut entry = kernel.clone().both(|said| said.name.clone_from(&name));
+            let mut entry =
+                kernel.clone().both(|record_values| record_values.name.clone_from(&name));
             entry.offset = Some(0);
             entry.central_bytes(0)
         })
@@ -25,14 +26,14 @@ fn entries_that_share_their_content_are_refused() {
     let archive = [entries, directory, end].concat();
     // Whatever the limits are.
     let limits = Limits { ratio_max: u64::MAX, bytes_max: u64::MAX, ..Limits::default() };
-    let error = refused_by(&archive, &limits);
+    let error = rejected_by(&archive, &limits);
     assert!(matches!(error, ArchiveError::Overlap { .. }), "{error:?}");
     assert_refused!(&archive, ArchiveError::RatioTooHigh { .. });
 }
 
-/// The better form of it: each entry's content is the next entry with its header.
+/// The stronger form: the content of each entry is the next entry with its header.
 #[test]
-fn entries_that_quote_one_another_are_refused() {
+fn overlapping_zip_entries_are_rejected() {
     let (good, mut inner) = (stored("good", b"1"), stored("inner", &[0; 1_000]));
     let outer = stored("outer", &inner.local_bytes());
     let bytes = [good.local_bytes(), outer.local_bytes()].concat();
@@ -45,13 +46,13 @@ fn entries_that_quote_one_another_are_refused() {
     assert_refused!(&archive, ArchiveError::Overlap { .. });
     // By the directory alone: not even the good one is unpacked.
     let limits = Limits::default();
-    let refused = entries(Cursor::new(&archive), &limits, &|| false, &mut |_| panic!("unpacked"));
-    assert!(matches!(refused, Err(ArchiveError::Overlap { .. })));
+    let rejected = entries(Cursor::new(&archive), &limits, &|| false, &mut |_| panic!("unpacked"));
+    assert!(matches!(rejected, Err(ArchiveError::Overlap { .. })));
 }
 
 /// Like 42.zip, which unpacks to petabytes in five layers.
 #[test]
-fn archive_in_an_archive_stays_packed() {
+fn nested_archive_stays_packed() {
     let mut layer = zip(&[deflated("zeros", &vec![0; 1 << 20])]);
     for _ in 0..4 {
         let copies: Vec<_> = (0..16).map(|n| deflated(format!("{n}.zip"), &layer)).collect();
@@ -63,17 +64,18 @@ fn archive_in_an_archive_stays_packed() {
 }
 
 #[test]
-fn size_that_lies_does_not_get_a_bomb_through() {
-    let entry = deflated("zeros", &vec![0; 8 << 20]).both(|said| said.unpacked = 1_000);
+fn bomb_with_a_false_size_is_rejected() {
+    let entry =
+        deflated("zeros", &vec![0; 8 << 20]).both(|record_values| record_values.unpacked = 1_000);
     assert_refused!(&zip(&[entry]), ArchiveError::WrongSize { declared: 1_000, .. });
 }
 
 #[test]
-fn folders_that_nobody_lists_are_counted() {
+fn unlisted_folders_are_counted() {
     let entries: Vec<_> =
         (0..20).map(|n| stored(format!("{n}/{}", "d/".repeat(50) + "f"), b"")).collect();
     let limits = Limits { entries_max: 500, ..Limits::default() };
-    let error = refused_by(&zip(&entries), &limits);
+    let error = rejected_by(&zip(&entries), &limits);
     assert!(matches!(error, ArchiveError::TooManyEntries { limit: 500, .. }), "{error:?}");
     Bench::new(&zip(&entries)).extract(&Limits::default()).unwrap();
 }

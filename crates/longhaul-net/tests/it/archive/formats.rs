@@ -1,17 +1,17 @@
-//! Good archives of every format, made by others.
+//! Valid archives of every format, written by other libraries.
 
 use std::io::{Cursor, Write};
 
-use longhaul_net::archive::{ArchiveError, Extracted, Format, Limits};
+use longhaul_net::archive::{ArchiveError, ArchiveSummary, Format, Limits};
 use zip::write::{SimpleFileOptions, ZipWriter};
 
-use super::make::{gz, zst};
-use super::{Bench, Tree, assert_refused, tree};
+use super::builders::{gz, zst};
+use super::{Bench, FileTree, assert_refused, tree};
 
 const FORMATS: [Format; 4] = [Format::Zip, Format::Tar, Format::TarGz, Format::TarZst];
 
-/// Packs with the libraries that others use.
-pub(super) fn pack(files: &Tree, format: Format) -> Vec<u8> {
+/// Packs with other libraries.
+pub(super) fn pack(files: &FileTree, format: Format) -> Vec<u8> {
     match format {
         Format::Zip => zip_of(files),
         Format::Tar => tar_of(files),
@@ -20,7 +20,7 @@ pub(super) fn pack(files: &Tree, format: Format) -> Vec<u8> {
     }
 }
 
-fn zip_of(files: &Tree) -> Vec<u8> {
+fn zip_of(files: &FileTree) -> Vec<u8> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     for (n, (path, content)) in files.iter().enumerate() {
         let method = [zip::CompressionMethod::Stored, zip::CompressionMethod::Deflated][n % 2];
@@ -36,7 +36,7 @@ fn zip_of(files: &Tree) -> Vec<u8> {
     writer.finish().unwrap().into_inner()
 }
 
-fn tar_of(files: &Tree) -> Vec<u8> {
+fn tar_of(files: &FileTree) -> Vec<u8> {
     let mut builder = ::tar::Builder::new(Vec::new());
     for (path, content) in files {
         let mut header = ::tar::Header::new_gnu();
@@ -52,24 +52,24 @@ fn tar_of(files: &Tree) -> Vec<u8> {
 }
 
 /// Packs, unpacks, and compares.
-pub(super) fn round_trip(files: &Tree, format: Format) {
+pub(super) fn round_trip(files: &FileTree, format: Format) {
     let bench = Bench::new(&pack(files, format));
-    let extracted = bench.extract(&Limits::default()).unwrap();
+    let summary = bench.extract(&Limits::default()).unwrap();
     assert_eq!(&tree(&bench.path("into")), files);
     let contents = files.values().flatten();
-    let expected = Extracted {
+    let expected = ArchiveSummary {
         format,
         files: contents.clone().count() as u64,
         folders: files.values().filter(|content| content.is_none()).count() as u64,
         bytes: contents.map(Vec::len).sum::<usize>() as u64,
     };
-    assert_eq!(extracted, expected);
+    assert_eq!(summary, expected);
 }
 
 #[test]
-fn every_format_comes_out_as_it_went_in() {
+fn every_format_round_trips() {
     let long = "long".repeat(50);
-    let files = Tree::from([
+    let files = FileTree::from([
         ("README.md".to_owned(), Some(b"# Read me".to_vec())),
         ("empty".to_owned(), None),
         ("src".to_owned(), None),
@@ -84,14 +84,14 @@ fn every_format_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn nothing_in_an_archive_is_nothing() {
+fn empty_archive_extracts_nothing() {
     for format in [Format::Zip, Format::TarGz, Format::TarZst] {
-        round_trip(&Tree::new(), format);
+        round_trip(&FileTree::new(), format);
     }
 }
 
 #[test]
-fn what_is_no_archive_is_refused() {
+fn file_that_is_no_archive_is_rejected() {
     let mut rar = b"Rar!\x1a\x07\x01\0".to_vec();
     rar.resize(1_000, 7);
     for bytes in [&b""[..], b"P", b"#!/bin/sh", &[0; 10_240], &rar, b"7z\xbc\xaf\x27\x1c"] {

@@ -1,9 +1,9 @@
-//! Every limit holds, and its error says which, how much and where.
+//! Limits and their errors.
 
 use longhaul_net::archive::{ArchiveError, Limits};
 
-use super::make::{deflated, gz, pax, stored, tar, tar_entry, zip, zst};
-use super::{Bench, refused_by};
+use super::builders::{deflated, gz, pax, stored, tar, tar_entry, zip, zst};
+use super::{Bench, rejected_by};
 
 /// The same files as a zip and as tars.
 fn archives(files: &[(&str, &[u8])]) -> Vec<Vec<u8>> {
@@ -13,77 +13,77 @@ fn archives(files: &[(&str, &[u8])]) -> Vec<Vec<u8>> {
     vec![zip(&zipped), gz(&tarred), zst(&tarred), tarred]
 }
 
-/// Passes with the limit at the value and not below it, and says so.
-fn holds(files: &[(&str, &[u8])], value: u64, set: fn(&mut Limits, u64), says: &str) {
+/// Checks that an archive passes with the limit at `value` and fails below it.
+fn check_limit(files: &[(&str, &[u8])], value: u64, set: fn(&mut Limits, u64), message: &str) {
     for archive in archives(files) {
         let mut limits = Limits::default();
         set(&mut limits, value);
         Bench::new(&archive).extract(&limits).unwrap();
         set(&mut limits, value - 1);
-        assert_eq!(refused_by(&archive, &limits).to_string(), says);
+        assert_eq!(rejected_by(&archive, &limits).to_string(), message);
     }
 }
 
 #[test]
-fn bytes_of_all_files_are_bounded() {
-    holds(
+fn total_bytes_are_limited() {
+    check_limit(
         &[("a", b"123"), ("b", b"4567")],
         7,
         |limits, value| limits.bytes_max = value,
-        r#""b": with it there are 7 bytes, more than 6 (bytes_max)"#,
+        r#""b": the archive has 7 bytes up to here; the limit is 6 (bytes_max)"#,
     );
 }
 
 #[test]
-fn bytes_of_one_file_are_bounded() {
-    holds(
+fn file_bytes_are_limited() {
+    check_limit(
         &[("a", b"123"), ("b", b"4567")],
         4,
         |limits, value| limits.file_bytes_max = value,
-        r#""b": it has 4 bytes, more than 3 (file_bytes_max)"#,
+        r#""b": the file has 4 bytes; the limit is 3 (file_bytes_max)"#,
     );
 }
 
 #[test]
-fn depth_is_bounded() {
-    holds(
+fn folder_depth_is_limited() {
+    check_limit(
         &[("a/b/c/d", b"")],
         3,
         |limits, value| limits.depth_max = value,
-        r#""a/b/c/d": it is in 3 folders, more than 2 (depth_max)"#,
+        r#""a/b/c/d": it is nested in 3 folders; the limit is 2 (depth_max)"#,
     );
 }
 
 #[test]
-fn length_of_a_path_is_bounded() {
-    holds(
+fn path_length_is_limited() {
+    check_limit(
         &[("folder/file", b"")],
         11,
         |limits, value| limits.path_bytes_max = value,
-        r#""folder/file": its path has 11 bytes, more than 10 (path_bytes_max)"#,
+        r#""folder/file": its path has 11 bytes; the limit is 10 (path_bytes_max)"#,
     );
 }
 
 #[test]
-fn files_and_folders_are_bounded() {
+fn entry_count_is_limited() {
     let files: &[(&str, &[u8])] = &[("a/b/c", b""), ("a/d", b"")];
-    holds(
+    check_limit(
         files,
         4,
         |limits, value| limits.entries_max = value,
-        r#""a/d": there are 4 files and folders, more than 3 (entries_max)"#,
+        r#""a/d": there are 4 files and folders; the limit is 3 (entries_max)"#,
     );
 }
 
 #[test]
-fn ratio_is_bounded_for_each_entry_of_a_zip() {
+fn ratio_of_each_zip_entry_is_limited() {
     let zeros = vec![0; 2 << 20];
     // The archive as a whole is fine: the other file does not pack at all.
     let noise: Vec<u8> = (0..1_u64 << 17)
         .flat_map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31) ^ n).to_le_bytes())
         .collect();
     let archive = zip(&[stored("noise", &noise), deflated("zeros", &zeros)]);
-    let error = refused_by(&archive, &Limits::default());
+    let error = rejected_by(&archive, &Limits::default());
     assert!(
         matches!(&error, ArchiveError::RatioTooHigh { limit: 200, entry, .. } if entry.contains("zeros")),
         "{error:?}"
@@ -92,19 +92,19 @@ fn ratio_is_bounded_for_each_entry_of_a_zip() {
 }
 
 #[test]
-fn ratio_is_bounded_for_all_entries_of_a_zip() {
+fn ratio_of_a_whole_zip_is_limited() {
     // Each is below what is free of it.
     let entries: Vec<_> =
         (0..8).map(|n| deflated(format!("zeros-{n}"), &vec![0; 1 << 20])).collect();
-    let error = refused_by(&zip(&entries), &Limits::default());
+    let error = rejected_by(&zip(&entries), &Limits::default());
     assert!(matches!(error, ArchiveError::RatioTooHigh { limit: 200, .. }), "{error:?}");
 }
 
 #[test]
-fn ratio_is_bounded_for_packed_tars() {
+fn ratio_of_a_packed_tar_is_limited() {
     let whole = tar(&[tar_entry(b'0', "zeros", &vec![0; 8 << 20])]);
     for archive in [gz(&whole), zst(&whole)] {
-        let error = refused_by(&archive, &Limits::default());
+        let error = rejected_by(&archive, &Limits::default());
         assert!(matches!(error, ArchiveError::RatioTooHigh { limit: 200, .. }), "{error:?}");
         let limits = Limits { ratio_max: 100_000, ..Limits::default() };
         Bench::new(&archive).extract(&limits).unwrap();
@@ -112,34 +112,34 @@ fn ratio_is_bounded_for_packed_tars() {
 }
 
 #[test]
-fn little_that_packs_well_is_no_bomb() {
+fn small_file_may_have_a_high_ratio() {
     for archive in archives(&[("spaces", &vec![b' '; 100_000])]) {
         Bench::new(&archive).extract(&Limits { ratio_max: 1, ..Limits::default() }).unwrap();
     }
 }
 
 #[test]
-fn extended_headers_count_as_bytes() {
+fn extended_headers_count_towards_total_bytes() {
     let header = tar_entry(b'x', "pax", &pax("comment", &"x".repeat(1_000)));
     let archive = tar(&[header, tar_entry(b'0', "a", b"")]);
-    let error = refused_by(&archive, &Limits { bytes_max: 500, ..Limits::default() });
+    let error = rejected_by(&archive, &Limits { bytes_max: 500, ..Limits::default() });
     assert!(matches!(error, ArchiveError::TooManyBytes { limit: 500, .. }), "{error:?}");
 }
 
 #[test]
-fn window_of_zstd_is_bounded() {
+fn zstd_window_is_limited() {
     let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
     encoder.window_log(27).unwrap();
     std::io::copy(&mut &*tar(&[tar_entry(b'0', "a", b"content")]), &mut encoder).unwrap();
     let archive = encoder.finish().unwrap();
-    let error = refused_by(&archive, &Limits::default());
+    let error = rejected_by(&archive, &Limits::default());
     assert!(matches!(error, ArchiveError::Damaged { .. }), "{error:?}");
 }
 
 #[test]
-fn names_in_errors_are_escaped_and_cut() {
+fn entry_names_in_errors_are_escaped_and_truncated() {
     let archive = zip(&[stored("a\u{1b}]0;\u{7}".to_owned() + &"b".repeat(900), b"")]);
-    let said = refused_by(&archive, &Limits::default()).to_string();
-    assert!(said.starts_with(r#""a\u{1b}]0;\u{7}bbb"#), "{said}");
-    assert!(said.len() < 200, "{said}");
+    let record_values = rejected_by(&archive, &Limits::default()).to_string();
+    assert!(record_values.starts_with(r#""a\u{1b}]0;\u{7}bbb"#), "{record_values}");
+    assert!(record_values.len() < 200, "{record_values}");
 }

@@ -1,7 +1,7 @@
-//! Good archives with a few bytes changed: refused, or unpacked as others would, but never past a
-//! limit, never out of the folder, and never with a panic.
+//! Valid archives with a few bytes changed: rejected, or read as other libraries do, but never past a
+//! limit, never outside of the folder, and never with a panic.
 //!
-//! `make test` tries some, `make fuzz` lets libFuzzer look for more.
+//! `make test` tries some, `make fuzz` searches for more.
 
 use std::fs;
 use std::io::{self, Cursor, Read};
@@ -12,9 +12,9 @@ use longhaul_net::archive::{Entry, Format, Limits, entries};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use super::builders::{deflated, pax, stored, tar, tar_entry, zip};
 use super::formats::pack;
-use super::make::{deflated, pax, stored, tar, tar_entry, zip};
-use super::{Bench, Tree};
+use super::{Bench, FileTree};
 
 const LIMITS: Limits = Limits {
     bytes_max: 20_000,
@@ -26,7 +26,7 @@ const LIMITS: Limits = Limits {
 };
 
 fn corpus() -> Vec<Vec<u8>> {
-    let files = Tree::from([
+    let files = FileTree::from([
         ("a.txt".to_owned(), Some(b"some text ".repeat(50))),
         ("folder".to_owned(), None),
         ("folder/b.bin".to_owned(), Some(vec![0; 600])),
@@ -41,7 +41,7 @@ fn corpus() -> Vec<Vec<u8>> {
     corpus
 }
 
-/// What may happen to a byte, or to all behind it.
+/// Mutation of a byte, or of all bytes behind it.
 #[derive(Debug, Clone)]
 enum Change {
     Flip(Index, u8),
@@ -79,9 +79,9 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Reads all that comes out, holds it to the limits, and compares it with what others read.
+/// Reads an archive, checks the limits and compares with other libraries.
 fn read(bytes: &[u8]) {
-    let (mut total, mut count, mut seen) = (0, 0, Tree::new());
+    let (mut total, mut count, mut seen) = (0, 0, FileTree::new());
     let result = entries(Cursor::new(bytes), &LIMITS, &|| false, &mut |entry| {
         count += 1;
         let path = match entry {
@@ -104,22 +104,22 @@ fn read(bytes: &[u8]) {
         Ok(())
     });
     assert!(total <= LIMITS.bytes_max && count <= LIMITS.entries_max);
-    let Ok(extracted) = result else { return };
-    assert_eq!(extracted.bytes, total);
-    if let Some(others) = seen_by_others(bytes, extracted.format) {
+    let Ok(summary) = result else { return };
+    assert_eq!(summary.bytes, total);
+    if let Some(others) = read_by_libraries(bytes, summary.format) {
         assert_eq!(seen, others);
     }
 }
 
-/// What the libraries make of it, if they do not refuse it.
-fn seen_by_others(bytes: &[u8], format: Format) -> Option<Tree> {
+/// Reads it with other libraries, if they accept it.
+fn read_by_libraries(bytes: &[u8], format: Format) -> Option<FileTree> {
     let mut source: Box<dyn Read> = match format {
-        Format::Zip => return unzipped_by_others(bytes).ok(),
+        Format::Zip => return unzipped_by_library(bytes).ok(),
         Format::Tar => Box::new(bytes),
         Format::TarGz => Box::new(MultiGzDecoder::new(bytes)),
         Format::TarZst => Box::new(zstd::Decoder::new(bytes).ok()?),
     };
-    let mut seen = Tree::new();
+    let mut seen = FileTree::new();
     for entry in ::tar::Archive::new(&mut source).entries().ok()? {
         let mut entry = entry.ok()?;
         let kind = entry.header().entry_type();
@@ -133,9 +133,9 @@ fn seen_by_others(bytes: &[u8], format: Format) -> Option<Tree> {
     Some(seen)
 }
 
-fn unzipped_by_others(bytes: &[u8]) -> Result<Tree, ::zip::result::ZipError> {
+fn unzipped_by_library(bytes: &[u8]) -> Result<FileTree, ::zip::result::ZipError> {
     let mut archive = ::zip::ZipArchive::new(Cursor::new(bytes))?;
-    let mut seen = Tree::new();
+    let mut seen = FileTree::new();
     for n in 0..archive.len() {
         let mut file = archive.by_index(n)?;
         let path = plain(&file.name()?);
@@ -159,7 +159,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn changed_archive_stays_within_limits(
+    fn mutated_archive_stays_within_limits(
         which in any::<Index>(),
         changes in proptest::collection::vec(change(), 1..6),
     ) {
@@ -173,9 +173,9 @@ proptest! {
     }
 }
 
-/// Not by chance: one bit after the other, but for some of those in the long ones.
+/// Exhaustive for short archives, sampled for long ones.
 #[test]
-fn one_bit_is_never_too_much() {
+fn single_bit_flips_stay_within_limits() {
     for archive in corpus() {
         for at in (0..archive.len()).step_by(1 + archive.len() / 1_000) {
             let mut bytes = archive.clone();
@@ -186,15 +186,15 @@ fn one_bit_is_never_too_much() {
 }
 
 #[test]
-fn archives_to_be_changed_are_good() {
+fn mutation_corpus_is_valid() {
     for archive in corpus() {
         Bench::new(&archive).extract(&LIMITS).unwrap();
     }
 }
 
-/// `make fuzz` begins with these.
+/// Seeds of `make fuzz`.
 #[test]
-fn archives_to_be_changed_are_written_where_the_fuzzer_looks() {
+fn mutation_corpus_is_written_where_the_fuzzer_looks() {
     let Some(folder) = std::env::var_os("LONGHAUL_FUZZ_CORPUS") else { return };
     for (n, archive) in corpus().iter().enumerate() {
         fs::write(Path::new(&folder).join(n.to_string()), archive).unwrap();

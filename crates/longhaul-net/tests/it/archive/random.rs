@@ -1,18 +1,18 @@
-//! Any tree of files survives any format.
+//! Random trees in every format.
 
 use longhaul_net::archive::Format;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
-use super::Tree;
+use super::FileTree;
 use super::formats::round_trip;
 
-/// Lower case and composed, so that no two names are the same anywhere.
-fn tree() -> impl Strategy<Value = Tree> {
+/// Lower case and composed, so that no two names are equal on any file system.
+fn tree() -> impl Strategy<Value = FileTree> {
     let path = vec("[a-z0-9äöü_-]{1,40}", 1..5).prop_map(|names| names.join("/"));
     let content = vec(any::<u8>(), 0..3_000);
     btree_map(path, content, 0..12).prop_map(|files| {
-        let mut tree = Tree::new();
+        let mut tree = FileTree::new();
         for (path, content) in files {
             let ends = path.match_indices('/').map(|(end, _)| end);
             let folders: Vec<_> = ends.map(|end| path[..end].to_owned()).collect();
@@ -31,7 +31,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_tree_comes_out_as_it_went_in(files in tree()) {
+    fn random_tree_round_trips(files in tree()) {
         for format in [Format::Zip, Format::Tar, Format::TarGz, Format::TarZst] {
             if format == Format::Tar && files.is_empty() {
                 // A tar of zeros has no mark to be recognised by.

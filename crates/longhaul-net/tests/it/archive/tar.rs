@@ -1,8 +1,8 @@
-//! What a tar may hold, and what its extended headers may say.
+//! Tar entries and extended headers.
 
 use longhaul_net::archive::ArchiveError;
 
-use super::make::{gz, pax, tar, tar_entry, tar_entry_sized, zst};
+use super::builders::{gz, pax, tar, tar_entry, tar_entry_sized, zst};
 use super::{assert_refused, unpacked};
 
 fn file(name: &str) -> Vec<u8> {
@@ -14,7 +14,7 @@ fn content(archive: &[u8], path: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn paths_that_lead_out_are_refused() {
+fn paths_outside_of_the_folder_are_rejected() {
     for path in ["/etc/passwd", "../a", "a/../../b", "C:/a", "\\\\host\\a", "a\nb", "a\u{85}"] {
         assert_refused!(&tar(&[file("fine"), file(path)]), ArchiveError::BadPath { .. });
         let long = tar_entry(b'L', "././@LongLink", path.as_bytes());
@@ -28,14 +28,14 @@ fn paths_that_lead_out_are_refused() {
 }
 
 #[test]
-fn second_entry_of_a_path_is_refused() {
+fn duplicate_path_is_rejected() {
     for (one, other) in [("a", "a"), ("Read", "READ"), ("a", "a/b"), ("a/b", "a"), ("./a", "a")] {
         assert_refused!(&tar(&[file(one), file(other)]), ArchiveError::PathTaken { .. });
     }
 }
 
 #[test]
-fn everything_but_files_and_folders_is_refused() {
+fn tar_entries_other_than_files_and_folders_are_rejected() {
     for flag in [b'1', b'2', b'3', b'4', b'6', b'S'] {
         assert_refused!(&tar(&[tar_entry(flag, "a", b"")]), ArchiveError::NotAFile { .. });
     }
@@ -50,7 +50,7 @@ fn everything_but_files_and_folders_is_refused() {
 }
 
 #[test]
-fn folders_may_be_said_in_two_ways_and_the_outermost_be_listed() {
+fn tar_folder_may_have_a_flag_or_a_slash() {
     let tree = unpacked(&tar(&[
         tar_entry(b'5', "./", b""),
         tar_entry(b'5', "./a/", b""),
@@ -62,14 +62,14 @@ fn folders_may_be_said_in_two_ways_and_the_outermost_be_listed() {
 }
 
 #[test]
-fn entry_that_is_file_and_folder_is_refused() {
+fn entry_that_is_both_file_and_folder_is_rejected() {
     for entry in [tar_entry(b'0', "a/", b""), tar_entry(b'5', "a", b"content")] {
         assert_refused!(&tar(&[entry]), ArchiveError::Contradiction { .. });
     }
 }
 
 #[test]
-fn long_names_are_honoured() {
+fn tar_long_names_are_read() {
     let long = format!("{}/{}", "folder".repeat(20), "file".repeat(20));
     let gnu = tar_entry(b'L', "././@LongLink", format!("{long}\0").as_bytes());
     assert_eq!(content(&tar(&[gnu, file("cut")]), &long).unwrap(), b"content");
@@ -79,7 +79,7 @@ fn long_names_are_honoured() {
 }
 
 #[test]
-fn long_names_are_bounded() {
+fn tar_long_names_are_limited() {
     let name = "a/".repeat(30) + &"b".repeat(2_000);
     let gnu = tar_entry(b'L', "././@LongLink", name.as_bytes());
     assert_refused!(&tar(&[gnu, file("cut")]), ArchiveError::PathTooLong { .. });
@@ -90,7 +90,7 @@ fn long_names_are_bounded() {
 }
 
 #[test]
-fn global_headers_are_skipped_and_bounded() {
+fn tar_global_headers_are_skipped_and_limited() {
     let commit = tar_entry(b'g', "pax_global_header", &pax("comment", "0123abcd"));
     let archive = tar(&[commit.clone(), file("a")]);
     assert_eq!(content(&archive, "a").unwrap(), b"content");
@@ -103,7 +103,7 @@ fn global_headers_are_skipped_and_bounded() {
 }
 
 #[test]
-fn two_sizes_are_refused_unless_the_plain_one_has_no_room() {
+fn pax_size_is_rejected_unless_the_plain_one_overflows() {
     let sized = |value: &str| tar(&[tar_entry(b'x', "pax", &pax("size", value)), file("a")]);
     assert_eq!(content(&sized("7"), "a").unwrap(), b"content");
     assert_refused!(&sized("512"), ArchiveError::Contradiction { what: "it has two sizes", .. });
@@ -115,7 +115,7 @@ fn two_sizes_are_refused_unless_the_plain_one_has_no_room() {
 }
 
 #[test]
-fn two_extended_headers_for_one_entry_are_refused() {
+fn second_extended_header_is_rejected() {
     let gnu = tar_entry(b'L', "././@LongLink", b"a");
     let pax_path = tar_entry(b'x', "pax", &pax("path", "b"));
     let twice = tar_entry(b'x', "pax", &[pax("path", "a"), pax("path", "b")].concat());
@@ -128,7 +128,7 @@ fn two_extended_headers_for_one_entry_are_refused() {
 }
 
 #[test]
-fn pax_records_that_cannot_be_read_are_refused() {
+fn invalid_pax_records_are_rejected() {
     for records in ["x", "5 a=b", "99 path=a\n", "0 path=a\n", "+9 path=a\n", "7 path\n", "3 \n"] {
         let header = tar_entry(b'x', "pax", records.as_bytes());
         assert_refused!(&tar(&[header, file("a")]), ArchiveError::Damaged { .. });
@@ -136,7 +136,7 @@ fn pax_records_that_cannot_be_read_are_refused() {
 }
 
 #[test]
-fn header_with_a_wrong_checksum_or_no_mark_is_refused() {
+fn tar_header_with_a_wrong_checksum_or_magic_is_rejected() {
     let mut damaged = file("a");
     damaged[0] ^= 1;
     assert_refused!(&tar(&[damaged]), ArchiveError::WrongChecksum { .. });
@@ -149,7 +149,7 @@ fn header_with_a_wrong_checksum_or_no_mark_is_refused() {
 }
 
 #[test]
-fn second_archive_behind_the_end_is_refused() {
+fn second_tar_behind_the_end_is_rejected() {
     let two = [tar(&[file("a")]), tar(&[file("b")])].concat();
     for archive in [two.clone(), gz(&two), zst(&two)] {
         assert_refused!(&archive, ArchiveError::Hidden { .. });
@@ -160,7 +160,7 @@ fn second_archive_behind_the_end_is_refused() {
 }
 
 #[test]
-fn bytes_behind_what_is_packed_are_refused() {
+fn bytes_behind_the_packed_stream_are_rejected() {
     for pack in [gz, zst] {
         let archive = [pack(&tar(&[file("a")])), b"and more".to_vec()].concat();
         assert_refused!(&archive, ArchiveError::Damaged { .. } | ArchiveError::Truncated { .. });
@@ -168,7 +168,7 @@ fn bytes_behind_what_is_packed_are_refused() {
 }
 
 #[test]
-fn archive_in_several_packed_pieces_is_one() {
+fn tar_in_several_packed_members_is_read() {
     for pack in [gz, zst] {
         let whole = tar(&[file("a"), file("b")]);
         let (head, rest) = whole.split_at(700);
@@ -178,7 +178,7 @@ fn archive_in_several_packed_pieces_is_one() {
 }
 
 #[test]
-fn zeros_behind_the_end_are_bounded() {
+fn zeros_behind_a_tar_are_limited() {
     let mut archive = tar(&[file("a")]);
     archive.resize(10_240, 0);
     assert_eq!(unpacked(&archive).len(), 1);
@@ -187,7 +187,7 @@ fn zeros_behind_the_end_are_bounded() {
 }
 
 #[test]
-fn tar_that_is_cut_off_is_refused() {
+fn truncated_tar_is_rejected() {
     let archive = tar(&[file("a"), file("b")]);
     for length in [500, 512, 600, 1_024, 1_500, 2_048, 2_100] {
         let cut = &archive[..length];
@@ -202,7 +202,7 @@ fn tar_that_is_cut_off_is_refused() {
 }
 
 #[test]
-fn packed_bytes_with_a_wrong_checksum_are_refused() {
+fn packed_tar_with_a_wrong_checksum_is_rejected() {
     for mut packed in [gz(&tar(&[file("a")])), zst(&tar(&[file("a")]))] {
         // gzip ends with checksum and length, zstd with its checksum.
         let at = packed.len() - if packed[0] == 0x1f { 8 } else { 4 };

@@ -1,12 +1,12 @@
-//! What a zip lists: paths, kinds of entries, methods, and how the list fits the file.
+//! Zip directories: paths, entry types, methods and offsets.
 
 use longhaul_net::archive::ArchiveError;
 
-use super::make::{SYMLINK, deflated, extra, stored, zip};
+use super::builders::{SYMLINK, deflated, extra, stored, zip};
 use super::{assert_refused, unpacked};
 
 #[test]
-fn paths_that_lead_out_are_refused() {
+fn paths_outside_of_the_folder_are_rejected() {
     for path in ["/etc/passwd", "../a", "a/../../b", "C:/a", "\\\\host\\a", "a\\..\\b"] {
         assert_refused!(
             &zip(&[stored("fine", b"1"), stored(path, b"2")]),
@@ -16,14 +16,14 @@ fn paths_that_lead_out_are_refused() {
 }
 
 #[test]
-fn names_that_are_no_text_are_refused() {
+fn non_text_names_are_rejected() {
     for name in [&b""[..], b"a\0b", b"a\x1b[0m", b"a\x82"] {
         assert_refused!(&zip(&[stored(name, b"1")]), ArchiveError::BadPath { .. });
     }
 }
 
 #[test]
-fn second_entry_of_a_path_is_refused() {
+fn duplicate_path_is_rejected() {
     for (one, other) in [("a", "a"), ("Read", "READ"), ("\u{e9}", "e\u{301}"), ("./a", "a")] {
         assert_refused!(
             &zip(&[stored(one, b"1"), stored(other, b"2")]),
@@ -33,7 +33,7 @@ fn second_entry_of_a_path_is_refused() {
 }
 
 #[test]
-fn file_that_is_also_a_folder_is_refused() {
+fn file_that_is_also_a_folder_is_rejected() {
     for (one, other) in [("a", "a/b"), ("a/b", "a"), ("A", "a/b")] {
         assert_refused!(
             &zip(&[stored(one, b""), stored(other, b"")]),
@@ -43,7 +43,7 @@ fn file_that_is_also_a_folder_is_refused() {
 }
 
 #[test]
-fn links_and_devices_are_refused() {
+fn zip_links_and_devices_are_rejected() {
     assert_refused!(
         &zip(&[stored("a", b"/etc/passwd").attributes(SYMLINK)]),
         ArchiveError::NotAFile { what: "a symbolic link", .. }
@@ -57,7 +57,7 @@ fn links_and_devices_are_refused() {
 }
 
 #[test]
-fn entry_that_is_file_and_folder_is_refused() {
+fn entry_that_is_both_file_and_folder_is_rejected() {
     let folder = stored("a", b"").attributes(0o040_755 << 16);
     let dos_folder = stored("a", b"").attributes(0x10);
     let file = stored("a/", b"").attributes(0o100_644 << 16);
@@ -68,29 +68,30 @@ fn entry_that_is_file_and_folder_is_refused() {
 }
 
 #[test]
-fn encrypted_entry_is_refused() {
+fn encrypted_zip_entry_is_rejected() {
     for flags in [1, 1 << 6, 1 << 13] {
-        let entry = stored("a", b"secret").both(|said| said.flags = flags);
+        let entry = stored("a", b"secret").both(|record_values| record_values.flags = flags);
         assert_refused!(&zip(&[entry]), ArchiveError::Encrypted { .. });
     }
-    let aes = stored("a", b"secret").both(|said| said.method = 99);
+    let aes = stored("a", b"secret").both(|record_values| record_values.method = 99);
     assert_refused!(&zip(&[aes]), ArchiveError::Encrypted { .. });
 }
 
 #[test]
-fn method_that_is_not_read_is_refused() {
+fn unknown_compression_method_is_rejected() {
     for method in [1, 9, 12, 14, 93, 98] {
-        let entry = stored("a", b"content").both(|said| said.method = method);
+        let entry = stored("a", b"content").both(|record_values| record_values.method = method);
         assert_refused!(&zip(&[entry]), ArchiveError::Unsupported { .. });
     }
-    let patch = stored("a", b"content").both(|said| said.flags = 1 << 5);
+    let patch = stored("a", b"content").both(|record_values| record_values.flags = 1 << 5);
     assert_refused!(&zip(&[patch]), ArchiveError::Unsupported { .. });
 }
 
 #[test]
-fn names_in_extra_fields_must_be_the_same() {
+fn names_in_extra_fields_must_match() {
     let name = |name: &[u8]| extra(0x7075, &[b"\x01\0\0\0\0", name].concat());
-    let entry = |other: &[u8]| stored("a", b"1").both(|said| said.extra = name(other));
+    let entry =
+        |other: &[u8]| stored("a", b"1").both(|record_values| record_values.extra = name(other));
     assert_eq!(unpacked(&zip(&[entry(b"a")])).len(), 1);
     assert_refused!(
         &zip(&[entry(b"b")]),
@@ -99,15 +100,15 @@ fn names_in_extra_fields_must_be_the_same() {
 }
 
 #[test]
-fn extra_fields_that_cannot_be_read_are_refused() {
+fn invalid_extra_fields_are_rejected() {
     for extra in [&b"\x01"[..], b"\x01\x99\x09\0ab"] {
-        let entry = stored("a", b"1").both(|said| said.extra = extra.to_vec());
+        let entry = stored("a", b"1").both(|record_values| record_values.extra = extra.to_vec());
         assert_refused!(&zip(&[entry]), ArchiveError::Damaged { .. });
     }
 }
 
 #[test]
-fn folder_that_some_writers_deflate_is_a_folder() {
+fn deflated_zip_folder_is_a_folder() {
     let tree = unpacked(&zip(&[deflated("a/", b""), stored("a/b", b"1")]));
     assert_eq!(tree["a"], None);
     assert_eq!(tree["a/b"].as_deref(), Some(&b"1"[..]));

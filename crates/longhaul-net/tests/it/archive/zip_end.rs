@@ -1,15 +1,15 @@
-//! The end of a zip: one, whole, and the last thing in the file.
+//! Zip end records.
 
 use longhaul_net::archive::{ArchiveError, Limits};
 
-use super::make::{Parts, end, parts, stored, zip, zip64_end};
-use super::{assert_refused, refused_by, unpacked};
+use super::builders::{Parts, end, parts, stored, zip, zip64_end};
+use super::{assert_refused, rejected_by, unpacked};
 
 fn example() -> Parts {
     parts(&[stored("a", b"1"), stored("b", b"22")])
 }
 
-/// With the larger end, and a plain one that says `plain`.
+/// With a zip64 end record and these values in the plain one.
 fn with_zip64(plain: (u16, u32, u32), change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     let Parts { entries, directory, count } = example();
     let at = (entries.len() + directory.len()) as u64;
@@ -21,27 +21,27 @@ fn with_zip64(plain: (u16, u32, u32), change: impl Fn(&mut Vec<u8>)) -> Vec<u8> 
 }
 
 #[test]
-fn end_may_have_a_comment() {
+fn zip_end_may_have_a_comment() {
     let Parts { entries, directory, count } = example();
     let end = end(count, directory.len(), entries.len(), b"made by hand");
     assert_eq!(unpacked(&[entries, directory, end].concat()).len(), 2);
 }
 
 #[test]
-fn bytes_behind_the_end_are_refused() {
+fn bytes_behind_the_zip_end_are_rejected() {
     let mut archive = zip(&[stored("a", b"1")]);
     archive.push(0);
     assert_refused!(&archive, ArchiveError::Hidden { .. });
 }
 
 #[test]
-fn second_directory_behind_the_first_is_refused() {
+fn second_zip_directory_is_rejected() {
     let archive = [zip(&[stored("a", b"1")]), zip(&[stored("b", b"2")])].concat();
     assert_refused!(&archive, ArchiveError::Contradiction { .. });
 }
 
 #[test]
-fn second_end_in_the_comment_is_refused() {
+fn zip_end_in_the_comment_is_rejected() {
     let Parts { entries, directory, count } = example();
     let inner = end(count, directory.len(), entries.len(), b"");
     let outer = end(count, directory.len(), entries.len(), &inner);
@@ -53,14 +53,14 @@ fn second_end_in_the_comment_is_refused() {
 }
 
 #[test]
-fn end_of_a_zip_in_the_zip_is_no_second_end() {
+fn nested_zip_end_is_no_second_end() {
     let inner = zip(&[stored("a", b"1")]);
     let tree = unpacked(&zip(&[stored("inner.zip", &inner)]));
     assert_eq!(tree["inner.zip"].as_ref(), Some(&inner));
 }
 
 #[test]
-fn bytes_in_front_are_refused() {
+fn bytes_in_front_of_a_zip_are_rejected() {
     let Parts { entries, directory, count } = parts(&[{
         let mut entry = stored("a", b"1");
         entry.offset = Some(4);
@@ -72,7 +72,7 @@ fn bytes_in_front_are_refused() {
 }
 
 #[test]
-fn directory_of_another_length_is_refused() {
+fn zip_directory_with_a_wrong_length_is_rejected() {
     let Parts { entries, directory, count } = example();
     for (count, bytes, at) in [
         (count + 1, directory.len(), entries.len()),
@@ -93,7 +93,7 @@ fn directory_of_another_length_is_refused() {
 }
 
 #[test]
-fn zip_of_several_disks_is_refused() {
+fn multi_part_zip_is_rejected() {
     let mut archive = zip(&[stored("a", b"1")]);
     let at = archive.len() - 18;
     archive[at] = 1;
@@ -101,7 +101,7 @@ fn zip_of_several_disks_is_refused() {
 }
 
 #[test]
-fn zip_that_is_cut_off_is_refused() {
+fn truncated_zip_is_rejected() {
     let archive = zip(&[stored("a", b"1"), stored("b", b"22")]);
     for length in 4..archive.len() {
         assert_refused!(&archive[..length], ArchiveError::Truncated { .. });
@@ -114,13 +114,13 @@ fn zip_without_entries_is_empty() {
 }
 
 #[test]
-fn larger_end_counts_where_the_plain_one_has_no_room() {
+fn zip64_end_counts_where_the_plain_one_overflows() {
     let archive = with_zip64((u16::MAX, u32::MAX, u32::MAX), |_| ());
     assert_eq!(unpacked(&archive).len(), 2);
 }
 
 #[test]
-fn larger_end_that_lies_is_refused() {
+fn contradictory_zip64_end_is_rejected() {
     assert_refused!(
         &with_zip64((1, u32::MAX, u32::MAX), |_| ()),
         ArchiveError::Contradiction { what: "its two ends differ", .. }
@@ -140,14 +140,14 @@ fn larger_end_that_lies_is_refused() {
 }
 
 #[test]
-fn million_entries_are_refused_before_they_are_read() {
+fn million_entries_are_rejected_before_they_are_read() {
     // There is no directory: to look for it would be another error.
     let large = zip64_end(1_000_000, 46_000_000, 0, 46_000_000);
     let end = end(u16::MAX, u32::MAX as usize, u32::MAX as usize, b"");
     let mut archive = b"PK\x03\x04".to_vec();
     archive.resize(46_000_000, 0);
     archive.extend([large, end].concat());
-    let error = refused_by(&archive, &Limits::default());
+    let error = rejected_by(&archive, &Limits::default());
     assert!(
         matches!(error, ArchiveError::TooManyEntries { limit: 100_000, value: 1_000_000, .. }),
         "{error:?}"

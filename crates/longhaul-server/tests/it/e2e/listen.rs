@@ -210,7 +210,7 @@ async fn wrong_usage_exits_with_2_and_shows_no_secret() {
     for (args, told) in [
         (&["--secret", "hush"][..], "--secret: a signing secret begins with whsec_"),
         (&["--secret", "whsec_hush"], "--secret: a signing secret is 24 to 64 bytes"),
-        (&["--forward", "ftp://host"], "--forward: it must begin with https:// or http://"),
+        (&["--forward", "ftp://host"], "--forward: URL must start with https:// or http://"),
         (&["--forward", "http://h", "--status", "201"], "cannot be used with"),
         (&["--port", "1", "--listen", "127.0.0.1:1"], "cannot be used with"),
         (&["--status", "99"], "99 is not in 200..600"),

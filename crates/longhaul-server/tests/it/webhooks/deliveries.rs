@@ -229,7 +229,7 @@ async fn receiver_that_says_nothing_has_failed_after_its_time(backend: Backend) 
         server.submit("echo", json!({"url": receiver.url(), "events": ["job.pending"]})).await;
     let id = server.delivery_of(&job, "job.pending").await;
     let arrived = server.poll_delivery(&id, |delivery| delivery["status"] == "completed").await;
-    assert_eq!(arrived["attempts"][0]["error"], "no answer came in time");
+    assert_eq!(arrived["attempts"][0]["error"], "no response within the timeout");
     assert_eq!(arrived["attempts"][1]["status"], 200);
 }
 

@@ -1,4 +1,4 @@
-//! Makes archives: good ones, and those that no library would make.
+//! Archive builders, including archives that no library would write.
 
 use std::io::Write;
 
@@ -7,9 +7,9 @@ use flate2::write::{DeflateEncoder, GzEncoder};
 
 pub(super) const SYMLINK: u32 = 0o120_777 << 16;
 
-/// What a zip says of an entry, in front of it and again in its directory.
+/// Local and central header of a zip entry.
 #[derive(Clone)]
-pub(super) struct Said {
+pub(super) struct EndRecord {
     pub(super) flags: u16,
     pub(super) method: u16,
     pub(super) crc: u32,
@@ -21,10 +21,10 @@ pub(super) struct Said {
 
 #[derive(Clone)]
 pub(super) struct ZipEntry {
-    pub(super) local: Said,
-    pub(super) central: Said,
+    pub(super) local: EndRecord,
+    pub(super) central: EndRecord,
     pub(super) attributes: u32,
-    /// Where the directory says it is, if that is a lie.
+    /// Wrong offset for the directory.
     pub(super) offset: Option<u32>,
     pub(super) data: Vec<u8>,
     /// Between its content and the next entry.
@@ -44,7 +44,7 @@ pub(super) fn deflated(name: impl AsRef<[u8]>, content: &[u8]) -> ZipEntry {
 fn entry(name: &[u8], method: u16, content: &[u8], data: Vec<u8>) -> ZipEntry {
     let mut crc = flate2::Crc::new();
     crc.update(content);
-    let said = Said {
+    let record_values = EndRecord {
         flags: 0,
         method,
         crc: crc.sum(),
@@ -53,13 +53,13 @@ fn entry(name: &[u8], method: u16, content: &[u8], data: Vec<u8>) -> ZipEntry {
         name: name.to_vec(),
         extra: Vec::new(),
     };
-    let (local, central, behind) = (said.clone(), said, Vec::new());
+    let (local, central, behind) = (record_values.clone(), record_values, Vec::new());
     ZipEntry { local, central, attributes: 0, offset: None, data, behind }
 }
 
 impl ZipEntry {
-    /// The same change in both places, so that they still agree.
-    pub(super) fn both(mut self, change: impl Fn(&mut Said)) -> Self {
+    /// The same change in both headers, so that they still match.
+    pub(super) fn both(mut self, change: impl Fn(&mut EndRecord)) -> Self {
         change(&mut self.local);
         change(&mut self.central);
         self
@@ -71,29 +71,31 @@ impl ZipEntry {
     }
 
     pub(super) fn local_bytes(&self) -> Vec<u8> {
-        let said = &self.local;
-        let lengths = [said.name.len(), said.extra.len()].map(le16);
+        let record_values = &self.local;
+        let lengths = [record_values.name.len(), record_values.extra.len()].map(le16);
         let mut bytes = b"PK\x03\x04\x14\0".to_vec();
-        bytes.extend(said.fields());
+        bytes.extend(record_values.fields());
         bytes.extend(lengths.concat());
-        bytes.extend([&*said.name, &*said.extra, &*self.data, &*self.behind].concat());
+        bytes.extend(
+            [&*record_values.name, &*record_values.extra, &*self.data, &*self.behind].concat(),
+        );
         bytes
     }
 
     pub(super) fn central_bytes(&self, offset: u32) -> Vec<u8> {
-        let said = &self.central;
-        let lengths = [said.name.len(), said.extra.len(), 0, 0, 0].map(le16);
+        let record_values = &self.central;
+        let lengths = [record_values.name.len(), record_values.extra.len(), 0, 0, 0].map(le16);
         let mut bytes = b"PK\x01\x02\x14\x03\x14\0".to_vec();
-        bytes.extend(said.fields());
+        bytes.extend(record_values.fields());
         bytes.extend(lengths.concat());
         bytes.extend(self.attributes.to_le_bytes());
         bytes.extend(self.offset.unwrap_or(offset).to_le_bytes());
-        bytes.extend([&*said.name, &*said.extra].concat());
+        bytes.extend([&*record_values.name, &*record_values.extra].concat());
         bytes
     }
 }
 
-impl Said {
+impl EndRecord {
     fn fields(&self) -> Vec<u8> {
         let mut bytes = [self.flags.to_le_bytes(), self.method.to_le_bytes()].concat();
         bytes.extend([0; 4]);
@@ -104,7 +106,7 @@ impl Said {
     }
 }
 
-/// A zip in its parts, to be put together in other ways.
+/// Parts of a zip, to be combined in other ways.
 pub(super) struct Parts {
     pub(super) entries: Vec<u8>,
     pub(super) directory: Vec<u8>,
@@ -140,7 +142,7 @@ pub(super) fn end(
     bytes
 }
 
-/// The larger end with its locator, to stand in front of the plain one at `at`.
+/// The zip64 end record with its locator, for the plain one at `at`.
 pub(super) fn zip64_end(count: u64, directory_bytes: u64, directory_at: u64, at: u64) -> Vec<u8> {
     let mut bytes = b"PK\x06\x06".to_vec();
     bytes.extend(44_u64.to_le_bytes());

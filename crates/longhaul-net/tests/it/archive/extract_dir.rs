@@ -1,4 +1,4 @@
-//! The folder that is unpacked into.
+//! The folder to extract into.
 
 use std::cell::Cell;
 use std::fs;
@@ -7,11 +7,11 @@ use std::os::unix::fs::symlink;
 
 use longhaul_net::archive::{ArchiveError, Entry, Limits, entries, extract};
 
-use super::make::{deflated, gz, stored, tar, tar_entry, zip};
-use super::{Bench, Tree, mode, tree, unpacked};
+use super::builders::{deflated, gz, stored, tar, tar_entry, zip};
+use super::{Bench, FileTree, mode, tree, unpacked};
 
 #[test]
-fn files_and_folders_are_for_the_owner_alone() {
+fn extracted_files_are_for_the_owner_only() {
     let folder = stored("listed/", b"").attributes(0o040_777 << 16);
     let program = stored("run.sh", b"#!/bin/sh").attributes(0o104_777 << 16);
     let zipped = zip(&[folder, program, stored("named/file", b"")]);
@@ -32,27 +32,27 @@ fn files_and_folders_are_for_the_owner_alone() {
 }
 
 #[test]
-fn folder_that_is_not_empty_is_left_alone() {
+fn non_empty_extract_dir_is_rejected_and_untouched() {
     let bench = Bench::new(&zip(&[stored("a", b"1")]));
     symlink("/tmp", bench.path("into").join("a")).unwrap();
-    let refused =
+    let rejected =
         extract(&bench.path("archive"), &bench.path("into"), &Limits::default(), &|| false);
-    assert!(matches!(refused, Err(ArchiveError::TargetNotEmpty)));
+    assert!(matches!(rejected, Err(ArchiveError::ExtractDirNotEmpty)));
     assert!(bench.path("into").join("a").is_symlink());
 }
 
 #[test]
-fn folder_that_is_not_there_is_not_made() {
+fn missing_extract_dir_is_not_created() {
     let bench = Bench::new(&zip(&[stored("a", b"1")]));
-    let refused =
+    let rejected =
         extract(&bench.path("archive"), &bench.path("other"), &Limits::default(), &|| false);
-    assert!(matches!(refused, Err(ArchiveError::Target(_))));
+    assert!(matches!(rejected, Err(ArchiveError::ExtractDir(_))));
     assert!(!bench.path("other").exists());
 }
 
-/// Nobody should be able to write there, but if somebody does, nothing leads out.
+/// No other process should write there; if one does, no path leaves the folder.
 #[test]
-fn links_that_somebody_puts_in_the_way_are_not_followed() {
+fn links_in_the_extract_dir_are_not_followed() {
     for name in ["a", "a/b"] {
         let bench = Bench::new(&zip(&[stored("first", b""), stored(name, b"1")]));
         let (into, outside) = (bench.path("into"), tempfile::tempdir().unwrap());
@@ -64,28 +64,28 @@ fn links_that_somebody_puts_in_the_way_are_not_followed() {
             }
             false
         };
-        let refused = extract(&bench.path("archive"), &into, &Limits::default(), &link);
-        assert!(matches!(refused, Err(ArchiveError::Write { .. })), "{refused:?}");
+        let rejected = extract(&bench.path("archive"), &into, &Limits::default(), &link);
+        assert!(matches!(rejected, Err(ArchiveError::Write { .. })), "{rejected:?}");
         assert!(linked.get());
-        assert_eq!(tree(&outside.path().join("x")), Tree::new());
-        assert_eq!(tree(&into), Tree::new());
+        assert_eq!(tree(&outside.path().join("x")), FileTree::new());
+        assert_eq!(tree(&into), FileTree::new());
     }
 }
 
 #[test]
-fn cancel_leaves_nothing_behind() {
+fn cancelled_extraction_leaves_no_files() {
     let content = vec![7; 1 << 20];
     let zipped = zip(&[stored("a", &content), deflated("b", &content)]);
     let tarred = gz(&tar(&[tar_entry(b'0', "a", &content)]));
     for archive in [zipped, tarred] {
-        // At every place where it is asked, but for the many in the middle.
+        // At every location where it is asked, but for the many in the middle.
         for patience in (0..20).chain([30]) {
             let bench = Bench::new(&archive);
             let asked = Cell::new(0);
             let cancelled = || asked.replace(asked.get() + 1) >= patience;
             let (file, into) = (bench.path("archive"), bench.path("into"));
             match extract(&file, &into, &Limits::default(), &cancelled) {
-                Err(ArchiveError::Cancelled) => assert_eq!(tree(&into), Tree::new()),
+                Err(ArchiveError::Cancelled) => assert_eq!(tree(&into), FileTree::new()),
                 other => assert!(other.is_ok() && asked.get() <= patience, "{other:?}"),
             }
         }
@@ -93,29 +93,30 @@ fn cancel_leaves_nothing_behind() {
 }
 
 #[test]
-fn content_that_nobody_reads_is_checked_all_the_same() {
-    let entry = deflated("a", b"content").both(|said| said.crc ^= 1);
+fn unread_content_is_checked() {
+    let entry = deflated("a", b"content").both(|record_values| record_values.crc ^= 1);
     let archive = zip(&[entry]);
     let limits = Limits::default();
-    let refused = entries(Cursor::new(&archive), &limits, &|| false, &mut |_| Ok(()));
-    assert!(matches!(refused, Err(ArchiveError::WrongChecksum { .. })));
+    let rejected = entries(Cursor::new(&archive), &limits, &|| false, &mut |_| Ok(()));
+    assert!(matches!(rejected, Err(ArchiveError::WrongChecksum { .. })));
 }
 
 #[test]
-fn archive_does_not_become_good_by_a_reader_who_overlooks_errors() {
-    let archive = zip(&[deflated("a", b"content").both(|said| said.unpacked -= 1)]);
+fn ignored_read_error_still_rejects_the_archive() {
+    let archive =
+        zip(&[deflated("a", b"content").both(|record_values| record_values.unpacked -= 1)]);
     let limits = Limits::default();
-    let refused = entries(Cursor::new(&archive), &limits, &|| false, &mut |entry| {
+    let rejected = entries(Cursor::new(&archive), &limits, &|| false, &mut |entry| {
         if let Entry::File { content, .. } = entry {
             content.read_to_end(&mut Vec::new()).unwrap_err();
         }
         Ok(())
     });
-    assert!(matches!(refused, Err(ArchiveError::WrongSize { declared: 6, found: 7, .. })));
+    assert!(matches!(rejected, Err(ArchiveError::WrongSize { declared: 6, found: 7, .. })));
 }
 
 #[test]
-fn error_of_who_gets_the_entries_ends_it() {
+fn consumer_error_ends_the_reading() {
     let archive = zip(&[stored("a", b"1"), stored("b", b"2")]);
     let limits = Limits::default();
     let mut seen = 0;
@@ -123,19 +124,19 @@ fn error_of_who_gets_the_entries_ends_it() {
         seen += 1;
         Err(io::ErrorKind::StorageFull.into())
     });
-    assert!(matches!(&ended, Err(error @ ArchiveError::Write { .. }) if error.may_pass()));
+    assert!(matches!(&ended, Err(error @ ArchiveError::Write { .. }) if error.is_retryable()));
     assert_eq!(seen, 1);
 }
 
 #[test]
-fn entries_come_in_the_order_of_the_file() {
+fn entries_are_read_in_file_order() {
     // The directory lists them the other way round.
     let (first, second) = (stored("first", b"1"), stored("second", b"2"));
     let bytes = [first.local_bytes(), second.local_bytes()];
     let offset = u32::try_from(bytes[0].len()).unwrap();
     let directory = [second.central_bytes(offset), first.central_bytes(0)].concat();
     let at = bytes.concat().len();
-    let end = super::make::end(2, directory.len(), at, b"");
+    let end = super::builders::end(2, directory.len(), at, b"");
     let archive = [bytes.concat(), directory, end].concat();
     let mut seen = Vec::new();
     let limits = Limits::default();
