@@ -42,8 +42,9 @@ PARTICIPLE = re.compile(
 )  # fmt: skip
 # Idioms whose meaning comes from their module: clap's arguments, a module's error and result, a handle's shared state.
 IDIOMS = {"Args", "Command", "Error", "Inner", "Result"}
-# Folders in which an equal name is the same concept: the store twins, and wire types beside what they carry.
-TWINS = re.compile(r"^(crates/longhaul/src/store/)(?:sqlite|postgres)\b|^crates/longhaul-client/src/wire\b.*")
+# An equal name is the same concept in the two stores (counted once), and in wire types (left out).
+PRODUCT = re.compile(r"^crates/(?!longhaul-client/)[\w-]+/src/")
+TEST = re.compile(r"/tests?(/|\.rs$)|/conformance|/fuzz|/testing")
 
 
 def question_openings(tree: Tree) -> Iterator[Use]:
@@ -69,20 +70,20 @@ def vague_actors(tree: Tree) -> Iterator[Use]:
 
 def repeated_type_names(tree: Tree) -> Iterator[Use]:
     """Type names that more than one module of the product defines."""
-    modules: dict[str, dict[str, Use]] = defaultdict(dict)
+    definitions: dict[str, list[Use]] = defaultdict(list)
     for path, text in _rust(tree):
-        if re.search(r"/tests?(/|\.rs$)|/conformance|/fuzz|/testing", path):
+        if not PRODUCT.search(path) or TEST.search(path):
             continue
         product = re.split(r"#\[cfg\(test\)\]\s*mod \w+ \{", text)[0]
         for match in TYPE.finditer(product):
-            number = product.count("\n", 0, match.start()) + 1
-            module = TWINS.sub(r"\1", path) if not path.startswith("crates/longhaul-client") else ""
-            modules[match.group(1)].setdefault(module, Use(path, number, match.group(1)))
-    for name, uses in sorted(modules.items()):
-        uses.pop("", None)
-        if len(uses) > 1 and name not in IDIOMS:
-            first, *others = uses.values()
-            yield first._replace(text=f"{name}, also in {', '.join(use.path for use in others)}")
+            use = Use(path, product.count("\n", 0, match.start()) + 1, match.group(1))
+            if use.path not in (other.path for other in definitions[use.text]):
+                definitions[use.text].append(use)
+    for name, uses in sorted(definitions.items()):
+        stores = [sum(f"/store/{store}" in use.path for use in uses) for store in ("sqlite", "postgres")]
+        if len(uses) - min(stores) > 1 and name not in IDIOMS:
+            paths = ", ".join(use.path for use in uses[1:])
+            yield uses[0]._replace(text=f"{name}, also in {paths}")
 
 
 def participle_type_names(tree: Tree) -> Iterator[Use]:
