@@ -30,7 +30,7 @@ async fn replaced_certificate_is_used_without_a_restart() {
     assert!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("ok"), "{answer}");
 
     let new = put_pair(install.path(), 2200);
-    server.wait_for_log("a new TLS certificate is used").await;
+    server.wait_for_log("TLS certificate reloaded").await;
     ask(&install, &new).await.unwrap();
     assert!(ask(&install, &old).await.is_err());
     assert_eq!(server.sigterm().await.status.code(), Some(0));
