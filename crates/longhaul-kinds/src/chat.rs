@@ -117,7 +117,7 @@ impl Chat {
     fn described(&self, kind: Kind) -> Kind {
         let names: Vec<&str> = self.0.targets.iter().map(ModelServer::name).collect();
         let description = format!("calls a language model at {}", names.join(", "));
-        let kind = kind.retry(self.0.retry).payload(false).description(description);
+        let kind = kind.retry(self.0.retry).accepts_payload(false).description(description);
         let kind = kind.input_schema(include_str!("chat/input.schema.json"));
         match Name::new(CHAT) {
             // Of its own, so that the operator can limit chats over all replicas.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 /// its input if there is none.
 pub fn demo() -> Kind {
     Kind::new("demo", run)
-        .payload(false)
+        .accepts_payload(false)
         .description("does what its input says: steps, sleep, fail, result")
         .input_schema(include_str!("demo/input.schema.json"))
 }

@@ -16,7 +16,7 @@
 //!
 //! let engine = Engine::builder().memory().register(demo()).start().await?;
 //! let job = engine.submit_raw("demo", &json!({"steps": 3, "result": "done"})).await?;
-//! assert_eq!(job.result::<Value>().await?, "done");
+//! assert_eq!(job.result_as::<Value>().await?, "done");
 //! # engine.stop().await; Ok(()) }
 //! ```
 

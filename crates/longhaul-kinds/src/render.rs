@@ -71,7 +71,7 @@ impl RenderKind {
         let pool = Arc::new(WorkerPool::new(self.worker, self.limits));
         let run = move |ctx: Ctx, request: RenderRequest| run(Arc::clone(&pool), ctx, request);
         Kind::new(Self::NAME, run)
-            .payload(false)
+            .accepts_payload(false)
             .queue(queue())
             .timeout(timeout)
             .description("renders a mermaid or d2 diagram to SVG or PNG")

@@ -9,9 +9,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use longhaul::job::Name;
-use longhaul::store::{Filter, PageRequest};
-use longhaul::{Ctx, Engine, JobError, JobId, Status};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use longhaul::store::Filter;
+use longhaul::{Ctx, Engine, JobArgs, JobId, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -20,14 +20,29 @@ struct Report {
     city: String,
 }
 
+impl JobArgs for Report {
+    const KIND: &'static str = "report";
+    type Output = String;
+}
+
+#[derive(Serialize, Deserialize)]
+struct CleanUp {
+    tick: u64,
+}
+
+impl JobArgs for CleanUp {
+    const KIND: &'static str = "clean-up";
+    type Output = u64;
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let engine = Engine::builder()
-        .kind("report", write_report)
-        .kind("tidy-up", |_ctx: Ctx, tick: u64| async move { Ok::<_, JobError>(tick) })
+        .handler(write_report)
+        .handler(async |_ctx: Ctx, args: CleanUp| Ok(args.tick))
         .start()
         .await?;
-    tokio::spawn(periodically(engine.clone(), Duration::from_secs(1)));
+    tokio::spawn(submit_periodically(engine.clone(), Duration::from_secs(1)));
 
     let app = Router::new()
         .route("/reports", post(submit))
@@ -41,54 +56,49 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Submits a job for each period. The key is the period's number, so that of many replicas that do
-/// this only one gets a new job.
-async fn periodically(engine: Engine, every: Duration) {
+/// Submits a job for each period. The idempotency key is the period's number, so that several
+/// replicas of this program together submit one job.
+async fn submit_periodically(engine: Engine, every: Duration) {
     let mut timer = tokio::time::interval(every);
     loop {
         timer.tick().await;
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let tick = since_1970.as_secs() / every.as_secs().max(1);
-        if let Err(error) = engine.submit_raw("tidy-up", &tick).key(format!("tidy-up-{tick}")).await
-        {
+        if let Err(error) = engine.submit(CleanUp { tick }).key(format!("clean-up-{tick}")).await {
             eprintln!("cannot submit a periodic job: {error}");
         }
     }
 }
 
-async fn write_report(ctx: Ctx, report: Report) -> Result<String, JobError> {
-    let letters =
-        ctx.step("count", || async { Ok::<_, JobError>(report.city.chars().count()) }).await?;
-    ctx.step("write", || async {
-        Ok::<_, JobError>(format!("{} has {letters} letters", report.city))
-    })
-    .await
+async fn write_report(ctx: Ctx, report: Report) -> longhaul::Result<String> {
+    let city = &report.city;
+    let letters = ctx.step_value("count", async || city.chars().count()).await?;
+    ctx.step_value("write", async || format!("{city} has {letters} letters")).await
 }
 
-async fn submit(State(engine): State<Engine>, Json(report): Json<Report>) -> Answer {
-    let job = engine.submit_raw("report", &report).await.map_err(refused)?;
+type Response = Result<(StatusCode, Json<Value>), (StatusCode, String)>;
+
+async fn submit(State(engine): State<Engine>, Json(report): Json<Report>) -> Response {
+    let job = engine.submit(report).await.map_err(bad_request)?;
     Ok((StatusCode::ACCEPTED, Json(json!({"id": job.id()}))))
 }
 
-async fn show(State(engine): State<Engine>, Path(id): Path<JobId>) -> Answer {
-    let record = engine.job(id).await.map_err(refused)?;
+async fn show(State(engine): State<Engine>, Path(id): Path<JobId>) -> Response {
+    let record = engine.job(id).await.map_err(bad_request)?;
     let body = json!({"status": record.job.status, "report": record.result});
     Ok((StatusCode::OK, Json(body)))
 }
 
-async fn ticks(State(engine): State<Engine>) -> Answer {
+async fn ticks(State(engine): State<Engine>) -> Response {
     let filter = Filter {
         statuses: vec![Status::Completed],
-        kind: Some(Name::new("tidy-up").map_err(refused)?),
+        kind: Some(CleanUp::KIND.try_into().map_err(bad_request)?),
         ..Filter::default()
     };
-    let page = PageRequest { limit: 10, before: None };
-    let ticks = engine.jobs(&filter, &page).await.map_err(refused)?;
-    Ok((StatusCode::OK, Json(json!({"latest": ticks.jobs.len()}))))
+    let latest: Vec<_> = engine.jobs(filter).take(10).try_collect().await.map_err(bad_request)?;
+    Ok((StatusCode::OK, Json(json!({"latest": latest.len()}))))
 }
 
-type Answer = Result<(StatusCode, Json<Value>), (StatusCode, String)>;
-
-fn refused(error: impl std::error::Error) -> (StatusCode, String) {
+fn bad_request(error: impl std::error::Error) -> (StatusCode, String) {
     (StatusCode::BAD_REQUEST, error.to_string())
 }

@@ -1,6 +1,7 @@
 //! The engine: what a program submits to, asks, watches and stops.
 
 mod admission;
+mod args;
 mod artifacts;
 mod builder;
 pub(crate) mod change_poller;
@@ -12,6 +13,7 @@ mod kind_registry;
 pub(crate) mod payload_store;
 mod retry_after;
 mod submission;
+mod submit;
 #[cfg(feature = "postgres")]
 mod transactional;
 mod upload;
@@ -24,11 +26,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+pub use args::JobArgs;
 pub use artifacts::{ArtifactError, Receipt, StoredArtifact};
 pub use builder::{BuildError, EngineBuilder};
 pub use control::BulkCommand;
 pub use handle::{JobHandle, ResultError};
-pub use kind::{FingerprintFn, Handler, Kind};
+pub use kind::{FingerprintFn, Handler, Kind, KindSettings};
 pub use submission::{Submission, SubmitError};
 pub(crate) use upload::delete as delete_blob;
 pub use upload::{StagedPayload, Upload, UploadError};

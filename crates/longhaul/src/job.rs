@@ -31,7 +31,7 @@ pub use fingerprint::Fingerprint;
 pub use id::{IdSource, JobId};
 pub use json::{Json, JsonError};
 pub use limits::{LimitError, Limits, check_limit};
-pub use name::{Name, NameError, TenantId};
+pub use name::{IntoName, Name, NameError, TenantId};
 pub use outcome::{AttemptContext, Disposition, Outcome};
 pub use record::{Artifact, Attempt, Event, Job, Progress, Record, Retention, Step};
 pub use retry::Retry;

@@ -26,9 +26,10 @@ pub(crate) mod outbox;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod replicas;
+#[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod stored_job;
-#[cfg(feature = "postgres")]
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
 pub(crate) mod transfer;
 mod types;
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 async fn run(input: &Json) -> Record {
     let engine = start(demo()).await;
-    engine.submit_raw("demo", input).await.unwrap().ended().await.unwrap()
+    engine.submit_raw("demo", input).await.unwrap().wait().await.unwrap()
 }
 
 async fn run_value(input: Value) -> Record {
@@ -41,7 +41,7 @@ async fn result_is_returned_even_if_it_is_null() {
 async fn each_step_is_stored_and_reported() {
     let engine = start(demo()).await;
     let job = engine.submit_raw("demo", &json!({"steps": 3})).await.unwrap();
-    let record = job.ended().await.unwrap();
+    let record = job.wait().await.unwrap();
     let message = Some("step 3 of 3".to_owned());
     assert_eq!(record.job.progress, Some(Progress { done: 3, total: Some(3), message }));
     let steps = engine.steps(job.id()).await.unwrap();
@@ -76,5 +76,5 @@ async fn sleeping_demo_can_be_cancelled() {
     let job = engine.submit_raw("demo", &json!({"sleep": "1h"})).await.unwrap();
     running(&job).await;
     job.cancel().await.unwrap();
-    assert_eq!(job.ended().await.unwrap().job.status, Status::Cancelled);
+    assert_eq!(job.wait().await.unwrap().job.status, Status::Cancelled);
 }

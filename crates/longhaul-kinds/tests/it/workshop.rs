@@ -56,7 +56,7 @@ impl Workshop {
     /// Runs a job of the kind `work` to its end.
     pub(crate) async fn run(&self, kind: CommandKind, input: Value) -> Record {
         let engine = start(kind.build().unwrap()).await;
-        let record = engine.submit_raw("work", &input).await.unwrap().ended().await.unwrap();
+        let record = engine.submit_raw("work", &input).await.unwrap().wait().await.unwrap();
         engine.stop().await;
         record
     }

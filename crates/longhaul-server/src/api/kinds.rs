@@ -26,12 +26,13 @@ async fn list_kinds(caller: Caller<Inspect>) -> Result<Json<KindList>, Problem> 
 }
 
 fn shown(kind: &longhaul::Kind) -> Kind {
-    let concurrency = kind.max_concurrency().map(|jobs| u32::try_from(jobs).unwrap_or(u32::MAX));
+    let concurrency =
+        kind.settings().concurrency.map(|jobs| u32::try_from(jobs).unwrap_or(u32::MAX));
     Kind {
         name: kind.name().to_owned(),
-        queue: kind.default_queue().to_string(),
-        max_attempts: kind.retry_policy().max_attempts,
-        timeout: Some(DurationText(kind.attempt_timeout())),
+        queue: kind.settings().queue.clone().to_string(),
+        max_attempts: kind.settings().retry.max_attempts,
+        timeout: Some(DurationText(kind.settings().timeout)),
         concurrency,
     }
 }

@@ -174,7 +174,7 @@ impl EngineBench<'_> {
         let submitter = engine.clone();
         callers(self.plan.concurrency, turns, &watch, move |_| {
             let (engine, load) = (submitter.clone(), load(began, &filler));
-            async move { Ok(engine.submit_raw("noop", &load).await?.result::<()>().await?) }
+            async move { Ok(engine.submit_raw("noop", &load).await?.result_as::<()>().await?) }
         })
         .await?;
         let took = timer.elapsed();

@@ -56,7 +56,7 @@ pub(super) async fn show(
 async fn counted(engine: &longhaul::Engine, status: Status) -> Result<usize, Problem> {
     let filter = Filter { statuses: vec![status], ..Filter::default() };
     let page = PageRequest { limit: COUNTED_MAX, before: None };
-    Ok(engine.jobs(&filter, &page).await?.jobs.len())
+    Ok(engine.jobs_page(&filter, &page).await?.jobs.len())
 }
 
 fn write(view: &View<Inspect>, seen: &Seen) -> Markup {

@@ -44,7 +44,7 @@ async fn choose(view: View<Submit>) -> Result<Response, Problem> {
                         a href=(view.link(&format!("/ui/submit/{}", kind.name()), &[])) {
                             (kind.name())
                         }
-                        span.soft { (kind.about()) }
+                        span.soft { (kind.settings().description.as_str()) }
                     }
                 }
             }
@@ -138,7 +138,7 @@ fn page(
     let path = format!("/ui/submit/{}", kind.name());
     let content = html! {
         h1 { "Submit " code { (kind.name()) } }
-        @if !kind.about().is_empty() { p { (kind.about()) } }
+        @if !kind.settings().description.as_str().is_empty() { p { (kind.settings().description.as_str()) } }
         @if let Some(problem) = wrong {
             p.wrong role="alert" { "The job was not submitted: " (problem.detail()) "." }
         }
@@ -152,12 +152,12 @@ fn page(
                         "Write the input as JSON instead"
                     }
                 }
-            } @else if kind.schema().is_some() {
+            } @else if kind.settings().input_schema.as_deref().is_some() {
                 p { a href=(view.link(&path, &[])) { "Fill in a form instead" } }
             }
             (more(kind, form, wrong.is_some()))
             // Last of all fields: it is stored as it comes, and what is behind it comes too late.
-            @if kind.takes_payload() {
+            @if kind.settings().accepts_payload {
                 p {
                     label for="payload" { "Payload" }
                     input #payload type="file" name="payload" aria-describedby="payload-help";
@@ -186,11 +186,11 @@ fn more(kind: &Kind, form: &Form, open: bool) -> Markup {
             }
         }
     };
-    let (attempts, timeout) = (kind.retry_policy().max_attempts, took(kind.attempt_timeout()));
+    let (attempts, timeout) = (kind.settings().retry.max_attempts, took(kind.settings().timeout));
     html! {
         details #more open[open] {
             summary { "Queue, key, labels and more" }
-            (field("queue", "Queue", &format!("{} if left empty.", kind.default_queue())))
+            (field("queue", "Queue", &format!("{} if left empty.", kind.settings().queue.clone())))
             (field("idempotency-key", "Idempotency key", "Under one that is known, no job is made."))
             (field("priority", "Priority", "A whole number, 0 if left empty. Higher goes first."))
             (field("delay", "Delay", "Such as 30s, 5m or 2h. At once if left empty."))

@@ -66,7 +66,7 @@ pub(super) fn render(config: &Config) -> Option<Kind> {
     use longhaul_kinds::render::{RenderKind, queue};
     let render = config.render.as_ref()?;
     if !config.role.runs_jobs() {
-        return Some(Kind::remote(RenderKind::NAME).queue(queue()).payload(false));
+        return Some(Kind::remote(RenderKind::NAME).queue(queue()).accepts_payload(false));
     }
     // By this name a child is what its parent is, also when the file was replaced since.
     let this = if cfg!(target_os = "linux") {

@@ -31,15 +31,15 @@ impl Ctx {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use longhaul::{Ctx, JobError, Retry};
+    /// # use longhaul::{Ctx, Retry};
     /// # async fn fetch(url: &str) -> std::io::Result<String> { Ok(url.to_owned()) }
-    /// async fn handler(ctx: Ctx, url: String) -> Result<usize, JobError> {
+    /// async fn handler(ctx: Ctx, url: String) -> longhaul::Result<usize> {
     ///     let page = ctx
     ///         .step("fetch", || fetch(&url))
     ///         .retry(Retry::times(5))
     ///         .timeout(Duration::from_secs(30))
     ///         .await?;
-    ///     ctx.step("count", || async { Ok::<_, JobError>(page.len()) }).await
+    ///     ctx.step_value("count", async || page.len()).await
     /// }
     /// ```
     pub fn step<'a, F>(&'a self, name: impl Into<String>, body: F) -> StepCall<'a, F>
@@ -47,6 +47,23 @@ impl Ctx {
         F: 'a,
     {
         StepCall { ctx: self, name: name.into(), body, retry: Retry::NEVER, timeout: None }
+    }
+
+    /// Runs a step whose body cannot fail, and stores its value. See [`Ctx::step`].
+    pub async fn step_value<T, Fut>(
+        &self,
+        name: impl Into<String>,
+        mut body: impl FnMut() -> Fut + Send,
+    ) -> Result<T, JobError>
+    where
+        T: Serialize + DeserializeOwned + Send + Sync,
+        Fut: Future<Output = T> + Send,
+    {
+        self.step(name, || {
+            let value = body();
+            async move { Ok::<T, JobError>(value.await) }
+        })
+        .await
     }
 
     /// Looks a step up, and remembers for good when the code does not fit the job.

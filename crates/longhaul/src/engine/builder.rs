@@ -15,13 +15,16 @@ use super::admission::Admission;
 use super::kind_registry::RemoteKinds;
 use super::payload_store::EncryptedBlobs;
 use super::{
-    DeliveryWindows, DeliveryWorker, Engine, Kind, Shared, retry_after::RetryAfterEstimator,
-    watchers::Watchers,
+    DeliveryWindows, DeliveryWorker, Engine, JobArgs, Kind, Shared,
+    retry_after::RetryAfterEstimator, watchers::Watchers,
 };
 use crate::blob::{BlobError, Blobs, Keyring};
 use crate::clock::Clock;
 use crate::ctx::Ctx;
-use crate::job::{DELIVERY_KIND, IdSource, JobError, Limits, Name, NameError, Retention, TenantId};
+use crate::job::{
+    DELIVERY_KIND, IdSource, IntoName, JobError, Limits, Name, NameError, Retention, TenantId,
+};
+#[cfg(feature = "sqlite")]
 use crate::store::sqlite::{OpenError, SqliteStore};
 use crate::store::{FlowLimit, FlowLimits, QueueCapacity, ReplicaState, Store};
 use crate::worker::{WorkerSettings, Workers, heartbeat};
@@ -30,19 +33,19 @@ use crate::worker::{WorkerSettings, Workers, heartbeat};
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use longhaul::{Ctx, Engine, JobError};
+/// use longhaul::{Ctx, Engine};
 ///
 /// let engine = Engine::builder()
-///     .kind("greet", |_ctx: Ctx, name: String| async move { Ok::<_, JobError>(format!("Hello, {name}!")) })
+///     .kind("greet", |_ctx: Ctx, name: String| async move { Ok(format!("Hello, {name}!")) })
 ///     .start()
 ///     .await?;
-/// let greeting: String = engine.submit_raw("greet", &"Ada").await?.result().await?;
+/// let greeting: String = engine.submit_raw("greet", "Ada").await?.result_as().await?;
 /// assert_eq!(greeting, "Hello, Ada!");
 /// # engine.stop().await; Ok(()) }
 /// ```
 #[must_use = "an engine does nothing until it is started"]
 pub struct EngineBuilder {
-    place: Place,
+    store: StoreChoice,
     clock: Clock,
     replica: Option<String>,
     role: String,
@@ -57,10 +60,12 @@ pub struct EngineBuilder {
     kinds: Vec<Kind>,
     delivery_worker: Option<(Kind, usize, DeliveryWindows)>,
     settings: WorkerSettings,
+    invalid_name: Option<NameError>,
 }
 
-enum Place {
+enum StoreChoice {
     Memory,
+    #[cfg(feature = "sqlite")]
     Sqlite(PathBuf),
     #[cfg(feature = "postgres")]
     Postgres(String),
@@ -70,13 +75,18 @@ enum Place {
 /// Why an engine could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The SQLite file could not be opened.
+    /// The SQLite file cannot be opened.
+    #[cfg(feature = "sqlite")]
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The Postgres database could not be opened.
     #[cfg(feature = "postgres")]
     #[error(transparent)]
     Postgres(crate::store::postgres::OpenError),
+    /// No store was chosen, and this build has none in memory.
+    #[cfg(not(feature = "sqlite"))]
+    #[error("no store: call postgres() or store(), or enable the feature sqlite")]
+    NoStore,
     /// A kind's name cannot be used.
     #[error("a kind cannot have this name: {0}")]
     Name(#[from] NameError),
@@ -109,7 +119,7 @@ pub enum BuildError {
         /// Who has it, if that is known.
         holder: Option<Box<ReplicaState>>,
     },
-    /// There is no place for payloads.
+    /// There is no store for payloads.
     #[error(transparent)]
     Blobs(BlobError),
     /// The thread that renews leases could not be started.
@@ -120,7 +130,7 @@ pub enum BuildError {
 impl Default for EngineBuilder {
     fn default() -> Self {
         Self {
-            place: Place::Memory,
+            store: StoreChoice::Memory,
             clock: Clock::system(),
             replica: None,
             role: "all".to_owned(),
@@ -135,6 +145,7 @@ impl Default for EngineBuilder {
             kinds: Vec::new(),
             delivery_worker: None,
             settings: WorkerSettings::default(),
+            invalid_name: None,
         }
     }
 }
@@ -142,8 +153,9 @@ impl Default for EngineBuilder {
 impl EngineBuilder {
     /// Keeps jobs in this SQLite file, which is created if it is not there. It belongs to one
     /// process at a time.
+    #[cfg(feature = "sqlite")]
     pub fn sqlite(mut self, path: impl Into<PathBuf>) -> Self {
-        self.place = Place::Sqlite(path.into());
+        self.store = StoreChoice::Sqlite(path.into());
         self
     }
 
@@ -152,24 +164,39 @@ impl EngineBuilder {
     /// say.
     #[cfg(feature = "postgres")]
     pub fn postgres(mut self, url: impl Into<String>) -> Self {
-        self.place = Place::Postgres(url.into());
+        self.store = StoreChoice::Postgres(url.into());
         self
     }
 
     /// Keeps jobs in memory: for tests and for trying things out. They are gone with the process.
+    #[cfg(feature = "sqlite")]
     pub fn memory(mut self) -> Self {
-        self.place = Place::Memory;
+        self.store = StoreChoice::Memory;
         self
     }
 
     /// Keeps jobs in this store.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.place = Place::Given(store);
+        self.store = StoreChoice::Given(store);
         self
     }
 
-    /// Adds a kind with default settings. For others, build a [`Kind`] and [`register`](Self::register) it.
-    pub fn kind<I, O, F, Fut>(self, name: &str, handler: F) -> Self
+    /// Adds the kind of a typed handler, with default settings. See [`JobArgs`].
+    ///
+    /// For other settings use [`register`](Self::register) with [`Kind::from_handler`].
+    pub fn handler<A, F, Fut>(self, handler: F) -> Self
+    where
+        A: JobArgs,
+        F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<A::Output, JobError>> + Send + 'static,
+    {
+        self.register(Kind::from_handler(handler))
+    }
+
+    /// Adds a kind by name, with default settings.
+    ///
+    /// For other settings use [`register`](Self::register) with [`Kind::new`].
+    pub fn kind<I, O, F, Fut>(self, name: impl IntoName, handler: F) -> Self
     where
         I: DeserializeOwned + Send + 'static,
         O: Serialize + 'static,
@@ -289,7 +316,8 @@ impl EngineBuilder {
 
     /// Limits what a queue may do, over all tenants and all processes that share a store, each of
     /// which has to say so. Jobs that are held back wait in line; other queues' go on.
-    pub fn queue_limit(mut self, queue: Name, limit: FlowLimit) -> Self {
+    pub fn queue_limit(mut self, queue: impl IntoName, limit: FlowLimit) -> Self {
+        let Some(queue) = self.checked(queue) else { return self };
         self.flow.queues.retain(|(name, _)| *name != queue);
         self.flow.queues.push((queue, limit));
         self
@@ -297,7 +325,8 @@ impl EngineBuilder {
 
     /// How many of one tenant's jobs may be pending in a queue: beyond it submissions are refused. Each process
     /// that accepts jobs has to say so.
-    pub fn queue_pending_max(mut self, queue: Name, max: u64) -> Self {
+    pub fn queue_pending_max(mut self, queue: impl IntoName, max: u64) -> Self {
+        let Some(queue) = self.checked(queue) else { return self };
         self.pending.insert(queue, max);
         self
     }
@@ -315,13 +344,21 @@ impl EngineBuilder {
         self
     }
 
+    /// Keeps the first invalid name until the engine starts.
+    fn checked(&mut self, name: impl IntoName) -> Option<Name> {
+        name.into_name().map_err(|error| self.invalid_name.get_or_insert(error).clone()).ok()
+    }
+
     /// Opens the store and starts working. Must be called inside a tokio runtime.
     pub async fn start(self) -> Result<Engine, BuildError> {
+        if let Some(error) = self.invalid_name {
+            return Err(error.into());
+        }
         let mut kinds = HashMap::new();
         let mut flow = self.flow;
         for kind in self.kinds {
             let name = kind.checked_name()?;
-            flow.kinds.extend(kind.running_max.map(|jobs| (name.clone(), jobs)));
+            flow.kinds.extend(kind.settings().running_max.map(|jobs| (name.clone(), jobs)));
             if kinds.insert(name.clone(), Arc::new(kind)).is_some() {
                 return Err(BuildError::KindTwice(name.to_string()));
             }
@@ -331,26 +368,30 @@ impl EngineBuilder {
             return Err(BuildError::LeaseTooShort { lease, renew });
         }
         let clock = self.clock.clone();
-        let encrypted_blobs = match (self.encrypted_blobs, &self.place) {
-            (None, Place::Memory) => {
+        let encrypted_blobs = match (self.encrypted_blobs, &self.store) {
+            (None, StoreChoice::Memory) => {
                 let blobs = Blobs::open("memory:").map_err(BuildError::Blobs)?;
                 Some(EncryptedBlobs::new(blobs, Keyring::generate().into()))
             }
             (encrypted_blobs, _) => encrypted_blobs,
         };
-        let store: Arc<dyn Store> = match self.place {
-            Place::Memory => Arc::new(SqliteStore::memory(clock)?),
-            Place::Sqlite(path) => {
+        let store: Arc<dyn Store> = match self.store {
+            #[cfg(feature = "sqlite")]
+            StoreChoice::Memory => Arc::new(SqliteStore::memory(clock)?),
+            #[cfg(not(feature = "sqlite"))]
+            StoreChoice::Memory => return Err(BuildError::NoStore),
+            #[cfg(feature = "sqlite")]
+            StoreChoice::Sqlite(path) => {
                 // Opening may have to recover a write-ahead log: not on the runtime's own threads.
                 let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
                 Arc::new(opening.await.map_err(|error| BuildError::Thread(error.into()))??)
             }
             #[cfg(feature = "postgres")]
-            Place::Postgres(url) => {
+            StoreChoice::Postgres(url) => {
                 let opened = crate::store::postgres::PostgresStore::open(&url, clock).await;
                 Arc::new(opened.map_err(BuildError::Postgres)?)
             }
-            Place::Given(store) => store,
+            StoreChoice::Given(store) => store,
         };
         let replica = self.replica.unwrap_or_else(random_replica);
         let work_root = self.work_root.unwrap_or_else(|| {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::stream::{self, BoxStream};
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use tokio::task::{JoinError, JoinSet};
 
 use super::Engine;
@@ -13,6 +15,8 @@ use crate::store::{Filter, Page, PageRequest, QueueState, ReplicaState, StoreErr
 
 /// How many jobs a bulk command handles between two looks at the list.
 const BULK_PAGE: usize = 500;
+/// Jobs that a stream reads at a time.
+const STREAM_PAGE: usize = 100;
 
 impl Engine {
     /// A job with its result and history.
@@ -25,8 +29,27 @@ impl Engine {
         self.shared.store.job_by_key(&self.tenant, key).await
     }
 
-    /// Jobs that match, newest first.
-    pub async fn jobs(&self, filter: &Filter, page: &PageRequest) -> Result<Page, StoreError> {
+    /// Lists jobs that match, newest first, as a stream that reads page by page.
+    ///
+    /// Jobs that are submitted while the stream is read are not included.
+    pub fn jobs(&self, filter: Filter) -> BoxStream<'static, Result<Job, StoreError>> {
+        let first = Some(PageRequest { limit: STREAM_PAGE, before: None });
+        let engine = self.clone();
+        let pages = stream::try_unfold(first, move |page| {
+            let (engine, filter) = (engine.clone(), filter.clone());
+            async move {
+                let Some(mut page) = page else { return Ok(None) };
+                let Page { jobs, next } = engine.jobs_page(&filter, &page).await?;
+                page.before = next;
+                let rest = page.before.is_some().then_some(page);
+                Ok(Some((stream::iter(jobs.into_iter().map(Ok)), rest)))
+            }
+        });
+        pages.try_flatten().boxed()
+    }
+
+    /// Reads one page of the jobs that match, newest first.
+    pub async fn jobs_page(&self, filter: &Filter, page: &PageRequest) -> Result<Page, StoreError> {
         self.shared.store.jobs(&self.tenant, filter, page).await
     }
 
@@ -116,7 +139,7 @@ impl Engine {
         let filter = Filter { parent: Some(id), ..Filter::default() };
         let mut page = PageRequest { limit: BULK_PAGE, before: None };
         loop {
-            let Page { jobs, next } = self.jobs(&filter, &page).await?;
+            let Page { jobs, next } = self.jobs_page(&filter, &page).await?;
             for delivery in
                 jobs.iter().filter(|delivery| BulkCommand::Purge.changes(delivery.status))
             {
@@ -141,7 +164,7 @@ impl Engine {
         let mut done = 0;
         let mut page = PageRequest { limit: BULK_PAGE, before: None };
         loop {
-            let Page { jobs, next } = self.jobs(filter, &page).await?;
+            let Page { jobs, next } = self.jobs_page(filter, &page).await?;
             // Side by side, so that a page shares its syncs.
             let mut answers = JoinSet::new();
             for job in jobs.into_iter().filter(|job| command.changes(job.status)) {
@@ -202,7 +225,7 @@ impl Engine {
     /// and how many wait before it, 1 to 30 s, 10 s if nothing is known.
     pub fn retry_after(&self, job: &Job) -> Duration {
         let kind = self.shared.kinds.get(&job.kind);
-        if let Some(fixed) = kind.and_then(|kind| kind.retry_after) {
+        if let Some(fixed) = kind.and_then(|kind| kind.settings().retry_after) {
             return fixed;
         }
         let now = self.shared.clock.now();
@@ -221,7 +244,7 @@ impl Engine {
         }
         let here = self.workers.concurrency();
         let side_by_side =
-            kind.and_then(|kind| kind.concurrency).map_or(here, |kind| kind.min(here));
+            kind.and_then(|kind| kind.settings().concurrency).map_or(here, |kind| kind.min(here));
         self.shared.retry_after_estimator.retry_after(job, side_by_side, now)
     }
 }

@@ -1,20 +1,35 @@
-//! What a submission returns: a hold on one job.
+//! A handle on one job.
+
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
 
 use serde::de::DeserializeOwned;
 
 use super::{Engine, Watcher};
-use crate::job::{Job, JobError, JobId, JsonError, Record, Status};
+use crate::job::{Job, JobError, JobId, Json, JsonError, Record, Status};
 use crate::store::StoreError;
 
-/// A hold on one job of an engine.
-#[derive(Debug, Clone)]
-pub struct JobHandle {
+/// A handle on a submitted job, with the type of its result.
+///
+/// Awaiting the handle waits for the result, like [`JobHandle::result`]. Dropping it has no effect
+/// on the job.
+#[derive(Debug)]
+pub struct JobHandle<T = Json> {
     engine: Engine,
     record: Record,
     created: bool,
+    output: PhantomData<fn() -> T>,
 }
 
-/// Why there is no result.
+impl<T> Clone for JobHandle<T> {
+    fn clone(&self) -> Self {
+        let (engine, record) = (self.engine.clone(), self.record.clone());
+        Self { engine, record, created: self.created, output: PhantomData }
+    }
+}
+
+/// Reasons why a job has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultError {
     /// The job failed.
@@ -23,51 +38,52 @@ pub enum ResultError {
     /// The job was cancelled.
     #[error("the job was cancelled")]
     Cancelled,
-    /// The result is not of the type that was asked for.
-    #[error("the result does not fit the type asked for: {0}")]
+    /// The result cannot be deserialized as the requested type.
+    #[error("the result is of another type: {0}")]
     Type(#[from] JsonError),
-    /// The store could not tell.
+    /// The store cannot be read, or the job was deleted.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-impl JobHandle {
+impl<T> JobHandle<T> {
     pub(super) fn new(engine: Engine, record: Record, created: bool) -> Self {
-        Self { engine, record, created }
+        Self { engine, record, created, output: PhantomData }
     }
 
-    /// The job's id.
+    /// Returns the job's id.
     pub fn id(&self) -> JobId {
         self.record.job.id
     }
 
-    /// Whether this submission made the job; false if its idempotency key was known.
+    /// Returns whether this submission created the job. False if a job with the same idempotency
+    /// key existed.
     pub fn created(&self) -> bool {
         self.created
     }
 
-    /// The job as it was when the submission was answered.
+    /// Returns the job as it was when the submission was acknowledged.
     pub fn submitted(&self) -> &Record {
         &self.record
     }
 
-    /// The job as it is now.
+    /// Reads the current state of the job.
     pub async fn record(&self) -> Result<Record, StoreError> {
         self.engine.job(self.id()).await
     }
 
-    /// Every state of the job from now on.
+    /// Watches the job from its current state on.
     pub fn watch(&self) -> Watcher {
         self.engine.watch(self.id(), None)
     }
 
-    /// Asks the job to stop.
+    /// Cancels the job. See [`Engine::cancel`].
     pub async fn cancel(&self) -> Result<Job, StoreError> {
         self.engine.cancel(self.id()).await
     }
 
-    /// Waits until the job has ended.
-    pub async fn ended(&self) -> Result<Record, StoreError> {
+    /// Waits until the job is completed, failed or cancelled.
+    pub async fn wait(&self) -> Result<Record, StoreError> {
         let mut subscription =
             self.engine.shared.watchers.subscribe(self.engine.tenant(), self.id());
         loop {
@@ -79,14 +95,30 @@ impl JobHandle {
         }
     }
 
-    /// Waits until the job has ended and reads its result.
-    pub async fn result<T: DeserializeOwned>(&self) -> Result<T, ResultError> {
-        let Record { job, result, .. } = self.ended().await?;
+    /// Waits for the job and deserializes its result as `R`.
+    pub async fn result_as<R: DeserializeOwned>(&self) -> Result<R, ResultError> {
+        let Record { job, result, .. } = self.wait().await?;
         match (job.status, result, job.error) {
             (Status::Completed, Some(result), _) => Ok(result.to()?),
             (Status::Cancelled, ..) => Err(ResultError::Cancelled),
             (_, _, Some(error)) => Err(ResultError::Failed(error)),
             (_, _, None) => Err(ResultError::Failed(JobError::fatal("no reason was recorded"))),
         }
+    }
+}
+
+impl<T: DeserializeOwned> JobHandle<T> {
+    /// Waits for the job and returns its result.
+    pub async fn result(&self) -> Result<T, ResultError> {
+        self.result_as().await
+    }
+}
+
+impl<T: DeserializeOwned + Send + 'static> IntoFuture for JobHandle<T> {
+    type Output = Result<T, ResultError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.result().await })
     }
 }

@@ -1,6 +1,6 @@
 //! Submissions that were made before: what a caller need not send again.
 
-use super::submission::no_payload;
+use super::submit::no_payload;
 use super::{Engine, JobHandle, SubmitError};
 use crate::job::{Fingerprint, Json, Name};
 use crate::store::{BlobRole, StoreError};
@@ -9,7 +9,11 @@ impl Engine {
     /// Errs if there is no such kind or it takes no payload: before one is uploaded for it.
     pub async fn check_payload_kind(&self, kind: &str) -> Result<(), SubmitError> {
         let name = Name::new(kind)?;
-        if self.kind(&name).await?.takes_payload() { Ok(()) } else { Err(no_payload(&name)) }
+        if self.kind(&name).await?.settings().accepts_payload {
+            Ok(())
+        } else {
+            Err(no_payload(&name))
+        }
     }
 
     /// The job under a key, if there is one. What is given of the submission that it comes with must be

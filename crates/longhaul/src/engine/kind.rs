@@ -8,52 +8,73 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::JobArgs;
 use crate::ctx::Ctx;
-use crate::job::{Fingerprint, JobError, Json, JsonError, Name, NameError, Retry};
+use crate::job::{Fingerprint, IntoName, JobError, Json, JsonError, Name, NameError, Retry};
 
-type Work = Pin<Box<dyn Future<Output = Result<Json, JobError>> + Send>>;
+type HandlerFuture = Pin<Box<dyn Future<Output = Result<Json, JobError>> + Send>>;
 
-/// What of an input makes two submissions under one idempotency key the same one.
+/// Extracts the part of an input that identifies a submission. See [`Kind::idempotency_fields`].
 pub type FingerprintFn = fn(&Json) -> Json;
 
 /// A handler with its types erased.
-pub type Handler = Arc<dyn Fn(Ctx, Json) -> Work + Send + Sync>;
+pub type Handler = Arc<dyn Fn(Ctx, Json) -> HandlerFuture + Send + Sync>;
 
-/// How long an attempt may take when neither the kind nor the job says.
-const TIMEOUT: Duration = Duration::from_mins(30);
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
-/// Which handler runs a job, and how.
+/// A kind of job: its handler and its settings.
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use longhaul::{Ctx, JobError, Kind, Retry};
-/// let kind = Kind::new("resize", |_ctx: Ctx, width: u32| async move { Ok::<_, JobError>(width / 2) })
+/// # use longhaul::{Ctx, Kind, Retry};
+/// let kind = Kind::new("resize", |_ctx: Ctx, width: u32| async move { Ok(width / 2) })
+///     .queue("images")
 ///     .concurrency(4)
 ///     .timeout(Duration::from_mins(1))
 ///     .retry(Retry::times(5));
+/// assert_eq!(kind.settings().concurrency, Some(4));
 /// ```
 #[derive(Clone)]
 pub struct Kind {
     name: Result<Name, NameError>,
     handler: Option<Handler>,
-    pub(crate) queue: Option<Name>,
-    pub(crate) concurrency: Option<usize>,
-    pub(crate) running_max: Option<u32>,
-    pub(crate) timeout: Duration,
-    pub(crate) retry: Retry,
-    pub(crate) code_version: Option<String>,
-    pub(crate) retry_after: Option<Duration>,
-    takes_payload: bool,
-    idempotency_fields: Option<FingerprintFn>,
-    description: String,
-    input_schema: Option<String>,
+    settings: KindSettings,
+    fingerprint_fn: Option<FingerprintFn>,
+    invalid_queue: Option<NameError>,
+}
+
+/// Settings of a [`Kind`]. Each field has a setter of the same name.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct KindSettings {
+    /// Queue of jobs that are submitted without one. Defaults to `default`.
+    pub queue: Name,
+    /// Maximum of jobs that run at the same time in this process. Defaults to the engine's limit.
+    pub concurrency: Option<usize>,
+    /// Maximum of jobs that run at the same time on all replicas. Unlimited by default.
+    pub running_max: Option<u32>,
+    /// Maximum duration of one attempt. Defaults to 30 minutes.
+    pub timeout: Duration,
+    /// Number of attempts and backoff between them. Defaults to [`Retry::JOB`].
+    pub retry: Retry,
+    /// Version of the handler's code, recorded on jobs that it starts.
+    pub code_version: Option<String>,
+    /// Fixed value for [`Engine::retry_after`](crate::Engine::retry_after), instead of an estimate.
+    pub retry_after: Option<Duration>,
+    /// Whether jobs may have a payload. Defaults to true.
+    pub accepts_payload: bool,
+    /// One line for people who list the kinds.
+    pub description: String,
+    /// JSON Schema of the input, as text. Used for forms; inputs are not validated against it.
+    pub input_schema: Option<String>,
 }
 
 impl Kind {
-    /// A kind that `handler` runs in this process.
+    /// Creates a kind that `handler` runs in this process.
     ///
-    /// Input that does not fit `I` fails the job at once, with the reason.
-    pub fn new<I, O, F, Fut>(name: &str, handler: F) -> Self
+    /// Input that cannot be deserialized as `I` fails the job at once with the code `bad-input`.
+    /// A name that is not valid is reported when the engine starts.
+    pub fn new<I, O, F, Fut>(name: impl IntoName, handler: F) -> Self
     where
         I: DeserializeOwned + Send + 'static,
         O: Serialize + 'static,
@@ -70,113 +91,125 @@ impl Kind {
                 Err(JobError::new("bad-input", message, false))
             }),
         });
-        Self::with(name, Some(handler))
+        Self::build(name, Some(handler))
     }
 
-    /// A kind that is run by other processes: this one accepts its jobs and never claims them.
-    pub fn remote(name: &str) -> Self {
-        Self::with(name, None)
+    /// Creates the kind of a typed handler, named by its [`JobArgs::KIND`].
+    pub fn from_handler<A, F, Fut>(handler: F) -> Self
+    where
+        A: JobArgs,
+        F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<A::Output, JobError>> + Send + 'static,
+    {
+        Self::new(A::KIND, handler)
     }
 
-    fn with(name: &str, handler: Option<Handler>) -> Self {
-        Self {
-            name: Name::new(name),
-            handler,
-            queue: None,
+    /// Creates a kind that other replicas run: this process accepts its jobs and never claims them.
+    pub fn remote(name: impl IntoName) -> Self {
+        Self::build(name, None)
+    }
+
+    fn build(name: impl IntoName, handler: Option<Handler>) -> Self {
+        let settings = KindSettings {
+            queue: Name::default_queue(),
             concurrency: None,
             running_max: None,
-            timeout: TIMEOUT,
+            timeout: DEFAULT_TIMEOUT,
             retry: Retry::JOB,
             code_version: None,
             retry_after: None,
-            takes_payload: true,
-            idempotency_fields: None,
+            accepts_payload: true,
             description: String::new(),
             input_schema: None,
-        }
+        };
+        let name = name.into_name();
+        Self { name, handler, settings, fingerprint_fn: None, invalid_queue: None }
     }
 
-    /// The queue of jobs whose submitter names none.
+    /// Sets the queue of jobs that are submitted without one.
     #[must_use]
-    pub fn queue(mut self, queue: Name) -> Self {
-        self.queue = Some(queue);
+    pub fn queue(mut self, queue: impl IntoName) -> Self {
+        match queue.into_name() {
+            Ok(queue) => self.settings.queue = queue,
+            Err(error) => self.invalid_queue = Some(error),
+        }
         self
     }
 
-    /// At most so many at once in this process; otherwise only the engine's own bound counts.
+    /// Limits how many of its jobs run at the same time in this process.
     #[must_use]
     pub fn concurrency(mut self, jobs: usize) -> Self {
-        self.concurrency = Some(jobs);
+        self.settings.concurrency = Some(jobs);
         self
     }
 
-    /// At most so many at once over all processes that share a store, each of which has to say so.
+    /// Limits how many of its jobs run at the same time on all replicas. Every replica that runs
+    /// the kind must set the same limit, because each applies it to its own claims.
     #[must_use]
     pub fn running_max(mut self, jobs: u32) -> Self {
-        self.running_max = Some(jobs);
+        self.settings.running_max = Some(jobs);
         self
     }
 
-    /// How long one attempt may take; 30 minutes if nobody says.
+    /// Sets the maximum duration of one attempt.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        self.settings.timeout = timeout;
         self
     }
 
-    /// How often and how soon a failed attempt is tried again.
+    /// Sets the number of attempts and the backoff between them.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.retry = retry;
+        self.settings.retry = retry;
         self
     }
 
-    /// Names the version of the handler's code. A job remembers the one that first claimed it, and
-    /// says it when the code no longer fits.
+    /// Sets the version of the handler's code. A job records the version that first claimed it,
+    /// and the error for changed steps names both versions.
     #[must_use]
     pub fn code_version(mut self, version: impl Into<String>) -> Self {
-        self.code_version = Some(version.into());
+        self.settings.code_version = Some(version.into());
         self
     }
 
-    /// Replaces the estimate of when to ask again.
+    /// Sets a fixed value for [`Engine::retry_after`](crate::Engine::retry_after).
     #[must_use]
     pub fn retry_after(mut self, retry_after: Duration) -> Self {
-        self.retry_after = Some(retry_after);
+        self.settings.retry_after = Some(retry_after);
         self
     }
 
-    /// Whether its jobs may bring a payload; they may, if nobody says.
+    /// Sets whether jobs may have a payload.
     #[must_use]
-    pub fn payload(mut self, takes_payload: bool) -> Self {
-        self.takes_payload = takes_payload;
+    pub fn accepts_payload(mut self, accepts: bool) -> Self {
+        self.settings.accepts_payload = accepts;
         self
     }
 
-    /// Says what of an input counts when a repeated submission is held against the first; all of it, if
-    /// nobody says. Every process that accepts its jobs has to say the same.
+    /// Sets the part of an input that is compared when an idempotency key is used again. Defaults
+    /// to the whole input. Every replica that accepts the kind must use the same function.
     #[must_use]
-    pub fn idempotency_fields(mut self, idempotency_fields: FingerprintFn) -> Self {
-        self.idempotency_fields = Some(idempotency_fields);
+    pub fn idempotency_fields(mut self, fields: FingerprintFn) -> Self {
+        self.fingerprint_fn = Some(fields);
         self
     }
 
-    /// One line for people who list the kinds.
+    /// Sets a one-line description.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
-        self.description = text.into();
+        self.settings.description = text.into();
         self
     }
 
-    /// What an input may look like, as the text of a JSON Schema: for people who fill in a form. Inputs are
-    /// not held to it.
+    /// Sets the JSON Schema of the input.
     #[must_use]
     pub fn input_schema(mut self, schema: impl Into<String>) -> Self {
-        self.input_schema = Some(schema.into());
+        self.settings.input_schema = Some(schema.into());
         self
     }
 
-    /// Its name; a name that cannot be used is found out when the engine starts.
+    /// Returns the name, or an empty string if it is not valid.
     pub fn name(&self) -> &str {
         match &self.name {
             Ok(name) => name.as_str(),
@@ -184,63 +217,33 @@ impl Kind {
         }
     }
 
-    /// The queue of jobs whose submitter names none.
-    pub fn default_queue(&self) -> Name {
-        self.queue.clone().unwrap_or_else(Name::default_queue)
+    /// Returns the settings.
+    pub fn settings(&self) -> &KindSettings {
+        &self.settings
     }
 
-    /// At most so many at once in this process, if it says.
-    pub fn max_concurrency(&self) -> Option<usize> {
-        self.concurrency
+    /// Returns whether this process has a handler for the kind.
+    pub fn runs_here(&self) -> bool {
+        self.handler.is_some()
     }
 
-    /// How long one attempt may take.
-    pub fn attempt_timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    /// How often and how soon a failed attempt is tried again.
-    pub fn retry_policy(&self) -> Retry {
-        self.retry
-    }
-
-    /// Whether its jobs may bring a payload.
-    pub fn takes_payload(&self) -> bool {
-        self.takes_payload
-    }
-
-    /// The fingerprint of a submission of this kind.
     pub(super) fn fingerprint(
         &self,
         name: &Name,
         input: &Json,
         payload_sha256: Option<&[u8; 32]>,
     ) -> Result<Fingerprint, JsonError> {
-        match self.idempotency_fields {
-            Some(idempotency_fields) => {
-                Fingerprint::of(name, &idempotency_fields(input), payload_sha256)
-            }
+        match self.fingerprint_fn {
+            Some(fields) => Fingerprint::of(name, &fields(input), payload_sha256),
             None => Fingerprint::of(name, input, payload_sha256),
         }
     }
 
-    /// One line for people.
-    pub fn about(&self) -> &str {
-        &self.description
-    }
-
-    /// What an input may look like, if it says.
-    pub fn schema(&self) -> Option<&str> {
-        self.input_schema.as_deref()
-    }
-
-    /// Whether this process runs it.
-    pub fn runs_here(&self) -> bool {
-        self.handler.is_some()
-    }
-
     pub(crate) fn checked_name(&self) -> Result<Name, NameError> {
-        self.name.clone()
+        match &self.invalid_queue {
+            Some(error) => Err(error.clone()),
+            None => self.name.clone(),
+        }
     }
 
     pub(crate) fn handler(&self) -> Option<&Handler> {

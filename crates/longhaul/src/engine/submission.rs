@@ -1,38 +1,36 @@
-//! From what a caller asks for to a job that may be accepted.
+//! Building and checking a submission.
 
 use std::collections::{BTreeMap, HashSet};
 use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
-
-use super::admission::{QuotaExceeded, Reservation};
-use super::{Engine, JobHandle, Kind, Shared, StagedPayload};
+use super::submit::{keep_or_delete, missing_result, no_payload};
+use super::{Engine, JobHandle, Shared, StagedPayload};
 use crate::failpoint::{self, Failpoint};
 use crate::job::{
-    JobId, Json, JsonError, LimitError, Limits, Name, NameError, Retention, TenantId, Timestamp,
+    IntoName, JobId, Json, JsonError, LimitError, Limits, Name, NameError, Retention, Timestamp,
     Webhook, check_limit,
 };
-use crate::store::{NewJob, Start, StoreError, SubmitResult};
+use crate::store::{NewJob, Start, StoreError};
 
-/// A submission in the making. Await it to submit.
+/// A submission that is being built. Await it to submit the job.
 ///
 /// ```no_run
 /// # async fn example(engine: longhaul::Engine) -> Result<(), Box<dyn std::error::Error>> {
-/// let job = engine.submit_raw("ingest", &"report.pdf").key("report-42").priority(5).await?;
-/// println!("{} ({})", job.id(), if job.created() { "new" } else { "known" });
+/// let job = engine.submit_raw("ingest", "report.pdf").key("report-42").priority(5).await?;
+/// println!("{} ({})", job.id(), if job.created() { "new" } else { "existing" });
 /// # Ok(()) }
 /// ```
 #[must_use = "a submission does nothing until it is awaited"]
 #[derive(Debug)]
-pub struct Submission {
+pub struct Submission<T = Json> {
     engine: Engine,
-    kind: String,
+    kind: Result<Name, NameError>,
     input: Input,
     key: Option<String>,
-    queue: Option<String>,
+    queue: Option<Result<Name, NameError>>,
     priority: i32,
     start: Start,
     max_attempts: Option<u32>,
@@ -42,11 +40,12 @@ pub struct Submission {
     retention_failed: Option<Duration>,
     payload: Option<StagedPayload>,
     webhook: Option<Webhook>,
+    output: PhantomData<fn() -> T>,
 }
 
-/// What goes in, or how it is made.
-enum Input {
+pub(super) enum Input {
     Given(Result<Json, JsonError>),
+    /// Built once the job's id is known.
     Deferred(Box<dyn FnOnce(JobId) -> Result<Json, JsonError> + Send>),
 }
 
@@ -65,61 +64,54 @@ impl Input {
     }
 }
 
-/// Why a submission was not accepted. Nothing was written, and its key is not used up.
+/// Reasons why a submission is rejected. Nothing was stored, and its idempotency key is still free.
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError {
     /// No replica declares this kind.
-    #[error("there is no kind {kind:?}; known: {}", known.join(", "))]
+    #[error("unknown kind {kind:?}; known kinds: {}", known.join(", "))]
     UnknownKind {
-        /// What was asked for.
+        /// The requested kind.
         kind: String,
-        /// What there is.
+        /// The kinds that replicas declare.
         known: Vec<String>,
     },
-    /// The input is not JSON that we take.
-    #[error("the input: {0}")]
+    /// The input cannot be serialized, or is not acceptable JSON.
+    #[error("invalid input: {0}")]
     Input(#[from] JsonError),
-    /// The kind or queue cannot have this name.
+    /// The kind or queue has an invalid name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Something is over its limit.
+    /// A value exceeds one of the [`Limits`].
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// The tenant has as many pending jobs as it may have: try again once some have started.
-    #[error("{}", over_pending_limit(queue.as_ref(), *max))]
+    /// The tenant has the maximum number of pending jobs. Try again once some have started.
+    #[error("{}", pending_limit_text(queue.as_ref(), *max))]
     PendingLimit {
-        /// In this queue; in all of them together if none is named.
+        /// The queue whose quota is used up; `None` for the tenant's total.
         queue: Option<Name>,
-        /// How many it may have.
+        /// The quota.
         max: u64,
     },
-    /// Something else is wrong with the request.
+    /// The request contradicts itself.
     #[error("{0}")]
     Invalid(String),
-    /// The store refused it, or could not take it.
+    /// The store rejected the job, or is not available.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-impl Engine {
-    /// Submits a job with this input. Await what it returns.
-    pub fn submit_raw(&self, kind: &str, input: &(impl Serialize + ?Sized)) -> Submission {
-        self.submission(kind, Input::Given(Json::from_value(input)))
+fn pending_limit_text(queue: Option<&Name>, max: u64) -> String {
+    match queue {
+        None => format!("the tenant has reached its limit of {max} pending jobs"),
+        Some(queue) => format!("queue {queue} has reached its limit of {max} pending jobs"),
     }
+}
 
-    /// Submits a job whose input is made once its id is known: for what is sealed for one job alone.
-    pub fn submit_with(
-        &self,
-        kind: &str,
-        make: impl FnOnce(JobId) -> Result<Json, JsonError> + Send + 'static,
-    ) -> Submission {
-        self.submission(kind, Input::Deferred(Box::new(make)))
-    }
-
-    fn submission(&self, kind: &str, input: Input) -> Submission {
-        Submission {
-            engine: self.clone(),
-            kind: kind.to_owned(),
+impl<T> Submission<T> {
+    pub(super) fn new(engine: Engine, kind: Result<Name, NameError>, input: Input) -> Self {
+        Self {
+            engine,
+            kind,
             input,
             key: None,
             queue: None,
@@ -132,171 +124,42 @@ impl Engine {
             retention_failed: None,
             payload: None,
             webhook: None,
+            output: PhantomData,
         }
     }
 
-    /// Submits many at once, in one transaction. Each is accepted or refused on its own; the
-    /// answers are in the order of the submissions.
-    pub async fn submit_all(
-        &self,
-        submissions: Vec<Submission>,
-    ) -> Vec<Result<JobHandle, SubmitError>> {
-        let (mut jobs, mut reservations, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
-        let mut keys = HashSet::new();
-        for submission in submissions {
-            let admitted = match submission.check().await {
-                Ok(job) => self.admit(job, &mut keys).await,
-                Err(refusal) => Err(refusal),
-            };
-            refusals.push(admitted.map(|(job, reservation)| {
-                jobs.push(job);
-                reservations.push(reservation);
-            }));
-        }
-        let answers = self.shared.store.submit(jobs).await;
-        self.shared.wake_for(&self.tenant);
-        let mut answers = answers.into_iter().zip(reservations);
-        let answer = |refusal: Result<(), SubmitError>| {
-            refusal?;
-            let (answer, reservation) = answers.next().unwrap_or_else(|| (Err(no_answer()), None));
-            self.settle_reservation(reservation, &answer);
-            Ok(self.accepted(answer?))
-        };
-        refusals.into_iter().map(answer).collect()
-    }
-
-    /// Finds a reservation for a job that is as it should be. Where there is none, a key that is known
-    /// is still answered with its job: whoever repeats a submission asks for nothing new. `keys`
-    /// are those of the same batch, which are not stored yet.
-    pub(super) async fn admit(
-        &self,
-        job: NewJob,
-        keys: &mut HashSet<(TenantId, String)>,
-    ) -> Result<(NewJob, Option<Reservation>), SubmitError> {
-        let key = job.idempotency_key.clone().map(|key| (job.tenant.clone(), key));
-        if key.as_ref().is_some_and(|key| keys.contains(key)) {
-            return Ok((job, None));
-        }
-        let max = self.limits().pending_per_tenant_max;
-        let reservation =
-            match self.shared.admission.reserve(&job.tenant, &job.queue, max, &self.shared).await {
-                Ok(reservation) => Some(reservation),
-                Err(QuotaExceeded::Store(error)) => return Err(error.into()),
-                Err(QuotaExceeded::Full { queue, max }) => {
-                    let known = match &job.idempotency_key {
-                        Some(key) => match self.shared.store.job_by_key(&job.tenant, key).await {
-                            Ok(_) => true,
-                            Err(StoreError::NotFound) => false,
-                            Err(error) => return Err(error.into()),
-                        },
-                        None => false,
-                    };
-                    if !known {
-                        return Err(SubmitError::PendingLimit { queue, max });
-                    }
-                    None
-                }
-            };
-        keys.extend(key);
-        Ok((job, reservation))
-    }
-
-    pub(super) async fn kind(&self, name: &Name) -> Result<Arc<Kind>, SubmitError> {
-        match self.shared.kinds.get(name) {
-            Some(kind) => Ok(Arc::clone(kind)),
-            None => Ok(Arc::new(self.remote_kind(name.as_str()).await?)),
-        }
-    }
-
-    fn settle_reservation(
-        &self,
-        reservation: Option<Reservation>,
-        answer: &Result<SubmitResult, StoreError>,
-    ) {
-        match (answer, reservation) {
-            (Ok(SubmitResult { created: true, .. }), Some(taken)) => drop(taken),
-            // Its key became free in the meantime.
-            (Ok(SubmitResult { created: true, record }), None) => {
-                self.shared.admission.record_pending(&record.job.tenant, &record.job.queue);
-            }
-            // Nobody knows: it counts as taken until the next count says otherwise.
-            (Err(StoreError::Unavailable(_)), reservation) => drop(reservation),
-            (Ok(_) | Err(_), Some(reservation)) => reservation.release(),
-            (Ok(_) | Err(_), None) => {}
-        }
-    }
-
-    fn accepted(&self, SubmitResult { record, created }: SubmitResult) -> JobHandle {
-        if created {
-            metrics::counter!("longhaul_jobs_submitted_total", "kind" => record.job.kind.to_string())
-                .increment(1);
-        }
-        JobHandle::new(self.clone(), record, created)
-    }
-}
-
-fn over_pending_limit(queue: Option<&Name>, max: u64) -> String {
-    match queue {
-        None => {
-            format!("there are as many pending jobs as allowed: {max} (pending_per_tenant_max)")
-        }
-        Some(queue) => format!(
-            "the queue {queue} has as many pending jobs as allowed: {max} (queues.{queue}.pending_max)"
-        ),
-    }
-}
-
-pub(super) fn no_payload(kind: &Name) -> SubmitError {
-    SubmitError::Invalid(format!("the kind {kind} takes no payload"))
-}
-
-/// A payload that did not make a job is not needed; one that may have is left to the sweep of strays.
-fn keep_or_delete(payload: Option<StagedPayload>, answer: &Result<SubmitResult, StoreError>) {
-    let may_be_kept = match answer {
-        Ok(submitted) => submitted.created,
-        Err(error) => matches!(error, StoreError::Unavailable(_) | StoreError::Broken(_)),
-    };
-    if let (true, Some(payload)) = (may_be_kept, payload) {
-        payload.keep();
-    }
-}
-
-fn no_answer() -> StoreError {
-    StoreError::Broken("the store answered fewer submissions than it was given".to_owned())
-}
-
-impl Submission {
-    /// Submits at most once under this key: 1 to 255 visible ASCII characters.
+    /// Sets the idempotency key: 1 to 255 visible ASCII characters. A second submission with the
+    /// same key returns the first one's job.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Waits in this queue instead of the kind's own.
-    pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.queue = Some(queue.into());
+    /// Sets the queue. Defaults to the kind's queue.
+    pub fn queue(mut self, queue: impl IntoName) -> Self {
+        self.queue = Some(queue.into_name());
         self
     }
 
-    /// Higher goes first; each point is worth a minute of waiting.
+    /// Sets the priority. Higher runs first; each point equals one minute of waiting. Defaults to 0.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Is due this much later.
+    /// Delays the first attempt.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.start = Start::In(delay);
         self
     }
 
-    /// Is due at this time.
+    /// Sets the time of the first attempt.
     pub fn run_at(mut self, at: Timestamp) -> Self {
         self.start = Start::At(at);
         self
     }
 
-    /// Attempts allowed, instead of the kind's own number.
+    /// Sets the maximum number of attempts. Defaults to the kind's.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = Some(attempts);
         self
@@ -344,27 +207,27 @@ impl Submission {
         self.engine.clone()
     }
 
-    async fn submit(mut self) -> Result<JobHandle, SubmitError> {
+    async fn submit(mut self) -> Result<JobHandle<T>, SubmitError> {
         let engine = self.engine.clone();
         let payload = self.payload.take();
         let job = self.check_with(payload.as_ref()).await?;
         let (job, reservation) = engine.admit(job, &mut HashSet::new()).await?;
-        let answer = engine.shared.store.submit(vec![job]).await.pop();
+        let result = engine.shared.store.submit(vec![job]).await.pop();
         failpoint::reach(Failpoint::Submitted).await;
-        let answer = answer.unwrap_or_else(|| Err(no_answer()));
-        engine.settle_reservation(reservation, &answer);
-        keep_or_delete(payload, &answer);
-        let submitted = answer?;
+        let result = result.unwrap_or_else(|| Err(missing_result()));
+        engine.settle_reservation(reservation, &result);
+        keep_or_delete(payload, &result);
+        let submitted = result?;
         if submitted.created {
             engine.shared.wake_for(&engine.tenant);
         }
         Ok(engine.accepted(submitted))
     }
 
-    /// A job without a payload: where it is submitted nothing could be stored with it.
+    /// Checks a submission that must not have a payload: batches and SQL transactions cannot store one.
     pub(super) async fn check(self) -> Result<NewJob, SubmitError> {
         if self.payload.is_some() {
-            let why = "a job with a payload is submitted on its own";
+            let why = "a job with a payload must be submitted individually";
             return Err(SubmitError::Invalid(why.to_owned()));
         }
         self.check_with(None).await
@@ -374,9 +237,9 @@ impl Submission {
         let shared = &*self.engine.shared;
         let id = payload.map_or_else(|| shared.new_id(), |payload| payload.id);
         let input = self.input.of(id)?;
-        let kind_name = Name::new(&self.kind)?;
+        let kind_name = self.kind?;
         let kind = self.engine.kind(&kind_name).await?;
-        if payload.is_some() && !kind.takes_payload() {
+        if payload.is_some() && !kind.settings().accepts_payload {
             return Err(no_payload(&kind_name));
         }
         let retention = Retention {
@@ -386,7 +249,7 @@ impl Submission {
         let job = NewJob {
             tenant: self.engine.tenant.clone(),
             id,
-            queue: self.queue.map(Name::new).transpose()?.unwrap_or_else(|| kind.default_queue()),
+            queue: self.queue.transpose()?.unwrap_or_else(|| kind.settings().queue.clone()),
             priority: self.priority,
             fingerprint: kind.fingerprint(
                 &kind_name,
@@ -397,7 +260,7 @@ impl Submission {
             input,
             idempotency_key: self.key,
             start: self.start,
-            max_attempts: self.max_attempts.unwrap_or(kind.retry.max_attempts),
+            max_attempts: self.max_attempts.unwrap_or(kind.settings().retry.max_attempts),
             timeout: self.timeout,
             labels: self.labels,
             retention,
@@ -435,7 +298,7 @@ fn check_limits(job: &NewJob, limits: &Limits, shared: &Shared) -> Result<(), Su
     check_limit("the delay", "delay_max", &delay, &limits.delay_max)?;
     if job.payload.is_some() && delay >= shared.payload_retention {
         let kept = shared.payload_retention;
-        let why = format!("the delay is longer than a payload is kept for ({kept:?})");
+        let why = format!("the delay exceeds the payload retention ({kept:?})");
         return Err(SubmitError::Invalid(why));
     }
     let kept = job.retention.completed.max(job.retention.failed);
@@ -445,7 +308,7 @@ fn check_limits(job: &NewJob, limits: &Limits, shared: &Shared) -> Result<(), Su
         let longest = name.chars().count().max(value.chars().count());
         check_limit("a label in characters", "label_chars_max", &longest, &limits.label_chars_max)?;
         if name.is_empty() {
-            return Err(SubmitError::Invalid("a label needs a name".to_owned()));
+            return Err(SubmitError::Invalid("a label must have a name".to_owned()));
         }
     }
     if let Some(id) = &job.key_id {
@@ -465,8 +328,8 @@ fn check_key(key: &str, chars_max: usize) -> Result<(), String> {
     Err(format!("an idempotency key has 1 to {chars_max} visible ASCII characters"))
 }
 
-impl IntoFuture for Submission {
-    type Output = Result<JobHandle, SubmitError>;
+impl<T: 'static> IntoFuture for Submission<T> {
+    type Output = Result<JobHandle<T>, SubmitError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {

@@ -20,19 +20,19 @@ const BYTES: &str = "application/octet-stream";
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use longhaul::{Ctx, Engine, JobError};
+/// use longhaul::{Ctx, Engine};
 ///
 /// let engine = Engine::builder()
 ///     .kind("measure", |ctx: Ctx, _: ()| async move {
 ///         let payload = ctx.payload().await?;
-///         Ok::<_, JobError>(payload.size())
+///         Ok(payload.size())
 ///     })
 ///     .start()
 ///     .await?;
 /// let mut upload = engine.upload().await?;
 /// upload.write("hello".into()).await?;
 /// let payload = upload.finish().await?;
-/// let size: u64 = engine.submit_raw("measure", &()).payload(payload).await?.result().await?;
+/// let size: u64 = engine.submit_raw("measure", &()).payload(payload).await?.result_as().await?;
 /// assert_eq!(size, 5);
 /// # engine.stop().await; Ok(()) }
 /// ```

@@ -1,58 +1,106 @@
-//! Watching one job, gap-free.
+//! Watching one job, without gaps.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, StreamExt as _};
 
 use super::Engine;
 use super::watchers::Subscription;
 use crate::job::{JobId, Record};
 use crate::store::StoreError;
 
-/// How long a change may stay unseen whose hint got lost.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Longest time that a change stays unseen if its notification is lost.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Yields a job's transitions, each once and in order, and ends after the terminal one. Progress
-/// is coalesced to the latest.
-pub struct Watcher {
+/// A stream of a job's transitions: each once and in order, up to the terminal one.
+///
+/// Progress reports are coalesced to the latest. An error ends the stream.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use futures_util::StreamExt as _;
+/// # use longhaul::{Ctx, Engine};
+/// # let engine = Engine::builder().kind("work", |_: Ctx, (): ()| async { Ok(1) }).start().await?;
+/// let job = engine.submit_raw("work", &()).await?;
+/// let mut watcher = job.watch();
+/// while let Some(record) = watcher.next().await {
+///     println!("{}", record?.job.status);
+/// }
+/// # engine.stop().await; Ok(()) }
+/// ```
+pub struct Watcher(BoxStream<'static, Result<Record, StoreError>>);
+
+struct WatchState {
     engine: Engine,
     id: JobId,
     subscription: Subscription,
-    /// The last version that was yielded; `None` until the first.
+    /// The last version that was yielded; `None` before the first.
     seen: Option<u64>,
-    owed: VecDeque<Record>,
+    buffered: VecDeque<Record>,
     ended: bool,
 }
 
 impl Engine {
-    /// Watches a job: first its present state, then every transition. With `since`, a version that
-    /// was seen before, every transition after that one instead, also those that happened while
-    /// nobody watched.
+    /// Watches a job: its current state first, then every transition.
+    ///
+    /// With `since`, a version that the caller has seen, the stream starts after that version
+    /// instead and includes the transitions that happened in the meantime.
     pub fn watch(&self, id: JobId, since: Option<u64>) -> Watcher {
         let subscription = self.shared.watchers.subscribe(&self.tenant, id);
-        let engine = self.clone();
-        Watcher { engine, id, subscription, seen: since, owed: VecDeque::new(), ended: false }
+        let state = WatchState {
+            engine: self.clone(),
+            id,
+            subscription,
+            seen: since,
+            buffered: VecDeque::new(),
+            ended: false,
+        };
+        let next = async |mut state: WatchState| state.next().await.map(|item| (item, state));
+        Watcher(stream::unfold(state, next).boxed())
     }
-}
 
-impl Engine {
-    /// Waits for a hint, and looks without one now and then: whoever changed the job may have gone
-    /// before it could hint.
-    pub(super) async fn wait_or_poll(&self, hint: impl Future<Output = ()>) {
+    /// Waits for a notification, at most for the poll interval, because the replica that changed
+    /// the job may have died before it sent one.
+    pub(super) async fn wait_or_poll(&self, notification: impl Future<Output = ()>) {
         tokio::select! {
-            () = hint => {}
-            () = self.shared.clock.sleep(LOOK_EVERY) => {}
+            () = notification => {}
+            () = self.shared.clock.sleep(POLL_INTERVAL) => {}
         }
     }
 }
 
 impl Watcher {
-    /// The next state of the job; `None` after the terminal one.
+    /// Returns the next state of the job; `None` after the terminal one. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<Record, StoreError>> {
+        self.0.next().await
+    }
+}
+
+impl Stream for Watcher {
+    type Item = Result<Record, StoreError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_next_unpin(cx)
+    }
+}
+
+impl std::fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watcher").finish_non_exhaustive()
+    }
+}
+
+impl WatchState {
+    async fn next(&mut self) -> Option<Result<Record, StoreError>> {
         loop {
-            if let Some(record) = self.owed.pop_front() {
+            if let Some(record) = self.buffered.pop_front() {
                 self.seen = Some(record.job.version);
-                // A terminal transition that a resume has already undone does not end the story.
-                self.ended = record.job.status.is_terminal() && self.owed.is_empty();
+                // A terminal transition that a resume has undone does not end the stream.
+                self.ended = record.job.status.is_terminal() && self.buffered.is_empty();
                 return Some(Ok(record));
             }
             if self.ended {
@@ -66,8 +114,8 @@ impl Watcher {
                 }
             };
             match self.seen {
-                None => self.owed.push_back(record),
-                Some(seen) if record.job.version > seen => self.owed.extend(record.since(seen)),
+                None => self.buffered.push_back(record),
+                Some(seen) if record.job.version > seen => self.buffered.extend(record.since(seen)),
                 Some(_) if record.job.status.is_terminal() => self.ended = true,
                 Some(_) => self.engine.wait_or_poll(self.subscription.changed()).await,
             }

@@ -45,6 +45,53 @@ impl Name {
     }
 }
 
+/// A text or [`Name`] that names a kind or a queue.
+///
+/// Builders accept any of these and report an invalid name when the engine starts or the job is
+/// submitted.
+pub trait IntoName {
+    /// Converts to a checked name.
+    fn into_name(self) -> Result<Name, NameError>;
+}
+
+impl IntoName for Name {
+    fn into_name(self) -> Result<Name, NameError> {
+        Ok(self)
+    }
+}
+
+impl IntoName for &Name {
+    fn into_name(self) -> Result<Name, NameError> {
+        Ok(self.clone())
+    }
+}
+
+impl IntoName for &str {
+    fn into_name(self) -> Result<Name, NameError> {
+        Name::new(self)
+    }
+}
+
+impl IntoName for String {
+    fn into_name(self) -> Result<Name, NameError> {
+        Name::new(self)
+    }
+}
+
+impl IntoName for &String {
+    fn into_name(self) -> Result<Name, NameError> {
+        Name::new(self)
+    }
+}
+
+impl TryFrom<&str> for Name {
+    type Error = NameError;
+
+    fn try_from(text: &str) -> Result<Self, NameError> {
+        Self::new(text)
+    }
+}
+
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -102,6 +149,14 @@ impl TenantId {
             Some(name) => Self(Name(name.into())),
             None => self.clone(),
         }
+    }
+}
+
+impl TryFrom<&str> for TenantId {
+    type Error = NameError;
+
+    fn try_from(text: &str) -> Result<Self, NameError> {
+        Self::new(text)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::ctx::{Ctx, Signals};
 use crate::engine::{Kind, Shared};
 use crate::failpoint::{self, Failpoint};
 use crate::job::{Job, JobError, Json, Outcome, Retry, Status, Timestamp, check_limit};
+use crate::metrics;
 use crate::store::{Lease, NewBlob, SettleResult, Settlement, StoreError};
 
 /// How soon a settlement is tried again while the store is not available. Bounded by the lease.
@@ -49,8 +50,11 @@ impl Runner {
         slot: Slot,
     ) -> impl Future<Output = ()> + Send {
         let kind = self.shared.kind_that_runs(&lease.job.kind);
-        let timeout =
-            lease.job.timeout.or(kind.as_ref().map(|kind| kind.timeout)).unwrap_or_default();
+        let timeout = lease
+            .job
+            .timeout
+            .or(kind.as_ref().map(|kind| kind.settings().timeout))
+            .unwrap_or_default();
         let signals = Signals { stopping: self.stopping.clone(), ..Signals::default() };
         if lease.job.cancel_requested_at.is_some() {
             signals.cancel.cancel();
@@ -106,7 +110,7 @@ impl Runner {
 
     fn ctx(&self, kind: &Kind, lease: Lease, signals: &Signals) -> Ctx {
         let (shared, reports) = (Arc::clone(&self.shared), Arc::clone(&self.reports));
-        Ctx::new(shared, reports, lease, kind.code_version.as_deref(), signals.clone())
+        Ctx::new(shared, reports, lease, kind.settings().code_version.as_deref(), signals.clone())
     }
 
     /// Before anybody learns how the attempt ended, nothing is left of it in clear. What it produced is
@@ -220,10 +224,7 @@ impl Runner {
             job.status = %settled.status, job.attempt = job.attempt,
             "attempt ended",
         );
-        let (kind, status) = (job.kind.to_string(), settled.status.as_str());
-        metrics::counter!("longhaul_attempts_ended_total", "kind" => kind.clone(), "status" => status)
-            .increment(1);
-        metrics::histogram!("longhaul_attempt_seconds", "kind" => kind).record(took.as_secs_f64());
+        metrics::attempt_ended(&job.kind, settled.status, took);
         if settled.status == Status::Completed {
             self.shared.retry_after_estimator.ran(&job.kind, took);
         }
@@ -241,7 +242,7 @@ fn failed(error: JobError, kind: &Kind, attempt: u32) -> Outcome {
     let mut error = error.bounded();
     // What is stored of it does not say it: the due time does.
     let asked = error.retry_in.take();
-    let retry_in = asked.unwrap_or_else(|| kind.retry.delay(attempt, rand::random()));
+    let retry_in = asked.unwrap_or_else(|| kind.settings().retry.delay(attempt, rand::random()));
     Outcome::Failed { error, retry_in }
 }
 

@@ -65,8 +65,8 @@ impl Slots {
         let kinds = kinds
             .filter(|kind| kind.runs_here())
             .filter_map(|kind| {
-                let capacity = kind.concurrency.unwrap_or(total).min(total);
-                let code_version = kind.code_version.clone();
+                let capacity = kind.settings().concurrency.unwrap_or(total).min(total);
+                let code_version = kind.settings().code_version.clone();
                 Some(KindCapacity { kind: kind.checked_name().ok()?, capacity, code_version })
             })
             .collect();

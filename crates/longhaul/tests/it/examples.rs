@@ -51,10 +51,10 @@ fn pipeline_survives_kill_9_and_repeats_no_finished_step() {
     let mut second = Running(example("pipeline").arg(&path).spawn().unwrap());
     let rest: Vec<String> = lines(&mut second.0).collect();
     assert!(second.0.wait().unwrap().success());
-    // The job may go on before its submitter is told that it was known.
-    let (known, rest): (Vec<_>, Vec<_>) =
-        rest.into_iter().partition(|line| line.ends_with("(known)"));
-    assert_eq!(known.len(), 1);
+    // The job may continue before the submission returns.
+    let (existing, rest): (Vec<_>, Vec<_>) =
+        rest.into_iter().partition(|line| line.ends_with("(existing)"));
+    assert_eq!(existing.len(), 1);
     assert_eq!(rest, [&*labelling, "handing over 4713 ...", "order 4711 is on its way as 4714"]);
 }
 

@@ -41,7 +41,7 @@ async fn each_output_is_a_checkpoint() {
     let steps = vec![shop.step("one", "echo 1"), shop.step("two", "echo 2")];
     let engine = start(shop.pipeline(steps).build().unwrap()).await;
     let job = engine.submit_raw("work", &json!({})).await.unwrap();
-    job.ended().await.unwrap();
+    job.wait().await.unwrap();
     let steps = engine.steps(job.id()).await.unwrap();
     let stored: Vec<_> =
         steps.iter().map(|step| (step.name.as_str(), step.output.as_str())).collect();

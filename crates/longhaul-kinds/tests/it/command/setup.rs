@@ -30,5 +30,5 @@ fn pipeline_has_steps_with_names_of_their_own() {
 fn description_holds_no_arguments() {
     let argv = vec!["curl".to_owned(), "--user=me:secret".to_owned()];
     let kind = CommandKind::new("work", Program::Single { argv }, "work").build().unwrap();
-    assert_eq!(kind.about(), "runs curl");
+    assert_eq!(kind.settings().description.as_str(), "runs curl");
 }

@@ -32,7 +32,7 @@ async fn timeout_kills_the_whole_group() {
     let job = engine.submit_raw("work", &json!({})).max_attempts(1).await.unwrap();
     witness.begun().await;
     clock.advance(TIMEOUT);
-    assert_eq!(job.ended().await.unwrap().job.error.unwrap().code, "timeout");
+    assert_eq!(job.wait().await.unwrap().job.error.unwrap().code, "timeout");
     witness.ended().await;
 }
 
@@ -46,7 +46,7 @@ async fn timeout_deletes_the_working_folder() {
     let job = engine.submit_raw("work", &json!({})).max_attempts(1).await.unwrap();
     witness.begun().await;
     clock.advance(TIMEOUT);
-    job.ended().await.unwrap();
+    job.wait().await.unwrap();
     // Nobody waits for it when an attempt is dropped, so nothing tells us but the folder itself.
     while fs::read_dir(shop.work_root()).unwrap().count() > 0 {
         tokio::task::yield_now().await;
@@ -64,7 +64,7 @@ async fn step_that_takes_too_long_is_asked_to_end() {
     let job = engine.submit_raw("work", &json!({})).max_attempts(1).await.unwrap();
     witness.begun().await;
     clock.advance(TIMEOUT);
-    let error = job.ended().await.unwrap().job.error.unwrap();
+    let error = job.wait().await.unwrap().job.error.unwrap();
     assert_eq!((error.code.as_str(), error.retryable), ("timeout", true));
     assert_eq!(witness.ended().await, "bye\n");
 }
@@ -77,7 +77,7 @@ async fn cancelled_program_is_asked_to_end() {
     let job = engine.submit_raw("work", &json!({})).await.unwrap();
     witness.begun().await;
     job.cancel().await.unwrap();
-    assert_eq!(job.ended().await.unwrap().job.status, Status::Cancelled);
+    assert_eq!(job.wait().await.unwrap().job.status, Status::Cancelled);
     assert_eq!(witness.ended().await, "bye\n");
 }
 
@@ -89,7 +89,7 @@ async fn cancelled_step_is_asked_to_end() {
     let job = engine.submit_raw("work", &json!({})).await.unwrap();
     witness.begun().await;
     job.cancel().await.unwrap();
-    assert_eq!(job.ended().await.unwrap().job.status, Status::Cancelled);
+    assert_eq!(job.wait().await.unwrap().job.status, Status::Cancelled);
     assert_eq!(witness.ended().await, "bye\n");
 }
 
@@ -102,7 +102,7 @@ async fn program_that_does_not_listen_is_killed_after_its_grace() {
     let job = engine.submit_raw("work", &json!({})).await.unwrap();
     witness.begun().await;
     job.cancel().await.unwrap();
-    assert_eq!(job.ended().await.unwrap().job.status, Status::Cancelled);
+    assert_eq!(job.wait().await.unwrap().job.status, Status::Cancelled);
     witness.ended().await;
 }
 

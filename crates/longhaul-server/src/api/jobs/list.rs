@@ -34,7 +34,7 @@ pub(crate) async fn list_jobs(
     query: Pairs,
 ) -> Result<Json<JobList>, Problem> {
     let Asked { filter, page } = asked(query, state.settings.list_limit_max)?;
-    let found = caller.engine.jobs(&filter, &page).await?;
+    let found = caller.engine.jobs_page(&filter, &page).await?;
     let jobs = found.jobs.iter().map(|job| to_wire::job_summary(&caller.engine, job)).collect();
     Ok(Json(JobList { jobs, next_cursor: found.next.map(cursor) }))
 }

@@ -343,7 +343,7 @@ pub(crate) async fn held(
     }
     let ended = without_permit(async {
         tokio::select! {
-            ended = handle.ended() => Some(ended),
+            ended = handle.wait() => Some(ended),
             () = state.clock.sleep(wait) => None,
             () = state.stop.cancelled() => None,
         }

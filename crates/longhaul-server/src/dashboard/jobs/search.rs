@@ -20,14 +20,14 @@ pub(super) struct Found {
 
 pub(super) async fn find(engine: &Engine, wish: &Wish) -> Result<Found, StoreError> {
     let Some(text) = &wish.text else {
-        let found = engine.jobs(&wish.filter, &wish.page).await?;
+        let found = engine.jobs_page(&wish.filter, &wish.page).await?;
         return Ok(Found { jobs: found.jobs, next: found.next, note: None });
     };
     if let Some(job) = named(engine, text).await? {
         return Ok(Found { jobs: vec![job], next: None, note: None });
     }
     let newest = PageRequest { limit: SEARCHED_MAX, before: None };
-    let page = engine.jobs(&wish.filter, &newest).await?;
+    let page = engine.jobs_page(&wish.filter, &newest).await?;
     let all = page.jobs.len();
     let more = page.next.is_some();
     let mut jobs: Vec<Job> = page.jobs.into_iter().filter(|job| says(job, text)).collect();

@@ -45,7 +45,7 @@ impl Hour {
     pub(super) async fn read(engine: &Engine) -> Result<Self, StoreError> {
         let filter = Filter { statuses: ENDED.to_vec(), ..Filter::default() };
         let page = PageRequest { limit: JOBS_MAX, before: None };
-        let found = engine.jobs(&filter, &page).await?;
+        let found = engine.jobs_page(&filter, &page).await?;
         let now = engine.now();
         let oldest_at = found.jobs.last().map(|job| job.created_at);
         // Jobs come by when they were accepted: what is behind an older one than the hour was accepted

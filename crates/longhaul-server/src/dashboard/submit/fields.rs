@@ -38,7 +38,11 @@ enum Shape {
 impl Inputs {
     /// The fields that the kind's schema names, unless JSON is asked for.
     pub(super) fn of(kind: &Kind, as_json: bool) -> Self {
-        let schema: Option<Value> = kind.schema().and_then(|text| serde_json::from_str(text).ok());
+        let schema: Option<Value> = kind
+            .settings()
+            .input_schema
+            .as_deref()
+            .and_then(|text| serde_json::from_str(text).ok());
         let properties = schema.as_ref().and_then(|schema| schema["properties"].as_object());
         let example = || schema.as_ref().and_then(|schema| schema["examples"].get(0)).cloned();
         let Some(properties) = properties.filter(|_| !as_json) else {

@@ -77,7 +77,7 @@ async fn usage_is_told_by_the_key_that_submitted() {
     let server = TestServer::start().await;
     let engine = server.state.engine.for_key(Some("key-1"));
     let job = engine.submit_raw("echo", &1).await.unwrap();
-    job.result::<u32>().await.unwrap();
+    job.result_as::<u32>().await.unwrap();
     let usage = server.get("/v1/usage").send().await.json();
     assert_eq!((&usage["rows"][0]["key"], &usage["total"]["jobs"]), (&json!("key-1"), &json!(1)));
 }

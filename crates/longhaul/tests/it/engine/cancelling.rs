@@ -34,7 +34,7 @@ async fn cancelled_job_starts_no_further_step() {
     began.wait().await;
     let asked = job.cancel().await.unwrap();
     assert_eq!((asked.status, asked.phase.as_deref()), (Status::Running, Some("cancelling")));
-    assert!(matches!(job.result::<usize>().await, Err(ResultError::Cancelled)));
+    assert!(matches!(job.result_as::<usize>().await, Err(ResultError::Cancelled)));
     assert_eq!(second.get(), 0);
     assert_eq!(job.cancel().await.unwrap(), job.record().await.unwrap().job);
 }
@@ -65,7 +65,7 @@ async fn handler_that_does_not_listen_is_dropped_after_the_grace() {
     job.cancel().await.unwrap();
     began.wait().await;
     clock.advance(Duration::from_secs(3));
-    assert!(matches!(job.result::<()>().await, Err(ResultError::Cancelled)));
+    assert!(matches!(job.result_as::<()>().await, Err(ResultError::Cancelled)));
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn result_that_is_there_wins_over_a_late_cancel() {
     began.wait().await;
     job.cancel().await.unwrap();
     go.send();
-    assert_eq!(job.result::<String>().await.unwrap(), "done");
+    assert_eq!(job.result_as::<String>().await.unwrap(), "done");
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn waiting_job_is_cancelled_at_once_and_can_be_resumed() {
         .unwrap();
     let job = engine.submit_raw("later", &()).delay(Duration::from_mins(1)).await.unwrap();
     assert_eq!(job.cancel().await.unwrap().status, Status::Cancelled);
-    assert!(matches!(job.result::<()>().await, Err(ResultError::Cancelled)));
+    assert!(matches!(job.result_as::<()>().await, Err(ResultError::Cancelled)));
     engine.resume(job.id()).await.unwrap();
-    assert_eq!(job.result::<String>().await.unwrap(), "ran");
+    assert_eq!(job.result_as::<String>().await.unwrap(), "ran");
 }

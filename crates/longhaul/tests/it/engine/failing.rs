@@ -135,7 +135,7 @@ async fn store_that_fails_at_random_loses_no_job_and_repeats_no_finished_step() 
         // Claims whose answers got lost leave leases that nobody works on: they must run out.
         let all_ended = async {
             for job in &jobs {
-                while job.ended().await.is_err() {}
+                while job.wait().await.is_err() {}
             }
         };
         let time = async {
@@ -153,7 +153,7 @@ async fn store_that_fails_at_random_loses_no_job_and_repeats_no_finished_step() 
         }
         faulty.follow(FaultPlan::none());
         for job in &jobs {
-            assert_eq!(job.result::<String>().await.unwrap(), "counted", "seed {seed}");
+            assert_eq!(job.result_as::<String>().await.unwrap(), "counted", "seed {seed}");
             assert_eq!(engine.steps(job.id()).await.unwrap().len(), 3, "seed {seed}");
         }
         assert!(bodies.get() >= 60, "seed {seed}");
@@ -190,7 +190,7 @@ async fn attempt_that_slept_through_its_lease_is_dropped_when_its_successor_begi
     let job = engine.submit_raw("work", &()).await.unwrap();
     began.wait().await;
     clock.advance(Duration::from_mins(5));
-    assert_eq!(job.result::<u32>().await.unwrap(), 2);
+    assert_eq!(job.result_as::<u32>().await.unwrap(), 2);
     dropped.wait().await;
     dropped.wait().await;
 }
@@ -203,7 +203,7 @@ async fn cancel_whose_caller_goes_away_is_still_told_to_watchers() {
         let job = engine.submit_raw("echo", "x").delay(Duration::from_hours(1)).await.unwrap();
         let ended = tokio::spawn({
             let job = job.clone();
-            async move { job.ended().await.unwrap().job.status }
+            async move { job.wait().await.unwrap().job.status }
         });
         tokio::task::yield_now().await;
         {

@@ -42,7 +42,7 @@ async fn kind_limit_holds_over_two_engines_on_one_store() {
     for left in (0..3).rev() {
         began.wait().await;
         // What is behind them goes on meanwhile.
-        let done: String = other.submit_raw("echo", "x").await.unwrap().result().await.unwrap();
+        let done: String = other.submit_raw("echo", "x").await.unwrap().result_as().await.unwrap();
         assert_eq!(done, "x");
         let mut running = 0;
         for job in &jobs {
@@ -68,13 +68,13 @@ async fn job_that_a_rate_held_back_starts_when_it_may() {
     let engine = builder.register(echo()).queue_limit(slow(), limit).start().await.unwrap();
     let first = engine.submit_raw("echo", "a").queue("slow").await.unwrap();
     let second = engine.submit_raw("echo", "b").queue("slow").await.unwrap();
-    assert_eq!(first.result::<String>().await.unwrap(), "a");
+    assert_eq!(first.result_as::<String>().await.unwrap(), "a");
     // Behind it in line and not held back: when this is done, the second has been passed over.
     let other = engine.submit_raw("echo", "c").await.unwrap();
-    assert_eq!(other.result::<String>().await.unwrap(), "c");
+    assert_eq!(other.result_as::<String>().await.unwrap(), "c");
     assert_eq!(second.record().await.unwrap().job.status, Status::Pending);
     clock.advance(half);
-    assert_eq!(second.result::<String>().await.unwrap(), "b");
+    assert_eq!(second.result_as::<String>().await.unwrap(), "b");
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn tenant_that_is_held_back_leaves_the_replica_to_others() {
         go.send();
     }
     for job in jobs.iter().chain([&other]) {
-        assert_eq!(job.result::<String>().await.unwrap(), "done");
+        assert_eq!(job.result_as::<String>().await.unwrap(), "done");
     }
 }
 

@@ -108,7 +108,7 @@ async fn payload_reaches_its_handler_and_comes_back_as_an_artifact() {
     assert!(sealed.len() > clear.len());
     assert!(!sealed.windows(64).any(|part| part == &clear[..64]));
     let job = engine.submit_raw("echo", &()).payload(payload).await.unwrap();
-    let record = job.ended().await.unwrap();
+    let record = job.wait().await.unwrap();
     assert_eq!(record.job.status, Status::Completed, "{:?}", record.job.error);
     let artifact = engine.artifact(job.id(), "copy.zip").await.unwrap();
     assert_eq!((artifact.size(), artifact.digest()), (bytes().len() as u64, digest));
@@ -139,7 +139,7 @@ async fn payload_in_a_file_is_the_owners_alone_and_gone_before_anybody_hears_of_
     let engine = builder.register(kind).start().await.unwrap();
     let payload = upload(&engine, &bytes()).await;
     let job = engine.submit_raw("file", &()).payload(payload).await.unwrap();
-    let record = job.ended().await.unwrap();
+    let record = job.wait().await.unwrap();
     assert_eq!(record.job.error.unwrap().message, "no");
     assert_eq!(files_in(place.work.path()), Vec::<PathBuf>::new());
     let receipt = engine.receipt(job.id()).await.unwrap();
@@ -163,7 +163,7 @@ async fn what_an_attempt_stored_for_nothing_is_deleted() {
     });
     let engine = builder.register(kind.retry(at_once(2))).start().await.unwrap();
     let job = engine.submit_raw("half", &()).await.unwrap();
-    let record = job.ended().await.unwrap();
+    let record = job.wait().await.unwrap();
     let names: Vec<_> =
         record.job.artifacts.iter().map(|artifact| artifact.name.as_str()).collect();
     assert_eq!(names, ["same"]);
@@ -183,7 +183,7 @@ async fn name_of_an_artifact_is_a_file_name() {
     let engine = builder.register(kind).start().await.unwrap();
     for bad in ["", ".", "..", "a/b", "a\\b", "a\nb", &"x".repeat(256)] {
         let job = engine.submit_raw("named", &bad).await.unwrap();
-        let error = job.ended().await.unwrap().job.error.unwrap();
+        let error = job.wait().await.unwrap().job.error.unwrap();
         assert_eq!((error.code.as_str(), error.retryable), ("artifact-name", false), "{bad:?}");
     }
     engine.stop().await;
@@ -243,7 +243,7 @@ async fn payload_that_nobody_claims_expires() {
     let job =
         engine.submit_raw("echo", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
     place.clock.advance(Duration::from_mins(61));
-    let record = job.ended().await.unwrap();
+    let record = job.wait().await.unwrap();
     assert_eq!(record.job.error.unwrap().code, "payload-expired");
     place.until_empty().await;
     engine.stop().await;
@@ -263,7 +263,7 @@ async fn deletion_that_fails_is_tried_until_it_succeeds() {
     fs::create_dir(&path).unwrap();
     fs::write(path.join("in the way"), "").unwrap();
     go.send();
-    job.ended().await.unwrap();
+    job.wait().await.unwrap();
     loop {
         let blob = engine.receipt(job.id()).await.unwrap().blobs.remove(0);
         assert!(blob.key.is_none() && blob.deleted_at.is_none());
@@ -303,7 +303,7 @@ async fn payload_that_is_missing_or_damaged_fails_the_job_at_once() {
         let payload = upload(&engine, &bytes()).await;
         spoil(&place.files()[0]);
         let job = engine.submit_raw("read", &()).payload(payload).await.unwrap();
-        let job = job.ended().await.unwrap().job;
+        let job = job.wait().await.unwrap().job;
         let error = job.error.unwrap();
         assert_eq!((error.code.as_str(), job.attempt), (code, 1), "{}", error.message);
         engine.stop().await;
@@ -336,7 +336,8 @@ async fn limits_hold_for_one_payload_and_for_all_of_a_tenant() {
 #[tokio::test]
 async fn payload_is_refused_where_it_would_be_lost() {
     let (_place, builder) = Place::new();
-    let none = Kind::new("none", |_: Ctx, (): ()| async { Ok::<_, JobError>(()) }).payload(false);
+    let none =
+        Kind::new("none", |_: Ctx, (): ()| async { Ok::<_, JobError>(()) }).accepts_payload(false);
     let engine = builder.register(echo()).register(none).start().await.unwrap();
     let refused = async |submission: longhaul::Submission| {
         let payload = upload(&engine, b"x").await;

@@ -128,7 +128,7 @@ async fn whoever_waits_for_an_end_hears_of_one_elsewhere() {
     let job = here.submit_raw("echo", "a").await.unwrap();
     let waiting = tokio::spawn({
         let job = job.clone();
-        async move { job.result::<String>().await }
+        async move { job.result_as::<String>().await }
     });
     two.here.glimpsed().await;
     two.there.hint_at_line();

@@ -21,7 +21,7 @@ async fn retryable_error_is_tried_again_until_attempts_are_used_up() {
     });
     let engine = builder.register(kind.retry(at_once(3))).start().await.unwrap();
     let job = engine.submit_raw("flaky", &()).await.unwrap();
-    let record = job.ended().await.unwrap();
+    let record = job.wait().await.unwrap();
     assert_eq!((record.job.status, runs.get()), (Status::Failed, 3));
     let errors: Vec<String> =
         record.attempts().into_iter().map(|attempt| attempt.error.unwrap().message).collect();
@@ -53,7 +53,7 @@ async fn retry_waits_for_its_time() {
     until(&job, Status::Pending).await;
     assert_eq!(job.record().await.unwrap().job.error.unwrap().message, "not yet");
     clock.advance(Duration::from_hours(1));
-    assert_eq!(job.result::<u32>().await.unwrap(), 2);
+    assert_eq!(job.result_as::<u32>().await.unwrap(), 2);
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn fatal_error_is_not_tried_again() {
         .await
         .unwrap();
     let job = engine.submit_raw("bad", &()).await.unwrap();
-    let error = job.result::<()>().await.unwrap_err();
+    let error = job.result_as::<()>().await.unwrap_err();
     assert!(matches!(&error, ResultError::Failed(error) if error.code == "missing"), "{error}");
     assert_eq!(job.record().await.unwrap().job.attempt, 1);
 }
@@ -86,12 +86,12 @@ async fn panic_becomes_an_error_of_its_job_and_of_no_other() {
         .await
         .unwrap();
     let job = engine.submit_raw("explode", &()).await.unwrap();
-    let error = job.ended().await.unwrap().job.error.unwrap();
+    let error = job.wait().await.unwrap().job.error.unwrap();
     assert_eq!(
         (error.code.as_str(), error.message.as_str()),
         ("panic", "the handler panicked: boom")
     );
-    engine.submit_raw("fine", &()).await.unwrap().result::<()>().await.unwrap();
+    engine.submit_raw("fine", &()).await.unwrap().result_as::<()>().await.unwrap();
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn input_that_does_not_fit_fails_at_once_with_the_reason() {
         .await
         .unwrap();
     let job = engine.submit_raw("double", "two").await.unwrap();
-    let record = job.ended().await.unwrap();
+    let record = job.wait().await.unwrap();
     let error = record.job.error.unwrap();
     assert_eq!((error.code.as_str(), record.job.attempt), ("bad-input", 1));
     assert!(error.message.contains("expected u32"), "{error}");
@@ -127,7 +127,7 @@ async fn attempt_that_takes_too_long_is_dropped() {
     let job = engine.submit_raw("hang", &()).await.unwrap();
     began.wait().await;
     clock.advance(Duration::from_mins(1));
-    let error = job.ended().await.unwrap().job.error.unwrap();
+    let error = job.wait().await.unwrap().job.error.unwrap();
     assert_eq!(
         (error.code.as_str(), error.message.as_str()),
         ("timeout", "the attempt took longer than 60s")
@@ -155,7 +155,7 @@ async fn no_more_run_at_once_than_the_kind_allows() {
     let engine = builder.concurrency(50).register(kind.concurrency(2)).start().await.unwrap();
     let batch = (0..40).map(|_| engine.submit_raw("narrow", &())).collect();
     for job in engine.submit_all(batch).await {
-        job.unwrap().result::<()>().await.unwrap();
+        job.unwrap().result_as::<()>().await.unwrap();
     }
     assert_eq!(most.load(Ordering::SeqCst), 2);
 }
@@ -173,10 +173,10 @@ async fn full_kind_does_not_hold_up_another() {
     let slow: Vec<_> =
         engine.submit_all((0..5).map(|_| engine.submit_raw("slow", &())).collect()).await;
     began.wait().await;
-    engine.submit_raw("fast", &()).await.unwrap().result::<()>().await.unwrap();
+    engine.submit_raw("fast", &()).await.unwrap().result_as::<()>().await.unwrap();
     for job in slow {
         go.send();
-        job.unwrap().result::<String>().await.unwrap();
+        job.unwrap().result_as::<String>().await.unwrap();
     }
 }
 
@@ -204,9 +204,9 @@ async fn one_tenants_flood_does_not_delay_another() {
     let one = other.submit_raw("note", &()).await.unwrap();
     engine.resume_queue(&queue).await.unwrap();
     other.resume_queue(&queue).await.unwrap();
-    one.result::<()>().await.unwrap();
+    one.result_as::<()>().await.unwrap();
     for job in flood {
-        job.unwrap().result::<()>().await.unwrap();
+        job.unwrap().result_as::<()>().await.unwrap();
     }
     let place = order.lock().unwrap().iter().position(|tenant| tenant == "other").unwrap();
     // Jobs of the flood may run between the two resumes; after them the other tenant is next.
@@ -273,7 +273,7 @@ async fn starved_runtime_keeps_its_leases() {
         .unwrap();
     let jobs = engine.submit_all((0..2).map(|_| engine.submit_raw("hog", &())).collect()).await;
     for job in jobs {
-        assert_eq!(job.unwrap().result::<u32>().await.unwrap(), 1);
+        assert_eq!(job.unwrap().result_as::<u32>().await.unwrap(), 1);
     }
 }
 
@@ -288,12 +288,12 @@ async fn finished_jobs_are_deleted_when_their_retention_ends() {
     let kept =
         engine.submit_raw("quick", &()).keep_completed(Duration::from_hours(100)).await.unwrap();
     let dropped = engine.submit_raw("quick", &()).await.unwrap();
-    kept.result::<()>().await.unwrap();
-    dropped.result::<()>().await.unwrap();
+    kept.result_as::<()>().await.unwrap();
+    dropped.result_as::<()>().await.unwrap();
     let page = PageRequest { limit: 10, before: None };
-    assert_eq!(engine.jobs(&Filter::default(), &page).await.unwrap().jobs.len(), 2);
+    assert_eq!(engine.jobs_page(&Filter::default(), &page).await.unwrap().jobs.len(), 2);
     clock.advance(Duration::from_hours(25));
-    while engine.jobs(&Filter::default(), &page).await.unwrap().jobs.len() > 1 {
+    while engine.jobs_page(&Filter::default(), &page).await.unwrap().jobs.len() > 1 {
         tokio::task::yield_now().await;
     }
     assert!(kept.record().await.is_ok());

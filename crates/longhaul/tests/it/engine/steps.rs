@@ -33,7 +33,7 @@ async fn finished_steps_are_not_repeated() {
     });
     let engine = builder.register(kind.retry(at_once(3))).start().await.unwrap();
     let job = engine.submit_raw("pipeline", &()).await.unwrap();
-    assert_eq!(job.result::<usize>().await.unwrap(), 6);
+    assert_eq!(job.result_as::<usize>().await.unwrap(), 6);
     assert_eq!((fetched.get(), indexed.get()), (1, 2));
     let steps = engine.steps(job.id()).await.unwrap();
     let seen: Vec<_> = steps.iter().map(|step| (step.name.as_str(), step.attempt)).collect();
@@ -65,7 +65,7 @@ async fn step_is_tried_again_inside_its_attempt() {
         .await
         .unwrap();
     let job = engine.submit_raw("fetch", &()).await.unwrap();
-    assert_eq!(job.result::<u32>().await.unwrap(), 1);
+    assert_eq!(job.result_as::<u32>().await.unwrap(), 1);
     assert_eq!(tries.get(), 3);
 }
 
@@ -90,7 +90,7 @@ async fn step_that_takes_too_long_is_dropped() {
     let job = engine.submit_raw("slow", &()).await.unwrap();
     began.wait().await;
     clock.advance(Duration::from_secs(5));
-    let error = job.ended().await.unwrap().job.error.unwrap();
+    let error = job.wait().await.unwrap().job.error.unwrap();
     assert_eq!(error.message, r#"step "hang" took longer than 5s"#);
 }
 
@@ -121,7 +121,7 @@ async fn changed_code_fails_with_a_readable_difference_and_the_old_code_goes_on(
     let engine = on_file(&path, steps_of(&["fetch", "parse"], true, "1.0")).await;
     let job = engine.submit_raw("report", &()).await.unwrap();
     let id = job.id();
-    assert_eq!(job.ended().await.unwrap().job.status, Status::Failed);
+    assert_eq!(job.wait().await.unwrap().job.status, Status::Failed);
     engine.stop().await;
     drop((engine, job));
 
@@ -173,9 +173,9 @@ async fn sleeping_job_holds_no_worker_and_costs_no_attempt() {
     while seen.last() != Some(&Status::Pending) || seen.len() < 2 {
         seen.push(watcher.next().await.unwrap().unwrap().job.status);
     }
-    engine.submit_raw("other", &()).await.unwrap().result::<()>().await.unwrap();
+    engine.submit_raw("other", &()).await.unwrap().result_as::<()>().await.unwrap();
     clock.advance(Duration::from_hours(1));
-    assert_eq!(job.result::<u32>().await.unwrap(), 1);
+    assert_eq!(job.result_as::<u32>().await.unwrap(), 1);
     assert_eq!(naps.get(), 1);
 }
 
@@ -199,7 +199,7 @@ async fn steps_side_by_side_are_all_kept() {
     });
     let engine = builder.register(kind.retry(at_once(2))).start().await.unwrap();
     let job = engine.submit_raw("fan", &()).await.unwrap();
-    assert_eq!(job.result::<usize>().await.unwrap(), 3);
+    assert_eq!(job.result_as::<usize>().await.unwrap(), 3);
     assert_eq!(runs.get(), 2);
 }
 
@@ -217,7 +217,7 @@ async fn swallowed_step_error_of_changed_code_still_fails_the_job() {
         .await
         .unwrap();
     let job = engine.submit_raw("twice", &()).await.unwrap();
-    assert_eq!(job.ended().await.unwrap().job.error.unwrap().code, "step-twice");
+    assert_eq!(job.wait().await.unwrap().job.error.unwrap().code, "step-twice");
     until(&job, Status::Failed).await;
 }
 
@@ -241,7 +241,7 @@ async fn step_that_failed_and_was_tolerated_does_not_trouble_a_later_attempt() {
     });
     let engine = builder.register(kind.retry(at_once(2))).start().await.unwrap();
     let job = engine.submit_raw("tolerant", &()).await.unwrap();
-    assert_eq!(job.result::<String>().await.unwrap(), "found");
+    assert_eq!(job.result_as::<String>().await.unwrap(), "found");
 }
 
 #[tokio::test]
@@ -273,7 +273,7 @@ async fn sleep_that_lost_a_race_against_a_step_does_not_put_the_job_to_sleep() {
     let engine = builder.register(kind.retry(at_once(2))).start().await.unwrap();
     for _ in 0..20 {
         let job = engine.submit_raw("race", &()).await.unwrap();
-        job.result::<()>().await.unwrap();
+        job.result_as::<()>().await.unwrap();
     }
     assert_eq!(after.get(), 20);
 }
@@ -303,7 +303,7 @@ async fn branches_that_sleep_go_on_with_the_earliest() {
         }
     }
     assert_eq!(due, [Duration::from_mins(1), Duration::from_hours(2)]);
-    assert_eq!(job.result::<u32>().await.unwrap(), 1);
+    assert_eq!(job.result_as::<u32>().await.unwrap(), 1);
 }
 
 #[tokio::test]
@@ -315,7 +315,7 @@ async fn phase_over_the_limit_is_refused() {
         .await
         .unwrap();
     let error =
-        engine.submit_raw("wordy", &()).await.unwrap().ended().await.unwrap().job.error.unwrap();
+        engine.submit_raw("wordy", &()).await.unwrap().wait().await.unwrap().job.error.unwrap();
     assert_eq!(error.code, "limit");
     assert!(error.message.contains("phase_chars_max"), "{error}");
 }

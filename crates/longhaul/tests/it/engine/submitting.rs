@@ -29,7 +29,7 @@ async fn typed_input_comes_back_as_typed_result() {
         .unwrap();
     let document = Document { title: "Moby-Dick".into(), pages: 635 };
     let job = engine.submit_raw("summarize", &document).await.unwrap();
-    let summary: Summary = job.result().await.unwrap();
+    let summary: Summary = job.result_as().await.unwrap();
     assert_eq!(summary, Summary { headline: "Moby-Dick, 635 pages".into() });
 }
 
@@ -58,7 +58,7 @@ async fn hundred_submissions_of_one_key_run_once() {
     assert_eq!(jobs.iter().filter(|job| job.created()).count(), 1);
     for job in &jobs {
         assert_eq!(job.id(), jobs[0].id());
-        job.result::<()>().await.unwrap();
+        job.result_as::<()>().await.unwrap();
     }
     assert_eq!(runs.get(), 1);
 }
@@ -118,7 +118,7 @@ async fn batch_accepts_and_refuses_each_on_its_own() {
     assert!(answers[0].as_ref().unwrap().created());
     assert!(matches!(answers[1], Err(SubmitError::UnknownKind { .. })));
     assert!(matches!(answers[2], Err(SubmitError::Store(StoreError::KeyReused { .. }))));
-    assert_eq!(answers[3].as_ref().unwrap().result::<String>().await.unwrap(), "d");
+    assert_eq!(answers[3].as_ref().unwrap().result_as::<String>().await.unwrap(), "d");
 }
 
 /// Only what a kind says counts, and only for itself.
@@ -157,6 +157,6 @@ async fn input_can_be_made_for_the_job_that_it_becomes() {
     let echo = |_: Ctx, input: Json| async move { Ok::<_, JobError>(input) };
     let engine = Engine::builder().kind("echo", echo).start().await.unwrap();
     let job = engine.submit_with("echo", |id| Json::from_value(&id.to_string())).await.unwrap();
-    assert_eq!(job.result::<String>().await.unwrap(), job.id().to_string());
+    assert_eq!(job.result_as::<String>().await.unwrap(), job.id().to_string());
     engine.stop().await;
 }

@@ -130,7 +130,7 @@ async fn jobs_of_others_are_found_behind_a_pooler_without_hints() {
     let worker = start("worker", 2).await;
     let api = start("api", 0).await;
     let job = api.submit_raw("echo", "hello").await.unwrap();
-    assert_eq!(job.result::<String>().await.unwrap(), "hello");
+    assert_eq!(job.result_as::<String>().await.unwrap(), "hello");
     let record = job.record().await.unwrap();
     let held_by: Vec<_> =
         record.history.iter().filter_map(|event| event.replica.as_deref()).collect();

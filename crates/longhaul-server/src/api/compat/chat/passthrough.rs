@@ -78,7 +78,7 @@ async fn answer(
 async fn ended(state: &AppState, handle: &JobHandle) -> Result<Record, Problem> {
     let ended = without_permit(async {
         tokio::select! {
-            ended = handle.ended() => Some(ended),
+            ended = handle.wait() => Some(ended),
             () = state.stop.cancelled() => None,
         }
     });

@@ -81,7 +81,7 @@ impl Listener {
             usage,
             job,
             reader,
-            ending: Box::pin(async move { handle.ended().await }),
+            ending: Box::pin(async move { handle.wait().await }),
             state,
             standing,
             sent: Accumulator::new(call.api),

@@ -96,7 +96,7 @@ async fn folder_that_is_gone_is_noted_by_the_next_process() {
     let folder = folder_on_record(&next, job.id()).await;
     assert_eq!(folder.deleted_by.as_deref(), Some("next"));
     go.send();
-    job.ended().await.unwrap();
+    job.wait().await.unwrap();
     first.stop().await;
     next.stop().await;
 }
@@ -132,7 +132,7 @@ async fn artifacts_go_when_their_job_expires() {
     let engine = builder.register(echo()).start().await.unwrap();
     let job =
         engine.submit_raw("echo", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
-    job.ended().await.unwrap();
+    job.wait().await.unwrap();
     deleted(&engine, job.id(), BlobRole::Payload).await;
     assert_eq!(place.files().len(), 1);
     place.clock.advance(Duration::from_hours(25));
