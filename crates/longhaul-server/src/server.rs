@@ -355,7 +355,7 @@ async fn engine(
         builder = builder.register(kinds::chat_kind(chat, config));
     }
     if let Some(render) = kinds::render(config) {
-        let queue = render.default_queue();
+        let queue = render.settings().queue.clone();
         builder = builder.register(render).queue_pending_max(queue, DIAGRAMS_PENDING_MAX);
     }
     for (name, kind) in &config.kinds {

@@ -1,4 +1,4 @@
-//! The engine: what a program submits to, asks, watches and stops.
+//! The engine: submits, reads, watches and controls jobs, and runs them in this process.
 
 mod admission;
 mod args;
@@ -43,83 +43,84 @@ use crate::store::outbox::new_delivery;
 use crate::store::{FlowLimit, FlowLimits, QueueCapacity, Store, StoreError};
 use crate::worker::Workers;
 
-/// A running engine, bound to one tenant. Clones are cheap and share everything.
+/// A running engine, bound to one tenant. Clones are cheap and share all state.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
     workers: Arc<Workers>,
     tenant: TenantId,
-    /// The API key that this handle submits with.
+    /// Id of the API key that submissions are metered under.
     key: Option<Arc<str>>,
-    /// Bounds of its tenant's own, instead of those that all share.
+    /// Limits of this tenant, if they differ from the engine's.
     limits: Option<Arc<Limits>>,
 }
 
-/// What callers and workers of one process share.
+/// State shared by callers and workers of one process.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
     pub(crate) replica: String,
-    /// Tells this process from another one that was given its name.
+    /// Distinguishes this process from another one with the same replica name.
     pub(crate) run: u64,
     pub(crate) role: String,
     pub(crate) kinds: HashMap<Name, Arc<Kind>>,
     pub(crate) limits: Limits,
-    /// What its claims are held to.
+    /// Concurrency and rate limits that apply to claims.
     pub(crate) flow: RwLock<Arc<FlowLimits>>,
     pub(crate) retention: Retention,
-    /// How long a payload waits for its job to be claimed.
+    /// Maximum time that a payload is stored before its job is claimed.
     pub(crate) payload_retention: std::time::Duration,
     pub(crate) encrypted_blobs: Option<Arc<payload_store::EncryptedBlobs>>,
-    /// Where attempts have their folders.
+    /// Parent directory of the attempts' working directories.
     pub(crate) work_root: std::path::PathBuf,
-    /// There may be something to delete.
+    /// Wakes the blob garbage collector.
     pub(crate) blob_gc_wake: Notify,
     pub(crate) ids: IdSource,
-    /// Tells the claim loop that there may be something to claim, or room for it.
+    /// Wakes the claim loop: a job may be due, or a slot may be free.
     pub(crate) wake: Arc<Notify>,
-    /// The same for the loop that claims deliveries.
+    /// Wakes the claim loop for webhook deliveries.
     pub(crate) wake_deliveries: Arc<Notify>,
     pub(crate) delivery_worker: Option<DeliveryWorker>,
     pub(crate) watchers: watchers::Watchers,
     pub(crate) retry_after_estimator: retry_after::RetryAfterEstimator,
     pub(crate) admission: admission::Admission,
     pub(crate) remote_kinds: kind_registry::RemoteKinds,
-    /// Cancelled once the store said that it is broken.
+    /// Cancelled when the store reports an unrecoverable error.
     pub(crate) store_failed: CancellationToken,
 }
 
-/// How many deliveries of each queue may be under way at once in this process, now, by how many are.
+/// Returns the delivery window of each queue, given the number of deliveries in flight by queue.
 pub(crate) type DeliveryWindows = Arc<dyn Fn(&HashMap<Name, usize>) -> QueueCapacity + Send + Sync>;
 
-/// What delivers.
+/// Runs webhook deliveries, apart from other jobs.
 pub(crate) struct DeliveryWorker {
     pub(crate) kind: Arc<Kind>,
-    /// How many at once.
+    /// Maximum of deliveries in flight.
     pub(crate) jobs: usize,
     pub(crate) windows: DeliveryWindows,
 }
 
 impl Engine {
-    /// Starts describing an engine. See [`EngineBuilder`].
+    /// Returns a builder. See [`EngineBuilder`].
     pub fn builder() -> EngineBuilder {
         EngineBuilder::default()
     }
 
-    /// The same engine for another tenant.
+    /// Returns a handle on the same engine for another tenant.
     #[must_use]
     pub fn for_tenant(&self, tenant: TenantId) -> Self {
         Self { tenant, ..self.clone() }
     }
 
-    /// The same engine for what is owed to those who are told of this tenant's jobs: deliveries are jobs of
-    /// a tenant of their own, and all that can be done to jobs can be done to them.
+    /// Returns a handle on this tenant's outbox. Deliveries are jobs of a separate tenant, so that
+    /// they can be listed, resumed and purged like jobs.
     #[must_use]
     pub fn outbox(&self) -> Self {
         self.for_tenant(self.tenant.outbox())
     }
 
-    /// Owes somebody a delivery that no job's transition made. Its id.
+    /// Adds a delivery to the outbox that does not result from a job's transition, for example a
+    /// test event. Returns its id.
     pub async fn deliver(&self, delivery: &Delivery) -> Result<JobId, StoreError> {
         let id = self.shared.new_id();
         let unfit = || StoreError::Broken("a delivery that is not JSON".to_owned());
@@ -129,47 +130,48 @@ impl Engine {
         answer.map(|submitted| submitted.record.job.id)
     }
 
-    /// The same engine for the bearer of an API key: what it submits is metered under the key's id, a name
-    /// like a kind's. What is submitted inside a caller's own transaction is metered without one.
+    /// Returns a handle whose submissions are metered under this API key. Submissions inside the
+    /// caller's own SQL transaction are metered without a key.
     #[must_use]
     pub fn for_key(&self, id: Option<&str>) -> Self {
         Self { key: id.map(Arc::from), ..self.clone() }
     }
 
-    /// The tenant that this handle acts for.
+    /// Returns the tenant that this handle acts for.
     pub fn tenant(&self) -> &TenantId {
         &self.tenant
     }
 
-    /// The name under which this process holds leases.
+    /// Returns the name of this replica, under which it holds leases.
     pub fn replica(&self) -> &str {
         &self.shared.replica
     }
 
-    /// The time that leases, retention and usage go by.
+    /// Returns the current time of the store, which decides on leases, retention and usage.
     pub fn now(&self) -> Timestamp {
         self.shared.store.now()
     }
 
-    /// The same engine with other bounds on what is submitted: for a tenant that may more, or less, than
-    /// others. What running jobs may do is as the engine was built.
+    /// Returns a handle with other limits on submissions, for example for a tenant with a larger
+    /// plan. Limits on running jobs do not change.
     #[must_use]
     pub fn with_limits(&self, limits: Limits) -> Self {
         Self { limits: Some(Arc::new(limits)), ..self.clone() }
     }
 
-    /// The bounds that submissions are held to.
+    /// Returns the limits on submissions.
     pub fn limits(&self) -> &Limits {
         self.limits.as_deref().unwrap_or(&self.shared.limits)
     }
 
-    /// The limits over all replicas that this process claims with.
+    /// Returns the concurrency and rate limits that apply to this process's claims.
     pub fn flow_limits(&self) -> Arc<FlowLimits> {
         self.shared.flow()
     }
 
-    /// From now on claims of this process let at most so many jobs of one tenant run at once, over all
-    /// replicas; none goes back to what holds for all tenants. Every process that runs jobs has to be told.
+    /// Limits how many jobs of a tenant run at the same time on all replicas; `None` restores the
+    /// default for all tenants. Applies to claims of this process, so that every replica must set
+    /// it.
     pub fn set_tenant_running_max(&self, tenant: &TenantId, running_max: Option<u32>) {
         let mut flow = self.shared.flow.write().unwrap_or_else(PoisonError::into_inner);
         let mut limits = FlowLimits::clone(&flow);
@@ -187,57 +189,56 @@ impl Engine {
         }
     }
 
-    /// The kinds that this engine knows, by name.
+    /// Returns the kinds that this engine declares, sorted by name.
     pub fn kinds(&self) -> Vec<Arc<Kind>> {
         let mut kinds: Vec<_> = self.shared.kinds.values().cloned().collect();
         kinds.sort_by(|one, other| one.name().cmp(other.name()));
         kinds
     }
 
-    /// Jobs that this process runs right now.
+    /// Returns the number of jobs that this process is running.
     pub fn running(&self) -> usize {
         self.workers.running()
     }
 
-    /// Returns when the store can no longer promise anything: the process should end, so that
-    /// another one, or this one after its restart, reads what was really kept.
+    /// Waits until the store reports an unrecoverable error. The process should exit then, because
+    /// only a restart shows which writes were stored.
     pub async fn store_failed(&self) {
         self.shared.store_failed.cancelled().await;
     }
 
-    /// Stops claiming and lets running jobs finish. What still runs after the grace period is
-    /// given back uncharged, so that another replica, or this one after its restart, goes on from
-    /// the last finished step. Returns when nothing runs any more.
+    /// Stops claiming and waits for running jobs. Jobs that still run after the grace period are
+    /// released without charging an attempt, so that another replica continues them from their last
+    /// finished step. Returns when no job is running.
     pub async fn stop(&self) {
         self.workers.stop().await;
     }
 }
 
 impl Shared {
-    /// The limits over all replicas as they are now.
     pub(crate) fn flow(&self) -> Arc<FlowLimits> {
         Arc::clone(&self.flow.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Tells the process when the store can no longer promise anything.
+    /// Signals [`Engine::store_failed`] if the error is unrecoverable.
     pub(crate) fn record_store_error(&self, error: &StoreError) {
         if matches!(error, StoreError::Broken(_)) {
             self.store_failed.cancel();
         }
     }
 
-    /// Tells whoever claims this tenant's jobs that there may be one.
+    /// Wakes the loop that claims this tenant's jobs.
     pub(crate) fn wake_for(&self, tenant: &TenantId) {
         if tenant.is_outbox() { self.wake_deliveries.notify_one() } else { self.wake.notify_one() }
     }
 
-    /// Tells everybody who claims that there may be something.
+    /// Wakes both claim loops.
     pub(crate) fn wake_all(&self) {
         self.wake.notify_one();
         self.wake_deliveries.notify_one();
     }
 
-    /// The kind of a job that was claimed.
+    /// Returns the kind that runs a claimed job.
     pub(crate) fn kind_that_runs(&self, name: &Name) -> Option<Arc<Kind>> {
         let delivery_worker =
             self.delivery_worker.as_ref().map(|delivery_worker| &delivery_worker.kind);
@@ -245,7 +246,6 @@ impl Shared {
         self.kinds.get(name).or(delivery_worker).cloned()
     }
 
-    /// A fresh job id.
     pub(crate) fn new_id(&self) -> JobId {
         self.ids.next(self.clock.now(), rand::random())
     }

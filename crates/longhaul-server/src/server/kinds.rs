@@ -143,7 +143,7 @@ pub(super) fn configured_kind(
         // Its programs need not be here.
         KindRunner::Command(_) | KindRunner::Steps(_) => Kind::remote(name.as_str()),
     };
-    let built = built.payload(kind.payload);
+    let built = built.accepts_payload(kind.payload);
     let mut built =
         built.queue(kind.queue.clone()).concurrency(kind.concurrency as usize).retry(kind.retry);
     if let Some(jobs) = kind.running_max {

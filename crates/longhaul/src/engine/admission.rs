@@ -1,9 +1,10 @@
-//! How many of a tenant's jobs may wait, in all and in a queue, without counting them for each submission.
+//! Quotas on pending jobs, per tenant and per queue, without a count for each submission.
 //!
-//! Each process remembers the last count of a quota's pending jobs and what it has accepted since.
-//! That is never too low for what this process accepts, so it alone never goes over the maximum; it
-//! gets too high as jobs are claimed, and only then is there another count. What other replicas
-//! accept is seen at the next count: with several of them the limit is approximate.
+//! Each process keeps the last count of a quota's pending jobs and the number of jobs that it has
+//! accepted since. The sum is never too low for what this process accepts, so that one process
+//! never exceeds a quota. It becomes too high as jobs are claimed, and only then the store counts
+//! again. Submissions to other replicas are seen at the next count: with several replicas the quota
+//! is approximate.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,26 +14,25 @@ use super::Shared;
 use crate::job::{Name, TenantId, Timestamp};
 use crate::store::StoreError;
 
-/// A quota that seems to be full is counted at most this often.
+/// Minimum interval between counts of a quota that seems to be used up.
 const COUNT_AT_MOST_EVERY: Duration = Duration::from_secs(1);
-/// How old the count of a quota may get that is more than half full.
+/// Maximum age of the count of a quota that is more than half used.
 const COUNT_AGE_MAX: Duration = Duration::from_secs(10);
 
-/// What the last count and what happened since say of one quota.
+/// Estimate of the pending jobs under one quota.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct PendingCount {
     counted: u64,
     /// `None` before the first count.
     counted_at: Option<Timestamp>,
-    /// Accepted since.
+    /// Jobs accepted since the count.
     accepted: u64,
-    /// Let in and not answered yet: they may or may not be in the next count.
+    /// Admitted submissions without a result yet. The next count may or may not include them.
     in_flight: u64,
-    /// Accepted since the count that is under way began: it may have missed them.
+    /// Jobs accepted since the running count began, which may have missed them.
     meanwhile: u64,
 }
 
-/// What to do with a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Admit,
@@ -41,7 +41,7 @@ enum Verdict {
 }
 
 impl PendingCount {
-    /// Never less than what is pending and was accepted here.
+    /// Upper bound of the pending jobs, apart from those that other replicas accepted.
     fn estimate(&self) -> u64 {
         self.counted.saturating_add(self.accepted).saturating_add(self.in_flight)
     }
@@ -62,18 +62,18 @@ impl PendingCount {
         self.in_flight += 1;
     }
 
-    /// One that was let in became a job, or may have.
+    /// Records that an admitted submission was stored, or may have been.
     fn accept(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.record_pending();
     }
 
-    /// One that was let in did not become a job.
+    /// Records that an admitted submission was not stored.
     fn release(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// A job is pending that nobody asked here to let in.
+    /// Records a pending job that needed no admission, for example a resumed one.
     fn record_pending(&mut self) {
         self.accepted += 1;
         self.meanwhile += 1;
@@ -90,41 +90,40 @@ impl PendingCount {
     }
 }
 
-/// All of a tenant's pending jobs, or those in one of its queues.
+/// A tenant's total, or one of its queues.
 type QuotaKey = (TenantId, Option<Name>);
 
-/// The quotas that this process let jobs into.
+/// The quotas that this process has used.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    /// How many of one tenant's jobs may wait in these queues.
+    /// Quotas per tenant for single queues.
     queues: HashMap<Name, u64>,
-    /// A std mutex: held for a map access, never across an await.
+    /// Locked for a map access, never across an await.
     quotas: Mutex<HashMap<QuotaKey, Arc<Quota>>>,
 }
 
 #[derive(Debug, Default)]
 struct Quota {
-    /// A std mutex: held for a few field writes, never across an await.
+    /// Locked for a few field writes, never across an await.
     count: Mutex<PendingCount>,
-    /// Whoever counts; the others wait for what comes out.
+    /// Held by the caller that counts, so that concurrent callers share one count.
     counting: tokio::sync::Mutex<()>,
 }
 
-/// Why a submission was not let in.
 #[derive(Debug)]
 pub(super) enum QuotaExceeded {
-    /// So many jobs wait already, in this queue or in all of them.
+    /// The quota of this queue, or of the tenant, is used up.
     Full { queue: Option<Name>, max: u64 },
     /// The count failed.
     Store(StoreError),
 }
 
-/// A reservation for one pending job. Dropped, it counts as taken: the job may have been stored.
+/// Quota for one pending job. Dropping it counts the job as stored, because it may have been.
 #[derive(Debug)]
 pub(super) struct Reservation(Vec<Arc<Quota>>);
 
 impl Reservation {
-    /// The submission made no job.
+    /// Returns the quota, because no job was stored.
     pub(super) fn release(mut self) {
         for quota in std::mem::take(&mut self.0) {
             quota.count().release();
@@ -145,7 +144,6 @@ impl Quota {
         self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides, and takes a reservation if the submission is let in.
     fn decide(&self, max: u64, now: Timestamp) -> Verdict {
         let mut count = self.count();
         let verdict = count.verdict(max, now);
@@ -157,12 +155,11 @@ impl Quota {
 }
 
 impl Admission {
-    /// With limits of their own for some queues.
     pub(super) fn new(queues: HashMap<Name, u64>) -> Self {
         Self { queues, quotas: Mutex::default() }
     }
 
-    /// Finds count for one more pending job of the tenant, which may have `max`.
+    /// Reserves quota for one more job of the tenant, whose total may be `max`.
     pub(super) async fn reserve(
         &self,
         tenant: &TenantId,
@@ -193,7 +190,7 @@ impl Admission {
         let mut verdict = quota.decide(max, shared.clock.now());
         if verdict == Verdict::CountFirst {
             let _counting = quota.counting.lock().await;
-            // Another may have counted while this one waited for its turn.
+            // Another caller may have counted while this one waited for the lock.
             verdict = quota.decide(max, shared.clock.now());
             if verdict == Verdict::CountFirst {
                 quota.count().begin_count();
@@ -208,14 +205,14 @@ impl Admission {
         }
     }
 
-    /// A job record_pending in quota by another way than a submission.
+    /// Records a job that became pending without a submission: a resumed or forked one.
     pub(super) fn record_pending(&self, tenant: &TenantId, queue: &Name) {
         for (queue, _) in self.quotas_of(queue, 0) {
             self.quota(&(tenant.clone(), queue)).count().record_pending();
         }
     }
 
-    /// The quotas that a job in this queue stands in, and how long they may be.
+    /// Returns the quotas that apply to a job in this queue.
     fn quotas_of(&self, queue: &Name, max: u64) -> impl Iterator<Item = (Option<Name>, u64)> {
         let own = self.queues.get(queue).map(|max| (Some(queue.clone()), *max));
         [(None, max)].into_iter().chain(own)
@@ -282,7 +279,6 @@ mod tests {
         assert_eq!(count.verdict(MAX, at(0)), Verdict::Reject);
     }
 
-    /// A count that runs beside submissions may or may not have seen them.
     #[test]
     fn count_forgets_nothing_that_it_may_have_missed() {
         let mut count = counted(3);
@@ -293,7 +289,8 @@ mod tests {
         count.begin_count();
         count.accept();
         count.release();
-        // It saw the first one, which was stored before it began, and none of the others.
+        // The count includes the first job, which was stored before it began, and none of the
+        // others.
         count.end_count(4, at(1_000));
         assert_eq!(count.estimate(), 4 + 1 + 1);
     }

@@ -1,4 +1,4 @@
-//! What was stored for a job: its artifacts, to be read, and its receipt.
+//! Reading artifacts, and receipts for what a job stored.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::blob::{BlobError, BlobStream, KeyError};
 use crate::job::{JobId, TenantId, Timestamp};
 use crate::store::{Blob, BlobRole, StoreError};
 
-/// An artifact of a job.
+/// A stored artifact of a job.
 pub struct StoredArtifact {
     encrypted_blobs: Arc<EncryptedBlobs>,
     tenant: TenantId,
@@ -17,41 +17,41 @@ pub struct StoredArtifact {
     blob: Blob,
 }
 
-/// Why an artifact cannot be had.
+/// Reasons why an artifact cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactError {
     /// The job has no artifact of this name.
     #[error("the job has no artifact {name:?}")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
-    /// Its key cannot be opened.
+    /// The artifact's key cannot be decrypted.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The blob store does not have it, or does not answer.
+    /// The blob is missing, or the blob store is not available.
     #[error(transparent)]
     Blob(#[from] BlobError),
-    /// There is no such job, or the store does not answer.
+    /// The job does not exist, or the store is not available.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What was stored for a job, and when it was gone.
+/// Proof of what was stored for a job and when it was deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
-    /// The job.
+    /// The job's id.
     pub job: JobId,
-    /// Whether it was deleted itself.
+    /// Whether the job itself was deleted.
     pub gone: bool,
-    /// All that was stored, in the order in which it was.
+    /// Payload, artifacts and working directories, in the order in which they were stored.
     pub blobs: Vec<Blob>,
-    /// As of when this is true.
+    /// Time of this receipt.
     pub at: Timestamp,
 }
 
 impl Engine {
-    /// An artifact of a job.
+    /// Finds an artifact of a completed job by name.
     pub async fn artifact(&self, id: JobId, name: &str) -> Result<StoredArtifact, ArtifactError> {
         let job = self.shared.store.job(&self.tenant, id).await?.job;
         let unknown = || ArtifactError::Unknown { name: name.to_owned() };
@@ -67,8 +67,7 @@ impl Engine {
         Ok(StoredArtifact { encrypted_blobs, tenant: self.tenant.clone(), id, blob })
     }
 
-    /// What was stored for a job, and what became of it: also of one that was deleted, for as long as
-    /// that is remembered.
+    /// Returns the job's receipt. Also works for a deleted job, as long as its tombstone exists.
     pub async fn receipt(&self, id: JobId) -> Result<Receipt, StoreError> {
         let gone = match self.shared.store.job(&self.tenant, id).await {
             Ok(_) => false,
@@ -81,22 +80,22 @@ impl Engine {
 }
 
 impl StoredArtifact {
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.blob.size
     }
 
-    /// What it is, as its job said.
+    /// Returns the media type that the handler set.
     pub fn content_type(&self) -> &str {
         &self.blob.content_type
     }
 
-    /// SHA-256 of its bytes.
+    /// Returns the SHA-256 digest of the content.
     pub fn digest(&self) -> [u8; 32] {
         self.blob.digest.unwrap_or_default()
     }
 
-    /// Its bytes, or a part of them, piece by piece.
+    /// Streams the content, or a range of it.
     pub async fn read(&self, range: Option<Range<u64>>) -> Result<BlobStream, ArtifactError> {
         let read = self.encrypted_blobs.read(&self.tenant, self.id, &self.blob, range).await;
         read.map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! Describing an engine and starting it.
+//! Configuring and starting an engine.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -72,14 +72,14 @@ enum StoreChoice {
     Given(Arc<dyn Store>),
 }
 
-/// Why an engine could not start.
+/// Reasons why an engine cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The SQLite file cannot be opened.
     #[cfg(feature = "sqlite")]
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The Postgres database could not be opened.
+    /// The Postgres database cannot be opened.
     #[cfg(feature = "postgres")]
     #[error(transparent)]
     Postgres(crate::store::postgres::OpenError),
@@ -87,26 +87,26 @@ pub enum BuildError {
     #[cfg(not(feature = "sqlite"))]
     #[error("no store: call postgres() or store(), or enable the feature sqlite")]
     NoStore,
-    /// A kind's name cannot be used.
+    /// The name of a kind or a queue is invalid.
     #[error("a kind cannot have this name: {0}")]
     Name(#[from] NameError),
-    /// Two kinds have one name.
+    /// Two kinds have the same name.
     #[error("there are two kinds {0:?}")]
     KindTwice(String),
-    /// What delivers has another name.
+    /// The delivery worker has a kind with another name.
     #[error("what delivers is of the kind {DELIVERY_KIND:?}, not {0:?}")]
     DeliveryKind(String),
-    /// The lease times contradict each other.
+    /// The lease is not longer than two renewal intervals.
     #[error(
         "a lease must last longer than two renewals: it lasts {lease:?} and is renewed every {renew:?}"
     )]
     LeaseTooShort {
-        /// How long a lease lasts.
+        /// Lease duration.
         lease: Duration,
-        /// How often it is renewed.
+        /// Renewal interval.
         renew: Duration,
     },
-    /// Another process that lives has this replica's name.
+    /// A live process has the same replica name.
     #[error(
         "another replica with the name {replica:?} is running{}; give each its own",
         holder.as_ref().map(|held| format!(
@@ -116,13 +116,13 @@ pub enum BuildError {
     NameTaken {
         /// The name.
         replica: String,
-        /// Who has it, if that is known.
+        /// The process that has the name, if it can be read.
         holder: Option<Box<ReplicaState>>,
     },
-    /// There is no store for payloads.
+    /// The blob store cannot be opened.
     #[error(transparent)]
     Blobs(BlobError),
-    /// The thread that renews leases could not be started.
+    /// The lease renewal thread cannot be started.
     #[error("cannot start the thread that renews leases")]
     Thread(#[source] std::io::Error),
 }
@@ -151,31 +151,31 @@ impl Default for EngineBuilder {
 }
 
 impl EngineBuilder {
-    /// Keeps jobs in this SQLite file, which is created if it is not there. It belongs to one
-    /// process at a time.
+    /// Stores jobs in a SQLite file, which is created if it does not exist. One process can open it
+    /// at a time.
     #[cfg(feature = "sqlite")]
     pub fn sqlite(mut self, path: impl Into<PathBuf>) -> Self {
         self.store = StoreChoice::Sqlite(path.into());
         self
     }
 
-    /// Keeps jobs in this Postgres database, which any number of processes may share. See
-    /// [`PostgresStore::open`](crate::store::postgres::PostgresStore::open) for what the address may
-    /// say.
+    /// Stores jobs in a Postgres database, which any number of processes can share. See
+    /// [`PostgresStore::open`](crate::store::postgres::PostgresStore::open) for the URL's
+    /// parameters.
     #[cfg(feature = "postgres")]
     pub fn postgres(mut self, url: impl Into<String>) -> Self {
         self.store = StoreChoice::Postgres(url.into());
         self
     }
 
-    /// Keeps jobs in memory: for tests and for trying things out. They are gone with the process.
+    /// Stores jobs in memory, for tests and experiments. They are lost with the process.
     #[cfg(feature = "sqlite")]
     pub fn memory(mut self) -> Self {
         self.store = StoreChoice::Memory;
         self
     }
 
-    /// Keeps jobs in this store.
+    /// Uses this store.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = StoreChoice::Given(store);
         self
@@ -212,14 +212,14 @@ impl EngineBuilder {
         self
     }
 
-    /// Delivers what is owed to endpoints and webhooks by this kind's handler, whose input is a
-    /// [`Delivery`](crate::job::Delivery), so many at once beside the other kinds' jobs. Its name must be
-    /// [`DELIVERY_KIND`](crate::job::DELIVERY_KIND). Nobody can submit jobs of it.
+    /// Delivers webhooks with this kind, whose handler gets a [`Delivery`](crate::job::Delivery).
+    /// `concurrency` is the maximum of deliveries in flight, apart from other jobs. The kind's name
+    /// must be [`DELIVERY_KIND`](crate::job::DELIVERY_KIND), which clients cannot submit.
     ///
-    /// Each receiver has a queue of its own ([`Receiver::queue`](crate::job::Receiver::queue)), and queues
-    /// take turns. Before each claim `windows` is told how many deliveries of each are under way, and asked
-    /// how many may be: few for a receiver that hangs, so that it does not take the places of others. A claim
-    /// brings at most a quarter of what may be under way in all.
+    /// Each receiver has its own queue ([`Receiver::queue`](crate::job::Receiver::queue)), and
+    /// queues are claimed round-robin. Before each claim, `windows` gets the deliveries in flight
+    /// by queue and returns how many each queue may have: few for a receiver that hangs, so that it
+    /// does not use up the slots. One claim takes at most a quarter of the slots.
     pub fn delivery_worker(
         mut self,
         kind: Kind,
@@ -230,92 +230,98 @@ impl EngineBuilder {
         self
     }
 
-    /// The tenant that the engine acts for unless told otherwise.
+    /// Sets the tenant of the engine. Defaults to `default`.
     pub fn tenant(mut self, tenant: TenantId) -> Self {
         self.tenant = tenant;
         self
     }
 
-    /// The name under which this process holds leases, its own among all that share a store; random
-    /// if nobody says.
+    /// Sets the name of this replica, which must be unique among the processes that share a store.
+    /// Random by default.
     pub fn replica(mut self, name: impl Into<String>) -> Self {
         self.replica = Some(name.into());
         self
     }
 
-    /// What others are told that this process does: `all` if nobody says. It changes nothing here;
-    /// a process that runs no jobs has a [`concurrency`](Self::concurrency) of zero.
+    /// Sets the role that heartbeats report. Informational: set [`concurrency`](Self::concurrency)
+    /// to zero for a process that runs no jobs. Defaults to `all`.
     pub fn role(mut self, role: impl Into<String>) -> Self {
         self.role = role.into();
         self
     }
 
-    /// At most so many jobs at once in this process. Zero: it submits and watches, and runs none.
+    /// Sets the maximum of jobs that run at the same time in this process. Zero disables claiming:
+    /// the process only submits and watches. Defaults to 4.
     pub fn concurrency(mut self, jobs: usize) -> Self {
         self.settings.concurrency = jobs;
         self
     }
 
-    /// How long leases last and how often they are renewed: 15 s and 5 s if nobody says.
+    /// Sets the lease duration and the renewal interval. Defaults to 15 s and 5 s; the lease must
+    /// be longer than two intervals.
     pub fn lease(mut self, lasts: Duration, renewed_every: Duration) -> Self {
         self.settings.lease = lasts;
         self.settings.renew = renewed_every;
         self
     }
 
-    /// How often the leases of dead workers are looked for: every 2 s if nobody says.
+    /// Sets the interval between searches for expired leases. Defaults to 2 s.
     pub fn rescue_interval(mut self, interval: Duration) -> Self {
         self.settings.sweep = interval;
         self
     }
 
-    /// How long a cancelled job may take to stop by itself before its handler is dropped.
+    /// Sets how long a cancelled job may run before its handler is dropped. Defaults to 5 s.
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.settings.cancel_grace = grace;
         self
     }
 
-    /// How long [`Engine::stop`] lets running jobs go on before it gives them back.
+    /// Sets how long [`Engine::stop`] waits for running jobs before it releases them. Defaults to
+    /// 20 s.
     pub fn stop_grace(mut self, grace: Duration) -> Self {
         self.settings.stop_grace = grace;
         self
     }
 
-    /// How long finished jobs are kept.
+    /// Sets how long finished jobs are stored. Defaults to one day for completed and seven days for
+    /// failed or cancelled jobs.
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
     }
 
-    /// How long a payload waits for its job to be claimed before the job fails: an hour if nobody says.
+    /// Sets how long a payload waits for its job to be claimed before the job fails. Defaults to
+    /// one hour.
     pub fn payload_retention(mut self, kept: Duration) -> Self {
         self.payload_retention = kept;
         self
     }
 
-    /// Keeps payloads and artifacts there, each sealed with a key of its own, which is sealed with the
-    /// keyring's. An engine that keeps its jobs in memory keeps them there too, if nobody says.
+    /// Stores payloads and artifacts in `blobs`. Each is encrypted with its own key, which is
+    /// encrypted with the keyring's current key. An in-memory engine has an in-memory blob store by
+    /// default; others have none.
     pub fn blobs(mut self, blobs: Blobs, keyring: impl Into<Arc<Keyring>>) -> Self {
         self.encrypted_blobs = Some(EncryptedBlobs::new(blobs, keyring.into()));
         self
     }
 
-    /// Where attempts that ask for one get a folder of their own; below the system's folder for temporary
-    /// files if nobody says. Whatever is in it when a process dies is for whoever starts the next one
-    /// to delete.
+    /// Sets the parent directory of the attempts' working directories. Defaults to a directory
+    /// below the system's temporary directory. A process that starts should delete what a crashed
+    /// one left there.
     pub fn work_root(mut self, path: impl Into<PathBuf>) -> Self {
         self.work_root = Some(path.into());
         self
     }
 
-    /// The bounds that submissions are held to.
+    /// Sets the limits on submissions and running jobs.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Limits what a queue may do, over all tenants and all processes that share a store, each of
-    /// which has to say so. Jobs that are held back wait in line; other queues' go on.
+    /// Limits concurrency and rate of a queue, over all tenants and replicas. Every replica that
+    /// claims must set it. Jobs over the limit stay pending; other queues are not affected.
     pub fn queue_limit(mut self, queue: impl IntoName, limit: FlowLimit) -> Self {
         let Some(queue) = self.checked(queue) else { return self };
         self.flow.queues.retain(|(name, _)| *name != queue);
@@ -323,22 +329,23 @@ impl EngineBuilder {
         self
     }
 
-    /// How many of one tenant's jobs may be pending in a queue: beyond it submissions are refused. Each process
-    /// that accepts jobs has to say so.
+    /// Limits the pending jobs of one tenant in a queue. Submissions over the limit are rejected.
+    /// Every replica that accepts jobs must set it.
     pub fn queue_pending_max(mut self, queue: impl IntoName, max: u64) -> Self {
         let Some(queue) = self.checked(queue) else { return self };
         self.pending.insert(queue, max);
         self
     }
 
-    /// Limits what each tenant may do, over all processes that share a store, each of which has to
-    /// say so. One tenant's limit holds no other back. For kinds see [`Kind::running_max`].
+    /// Limits concurrency and rate of each tenant, over all replicas. Every replica that claims
+    /// must set it. For kinds see [`Kind::running_max`].
     pub fn tenant_limit(mut self, limit: FlowLimit) -> Self {
         self.flow.tenants = limit;
         self
     }
 
-    /// Where the time comes from. A given store brings its own clock: hand both the same one.
+    /// Sets the clock. A store passed to [`store`](Self::store) has its own clock: use the same one
+    /// for both.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self

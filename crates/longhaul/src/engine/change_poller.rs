@@ -1,7 +1,7 @@
-//! Looks out for what other processes do to the jobs of a store that they share.
+//! Polls the store for changes that other replicas made to watched jobs.
 //!
-//! The store is the truth and is polled; its hints only hurry the next look. So nothing depends on
-//! whether hints get through, and where nobody watches, nothing is asked.
+//! The store is polled; its notifications only make the next poll come sooner. Nothing depends on
+//! whether notifications arrive, and without watchers nothing is polled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,44 +14,44 @@ use super::Shared;
 use crate::job::Retry;
 use crate::store::ChangeNotifications;
 
-/// How often watched jobs are looked at that nobody hinted at.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// And how often at most, however many hints there are.
-const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(50);
-/// How the looks get rarer while the store fails.
+/// Interval between polls without a notification.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Minimum interval between polls, regardless of the number of notifications.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Backoff while the store fails.
 const FAILING: Retry =
     Retry { max_attempts: u32::MAX, first: Duration::from_secs(1), max: Duration::from_secs(30) };
 
-/// Starts looking, if the store is one that other processes share.
+/// Starts polling, if other processes can share the store.
 pub(crate) fn start(shared: &Arc<Shared>, tasks: &TaskTracker, ended: &CancellationToken) {
-    let Some(ChangeNotifications { ready: line, jobs }) = shared.store.change_notifications()
-    else {
+    let Some(ChangeNotifications { ready: due, jobs }) = shared.store.change_notifications() else {
         return;
     };
     let (shared, ended) = (Arc::clone(shared), ended.clone());
     tasks.spawn(async move {
         tokio::select! {
-            () = wake_for(&shared, line) => {}
-            () = look_at_jobs(&shared, jobs) => {}
+            () = wake_for(&shared, due) => {}
+            () = poll_jobs(&shared, jobs) => {}
             () = ended.cancelled() => {}
         }
     });
 }
 
-/// Wakes the claim loop when somebody else has put something in line.
-async fn wake_for(shared: &Shared, mut line: watch::Receiver<u64>) {
+/// Wakes the claim loops when another replica made a job due.
+async fn wake_for(shared: &Shared, mut due: watch::Receiver<u64>) {
     loop {
-        hinted(&mut line).await;
+        notification(&mut due).await;
         shared.wake_all();
     }
 }
 
-/// Looks at all watched jobs at once, again and again while somebody watches.
-async fn look_at_jobs(shared: &Shared, mut jobs: watch::Receiver<u64>) {
+/// Polls all watched jobs with one query, as long as there are watchers.
+async fn poll_jobs(shared: &Shared, mut jobs: watch::Receiver<u64>) {
     let mut failures = 0;
     loop {
         let watched = shared.watchers.watched().await;
-        // Before the look: what is hinted at from here on may have come too late for it.
+        // Before the poll, because a notification that arrives during it may be about a change that
+        // it missed.
         jobs.mark_unchanged();
         match shared.store.versions(&watched).await {
             Ok(glimpses) => {
@@ -68,16 +68,16 @@ async fn look_at_jobs(shared: &Shared, mut jobs: watch::Receiver<u64>) {
                 continue;
             }
         }
-        shared.clock.sleep(LOOK_AT_MOST_EVERY).await;
+        shared.clock.sleep(MIN_POLL_INTERVAL).await;
         tokio::select! {
-            () = hinted(&mut jobs) => {}
-            () = shared.clock.sleep(LOOK_EVERY.saturating_sub(LOOK_AT_MOST_EVERY)) => {}
+            () = notification(&mut jobs) => {}
+            () = shared.clock.sleep(POLL_INTERVAL.saturating_sub(MIN_POLL_INTERVAL)) => {}
         }
     }
 }
 
-/// Waits for a hint that was not seen yet. Without anybody to give one: for ever.
-async fn hinted(hints: &mut watch::Receiver<u64>) {
+/// Waits for the next notification; for ever if the store has stopped sending any.
+async fn notification(hints: &mut watch::Receiver<u64>) {
     if hints.changed().await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -1,4 +1,4 @@
-//! What callers may ask about jobs and do to them.
+//! Reading and controlling jobs.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::job::{
 };
 use crate::store::{Filter, Page, PageRequest, QueueState, ReplicaState, StoreError};
 
-/// How many jobs a bulk command handles between two looks at the list.
+/// Jobs that a bulk command reads at a time.
 const BULK_PAGE: usize = 500;
 /// Jobs that a stream reads at a time.
 const STREAM_PAGE: usize = 100;
 
 impl Engine {
-    /// A job with its result and history.
+    /// Returns a job with its result and history.
     pub async fn job(&self, id: JobId) -> Result<Record, StoreError> {
         self.shared.store.job(&self.tenant, id).await
     }
 
-    /// The job that was submitted under this idempotency key.
+    /// Returns the job with this idempotency key.
     pub async fn job_by_key(&self, key: &str) -> Result<Record, StoreError> {
         self.shared.store.job_by_key(&self.tenant, key).await
     }
@@ -53,24 +53,24 @@ impl Engine {
         self.shared.store.jobs(&self.tenant, filter, page).await
     }
 
-    /// A job's input.
+    /// Returns a job's input.
     pub async fn input(&self, id: JobId) -> Result<Json, StoreError> {
         self.shared.store.input(&self.tenant, id).await
     }
 
-    /// A job's finished steps, in their order.
+    /// Returns a job's finished steps, in order.
     pub async fn steps(&self, id: JobId) -> Result<Vec<Step>, StoreError> {
         self.shared.store.steps(&self.tenant, id).await
     }
 
-    /// What finished jobs used, by hour, kind and API key: each job once, from the hour that `from` is in to
-    /// the last one that began before `to`.
+    /// Returns the usage of finished jobs by hour, kind and API key, from the hour of `from` up to
+    /// the last hour that began before `to`. Each job counts once.
     pub async fn usage(&self, from: Timestamp, to: Timestamp) -> Result<Vec<UsageRow>, StoreError> {
         self.shared.store.usage(&self.tenant, from, to).await
     }
 
-    /// Stops a job: at once if it waits; a running one is asked to, starts no further step, and is
-    /// dropped after the grace period.
+    /// Cancels a job: at once if it is pending. A running job starts no further step, and its
+    /// handler is dropped after the grace period.
     pub async fn cancel(&self, id: JobId) -> Result<Job, StoreError> {
         self.run_to_completion(async move |engine| {
             let job = engine.shared.store.cancel(&engine.tenant, id).await?;
@@ -85,7 +85,7 @@ impl Engine {
         .await
     }
 
-    /// Puts a failed or cancelled job back in line. Its finished steps are kept.
+    /// Returns a failed or cancelled job to its queue. Its finished steps are reused.
     pub async fn resume(&self, id: JobId) -> Result<Job, StoreError> {
         self.run_to_completion(async move |engine| {
             let job = engine.shared.store.resume(&engine.tenant, id).await?;
@@ -97,8 +97,8 @@ impl Engine {
         .await
     }
 
-    /// Does all of `work` even if the caller goes away in the middle, as a client that disconnects
-    /// does: what the store has changed, watchers and workers must hear of.
+    /// Runs `work` to its end even if the caller is dropped, for example because a client
+    /// disconnects: watchers and workers must learn of what the store has changed.
     async fn run_to_completion<T, F>(&self, work: impl FnOnce(Self) -> F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -108,8 +108,8 @@ impl Engine {
         done.unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))
     }
 
-    /// Makes a new job with the same input and the finished steps before `from_step`, or all of
-    /// them if none is named.
+    /// Creates a job with the same input and the finished steps before `from_step`; with all of
+    /// them if it is `None`.
     pub async fn fork(&self, id: JobId, from_step: Option<&str>) -> Result<Job, StoreError> {
         let new_id = self.shared.new_id();
         let job = self.shared.store.fork(&self.tenant, id, new_id, from_step).await?;
@@ -118,23 +118,23 @@ impl Engine {
         Ok(job)
     }
 
-    /// Deletes a finished job with all that belongs to it, deliveries included. What is still owed for it is
-    /// delivered first.
+    /// Deletes a finished job with its artifacts and delivered webhooks. Pending deliveries are
+    /// made first.
     pub async fn purge(&self, id: JobId) -> Result<(), StoreError> {
-        // Only what has ended can be purged, and whoever watched it has been told.
+        // Watchers need no notification: a job can only be purged after its end.
         self.shared.store.purge(&self.tenant, id).await?;
         failpoint::reach(Failpoint::Purged).await;
         self.shared.blob_gc_wake.notify_one();
         if !self.tenant.is_outbox()
             && let Err(error) = self.outbox().purge_deliveries_of(id).await
         {
-            // The job is gone, and what is left goes with its own retention.
+            // Remaining deliveries are pruned by their own retention.
             tracing::warn!(%error, job.id = %id, "deliveries of a deleted job are left");
         }
         Ok(())
     }
 
-    /// Deletes what was delivered of a job: it has the job and its result inside.
+    /// Deletes finished deliveries of a job, because they contain the job and its result.
     async fn purge_deliveries_of(&self, id: JobId) -> Result<(), StoreError> {
         let filter = Filter { parent: Some(id), ..Filter::default() };
         let mut page = PageRequest { limit: BULK_PAGE, before: None };
@@ -144,7 +144,7 @@ impl Engine {
                 jobs.iter().filter(|delivery| BulkCommand::Purge.changes(delivery.status))
             {
                 match self.shared.store.purge(&self.tenant, delivery.id).await {
-                    // It was resent, or deleted by somebody else.
+                    // It was sent again, or another caller deleted it.
                     Ok(()) | Err(StoreError::WrongStatus { .. } | StoreError::Gone) => {}
                     Err(error) => return Err(error),
                 }
@@ -156,16 +156,16 @@ impl Engine {
         }
     }
 
-    /// Cancels, resumes or purges every job that matches and allows it. Returns how many it was.
+    /// Cancels, resumes or purges every job that matches and whose status allows it. Returns how
+    /// many changed.
     ///
-    /// Not one transaction: jobs that change meanwhile are judged by what they are when their
-    /// turn comes.
+    /// Not one transaction: each job is checked with its status at that moment.
     pub async fn bulk(&self, filter: &Filter, command: BulkCommand) -> Result<u64, StoreError> {
         let mut done = 0;
         let mut page = PageRequest { limit: BULK_PAGE, before: None };
         loop {
             let Page { jobs, next } = self.jobs_page(filter, &page).await?;
-            // Side by side, so that a page shares its syncs.
+            // Concurrently, so that the writes of a page share their syncs.
             let mut answers = JoinSet::new();
             for job in jobs.into_iter().filter(|job| command.changes(job.status)) {
                 let engine = self.clone();
@@ -199,30 +199,30 @@ impl Engine {
         }
     }
 
-    /// The processes that share the store and were heard of lately, by name.
+    /// Returns the replicas that share the store and have sent a heartbeat lately, sorted by name.
     pub async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
         self.shared.store.replicas().await
     }
 
-    /// The tenant's queues.
+    /// Returns the tenant's queues that have unfinished jobs or are paused.
     pub async fn queues(&self) -> Result<Vec<QueueState>, StoreError> {
         self.shared.store.queues(&self.tenant).await
     }
 
-    /// Stops claims from one of the tenant's queues. Running jobs go on.
+    /// Stops claims from one of the tenant's queues. Running jobs continue.
     pub async fn pause_queue(&self, queue: &Name) -> Result<(), StoreError> {
         self.shared.store.pause_queue(&self.tenant, queue, true).await
     }
 
-    /// Starts claims from a paused queue again.
+    /// Allows claims from a paused queue again.
     pub async fn resume_queue(&self, queue: &Name) -> Result<(), StoreError> {
         self.shared.store.pause_queue(&self.tenant, queue, false).await?;
         self.shared.wake.notify_one();
         Ok(())
     }
 
-    /// When it is worth asking for an unfinished job again: from what its kind's recent jobs took
-    /// and how many wait before it, 1 to 30 s, 10 s if nothing is known.
+    /// Estimates when a client should poll an unfinished job again, from the run times of its kind
+    /// and the jobs queued before it: 1 to 30 s, 10 s without data.
     pub fn retry_after(&self, job: &Job) -> Duration {
         let kind = self.shared.kinds.get(&job.kind);
         if let Some(fixed) = kind.and_then(|kind| kind.settings().retry_after) {
@@ -232,7 +232,7 @@ impl Engine {
         if self.shared.retry_after_estimator.wants_count(&self.tenant, now) {
             let engine = self.clone();
             tokio::spawn(async move {
-                // Only an estimate: without a count it is made from the run times alone.
+                // Without a count, the estimate uses run times only.
                 if let Ok(queues) = engine.queues().await {
                     engine.shared.retry_after_estimator.counted(
                         &engine.tenant,
@@ -249,7 +249,7 @@ impl Engine {
     }
 }
 
-/// What can be done to many jobs at once.
+/// A command for many jobs. See [`Engine::bulk`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BulkCommand {
     /// [`Engine::cancel`]
@@ -261,7 +261,7 @@ pub enum BulkCommand {
 }
 
 impl BulkCommand {
-    /// Whether it would do anything to a job that stands here.
+    /// Returns whether the command changes a job with this status.
     fn changes(self, status: Status) -> bool {
         let command = match self {
             Self::Cancel => Command::Cancel,

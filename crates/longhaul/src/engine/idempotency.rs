@@ -1,4 +1,4 @@
-//! Submissions that were made before: what a caller need not send again.
+//! Idempotent replay: finding the job of an earlier submission.
 
 use super::submit::no_payload;
 use super::{Engine, JobHandle, SubmitError};
@@ -6,7 +6,8 @@ use crate::job::{Fingerprint, Json, Name};
 use crate::store::{BlobRole, StoreError};
 
 impl Engine {
-    /// Errs if there is no such kind or it takes no payload: before one is uploaded for it.
+    /// Returns an error if the kind does not exist or does not accept payloads, before one is
+    /// uploaded.
     pub async fn check_payload_kind(&self, kind: &str) -> Result<(), SubmitError> {
         let name = Name::new(kind)?;
         if self.kind(&name).await?.settings().accepts_payload {
@@ -16,8 +17,9 @@ impl Engine {
         }
     }
 
-    /// The job under a key, if there is one. What is given of the submission that it comes with must be
-    /// what the job was submitted with: the kind, the input, and the digest of the payload.
+    /// Finds the job with this idempotency key. The given parts of the repeated submission (kind,
+    /// input, digest of the payload) must equal those of the first; otherwise returns
+    /// [`StoreError::KeyReused`].
     pub async fn find_by_key(
         &self,
         key: &str,
@@ -35,7 +37,7 @@ impl Engine {
         let mut same = kind.is_none_or(|kind| kind == job.kind.as_str());
         if let Some(input) = input {
             let stored = store.input(&self.tenant, job.id).await?;
-            // A kind that is declared elsewhere alone says nothing of what counts.
+            // The fingerprint function of a remote kind is not known here.
             let fingerprint = |input| match self.shared.kinds.get(&job.kind) {
                 Some(kind) => kind.fingerprint(&job.kind, input, None),
                 None => Fingerprint::of(&job.kind, input, None),

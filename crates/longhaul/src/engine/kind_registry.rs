@@ -1,4 +1,4 @@
-//! Kinds that other replicas declare and this one does not.
+//! Registry of kinds that other replicas declare.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use super::{Engine, Kind, Shared, SubmitError};
 use crate::job::{Name, Timestamp};
 use crate::store::{REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
-/// How long what others declare is believed without asking again.
+/// Maximum age of the cached kinds.
 const CACHE_TTL: Duration = Duration::from_secs(5);
 
-/// What others declared when they were last heard of.
+/// Cache of the kinds in other replicas' heartbeats.
 #[derive(Debug, Default)]
 pub(crate) struct RemoteKinds {
-    /// A tokio mutex, held while the store is asked: many who want to know at once ask once.
+    /// Held while the store is read, so that concurrent callers share one query.
     cache: Mutex<RemoteKindCache>,
 }
 
 #[derive(Debug, Default)]
 struct RemoteKindCache {
     read_at: Option<Timestamp>,
-    /// Each kind and when a replica was last known that declares it. Kept for as long as a silent
-    /// replica would be: while all workers are replaced by newer ones, jobs go on coming in.
+    /// Each kind with the time at which a replica last declared it. Kept as long as a silent
+    /// replica, so that jobs are accepted while all workers are replaced.
     kinds: BTreeMap<Name, Timestamp>,
 }
 
@@ -48,7 +48,7 @@ impl RemoteKinds {
         if !known.is_fresh(now) {
             match shared.store.replicas().await {
                 Ok(replicas) => known.update(replicas, now),
-                // Nobody else could declare anything.
+                // A store of one process has no other replicas.
                 Err(_) if shared.store.change_notifications().is_none() => {}
                 Err(error) => return Err(error),
             }
@@ -58,7 +58,7 @@ impl RemoteKinds {
 }
 
 impl Engine {
-    /// A kind that this engine does not declare.
+    /// Returns a kind that this engine does not declare.
     pub(super) async fn remote_kind(&self, kind: &str) -> Result<Kind, SubmitError> {
         let known = self.all_kinds().await?;
         if let Some(found) = known.iter().find(|known| known.name() == kind) {
@@ -68,8 +68,8 @@ impl Engine {
         Err(SubmitError::UnknownKind { kind: kind.to_owned(), known })
     }
 
-    /// The kinds that this engine knows and those that other replicas declare, by name. Of the
-    /// latter only the name is known: their settings are the defaults.
+    /// Returns the kinds of this engine and of other replicas, sorted by name. Of other replicas'
+    /// kinds only the name is known: their settings are the defaults.
     pub async fn all_kinds(&self) -> Result<Vec<Kind>, StoreError> {
         let elsewhere = self.shared.remote_kinds.kinds(&self.shared).await?;
         let here = &self.shared.kinds;

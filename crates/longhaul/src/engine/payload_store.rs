@@ -1,4 +1,4 @@
-//! Where payloads and artifacts are kept, and what opens them.
+//! Encrypted storage of payloads and artifacts.
 
 use std::sync::Arc;
 
@@ -6,27 +6,26 @@ use crate::blob::{BlobError, BlobPath, BlobStream, BlobWriter, Blobs, JobKey, Ke
 use crate::job::{JobId, TenantId};
 use crate::store::{Blob, NewBlob, WrappedKey};
 
-/// A blob store and the keys of its blobs' keys.
+/// A blob store with the keyring that encrypts the blobs' keys.
 pub(crate) struct EncryptedBlobs {
     pub(crate) blobs: Blobs,
     keyring: Arc<Keyring>,
 }
 
-/// Why stored bytes cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EncryptedBlobError {
-    /// The key was destroyed, or the bytes deleted.
+    /// The key was destroyed, or the blob deleted.
     #[error("it was deleted")]
     Destroyed,
-    /// The key cannot be opened.
+    /// The key cannot be decrypted.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The bytes cannot be had.
+    /// The blob cannot be read.
     #[error(transparent)]
     Blob(#[from] BlobError),
 }
 
-/// Bytes on their way into the encrypted_blobs.
+/// A blob that is being uploaded.
 pub(crate) struct BlobUpload {
     pub(crate) path: BlobPath,
     key: WrappedKey,
@@ -38,7 +37,7 @@ impl EncryptedBlobs {
         Self { blobs, keyring }
     }
 
-    /// Begins to store something for a job, under a key of its own.
+    /// Starts an upload for a job, encrypted with a new key.
     pub(crate) fn begin(&self, tenant: &TenantId, job: JobId) -> BlobUpload {
         let path = BlobPath::new(tenant, job);
         let key = JobKey::generate();
@@ -47,7 +46,7 @@ impl EncryptedBlobs {
         BlobUpload { path, key: wrapped, writer }
     }
 
-    /// The bytes of a blob, or a part of them.
+    /// Streams a blob, or a range of it.
     pub(crate) async fn read(
         &self,
         tenant: &TenantId,
@@ -62,7 +61,7 @@ impl EncryptedBlobs {
     }
 }
 
-/// What a key is good for: this blob and no other.
+/// Returns the additional data that binds a key to one blob.
 fn context(tenant: &TenantId, job: JobId, path: &str) -> Vec<u8> {
     format!("{tenant}\n{job}\n{path}").into_bytes()
 }
@@ -72,7 +71,7 @@ impl BlobUpload {
         self.writer.write(bytes).await
     }
 
-    /// It is stored; what a store is told of it.
+    /// Completes the upload and returns the blob's record for the store.
     pub(crate) async fn finish(
         self,
         name: String,

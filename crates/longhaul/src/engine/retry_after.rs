@@ -1,4 +1,4 @@
-//! How long jobs of a kind take lately: what `Retry-After` is estimated from.
+//! Estimates `Retry-After` from recent run times and queue lengths.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,17 +9,17 @@ use crate::store::QueueState;
 
 /// Weight of the newest run in the moving average.
 const NEWEST: f64 = 0.2;
-/// How old a count of waiting jobs may be.
+/// Maximum age of the count of pending jobs.
 const COUNT_AGE_MAX: Duration = Duration::from_secs(2);
-/// What a caller is told when nothing is known.
+/// Estimate without data.
 const UNKNOWN: Duration = Duration::from_secs(10);
-/// What a caller is told at least and at most.
+/// Smallest and largest estimate.
 const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// Run times by kind, and counts of waiting jobs by tenant and queue.
+/// Run times by kind, and counts of pending jobs by tenant and queue.
 #[derive(Debug, Default)]
 pub(crate) struct RetryAfterEstimator {
-    /// Std mutexes: held for a map access, never across an await.
+    /// Locked for a map access, never across an await.
     seconds: Mutex<HashMap<Name, f64>>,
     waiting: Mutex<HashMap<TenantId, Waiting>>,
 }
@@ -31,7 +31,7 @@ struct Waiting {
 }
 
 impl RetryAfterEstimator {
-    /// Remembers that a job of `kind` ran this long.
+    /// Records the run time of a completed job.
     pub(crate) fn ran(&self, kind: &Name, took: Duration) {
         let took = took.as_secs_f64();
         let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +42,8 @@ impl RetryAfterEstimator {
         }
     }
 
-    /// Whether the tenant's waiting jobs should be counted again. True for one caller at a time.
+    /// Returns whether the tenant's pending jobs should be counted again. True for one caller at a
+    /// time.
     pub(crate) fn wants_count(&self, tenant: &TenantId, now: Timestamp) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         match waiting.get_mut(tenant) {
@@ -59,14 +60,15 @@ impl RetryAfterEstimator {
         }
     }
 
-    /// Remembers how many jobs wait in each of the tenant's queues.
+    /// Records the pending jobs of the tenant's queues.
     pub(crate) fn counted(&self, tenant: &TenantId, queues: &[QueueState], now: Timestamp) {
         let by_queue = queues.iter().map(|queue| (queue.name.clone(), queue.pending)).collect();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.insert(tenant.clone(), Waiting { counted_at: now, by_queue });
     }
 
-    /// When it is worth asking for `job` again; `side_by_side` jobs of its kind run at once.
+    /// Estimates when `job` should be polled again, if `side_by_side` jobs of its kind run at the
+    /// same time.
     pub(crate) fn retry_after(&self, job: &Job, side_by_side: usize, now: Timestamp) -> Duration {
         let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(average) = seconds.get(&job.kind).copied() else {

@@ -165,7 +165,7 @@ impl<T> Submission<T> {
         self
     }
 
-    /// How long one attempt may take, instead of the kind's own timeout.
+    /// Sets the maximum duration of one attempt. Defaults to the kind's.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -177,26 +177,28 @@ impl<T> Submission<T> {
         self
     }
 
-    /// How long the job is kept after completing, instead of the engine's own retention.
+    /// Sets how long the job is stored after it completes. Defaults to the engine's retention.
     pub fn keep_completed(mut self, retention: Duration) -> Self {
         self.retention_completed = Some(retention);
         self
     }
 
-    /// How long the job is kept after failing, instead of the engine's own retention.
+    /// Sets how long the job is stored after it fails or is cancelled. Defaults to the engine's
+    /// retention.
     pub fn keep_failed(mut self, retention: Duration) -> Self {
         self.retention_failed = Some(retention);
         self
     }
 
-    /// Tells somebody of what happens to the job, besides the tenant's endpoints. Where nothing delivers, see
-    /// [`EngineBuilder::delivery_worker`](crate::EngineBuilder::delivery_worker), it waits.
+    /// Sends the job's events to a webhook, in addition to the tenant's endpoints. Deliveries stay
+    /// pending until an engine with a [`delivery_worker`](crate::EngineBuilder::delivery_worker)
+    /// runs.
     pub fn webhook(mut self, webhook: Webhook) -> Self {
         self.webhook = Some(webhook);
         self
     }
 
-    /// Brings what was uploaded before, by [`Engine::upload`] of the same tenant.
+    /// Attaches a payload that was uploaded with [`Engine::upload`] for the same tenant.
     pub fn payload(mut self, payload: StagedPayload) -> Self {
         self.payload = Some(payload);
         self

@@ -1,4 +1,4 @@
-//! Submitting inside a database transaction of the caller's own.
+//! Submitting inside the caller's own SQL transaction.
 
 use std::collections::HashSet;
 
@@ -36,7 +36,7 @@ impl Submission {
         let engine = self.engine();
         let (job, reservation) = engine.admit(self.check().await?, &mut HashSet::new()).await?;
         let submitted = submit_over(transaction, &job).await;
-        // Nobody knows yet whether it will be there: the reservation counts until the next count.
+        // The caller may still roll back: the reservation counts until the next count.
         if let (Err(_), Some(reservation)) = (&submitted, reservation) {
             reservation.release();
         }

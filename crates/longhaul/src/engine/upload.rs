@@ -1,4 +1,4 @@
-//! A payload's way to the blob store, before its job is submitted.
+//! Uploading a payload before its job is submitted.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::failpoint::{self, Failpoint};
 use crate::job::{JobId, LimitError, Limits, TenantId, check_limit};
 use crate::store::{NewBlob, StoreError};
 
-/// What a payload is called that nobody has named.
+/// Default name of a payload.
 const PAYLOAD: &str = "payload";
-/// What bytes are that nobody has described.
+/// Default media type.
 const BYTES: &str = "application/octet-stream";
 
 /// A payload on its way. Dropped before it is finished, it leaves nothing behind.
@@ -46,34 +46,34 @@ pub struct Upload {
     content_type: String,
     bytes: u64,
     limits: Limits,
-    /// How many more bytes the tenant may store.
+    /// Bytes that the tenant may still store.
     room: u64,
 }
 
-/// Why a payload was not stored. Nothing is left of it.
+/// Reasons why a payload cannot be uploaded. Nothing of it remains stored.
 #[derive(Debug, thiserror::Error)]
 pub enum UploadError {
-    /// There is no blob store.
+    /// The engine has no blob store.
     #[error("this engine has no blob store: payloads cannot be uploaded")]
     NoBlobStore,
-    /// It is too large.
+    /// The payload exceeds [`Limits::payload_bytes_max`].
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// The tenant has stored as much as it may: try again once some jobs have ended.
+    /// The tenant has used up its storage quota. Try again once some jobs have finished.
     #[error("as many bytes are stored as allowed: {max} (payload_bytes_per_tenant_max)")]
     TenantFull {
-        /// How many it may store.
+        /// The quota in bytes.
         max: u64,
     },
-    /// The blob store did not take it.
+    /// The blob store rejected the payload, or is not available.
     #[error(transparent)]
     Blob(#[from] BlobError),
-    /// The store could not be asked.
+    /// The store is not available.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A payload that is stored and belongs to no job yet. Dropped, it is deleted.
+/// A stored payload that belongs to no job yet. Dropping it deletes it.
 #[derive(Debug)]
 pub struct StagedPayload {
     pub(super) id: JobId,
@@ -82,7 +82,7 @@ pub struct StagedPayload {
     guard: Guard,
 }
 
-/// Deletes a blob when dropped, unless told to keep it.
+/// Deletes a blob when dropped, unless disarmed.
 struct Guard {
     encrypted_blobs: Arc<EncryptedBlobs>,
     path: Option<BlobPath>,
@@ -96,7 +96,7 @@ impl std::fmt::Debug for Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // Outside of a runtime it is left to the sweep of strays.
+        // Outside of a runtime, deletion is left to the blob garbage collector.
         if let Some(path) = self.path.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -106,7 +106,7 @@ impl Drop for Guard {
     }
 }
 
-/// Deletes what nobody needs. What fails is found by the sweep of strays.
+/// Deletes an unneeded blob. If that fails, the blob garbage collector finds it as an orphan.
 pub(crate) async fn delete(encrypted_blobs: &EncryptedBlobs, path: &BlobPath) {
     if let Err(error) = encrypted_blobs.blobs.delete(path).await {
         tracing::warn!(%error, "cannot delete a blob that nobody needs");
@@ -114,7 +114,7 @@ pub(crate) async fn delete(encrypted_blobs: &EncryptedBlobs, path: &BlobPath) {
 }
 
 impl Engine {
-    /// Begins to store a payload for a job that is submitted once it is there.
+    /// Starts the upload of a payload for a job that is submitted afterwards.
     pub async fn upload(&self) -> Result<Upload, UploadError> {
         let shared = Arc::clone(&self.shared);
         let encrypted_blobs = shared.encrypted_blobs.clone().ok_or(UploadError::NoBlobStore)?;
@@ -138,28 +138,28 @@ impl Engine {
         })
     }
 
-    /// Whether payloads can be uploaded.
+    /// Returns whether the engine has a blob store.
     pub fn has_blob_store(&self) -> bool {
         self.shared.encrypted_blobs.is_some()
     }
 }
 
 impl Upload {
-    /// What it is called, for the job's receipt.
+    /// Sets the name that the job's receipt shows. Defaults to `payload`.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// What it is; `application/octet-stream` if nobody says.
+    /// Sets the media type. Defaults to `application/octet-stream`.
     #[must_use]
     pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
         self.content_type = content_type.into();
         self
     }
 
-    /// Errs if so many bytes would be too many: for whoever knows before they come.
+    /// Checks a size before its bytes are sent, for callers that know it in advance.
     pub fn check(&self, bytes: u64) -> Result<(), UploadError> {
         let max = self.limits.payload_bytes_max;
         check_limit("the payload in bytes", "payload_bytes_max", &bytes, &max)?;
@@ -170,7 +170,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Adds bytes: hashed, sealed and sent on their way.
+    /// Hashes, encrypts and uploads more bytes.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), UploadError> {
         self.bytes += bytes.len() as u64;
         self.check(self.bytes)?;
@@ -179,7 +179,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Waits until all of it is stored.
+    /// Waits until the whole payload is stored.
     pub async fn finish(self) -> Result<StagedPayload, UploadError> {
         let Self { shared, encrypted_blobs, tenant, id, upload, name, content_type, .. } = self;
         let path = upload.path.clone();
@@ -189,24 +189,24 @@ impl Upload {
         Ok(StagedPayload { id, tenant, blob, guard: Guard { encrypted_blobs, path: Some(path) } })
     }
 
-    /// Stops, and leaves nothing behind.
+    /// Cancels the upload and deletes what was sent.
     pub async fn abort(self) {
         self.upload.abort().await;
     }
 }
 
 impl StagedPayload {
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.blob.size
     }
 
-    /// SHA-256 of its bytes.
+    /// Returns the SHA-256 digest of the content.
     pub fn digest(&self) -> &[u8; 32] {
         &self.blob.digest
     }
 
-    /// Leaves it where it is: it belongs to a job, or nobody knows whether it does.
+    /// Keeps the blob, because a job refers to it or may refer to it.
     pub(super) fn keep(mut self) {
         self.guard.path = None;
     }

@@ -1,4 +1,4 @@
-//! Who watches what in this process.
+//! Registry of the job watchers of this process.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,52 +9,50 @@ use tokio::sync::{Notify, watch};
 use crate::job::{JobId, Status, TenantId};
 use crate::store::JobVersion;
 
-/// Tells watchers that a job may have changed. Only a hint: what changed is read from the store,
-/// so a hint too many costs one read and the store remains the truth.
+/// Notifies watchers that a job may have changed. A notification is only a hint: watchers read the
+/// job from the store, so that a superfluous one costs one read.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
-    /// A std mutex: held for a map access, never across an await.
+    /// Locked for a map access, never across an await.
     watched: Arc<Mutex<Watched>>,
-    /// Lets the busy path, where nobody watches, skip the lock.
+    /// Number of subscriptions, so that changes without watchers need no lock.
     count: Arc<AtomicUsize>,
-    /// Tells whoever looks for changes that somebody watches again.
+    /// Wakes the change poller when the first subscription arrives.
     came: Notify,
 }
 
-/// By tenant too: whoever watches another tenant's id must not share its hints.
+/// Keyed by tenant too, so that watching another tenant's id reveals nothing.
 type Watched = HashMap<(TenantId, JobId), WatchedJob>;
 
-/// A job that somebody watches.
 #[derive(Debug, Default)]
 struct WatchedJob {
     sender: watch::Sender<HintCounts>,
     last_hint: LastHint,
 }
 
-/// As what the watchers of a job were last told to read it.
+/// The state at the last notification, so that a poll does not repeat it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum LastHint {
     #[default]
     Never,
-    /// With this version.
     At(u64),
-    /// When it was not there.
+    /// The job did not exist.
     Gone,
 }
 
-/// How often a job was seen to change, and to end, since somebody first watched it.
+/// Number of changes and of ends since the first subscription.
 #[derive(Debug, Default)]
 struct HintCounts {
     changes: u64,
     ends: u64,
 }
 
-/// A place in the watchers; leaves it when dropped.
+/// A subscription to one job. Dropping it unsubscribes.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     job: (TenantId, JobId),
-    /// There until dropped; taken out under the lock, so that of two that leave at once the second
-    /// sees that it is the last.
+    /// `Some` until dropped. Taken under the lock, so that of two concurrent drops the second sees
+    /// that it is the last.
     hints: Option<watch::Receiver<HintCounts>>,
     ends_seen: u64,
     watched: Arc<Mutex<Watched>>,
@@ -71,8 +69,8 @@ impl WatchedJob {
 }
 
 impl Watchers {
-    /// HintCounts at a change of a job that this process made. It has this status now and, if that is
-    /// known, this version.
+    /// Notifies of a change that this process made: the job's new status and, if known, its
+    /// version.
     pub(crate) fn changed(
         &self,
         tenant: &TenantId,
@@ -91,7 +89,7 @@ impl Watchers {
         }
     }
 
-    /// HintCounts at a change of a job that a look at the store has shown, if it is one.
+    /// Notifies of a change that a poll found, if it is new.
     pub(crate) fn observed(&self, job: &(TenantId, JobId), glimpse: Option<JobVersion>) {
         let (now, ended) = match glimpse {
             Some(JobVersion { version, status }) => (LastHint::At(version), status.is_terminal()),
@@ -105,7 +103,7 @@ impl Watchers {
         }
     }
 
-    /// What is watched, once somebody watches something.
+    /// Returns the watched jobs; waits until there is one.
     pub(crate) async fn watched(&self) -> Vec<(TenantId, JobId)> {
         loop {
             let watched: Vec<_> = self.lock().keys().cloned().collect();
@@ -116,7 +114,7 @@ impl Watchers {
         }
     }
 
-    /// From now on no change of the job goes unhinted. Read the job after this, not before.
+    /// Subscribes to a job. Read the job after this call, so that no change is missed.
     pub(crate) fn subscribe(&self, tenant: &TenantId, id: JobId) -> Subscription {
         self.count.fetch_add(1, Ordering::AcqRel);
         let job = (tenant.clone(), id);
@@ -143,7 +141,7 @@ impl Watchers {
 }
 
 impl Subscription {
-    /// Waits for the next hint; at once if there was one since the last call.
+    /// Waits for the next notification; returns at once if there was one since the last call.
     pub(crate) async fn changed(&mut self) {
         let Some(hints) = &mut self.hints else { return std::future::pending().await };
         if hints.changed().await.is_err() {
@@ -151,8 +149,8 @@ impl Subscription {
         }
     }
 
-    /// Waits for the next hint that the job has ended; at once if there was one since the last
-    /// call. Spares those who only want the end a read per change.
+    /// Waits for the next notification that the job has ended. Saves callers that wait for the end
+    /// a read per change.
     pub(crate) async fn ended(&mut self) {
         let seen = self.ends_seen;
         let Some(hints) = &mut self.hints else { return std::future::pending().await };
@@ -188,12 +186,12 @@ mod tests {
         TenantId::default()
     }
 
-    /// A look shows the job like this.
+    /// Simulates the result of a poll.
     fn look(watchers: &Watchers, version: u64, status: Status) {
         watchers.observed(&(us(), id()), Some(JobVersion { version, status }));
     }
 
-    /// How often the watchers of the job were told to look.
+    /// Returns the number of notifications for the job.
     fn hints(watchers: &Watchers) -> u64 {
         watchers.lock()[&(us(), id())].sender.borrow().changes
     }
@@ -223,7 +221,7 @@ mod tests {
     async fn look_hints_at_what_moved_and_only_once() {
         let (watchers, job) = (Watchers::default(), (us(), id()));
         let mut watcher = watchers.subscribe(&us(), id());
-        // Nobody knows what the watcher has read: the first look always hints.
+        // The watcher may have read any version: the first poll always notifies.
         look(&watchers, 1, Status::Pending);
         look(&watchers, 1, Status::Pending);
         assert_eq!(hints(&watchers), 1);

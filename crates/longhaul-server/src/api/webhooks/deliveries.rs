@@ -99,7 +99,7 @@ pub(crate) async fn list(
     filter: &Filter,
     page: &PageRequest,
 ) -> Result<DeliveryList, Problem> {
-    let found = outbox.jobs(filter, page).await?;
+    let found = outbox.jobs_page(filter, page).await?;
     let deliveries = found.jobs.iter().map(|job| shown(job, Vec::new())).collect();
     let next_cursor = found.next.map(|id| id.to_string());
     Ok(DeliveryList { deliveries, next_cursor })

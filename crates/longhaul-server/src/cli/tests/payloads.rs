@@ -135,7 +135,7 @@ async fn a_payload_that_is_refused_is_refused_in_words() {
     let small = server.file("small.bin", 1);
     let Captured { exit, err, .. } = server.run(&["submit", "demo", "--payload", &small]).await;
     assert_eq!(exit, Exit::Server, "{err}");
-    insta::assert_snapshot!(err, @"error: the kind demo takes no payload (422 validation)");
+    insta::assert_snapshot!(err, @"error: kind demo does not accept payloads (422 validation)");
     server.end().await;
 }
 

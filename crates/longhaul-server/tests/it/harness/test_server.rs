@@ -69,7 +69,7 @@ impl TestServer {
 
     /// Starts a server with the kind `copy`, which takes a payload, and `plain`, which takes none.
     pub(crate) async fn with_payload_kinds() -> Self {
-        let plain = Kind::new("plain", kinds::fails).payload(false);
+        let plain = Kind::new("plain", kinds::fails).accepts_payload(false);
         Self::builder().kind(Kind::new("copy", copy)).kind(plain).start().await
     }
 

@@ -346,7 +346,7 @@ async fn payload_is_refused_where_it_would_be_lost() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(refused(engine.submit_raw("none", &())).await, "the kind none takes no payload");
+    assert_eq!(refused(engine.submit_raw("none", &())).await, "kind none does not accept payloads");
     let late = engine.submit_raw("echo", &()).delay(Duration::from_hours(1));
     assert!(refused(late).await.contains("longer than a payload is kept"));
     let other = engine.for_tenant(longhaul::TenantId::new("other").unwrap());

@@ -49,7 +49,7 @@ async fn submission_over_the_pending_limit_is_refused_and_uses_no_key_up() {
     let jobs = fill(&engine).await;
     let refused = engine.submit_raw("echo", "a").key("new").await;
     assert!(is_full(&refused));
-    let message = "there are as many pending jobs as allowed: 5 (pending_per_tenant_max)";
+    let message = "the tenant has reached its limit of 5 pending jobs";
     assert_eq!(refused.unwrap_err().to_string(), message);
     let other = engine.for_tenant(TenantId::new("other").unwrap());
     other.submit_raw("echo", "a").await.unwrap();

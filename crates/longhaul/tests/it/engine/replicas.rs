@@ -190,7 +190,7 @@ async fn kind_that_another_replica_declares_is_accepted_with_default_settings() 
     let job = here.submit_raw("echo", "a").await.unwrap().submitted().job.clone();
     assert_eq!((job.queue.as_str(), job.max_attempts), ("default", 3));
     let refused = here.submit_raw("paint", "a").await.unwrap_err();
-    assert_eq!(refused.to_string(), r#"there is no kind "paint"; known: draw, echo"#);
+    assert_eq!(refused.to_string(), r#"unknown kind "paint"; known kinds: draw, echo"#);
     let known = here.all_kinds().await.unwrap();
     assert_eq!(known.iter().map(Kind::name).collect::<Vec<_>>(), ["draw", "echo"]);
 

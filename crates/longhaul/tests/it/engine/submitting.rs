@@ -84,7 +84,7 @@ async fn unknown_kind_names_the_known_ones() {
         .await
         .unwrap();
     let error = engine.submit_raw("resizes", &()).await.unwrap_err();
-    assert_eq!(error.to_string(), r#"there is no kind "resizes"; known: resize"#);
+    assert_eq!(error.to_string(), r#"unknown kind "resizes"; known kinds: resize"#);
 }
 
 #[tokio::test]

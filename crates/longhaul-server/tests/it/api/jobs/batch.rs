@@ -42,7 +42,7 @@ async fn each_job_of_a_batch_is_accepted_or_refused_on_its_own() {
       "type": "/problems/unknown-kind",
       "title": "There is no such kind",
       "status": 422,
-      "detail": "there is no kind \"nothing\"; known: echo, fails, gated, steps",
+      "detail": "unknown kind \"nothing\"; known kinds: echo, fails, gated, steps",
       "code": "unknown-kind",
       "requestId": "[id]"
     }

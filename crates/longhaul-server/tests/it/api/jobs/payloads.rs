@@ -115,7 +115,7 @@ async fn kind_that_takes_no_payload_says_so() {
     let ask = server.post("/v1/kinds/plain/jobs").header("content-type", BYTES);
     let answer = ask.body("x").send().await;
     assert_eq!(answer.problem(), (422, "validation".to_owned()));
-    assert!(answer.detail().contains("takes no payload"));
+    assert!(answer.detail().contains("does not accept payloads"));
 }
 
 #[tokio::test]

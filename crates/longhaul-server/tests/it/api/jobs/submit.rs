@@ -113,7 +113,7 @@ async fn unknown_kind_is_refused_with_the_known_ones() {
     let server = TestServer::start().await;
     let answer = server.post("/v1/jobs").json(json!({"kind": "ehco", "input": {}})).send().await;
     assert_eq!(answer.problem(), (422, "unknown-kind".to_owned()));
-    insta::assert_snapshot!(answer.detail(), @r#"there is no kind "ehco"; known: echo, fails, gated, steps"#);
+    insta::assert_snapshot!(answer.detail(), @r#"unknown kind "ehco"; known kinds: echo, fails, gated, steps"#);
     let answer = server.post("/v1/kinds/ehco/jobs").json_text("{}").send().await;
     assert_eq!(answer.problem(), (422, "unknown-kind".to_owned()));
 }

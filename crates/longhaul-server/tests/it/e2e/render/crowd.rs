@@ -22,7 +22,7 @@ async fn full_queue_refuses_until_there_is_room() {
     let refused = ask(&install, "POST /render", &flow("four")).await;
     assert_eq!(refused.status, 429);
     assert!(refused.head.contains("retry-after: 1"), "{refused:?}");
-    let why = "the queue render has as many pending jobs as allowed: 3 (queues.render.pending_max)";
+    let why = "queue render has reached its limit of 3 pending jobs";
     assert_eq!(refused.json(), json!({"error": why}));
     // Whoever asks again for what is in line asks for nothing new; other queues have room.
     assert_eq!(ask(&install, "POST /render", &flow("one")).await.status, 202);
