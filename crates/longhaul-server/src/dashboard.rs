@@ -1,30 +1,30 @@
-//! Pages for people: what happens, and what can be done about it.
+//! Dashboard: HTML pages for operators and tenants.
 //!
-//! A page shows what the public API tells, read by the same functions and with the caller's own rights,
-//! and its buttons do what the API's operations do. Pages are written here, whole: they can be read
-//! without the script, which keeps them fresh and adds keys.
+//! Pages read with the functions behind the public API and with the caller's permissions, and their
+//! buttons call the API's operations. The server renders complete pages that work without the script;
+//! the script refreshes them and adds keyboard shortcuts.
 
 mod assets;
 mod audit;
 mod charts;
+mod components;
+mod error_page;
 mod form;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod guard;
 mod job;
 mod jobs;
+mod json_tree;
 mod keys;
 pub(crate) mod layout;
 mod overview;
-mod parts;
-mod refusal;
+mod page_context;
+mod same_site;
 mod session;
 mod sign_in;
 mod submit;
 mod tenants;
 mod usage;
-mod view;
-mod viewer;
 mod webhooks;
 
 use axum::routing::{get, post};
@@ -33,7 +33,7 @@ use axum::{Router, middleware};
 use crate::api::AppState;
 use crate::problem::{Code, Problem};
 
-/// All pages, with what every request to them goes through.
+/// Returns the routes of all pages with their middleware.
 pub(crate) fn router(state: &AppState) -> Router<AppState> {
     let pages = Router::new()
         .route("/", get(overview::show))
@@ -49,18 +49,18 @@ pub(crate) fn router(state: &AppState) -> Router<AppState> {
         .route("/ui/usage", get(usage::show))
         .route("/ui/audit", get(audit::show))
         .route("/ui/sign-out", post(sign_in::sign_out))
-        .route("/ui/{*nowhere}", get(nowhere))
+        .route("/ui/{*path}", get(not_found))
         .route_layer(middleware::from_fn_with_state(state.auth.clone(), session::admit));
     let open = Router::new()
         .route("/ui", get(async || axum::response::Redirect::to("/")))
         .route("/ui/sign-in", get(sign_in::show).post(sign_in::sign_in));
     pages
         .merge(open)
-        .route_layer(middleware::from_fn(guard::refuse_other_sites))
-        .route_layer(middleware::from_fn_with_state(state.auth.clone(), refusal::as_pages))
+        .route_layer(middleware::from_fn(same_site::reject_other_sites))
+        .route_layer(middleware::from_fn_with_state(state.auth.clone(), error_page::render_errors))
         .merge(assets::router())
 }
 
-async fn nowhere() -> Problem {
-    Problem::new(Code::NotFound, "there is no page at this address")
+async fn not_found() -> Problem {
+    Problem::new(Code::NotFound, "no page at this address")
 }

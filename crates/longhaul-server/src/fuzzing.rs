@@ -29,7 +29,7 @@ const OWN: &[Target] = &[
     api::jobs::fuzzing::MULTIPART,
     api::jobs::fuzzing::PAYLOAD_PART,
     api::jobs::fuzzing::PREFER,
-    dashboard::fuzzing::VIEWER,
+    dashboard::fuzzing::JSON_TREE,
     dashboard::fuzzing::NEXT,
     listen::fuzzing::FORWARDED,
     listen::fuzzing::FORWARDED_FOR,

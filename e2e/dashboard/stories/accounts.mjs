@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 
 import { visiting } from "../browser.mjs";
-import { absent, confirm, gone, seen } from "../seeing.mjs";
+import { absent, confirm, gone, seen } from "../assertions.mjs";
 import { eventually, serve } from "../server.mjs";
 
 describe("signing in, keys and tenants", () => {
@@ -24,7 +24,7 @@ describe("signing in, keys and tenants", () => {
       visitor.expectRefusal(401);
       await page.getByLabel("API key").fill("lh_nobody");
       await page.getByRole("button", { name: "Sign in" }).click();
-      await seen(page.getByRole("alert").getByText("This key is not known here"));
+      await seen(page.getByRole("alert").getByText("This key is unknown"));
       await page.getByLabel("API key").fill(server.adminKey);
       await page.getByRole("button", { name: "Sign in" }).click();
       // Where it wanted to be in the first place.
@@ -62,7 +62,7 @@ describe("signing in, keys and tenants", () => {
       for (const name of ["Submit", "Keys", "Tenants", "Audit"])
         await absent(menu.getByRole("link", { name, exact: true }));
       const change = page.getByRole("button", {
-        name: /Cancel|Resume|Fork|Purge|Pause|Resend|Make|Delete|Switch/,
+        name: /Cancel|Resume|Fork|Purge|Pause|Resend|Create|Delete|Disable|Enable/,
       });
       for (const path of ["/", "/ui/jobs", `/ui/jobs/${failed}`, `/ui/jobs/${running}`, "/ui/webhooks"]) {
         await page.goto(path);
@@ -148,18 +148,18 @@ describe("signing in, keys and tenants", () => {
       await visitor.signIn(server.adminKey, "/ui/keys");
       await page.getByLabel("Name").fill("night shift");
       await page.getByRole("checkbox", { name: "read" }).check();
-      await page.getByLabel("Ends after").fill("90d");
-      await page.getByRole("button", { name: "Make the key" }).click();
+      await page.getByLabel("Expires after").fill("90d");
+      await page.getByRole("button", { name: "Create key" }).click();
       await seen(page.getByText("Copy it now: it is not shown again."));
-      const key = await page.locator("#fresh-key").textContent();
+      const key = await page.locator("#new-secret").textContent();
       assert.match(key, /^lh_/);
       await server.call("GET", "/v1/jobs", undefined, { key });
       await page.goto("/ui/keys");
       const row = page.getByRole("row").filter({ hasText: "night shift" });
       await seen(row.getByText("read"));
       assert.ok(!(await page.content()).includes(key));
-      await confirm(page, row.getByRole("button", { name: "Revoke…" }), "Revoke this key?", "Revoke the key");
-      await seen(row.getByText("revoked"));
+      await confirm(page, row.getByRole("button", { name: "Revoke…" }), "Revoke this key?", "Revoke key");
+      await seen(row.getByText("Revoked"));
       await eventually(async () => {
         const tried = await fetch(`${server.url}/v1/jobs`, { headers: { authorization: `Bearer ${key}` } });
         return tried.status === 401 ? true : undefined;
@@ -172,22 +172,22 @@ describe("signing in, keys and tenants", () => {
       await visitor.signIn(server.adminKey, "/ui/tenants");
       await page.getByLabel("Id").fill("globex");
       await page.getByLabel("Name").fill("Globex GmbH");
-      await page.getByRole("button", { name: "Make the tenant" }).click();
-      await seen(page.getByText("The tenant is made."));
+      await page.getByRole("button", { name: "Create tenant" }).click();
+      await seen(page.getByText("Tenant created."));
       const { key } = await newKey({ name: "globex", tenant: "globex", scopes: ["submit", "read"] });
       const theirs = await server.submit("demo", {}, { key, delay: "1h" });
       await page.getByRole("link", { name: "globex" }).click();
-      await seen(page.getByText("You look at the tenant"), page.getByRole("link", { name: theirs }));
+      await seen(page.getByText("Viewing tenant"), page.getByRole("link", { name: theirs }));
       await page.getByRole("link", { name: theirs }).click();
       await seen(page.locator("#head").getByText("pending"));
-      await page.getByRole("link", { name: "Back to your own" }).click();
-      await gone(page.getByText("You look at the tenant"));
+      await page.getByRole("link", { name: "Return to default" }).click();
+      await gone(page.getByText("Viewing tenant"));
       await absent(page.getByRole("link", { name: theirs }));
       await page.goto("/ui/tenants");
       const row = page.getByRole("row").filter({ hasText: "Globex GmbH" });
       await row.getByRole("combobox").selectOption("suspended");
       await row.getByRole("button", { name: "Change" }).click();
-      await seen(page.getByText("The tenant's subscription is changed."), row.getByText("since"));
+      await seen(page.getByText("Subscription changed."), row.getByText("since"));
       await page.goto("/ui/audit");
       await seen(page.getByRole("row").filter({ hasText: "tenant.change" }));
     });

@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 
 import { visiting } from "../browser.mjs";
-import { seen } from "../seeing.mjs";
-import { workshop } from "../workshop.mjs";
+import { seen } from "../assertions.mjs";
+import { workshop } from "../controlled_server.mjs";
 
 const BYTES = 600_000;
 const BYTES_PER_S = 400_000;
@@ -34,16 +34,16 @@ describe("payloads, artifacts and texts", () => {
         downloadThroughput: -1,
         uploadThroughput: BYTES_PER_S,
       });
-      await page.getByRole("button", { name: "Submit the job" }).click();
+      await page.getByRole("button", { name: "Submit job" }).click();
       const progress = page.getByRole("progressbar", { name: "Upload" });
       await seen(progress);
       await page.waitForFunction(() => {
         const { value } = document.querySelector("[data-progress]") ?? {};
         return value > 0 && value < 100;
       });
-      await seen(page.locator("#head .standing").getByText("completed"), page.locator("#result").getByText(`${BYTES}`));
+      await seen(page.locator("#head .headline").getByText("completed"), page.locator("#result").getByText(`${BYTES}`));
       await seen(
-        page.getByText("Its payload is destroyed"),
+        page.getByText("The payload is deleted"),
         page.locator("#receipt").getByText("payload", { exact: true }),
       );
     });

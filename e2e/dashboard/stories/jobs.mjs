@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 
 import { visiting } from "../browser.mjs";
-import { absent, assertMarked, confirm, counted, gone, mark, seen } from "../seeing.mjs";
-import { workshop } from "../workshop.mjs";
+import { absent, assertMarked, confirm, counted, gone, mark, seen } from "../assertions.mjs";
+import { workshop } from "../controlled_server.mjs";
 
 describe("jobs", () => {
   let shop;
@@ -15,7 +15,7 @@ describe("jobs", () => {
   });
 
   const rows = (page) => page.locator("tbody tr[data-row]");
-  const standing = (page, word) => page.locator("#head .standing").getByText(word, { exact: true });
+  const headline = (page, word) => page.locator("#head .headline").getByText(word, { exact: true });
 
   test("a job that the form submits is watched to its end without a reload", async () => {
     shop.take("gate");
@@ -23,11 +23,11 @@ describe("jobs", () => {
       await page.goto("/ui/submit");
       await page.getByRole("link", { name: "gated" }).click();
       await page.getByLabel("Input").fill('{"order": 4711}');
-      await page.getByText("Queue, key, labels and more").click();
+      await page.getByText("Queue, idempotency key, labels and more").click();
       await page.getByLabel("Labels").fill("customer=acme\nregion=eu");
       await page.getByLabel("Idempotency key").fill("order-4711");
-      await page.getByRole("button", { name: "Submit the job" }).click();
-      await seen(page.getByText("The job is submitted."), standing(page, "running"), page.getByText("half of it"));
+      await page.getByRole("button", { name: "Submit job" }).click();
+      await seen(page.getByText("Job submitted."), headline(page, "running"), page.getByText("half of it"));
       await seen(
         page.locator("#head").getByText("waiting"),
         page.getByText("customer=acme"),
@@ -35,7 +35,7 @@ describe("jobs", () => {
       );
       await mark(page);
       shop.place("gate");
-      await seen(standing(page, "completed"), page.locator("#result").getByText("true"));
+      await seen(headline(page, "completed"), page.locator("#result").getByText("true"));
       await gone(page.getByRole("button", { name: "Cancel…" }));
       await assertMarked(page);
       // What was just done is said once.
@@ -48,7 +48,7 @@ describe("jobs", () => {
       await page.goto("/ui/submit/gated");
       await page.getByLabel("Input").fill('{"order": ');
       visitor.expectRefusal(400);
-      await page.getByRole("button", { name: "Submit the job" }).click();
+      await page.getByRole("button", { name: "Submit job" }).click();
       await seen(page.getByRole("alert"));
       assert.equal(await page.getByLabel("Input").inputValue(), '{"order": ');
     });
@@ -72,13 +72,13 @@ describe("jobs", () => {
       await seen(rows(page).getByText("the printer is on fire"));
       await page.getByRole("link", { name: failed }).click();
       await seen(
-        standing(page, "failed"),
+        headline(page, "failed"),
         page.getByRole("note", { name: "Error" }).getByText("the printer is on fire"),
       );
       await mark(page);
       shop.place("mended");
-      await confirm(page, page.getByRole("button", { name: "Resume…" }), "Resume this job?", "Resume the job");
-      await seen(page.getByText("The job is back in line"), standing(page, "completed"));
+      await confirm(page, page.getByRole("button", { name: "Resume…" }), "Resume this job?", "Resume job");
+      await seen(page.getByText("Job queued"), headline(page, "completed"));
       await seen(page.locator("#result").getByText("3", { exact: true }));
     });
   });
@@ -112,16 +112,16 @@ describe("jobs", () => {
         page,
         second.getByRole("button", { name: "Fork from here…" }),
         "Fork from this step?",
-        "Fork the job",
+        "Fork job",
       );
-      await seen(page.getByText("This is the new job."), standing(page, "completed"));
+      await seen(page.getByText("Job forked."), headline(page, "completed"));
       assert.notEqual(new URL(page.url()).pathname, `/ui/jobs/${id}`);
       const step = (name) => page.locator("#timeline tr.step").filter({ hasText: name });
       await seen(step("third"));
-      await seen(step("first").getByText("kept from the job that it was forked from"));
+      await seen(step("first").getByText("Copied from the forked job"));
       await seen(step("second").locator("svg"), step("third").locator("svg"));
       await page.getByRole("link", { name: id }).click();
-      await absent(page.getByText("kept from the job that it was forked from"));
+      await absent(page.getByText("Copied from the forked job"));
     });
   });
 
@@ -135,20 +135,20 @@ describe("jobs", () => {
       await counted(rows(page), 5);
       const bar = page.getByRole("group", { name: "Change selected jobs" });
       await bar.getByRole("button", { name: "Cancel…" }).click();
-      assert.ok(await page.getByRole("button", { name: "Cancel jobs: the selected" }).isDisabled());
-      await page.getByRole("button", { name: "Leave them" }).first().click();
+      assert.ok(await page.getByRole("button", { name: "Cancel selected" }).isDisabled());
+      await page.getByRole("button", { name: "Keep as is" }).first().click();
       for (const id of ids.slice(0, 2)) await page.getByRole("checkbox", { name: `Select ${id}` }).check();
       await seen(page.getByText("2 jobs selected"));
-      await confirm(page, bar.getByRole("button", { name: "Cancel…" }), "Cancel jobs?", "Cancel jobs: the selected");
-      await seen(page.getByText("Cancelled or asked to stop: 2 jobs."));
+      await confirm(page, bar.getByRole("button", { name: "Cancel…" }), "Cancel jobs?", "Cancel 2 selected");
+      await seen(page.getByText("Cancelled 2 jobs."));
       await counted(rows(page), 3);
       await confirm(
         page,
         bar.getByRole("button", { name: "Cancel…" }),
         "Cancel jobs?",
-        "Cancel jobs: all that match the filter",
+        "Cancel all 3 matching",
       );
-      await seen(page.getByText("Cancelled or asked to stop: 3 jobs."), page.getByText("No job matches."));
+      await seen(page.getByText("Cancelled 3 jobs."), page.getByText("No matching jobs."));
     });
     for (const id of ids) await server.until(id, "cancelled");
     await server.call("POST", "/v1/queues/bulk/resume");
@@ -165,7 +165,7 @@ describe("jobs", () => {
       await box.press("Enter");
       // Whatever it did, it did before this page came.
       await page.goto(`/ui/jobs/${id}`);
-      await seen(standing(page, "pending"));
+      await seen(headline(page, "pending"));
     });
     await server.call("POST", `/v1/jobs/${id}/cancel`);
   });
@@ -176,14 +176,14 @@ describe("jobs", () => {
     await server.until(id, "running");
     await visiting(server, {}, async (page, visitor) => {
       await page.goto(`/ui/jobs/${id}`);
-      await confirm(page, page.getByRole("button", { name: "Cancel…" }), "Cancel this job?", "Cancel the job");
-      await seen(standing(page, "cancelled"));
-      await confirm(page, page.getByRole("button", { name: "Purge…" }), "Purge this job?", "Purge the job");
-      await seen(page.getByText("The job is deleted."));
+      await confirm(page, page.getByRole("button", { name: "Cancel…" }), "Cancel this job?", "Cancel job");
+      await seen(headline(page, "cancelled"));
+      await confirm(page, page.getByRole("button", { name: "Purge…" }), "Purge this job?", "Purge job");
+      await seen(page.getByText("Job purged."));
       await absent(page.getByRole("link", { name: id }));
       visitor.expectRefusal(410);
       await page.goto(`/ui/jobs/${id}`);
-      await seen(page.getByText("This job is no longer kept"));
+      await seen(page.getByText("This job is no longer exists"));
     });
   });
 
@@ -195,13 +195,13 @@ describe("jobs", () => {
     await visiting(server, {}, async (page) => {
       await page.goto("/");
       await page.getByRole("button", { name: "Pause press" }).click();
-      await seen(page.getByText("The queue is paused."));
+      await seen(page.getByText("Queue paused."));
       const held = await server.submit("demo", {}, { queue: "press" });
-      await seen(page.getByText("holds 1 job"));
+      await seen(page.getByText("with 1 pending job"));
       shop.place("gate");
       await server.until(first, "completed");
       await page.getByRole("button", { name: "Resume press" }).click();
-      await seen(page.getByText("The queue's jobs go on."));
+      await seen(page.getByText("Queue resumed."));
       await server.until(held, "completed");
     });
   });

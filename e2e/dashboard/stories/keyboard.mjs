@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 
 import { visiting } from "../browser.mjs";
-import { gone, seen } from "../seeing.mjs";
-import { workshop } from "../workshop.mjs";
+import { gone, seen } from "../assertions.mjs";
+import { workshop } from "../controlled_server.mjs";
 
 describe("the keyboard", () => {
   let shop;
@@ -53,8 +53,8 @@ describe("the keyboard", () => {
     await visiting(shop.server, {}, async (page) => {
       await page.goto("/");
       await page.keyboard.press("?");
-      const list = page.getByRole("dialog", { name: "Keyboard" });
-      await seen(list.getByText("next or previous row"));
+      const list = page.getByRole("dialog", { name: "Keyboard shortcuts" });
+      await seen(list.getByText("Next or previous row"));
       await page.keyboard.press("Escape");
       await gone(list);
       for (const [keys, path] of [
@@ -80,7 +80,7 @@ describe("the keyboard", () => {
       await page.getByRole("button", { name: "Cancel…" }).press("Enter");
       await page.keyboard.press("Tab");
       await page.keyboard.press("Enter");
-      await seen(page.locator("#head .standing").getByText("cancelled"));
+      await seen(page.locator("#head .headline").getByText("cancelled"));
     });
   });
 
@@ -88,7 +88,7 @@ describe("the keyboard", () => {
     await visiting(shop.server, {}, async (page) => {
       await page.goto("/ui/jobs");
       await page.keyboard.press("Tab");
-      assert.equal(await focused(page), "Skip to the content");
+      assert.equal(await focused(page), "Skip to content");
       await page.keyboard.press("Enter");
       assert.equal(await page.evaluate(() => document.activeElement.id), "main");
     });

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 
 import { visiting } from "../browser.mjs";
-import { absent, confirm, counted, seen } from "../seeing.mjs";
+import { absent, confirm, counted, seen } from "../assertions.mjs";
 import { eventually } from "../server.mjs";
-import { receive } from "../receiver.mjs";
-import { workshop } from "../workshop.mjs";
+import { receive } from "../webhook_receiver.mjs";
+import { workshop } from "../controlled_server.mjs";
 
 // As the page says it of a job, or of a delivery.
 const ARRIVED = /^(completed|arrived)$/;
@@ -37,13 +37,13 @@ describe("webhooks", () => {
     await server.call("POST", "/v1/endpoints", { url: `${broken.url}/down`, events: ["job.completed"] });
     await visiting(server, {}, async (page) => {
       await page.goto("/ui/webhooks");
-      const form = page.getByRole("form", { name: "Make an endpoint" });
+      const form = page.getByRole("form", { name: "Create endpoint" });
       await form.getByLabel("URL").fill(`${receiver.url}/shaky`);
       await form.getByLabel("Description").fill("orders service");
       await form.getByLabel("Events").fill("job.completed");
-      await form.getByRole("button", { name: "Make the endpoint" }).click();
+      await form.getByRole("button", { name: "Create endpoint" }).click();
       await seen(page.getByText("it is not shown again"));
-      const secret = await page.locator("#fresh-key").textContent();
+      const secret = await page.locator("#new-secret").textContent();
       await page.goto("/ui/webhooks");
       assert.ok(!(await page.content()).includes(secret));
       await seen(page.getByText("orders service"));
@@ -64,7 +64,7 @@ describe("webhooks", () => {
       await owed("/shaky").getByRole("link").first().click();
       const answer = (status) => page.getByRole("cell", { name: status, exact: true });
       await seen(answer("503"), answer("204"), page.getByText("said by the receiver"));
-      await seen(page.locator("#delivery .standing").getByText(ARRIVED));
+      await seen(page.locator("#delivery .headline").getByText(ARRIVED));
     });
   });
 
@@ -78,14 +78,14 @@ describe("webhooks", () => {
     );
     await visiting(shop.server, {}, async (page) => {
       await page.goto("/");
-      await seen(page.getByText("given up"));
-      await page.getByRole("link", { name: "Read why, and resend them" }).click();
+      await seen(page.getByText("webhook deliveries failed"));
+      await page.getByRole("link", { name: "Show failed deliveries" }).click();
       const row = told(page, job).filter({ hasText: "/once" });
       await seen(row.getByText("410"));
       const before = receiver.taken.filter((path) => path === "/once").length;
       await row.getByRole("button", { name: "Resend" }).click();
-      await seen(page.getByText("The delivery is under way again."));
-      await seen(page.locator("#delivery .standing").getByText(ARRIVED));
+      await seen(page.getByText("Delivery queued."));
+      await seen(page.locator("#delivery .headline").getByText(ARRIVED));
       assert.equal(receiver.taken.filter((path) => path === "/once").length, before + 1);
       await page.goto(`/ui/jobs/${job}`);
       const again = page.locator("#deliveries tbody tr").filter({ hasText: "/once" });
@@ -100,16 +100,16 @@ describe("webhooks", () => {
     await visiting(server, {}, async (page) => {
       await page.goto("/ui/webhooks");
       const row = page.getByRole("row").filter({ hasText: "/tried" }).first();
-      await row.getByRole("button", { name: "Send a test" }).click();
-      await seen(page.getByText("A test is under way"));
+      await row.getByRole("button", { name: "Send test" }).click();
+      await seen(page.getByText("Test delivery queued"));
       await eventually(async () => receiver.taken.find((path) => path === "/tried"), "no test arrived");
-      await row.getByRole("button", { name: "Switch off" }).click();
-      await seen(page.getByText("The endpoint is told of nothing"), row.getByText("off", { exact: true }));
-      await row.getByRole("button", { name: "Switch on" }).click();
-      await seen(page.getByText("The endpoint is told of events again."));
-      await confirm(page, row.getByRole("button", { name: "Delete…" }), "Delete this endpoint?", "Delete the endpoint");
-      await seen(page.getByText("The endpoint is deleted."));
-      await absent(page.getByRole("button", { name: "Send a test" }).and(row.getByRole("button")));
+      await row.getByRole("button", { name: "Disable" }).click();
+      await seen(page.getByText("Endpoint disabled."), row.getByText("Disabled", { exact: true }));
+      await row.getByRole("button", { name: "Enable" }).click();
+      await seen(page.getByText("Endpoint enabled."));
+      await confirm(page, row.getByRole("button", { name: "Delete…" }), "Delete this endpoint?", "Delete endpoint");
+      await seen(page.getByText("Endpoint deleted."));
+      await absent(page.getByRole("button", { name: "Send test" }).and(row.getByRole("button")));
     });
   });
 
@@ -118,10 +118,10 @@ describe("webhooks", () => {
       await page.goto("/ui/webhooks");
       visitor.expectRefusal(422);
       await page
-        .getByRole("form", { name: "Make an endpoint" })
+        .getByRole("form", { name: "Create endpoint" })
         .getByLabel("URL")
         .fill("http://169.254.169.254/latest");
-      await page.getByRole("button", { name: "Make the endpoint" }).click();
+      await page.getByRole("button", { name: "Create endpoint" }).click();
       await seen(page.getByText("422"));
     });
   });

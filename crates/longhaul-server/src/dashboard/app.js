@@ -1,5 +1,5 @@
-// What pages can do beyond being read: local times, fresh parts, keys, selections, uploads. Nothing here is
-// needed to read a page, and nothing here writes HTML that the server did not write.
+// Progressive enhancement of the pages: local times, live updates, keyboard shortcuts, selections and uploads.
+// Pages work without it, and it inserts only HTML that the server rendered.
 "use strict";
 
 (() => {
@@ -7,7 +7,7 @@
   const AFTER_EVENT_MS = 400;
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-  // --- times, in the viewer's own zone ---
+  // --- times in the viewer's time zone ---
 
   const parts = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" };
   const thisYear = new Intl.DateTimeFormat(undefined, parts);
@@ -24,17 +24,20 @@
   // --- selections ---
 
   function countSelected() {
-    for (const said of all("[data-selected]")) {
-      const name = said.dataset.selected;
+    for (const label of all("[data-selected]")) {
+      const name = label.dataset.selected;
       const boxes = all(`input[type=checkbox][name="${name}"]`);
       const count = boxes.filter((box) => box.checked).length;
-      said.textContent = count === 0 ? "Select jobs to change them" : count === 1 ? "1 job selected" : `${count} jobs selected`;
+      label.textContent = count === 0 ? "No jobs selected" : count === 1 ? "1 job selected" : `${count} jobs selected`;
       const whole = document.querySelector(`[data-all="${name}"]`);
       if (whole) {
         whole.checked = count > 0 && count === boxes.length;
         whole.indeterminate = count > 0 && count < boxes.length;
       }
-      for (const button of all('button[name=which][value=selected]')) button.disabled = count === 0;
+      for (const button of all('button[name=which][value=selected]')) {
+        button.disabled = count === 0;
+        button.textContent = count === 0 ? `${button.dataset.verb} selected` : `${button.dataset.verb} ${count} selected`;
+      }
     }
   }
 
@@ -61,16 +64,16 @@
     const button = event.target.closest("[data-copy], [data-copy-of]");
     if (!button) return;
     if (button.dataset.copyOf) return copy(button, document.getElementById(button.dataset.copyOf).textContent);
-    const answer = await fetch(button.dataset.copy);
-    if (answer.ok) copy(button, await answer.text());
+    const response = await fetch(button.dataset.copy);
+    if (response.ok) copy(button, await response.text());
   });
 
-  // --- fresh parts: the server's own HTML of this page, part by part ---
+  // --- live updates: replaces sections with the server's current HTML of this page ---
 
   const seen = new Map();
-  let asking = false;
+  let refreshing = false;
 
-  // Somebody is in the middle of something here.
+  // Keeps a section while the viewer types, selects text or has a dialog open in it.
   function isBusy(part) {
     const at = document.activeElement;
     const types = part.contains(at) && at.matches("input:not([type=checkbox]), textarea, select");
@@ -82,13 +85,13 @@
     const checked = new Set(all("input[type=checkbox]", part).filter((box) => box.checked).map((box) => `${box.name} ${box.value}`));
     const at = part.contains(document.activeElement) ? document.activeElement : null;
     const again = at && (at.id ? `#${CSS.escape(at.id)}` : at.matches("a[href]") ? `a[href="${CSS.escape(at.getAttribute("href"))}"]` : null);
-    const row = part.querySelector("tr.here");
+    const row = part.querySelector("tr.current");
     const scrolled = all(".scroll", part).map((one) => one.scrollLeft);
     part.replaceWith(fresh);
     for (const one of all("details[id]", fresh)) if (open.has(one.id)) one.open = open.get(one.id);
     for (const box of all("input[type=checkbox]", fresh)) if (checked.has(`${box.name} ${box.value}`)) box.checked = true;
-    all(".scroll", fresh).forEach((one, place) => { one.scrollLeft = scrolled[place] || 0; });
-    if (row) for (const one of all("tr[data-row]", fresh)) one.classList.toggle("here", one.dataset.row === row.dataset.row);
+    all(".scroll", fresh).forEach((one, index) => { one.scrollLeft = scrolled[index] || 0; });
+    if (row) for (const one of all("tr[data-row]", fresh)) one.classList.toggle("current", one.dataset.row === row.dataset.row);
     localTimes(fresh);
     countSelected();
     const focused = again && fresh.querySelector(again);
@@ -97,13 +100,13 @@
 
   async function refresh() {
     const parts = all("[data-live][id]");
-    if (asking || parts.length === 0) return;
-    asking = true;
+    if (refreshing || parts.length === 0) return;
+    refreshing = true;
     try {
-      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-      if (answer.redirected && new URL(answer.url).pathname !== location.pathname) return location.assign(answer.url);
-      if (!answer.ok) return;
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const response = await fetch(location.href, { headers: { accept: "text/html" } });
+      if (response.redirected && new URL(response.url).pathname !== location.pathname) return location.assign(response.url);
+      if (!response.ok) return;
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
       for (const part of parts) {
         const fresh = page.getElementById(part.id);
         if (!fresh || fresh.outerHTML === seen.get(part.id) || isBusy(part)) continue;
@@ -111,13 +114,13 @@
         replace(part, document.adoptNode(fresh));
       }
     } catch {
-      // The server is away: the page stays as it is, and is asked for again.
+      // The server is unreachable. The page stays as it is until the next attempt.
     } finally {
-      asking = false;
+      refreshing = false;
     }
   }
 
-  // After a while, and rarely where the server has much to look through.
+  // Slow pages are refreshed less often, so that they take at most a tenth of the time.
   async function again(tookMs = 0) {
     await new Promise((done) => setTimeout(done, Math.max(REFRESH_MS, 10 * tookMs)));
     const began = performance.now();
@@ -134,7 +137,7 @@
     document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
   }
 
-  // A job tells when it moves on; its page is then asked for, at most so often.
+  // Refreshes the page on each event of the job, at most every AFTER_EVENT_MS.
   function watch(url) {
     let due = null;
     const soon = () => {
@@ -145,25 +148,25 @@
       soon();
       if (["completed", "failed", "cancelled"].includes(JSON.parse(event.data).status)) {
         events.close();
-        // Deliveries and the receipt follow a little later.
+        // Deliveries and the receipt change shortly after the job finishes.
         setTimeout(refresh, 2 * REFRESH_MS);
       }
     });
     addEventListener("pagehide", () => events.close());
   }
 
-  // --- keys ---
+  // --- keyboard shortcuts ---
 
   let before = "";
 
   function step(by) {
     const rows = all("tr[data-row]");
     if (rows.length === 0) return;
-    const here = rows.findIndex((row) => row.classList.contains("here"));
+    const here = rows.findIndex((row) => row.classList.contains("current"));
     const next = here < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, here + by));
-    for (const row of rows) row.classList.remove("here");
+    for (const row of rows) row.classList.remove("current");
     const row = rows[next];
-    row.classList.add("here");
+    row.classList.add("current");
     row.scrollIntoView({ block: "nearest" });
     const link = row.querySelector("a[href]");
     if (link) link.focus({ preventScroll: true });
@@ -173,7 +176,7 @@
     j: () => step(1),
     k: () => step(-1),
     x: () => {
-      const box = document.querySelector("tr.here input[type=checkbox]");
+      const box = document.querySelector("tr.current input[type=checkbox]");
       if (box) box.click();
     },
     "/": () => document.getElementById("search") && document.getElementById("search").focus(),
@@ -196,22 +199,22 @@
     pressed();
   });
 
-  // --- uploads, with how far they are ---
+  // --- uploads with a progress bar ---
 
   function upload(event) {
     const form = event.target;
     const file = form.querySelector("input[type=file]");
     if (!file || file.files.length === 0) return;
     event.preventDefault();
-    const shown = form.querySelector("[data-progress]");
+    const progress = form.querySelector("[data-progress]");
     const button = form.querySelector("button.primary");
-    shown.hidden = false;
+    progress.hidden = false;
     button.disabled = true;
     const request = new XMLHttpRequest();
     request.open("POST", form.action);
     request.setRequestHeader("accept", "text/html");
     request.upload.addEventListener("progress", (sent) => {
-      if (sent.lengthComputable) shown.value = (100 * sent.loaded) / sent.total;
+      if (sent.lengthComputable) progress.value = (100 * sent.loaded) / sent.total;
     });
     request.addEventListener("load", () => {
       if (request.status < 400) return location.assign(request.responseURL);
@@ -221,7 +224,7 @@
     });
     request.addEventListener("error", () => {
       button.disabled = false;
-      shown.hidden = true;
+      progress.hidden = true;
     });
     request.send(new FormData(form));
   }
@@ -233,7 +236,7 @@
   }
 
   begin(document);
-  // What was just done is said once, not again whenever the page is loaded.
+  // Removes the notice from the URL, so that a reload does not show it again.
   const url = new URL(location.href);
   if (url.searchParams.has("did")) {
     url.searchParams.delete("did");

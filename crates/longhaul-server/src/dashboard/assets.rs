@@ -1,4 +1,4 @@
-//! The style sheet and the script: compiled in, and the same until the next release.
+//! Style sheet, script and icon, compiled into the binary.
 
 use axum::Router;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
@@ -23,21 +23,21 @@ pub(super) fn router() -> Router<AppState> {
 
 fn asset(content_type: &'static str, text: &'static str) -> axum::routing::MethodRouter<AppState> {
     let etag = format!("\"{}\"", hex(&Sha256::digest(text.as_bytes())));
-    get(async move |headers: HeaderMap| answer(&headers, content_type, text, &etag))
+    get(async move |headers: HeaderMap| respond(&headers, content_type, text, &etag))
 }
 
-/// Browsers keep it and ask each time whether it is still the one: after an upgrade no page meets the
-/// script of the version before.
-fn answer(
+/// Makes browsers revalidate a cached asset each time, so that after an upgrade no page runs with the script of
+/// the previous version.
+fn respond(
     headers: &HeaderMap,
     content_type: &'static str,
     text: &'static str,
     etag: &str,
 ) -> Response {
-    let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    let known = known.flat_map(|tags| tags.split(',')).any(|tag| tag.trim() == etag);
+    let etags = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let is_cached = etags.flat_map(|tags| tags.split(',')).any(|tag| tag.trim() == etag);
     let mut response =
-        if known { StatusCode::NOT_MODIFIED.into_response() } else { text.into_response() };
+        if is_cached { StatusCode::NOT_MODIFIED.into_response() } else { text.into_response() };
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

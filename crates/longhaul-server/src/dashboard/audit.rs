@@ -1,13 +1,13 @@
-//! Who did what.
+//! Audit log page.
 
 use axum::extract::State;
 use axum::response::Response;
 use longhaul_client::wire::AuditEntry;
 use maud::{Markup, html};
 
-use super::layout::Place;
-use super::parts::{cut, told};
-use super::view::View;
+use super::components::{time, truncated};
+use super::layout::Section;
+use super::page_context::PageContext;
 use crate::api::AppState;
 use crate::api::accounts::audit;
 use crate::api::http::caller::Admin;
@@ -16,33 +16,33 @@ use crate::problem::Problem;
 
 pub(super) async fn show(
     State(state): State<AppState>,
-    view: View<Admin>,
+    ctx: PageContext<Admin>,
 ) -> Result<Response, Problem> {
-    let mut query = view.query.clone();
-    // The tenant that is looked at, which every page takes, is also what the log is narrowed to.
-    query.extend(view.other().map(|tenant| ("tenant".to_owned(), tenant.to_string())));
-    let found = audit::list(&state, Pairs(query)).await?;
+    let mut query = ctx.query.clone();
+    // The viewed tenant also filters the log.
+    query.extend(ctx.other().map(|tenant| ("tenant".to_owned(), tenant.to_string())));
+    let page = audit::list(&state, Pairs(query)).await?;
     let content = html! {
         h1 { "Audit" }
         form.filters method="get" action="/ui/audit" role="search" aria-label="Filter entries" {
             label {
                 "Tenant"
-                input name="tenant" size="12" placeholder="any"
-                    value=(view.other().map(ToString::to_string).unwrap_or_default());
+                input name="tenant" size="12" placeholder="Any"
+                    value=(ctx.other().map(ToString::to_string).unwrap_or_default());
             }
             label.grow {
                 "Job, key, tenant or queue"
                 input #search name="target" type="search"
-                    value=(view.asked("target").unwrap_or_default());
+                    value=(ctx.param("target").unwrap_or_default());
             }
             span.choices { button.primary { "Filter" } a href="/ui/audit" { "Clear" } }
         }
         section aria-label="Entries" {
-            @if found.entries.is_empty() {
+            @if page.entries.is_empty() {
                 div.empty {
                     p {
-                        "Nothing was done yet. Whatever somebody does to jobs, queues, keys, tenants and \
-                         endpoints is noted here, before it is done."
+                        "No entries. Every change to jobs, queues, keys, tenants and endpoints is recorded here \
+                         before it happens."
                     }
                 }
             } @else {
@@ -50,37 +50,37 @@ pub(super) async fn show(
                     table {
                         thead {
                             tr {
-                                th { "When" } th { "Who" } th { "Did" } th { "To" } th { "Tenant" }
-                                th { "Detail" }
+                                th { "Time" } th { "Actor" } th { "Action" } th { "Target" } th { "Tenant" }
+                                th { "Details" }
                             }
                         }
-                        tbody { @for entry in &found.entries { (row(entry)) } }
+                        tbody { @for entry in &page.entries { (row(entry)) } }
                     }
                 }
             }
-            @if let Some(next) = &found.next_cursor {
-                @let target = view.asked("target").unwrap_or_default();
+            @if let Some(next) = &page.next_cursor {
+                @let target = ctx.param("target").unwrap_or_default();
                 nav.pages aria-label="Pages of entries" {
                     a rel="next"
-                        href=(view.link("/ui/audit", &[("target", target), ("cursor", next)])) {
+                        href=(ctx.link("/ui/audit", &[("target", target), ("cursor", next)])) {
                         "Older"
                     }
                 }
             }
         }
     };
-    Ok(view.page("Audit", Place::Audit, &content))
+    Ok(ctx.page("Audit", Section::Audit, &content))
 }
 
 fn row(entry: &AuditEntry) -> Markup {
     html! {
         tr {
-            td title=(format!("request {}", entry.request_id)) { (told(entry.at.as_str())) }
-            td { (cut(&entry.actor, 80)) }
+            td title=(format!("request {}", entry.request_id)) { (time(&entry.at)) }
+            td { (truncated(&entry.actor, 80)) }
             td { (entry.action) }
-            td { code { (cut(&entry.target, 80)) } }
+            td { code { (truncated(&entry.target, 80)) } }
             td { (entry.tenant) }
-            td { (cut(&entry.detail, 200)) }
+            td { (truncated(&entry.detail, 200)) }
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Pictures of numbers, as SVG in the page: sizes are attributes, so that no style is inline.
+//! Charts as inline SVG. Sizes are attributes, because the content security policy forbids inline styles.
 
 use longhaul::Timestamp;
 use maud::{Markup, html};
 
-/// A picture's own units.
+/// Size of a chart in SVG units.
 const WIDTH: u64 = 1_000;
 const HEIGHT: u64 = 120;
 
-/// A stretch of time that bars are placed in.
+/// The time span of a Gantt chart.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     begin: Timestamp,
@@ -20,14 +20,14 @@ impl Span {
         Self { begin, millis }
     }
 
-    fn place(&self, at: Timestamp) -> u64 {
+    fn x(&self, at: Timestamp) -> u64 {
         let after = u64::try_from(at.since(self.begin).as_millis()).unwrap_or(u64::MAX);
         after.min(self.millis).saturating_mul(WIDTH) / self.millis
     }
 
-    /// From one instant to another, at least wide enough to be seen.
+    /// Renders a bar between two instants, at least 6 units wide so that it is visible.
     pub(super) fn bar(&self, from: Timestamp, to: Timestamp, class: &str) -> Markup {
-        let (begin, end) = (self.place(from).min(WIDTH - 6), self.place(to));
+        let (begin, end) = (self.x(from).min(WIDTH - 6), self.x(to));
         let width = end.saturating_sub(begin).max(6);
         html! {
             svg.gantt viewBox=(format!("0 0 {WIDTH} 12")) preserveAspectRatio="none"
@@ -39,7 +39,7 @@ impl Span {
     }
 }
 
-/// One column of a chart: its parts from the bottom up, each with its class.
+/// A stacked column: CSS class and value of each part, from the bottom up.
 pub(super) struct Column {
     pub(super) title: String,
     pub(super) parts: Vec<(&'static str, u64)>,
@@ -51,43 +51,43 @@ impl Column {
     }
 }
 
-/// Columns that stand on each other's parts. `said` tells it to those who do not see it; `ends` are the
-/// times of the first and the last.
+/// Renders stacked columns. `label` describes the chart for screen readers; `ends` are the labels of both ends
+/// of the time axis.
 pub(super) fn columns(
     columns: &[Column],
-    said: &str,
+    label: &str,
     ends: (&str, &str),
     unit: impl Fn(u64) -> String,
 ) -> Markup {
-    let most = columns.iter().map(Column::sum).max().unwrap_or(0).max(1);
+    let peak = columns.iter().map(Column::sum).max().unwrap_or(0).max(1);
     let each = 20;
     let width = each * u64::try_from(columns.len()).unwrap_or(1).max(1);
     html! {
         figure.chart {
             svg viewBox=(format!("0 0 {width} {HEIGHT}")) preserveAspectRatio="none" role="img"
-                aria-label=(said) {
+                aria-label=(label) {
                 line.axis x1="0" y1=(HEIGHT) x2=(width) y2=(HEIGHT) {}
-                @for (place, column) in (0_u64..).zip(columns) {
+                @for (index, column) in (0_u64..).zip(columns) {
                     g {
                         title { (column.title) }
-                        rect.hover x=(place * each) y="0" width=(each) height=(HEIGHT) {}
-                        (stack(column, place * each + 1, each.saturating_sub(2).max(1), most))
+                        rect.hover x=(index * each) y="0" width=(each) height=(HEIGHT) {}
+                        (stack(column, index * each + 1, each.saturating_sub(2).max(1), peak))
                     }
                 }
             }
             figcaption {
-                span { (ends.0) } span { "most: " (unit(most)) } span { (ends.1) }
+                span { (ends.0) } span { "peak " (unit(peak)) } span { (ends.1) }
             }
         }
     }
 }
 
-fn stack(column: &Column, x: u64, width: u64, most: u64) -> Markup {
+fn stack(column: &Column, x: u64, width: u64, peak: u64) -> Markup {
     let mut below = 0;
     let mut rects = Vec::new();
     for (class, value) in column.parts.iter().filter(|(_, value)| *value > 0) {
-        // Also the smallest can be seen.
-        let height = (value.saturating_mul(HEIGHT) / most).max(2);
+        // At least 2 units, so that every value is visible.
+        let height = (value.saturating_mul(HEIGHT) / peak).max(2);
         let y = HEIGHT.saturating_sub(below + height);
         below += height;
         rects.push((*class, y, height));
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_stay_inside_whatever_the_times_are() {
+    fn gantt_bars_stay_inside_the_chart() {
         let at = Timestamp::from_millis;
         let span = Span::new(at(1_000), at(2_000));
         for (from, to) in

@@ -1,4 +1,4 @@
-//! What a form sends. Nobody reads one without checking that it is ours.
+//! Submitted forms. Reading one checks its token.
 
 use axum::extract::{FromRequest, Request};
 use longhaul::job::parse_duration;
@@ -9,10 +9,10 @@ use crate::api::AppState;
 use crate::api::http::body;
 use crate::problem::{Code, Problem};
 
-/// The field that every form has.
+/// Name of the hidden field with the form token.
 pub(super) const TOKEN: &str = "token";
 
-/// A form's fields, in their order, without the token.
+/// Fields of a form in their order.
 #[derive(Debug, Default)]
 pub(super) struct Form(Vec<(String, String)>);
 
@@ -22,7 +22,7 @@ impl FromRequest<AppState> for Form {
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let Some(session) = parts.extensions.get::<Session>() else {
-            return Err(Problem::internal("the route does not ask who looks"));
+            return Err(Problem::internal("the route has no session middleware"));
         };
         let bytes = body::read(&parts.headers, body, body::SMALL_BYTES_MAX).await?;
         let fields: Vec<(String, String)> = form_urlencoded::parse(&bytes).into_owned().collect();
@@ -32,16 +32,16 @@ impl FromRequest<AppState> for Form {
     }
 }
 
-/// Refuses a form that no page of this session showed.
+/// Rejects a form whose token does not belong to this session.
 pub(super) fn check(
     state: &AppState,
     session: &Session,
     token: Option<&str>,
 ) -> Result<(), Problem> {
-    if token.is_some_and(|token| session.knows(&state.auth, token)) {
+    if token.is_some_and(|token| session.is_valid_token(&state.auth, token)) {
         return Ok(());
     }
-    let detail = "the form is not from this session; go back, load the page anew and try again";
+    let detail = "the form is not from this session; go back, reload the page and try again";
     Err(Problem::new(Code::Forbidden, detail))
 }
 
@@ -50,30 +50,27 @@ impl Form {
         Self(fields)
     }
 
-    /// What was written into a field; nothing if it was left empty.
+    /// Returns the trimmed text of a field, or `None` if it is empty.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let mut values = self.all(name);
         values.find(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    /// What was sent in a field, every space of it.
+    /// Returns the text of a field with all spaces.
     pub(super) fn verbatim(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// All values of fields of this name.
+    /// Returns the trimmed values of all fields with this name.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.trim())
     }
 
-    /// A number, if one was written.
     pub(super) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
-        let wrong =
-            |text: &str| invalid(format!("{name}: {text:?} is not a number that it can be"));
+        let wrong = |text: &str| invalid(format!("{name}: {text:?} is not a valid number"));
         self.text(name).map(|text| text.parse().map_err(|_| wrong(&text))).transpose()
     }
 
-    /// A duration, if one was written.
     pub(super) fn duration(&self, name: &str) -> Result<Option<std::time::Duration>, Problem> {
         let text = self.text(name);
         text.map(|text| parse_duration(&text).map_err(|error| invalid(format!("{name}: {error}"))))
@@ -81,7 +78,6 @@ impl Form {
     }
 }
 
-/// A value that cannot be taken.
 pub(super) fn invalid(detail: String) -> Problem {
     Problem::new(Code::Validation, detail)
 }

@@ -1,14 +1,14 @@
-//! What holds of pages, whatever is written in them.
+//! Fuzz targets of the dashboard.
 
 use url::Url;
 
-use super::sign_in::is_ours;
-use super::viewer::tree;
+use super::json_tree::tree;
+use super::sign_in::is_own_page;
 use crate::fuzzing::{Target, text};
 
-pub(crate) const VIEWER: Target = (
-    "viewer",
-    viewer,
+pub(crate) const JSON_TREE: Target = (
+    "json-tree",
+    json_tree,
     &[
         br#"{"a":[1,2.50,null,true,"<b>x</b>"],"<i>":{}}"#,
         br#""</pre><script>alert(1)</script>""#,
@@ -18,9 +18,9 @@ pub(crate) const VIEWER: Target = (
     ],
 );
 
-/// Whatever the text is, the tree of it has our own elements and no others.
-fn viewer(bytes: &[u8]) {
-    const OURS: [&str; 11] =
+/// The tree of any text contains only elements that `json_tree` writes.
+fn json_tree(bytes: &[u8]) {
+    const ELEMENTS: [&str; 11] =
         ["div", "pre", "p", "details", "summary", "dl", "dt", "dd", "ol", "li", "span"];
     let Some(text) = text(bytes) else { return };
     let html = tree(text).into_string();
@@ -29,7 +29,7 @@ fn viewer(bytes: &[u8]) {
         let rest = rest.strip_prefix('/').unwrap_or(rest);
         let end = rest.find([' ', '>']).unwrap_or(rest.len());
         let name = rest.get(..end).unwrap_or_default();
-        assert!(OURS.contains(&name), "<{name} in {html}");
+        assert!(ELEMENTS.contains(&name), "<{name} in {html}");
     }
 }
 
@@ -39,9 +39,9 @@ pub(crate) const NEXT: Target = (
     &[b"/ui/jobs?status=failed", b"//evil.example/ui", b"/\\evil.example", b"/ui/../..//x", b"/?a"],
 );
 
-/// Whoever signs in stays on this server.
+/// A sign-in never redirects to another site.
 fn next(bytes: &[u8]) {
-    let Some(address) = text(bytes).filter(|address| is_ours(address)) else { return };
+    let Some(address) = text(bytes).filter(|address| is_own_page(address)) else { return };
     let Ok(here) = Url::parse("https://jobs.example:8443/ui/sign-in") else { return };
     let there = here.join(address);
     assert!(there.is_ok_and(|there| there.origin() == here.origin()), "{address:?}");

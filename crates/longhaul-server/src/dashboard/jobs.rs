@@ -1,7 +1,7 @@
-//! The list of jobs.
+//! List of jobs with search, filters and bulk actions.
 
 mod bulk;
-mod filter;
+mod results;
 mod search;
 
 use axum::extract::State;
@@ -11,64 +11,69 @@ use maud::{Markup, html};
 
 pub(super) use bulk::bulk;
 
-use super::layout::Place;
-use super::parts::{self, cut, empty, status, time, took};
-use super::view::View;
+use super::components::{self, duration, empty_state, status, time, truncated};
+use super::layout::Section;
+use super::page_context::PageContext;
 use crate::api::AppState;
 use crate::api::http::caller::{Control, Inspect, Read, Submit};
 use crate::api::jobs::list::cursor;
 use crate::problem::Problem;
-use filter::Wish;
-use search::Found;
+use results::SearchResults;
+use search::JobSearch;
 
-/// Jobs on one page, unless the address says otherwise.
+/// Default page size.
 const PAGE: &str = "50";
-/// Characters that are shown of what a job says.
-const SAID_CHARS_MAX: usize = 240;
+/// Length limit of the error in the column "Details".
+const DETAILS_CHARS_MAX: usize = 240;
 
 pub(super) async fn list(
     State(state): State<AppState>,
-    view: View<Read>,
+    ctx: PageContext<Read>,
 ) -> Result<Response, Problem> {
-    let wish = Wish::read(&view.query, &state, view.caller.engine.now())?;
-    let found = search::find(&view.caller.engine, &wish).await?;
-    let kinds = view.caller.engine.all_kinds().await?;
-    let now = view.caller.engine.now();
+    let search = JobSearch::parse(&ctx.query, &state, ctx.caller.engine.now())?;
+    let results = results::find(&ctx.caller.engine, &search).await?;
+    let kinds = ctx.caller.engine.all_kinds().await?;
+    let now = ctx.caller.engine.now();
     let content = html! {
         h1 { "Jobs" }
-        (wish.form(&view, &kinds))
+        (search.form(&ctx, &kinds))
         section #list data-live aria-label="Matching jobs" {
-            @if let Some(note) = &found.note { p.soft { (note) } }
-            @if found.jobs.is_empty() {
-                (nothing(&wish))
+            @if let Some(note) = &results.note { p.soft { (note) } }
+            @if results.jobs.is_empty() {
+                (no_jobs(&search))
             } @else {
-                (table(&view, &wish, &found, now))
+                (table(&ctx, &search, &results, now))
             }
         }
     };
-    Ok(view.page("Jobs", Place::Jobs, &content))
+    Ok(ctx.page("Jobs", Section::Jobs, &content))
 }
 
-fn nothing(wish: &Wish) -> Markup {
-    if wish.is_everything() {
-        return empty(
-            "There are no jobs yet. Submit one here, or from a shell:",
+fn no_jobs(search: &JobSearch) -> Markup {
+    if search.is_unfiltered() {
+        return empty_state(
+            "No jobs yet. Submit one here or from a shell:",
             "longhaul submit demo '{\"steps\": 3, \"sleep\": \"2s\"}' --wait",
         );
     }
-    html! { div.empty { p { "No job matches. " a href="/ui/jobs" { "Show all jobs" } } } }
+    html! { div.empty { p { "No matching jobs. " a href="/ui/jobs" { "Show all jobs" } } } }
 }
 
-fn table(view: &View<Read>, wish: &Wish, found: &Found, now: Timestamp) -> Markup {
-    let may_change = view.may::<Control>();
+fn table(
+    ctx: &PageContext<Read>,
+    search: &JobSearch,
+    results: &SearchResults,
+    now: Timestamp,
+) -> Markup {
+    let may_change = ctx.may::<Control>();
     html! {
         form #bulk method="post" {
-            // Enter in a field presses the first button that there is, also one of a question that is
-            // not shown. This one does nothing.
+            // Enter in a field presses the first button of the form, even one in a closed dialog. This
+            // button does nothing.
             button formmethod="dialog" hidden tabindex="-1" {}
-            (parts::token(&view.session))
-            input type="hidden" name="filter" value=(wish.query());
-            @if may_change { (bulk::bar(view, wish)) }
+            (components::token_field(&ctx.session))
+            input type="hidden" name="filter" value=(search.query());
+            @if may_change { (bulk::bar(ctx, search, results)) }
             div.scroll tabindex="0" role="group" aria-label="Table of jobs" {
                 table.rows {
                     thead {
@@ -84,20 +89,20 @@ fn table(view: &View<Read>, wish: &Wish, found: &Found, now: Timestamp) -> Marku
                             th.wide { "Queue" }
                             th { "Status" }
                             th.wide { "Attempt" }
-                            th { "Accepted" } th.wide { "Took" } th { "What happens" }
+                            th { "Submitted" } th.wide { "Duration" } th { "Details" }
                         }
                     }
-                    tbody { @for job in &found.jobs { (row(view, job, may_change, now)) } }
+                    tbody { @for job in &results.jobs { (row(ctx, job, may_change, now)) } }
                 }
             }
         }
-        (pages(view, wish, found))
+        (pages(ctx, search, results))
     }
 }
 
-fn row(view: &View<Read>, job: &Job, may_change: bool, now: Timestamp) -> Markup {
+fn row(ctx: &PageContext<Read>, job: &Job, may_change: bool, now: Timestamp) -> Markup {
     let id = job.id.to_string();
-    let url = view.link(&format!("/ui/jobs/{id}"), &[]);
+    let url = ctx.link(&format!("/ui/jobs/{id}"), &[]);
     html! {
         tr data-row=(url) {
             @if may_change {
@@ -110,12 +115,12 @@ fn row(view: &View<Read>, job: &Job, may_change: bool, now: Timestamp) -> Markup
             td.wide { (job.queue.as_str()) }
             td {
                 (status(job.status))
-                @if let Some(phase) = &job.phase { span.phase { (cut(phase, 40)) } }
+                @if let Some(phase) = &job.phase { span.phase { (truncated(phase, 40)) } }
             }
             td.wide { (job.attempt) " of " (job.max_attempts) }
-            td { (time(job.created_at)) }
-            td.wide { (lasted(job, now)) }
-            td.said { (said(job, now)) }
+            td { (time(&job.created_at)) }
+            td.wide { (run_duration(job, now)) }
+            td.details { (details(job, now)) }
         }
     }
 }
@@ -125,56 +130,55 @@ fn labels(job: &Job) -> Markup {
         @if !job.labels.is_empty() {
             span.labels {
                 @for (name, value) in job.labels.iter().take(4) {
-                    span.label { (cut(name, 40)) "=" (cut(value, 40)) }
+                    span.label { (truncated(name, 40)) "=" (truncated(value, 40)) }
                 }
-                @if job.labels.len() > 4 { span.soft { "and " (job.labels.len() - 4) " more" } }
+                @if job.labels.len() > 4 { span.soft { (job.labels.len() - 4) " more" } }
             }
         }
     }
 }
 
-/// From its first attempt on, until its end or now.
-pub(super) fn lasted(job: &Job, now: Timestamp) -> String {
+/// Formats the time since the first attempt started, until the job finished or now.
+pub(super) fn run_duration(job: &Job, now: Timestamp) -> String {
     let Some(started_at) = job.started_at else { return "–".to_owned() };
-    took(job.completed_at.unwrap_or(now).since(started_at))
+    duration(job.completed_at.unwrap_or(now).since(started_at))
 }
 
-/// The latest that is known of a job, in a line.
-fn said(job: &Job, now: Timestamp) -> Markup {
+/// Renders the latest error, progress or due time of a job.
+fn details(job: &Job, now: Timestamp) -> Markup {
     if let Some(error) = job.error.as_ref().filter(|_| job.status != Status::Completed) {
         return html! {
-            span.error-text { (cut(&error.message, SAID_CHARS_MAX)) }
+            span.error-text { (truncated(&error.message, DETAILS_CHARS_MAX)) }
             @if job.status == Status::Pending && job.run_at > now {
-                span.soft { " Tried again in " (took(job.run_at.since(now))) "." }
+                span.soft { " Next attempt in " (duration(job.run_at.since(now))) "." }
             }
         };
     }
     if let Some(progress) = job.progress.as_ref().filter(|_| !job.status.is_terminal()) {
-        return parts::progress(progress);
+        return components::progress(progress);
     }
     if job.status == Status::Pending && job.run_at > now {
-        return html! { span.soft { "Due in " (took(job.run_at.since(now))) } };
+        return html! { span.soft { "Due in " (duration(job.run_at.since(now))) } };
     }
     html! {}
 }
 
-fn pages(view: &View<Read>, wish: &Wish, found: &Found) -> Markup {
-    let query = wish.pairs();
+fn pages(ctx: &PageContext<Read>, search: &JobSearch, results: &SearchResults) -> Markup {
+    let query = search.pairs();
     let query: Vec<(&str, &str)> =
         query.iter().map(|(name, value)| (*name, value.as_str())).collect();
     html! {
         nav.pages aria-label="Pages of jobs" {
-            @if wish.is_later() { a href=(view.link("/ui/jobs", &query)) { "Newest" } }
-            @if let Some(next) = found.next {
+            @if search.is_later_page() { a href=(ctx.link("/ui/jobs", &query)) { "Newest" } }
+            @if let Some(next) = results.next {
                 @let cursor = cursor(next);
                 @let query = [query.as_slice(), &[("cursor", cursor.as_str())]].concat();
-                a rel="next" href=(view.link("/ui/jobs", &query)) { "Older" }
+                a rel="next" href=(ctx.link("/ui/jobs", &query)) { "Older" }
             }
         }
     }
 }
 
-/// Whether the viewer may put jobs back in line.
-fn may_resume(view: &View<Read>) -> bool {
-    view.may::<Submit>() && view.may::<Inspect>()
+fn may_resume(ctx: &PageContext<Read>) -> bool {
+    ctx.may::<Submit>() && ctx.may::<Inspect>()
 }

@@ -1,4 +1,4 @@
-//! Keys: who may do what, and until when.
+//! API keys page.
 
 use axum::Router;
 use axum::extract::State;
@@ -8,22 +8,22 @@ use longhaul::Timestamp;
 use longhaul_client::wire::{Instant, Key, KeyRequest, NewKey, Scope};
 use maud::{Markup, html};
 
+use super::components::{ConfirmButton, time, time_or, token_field};
 use super::form::Form;
-use super::layout::Place;
-use super::parts::{Ask, token, told, told_or};
-use super::view::View;
+use super::layout::Section;
+use super::page_context::PageContext;
 use crate::api::AppState;
 use crate::api::accounts::keys;
 use crate::api::http::caller::Admin;
 use crate::api::http::params::{IdPath, Pairs};
 use crate::problem::Problem;
 
-/// What a key can be good for, and what that means.
+/// Scopes with their names and descriptions.
 const SCOPES: [(Scope, &str, &str); 4] = [
-    (Scope::Submit, "submit", "submit and change jobs"),
-    (Scope::Read, "read", "read and watch jobs"),
-    (Scope::Work, "work", "run jobs as a remote worker"),
-    (Scope::Admin, "admin", "run the server: everything"),
+    (Scope::Submit, "submit", "Submit, cancel and resume jobs"),
+    (Scope::Read, "read", "Read and watch jobs"),
+    (Scope::Work, "work", "Run jobs as a remote worker"),
+    (Scope::Admin, "admin", "Administer the server: all permissions"),
 ];
 
 pub(super) fn router() -> Router<AppState> {
@@ -32,33 +32,35 @@ pub(super) fn router() -> Router<AppState> {
         .route("/ui/keys/{id}/revoke", post(revoke))
 }
 
-async fn show(State(state): State<AppState>, view: View<Admin>) -> Result<Response, Problem> {
-    page(&state, &view, None).await
+async fn show(State(state): State<AppState>, ctx: PageContext<Admin>) -> Result<Response, Problem> {
+    page(&state, &ctx, None).await
 }
 
 async fn page(
     state: &AppState,
-    view: &View<Admin>,
-    made: Option<&NewKey>,
+    ctx: &PageContext<Admin>,
+    created: Option<&NewKey>,
 ) -> Result<Response, Problem> {
-    let mut query = view.query.clone();
-    // The tenant that is looked at, which every page takes, is also what the list is narrowed to.
-    query.extend(view.other().map(|tenant| ("tenant".to_owned(), tenant.to_string())));
-    let mut found = keys::list(state, Pairs(query)).await?;
-    let now = view.caller.engine.now();
-    // Those that are good first, and of each the newest.
-    found.keys.sort_by(|one, other| other.created_at.as_str().cmp(one.created_at.as_str()));
-    found.keys.sort_by_key(|key| has_ended(key, now));
+    let mut query = ctx.query.clone();
+    // The viewed tenant also filters the list.
+    query.extend(ctx.other().map(|tenant| ("tenant".to_owned(), tenant.to_string())));
+    let mut page = keys::list(state, Pairs(query)).await?;
+    let now = ctx.caller.engine.now();
+    // Active keys first, then the newest.
+    page.keys.sort_by(|one, other| other.created_at.as_str().cmp(one.created_at.as_str()));
+    page.keys.sort_by_key(|key| is_inactive(key, now));
     let content = html! {
         h1 { "Keys" }
-        @if let Some(made) = made { (fresh(made)) }
-        (wanted(view))
+        @if let Some(created) = created { (new_secret(created)) }
+        (create_form(ctx))
         section aria-labelledby="keys-title" {
             h2 #keys-title { "All keys" }
-            @if found.keys.is_empty() {
+            @if page.keys.is_empty() {
                 p.soft {
-                    "There is no key. As long as " code { "auth.require_keys" }
-                    " is off, nobody needs one."
+                    "No API keys."
+                    @if !state.auth.settings().require_keys {
+                        " Authentication is off (" code { "auth.require_keys = false" } ")."
+                    }
                 }
             } @else {
                 div.scroll tabindex="0" role="group" aria-label="Keys" {
@@ -66,44 +68,44 @@ async fn page(
                         thead {
                             tr {
                                 th { "Key" } th { "Name" } th { "Tenant" } th { "Scopes" }
-                                th { "Made" } th { "Last used" } th { "Ends" }
-                                th { span.unseen { "What can be done" } }
+                                th { "Created" } th { "Last used" } th { "Expires" }
+                                th { span.visually-hidden { "Actions" } }
                             }
                         }
-                        tbody { @for key in &found.keys { (row(view, key, now)) } }
+                        tbody { @for key in &page.keys { (row(ctx, key, now)) } }
                     }
                 }
             }
-            @if let Some(next) = &found.next_cursor {
+            @if let Some(next) = &page.next_cursor {
                 nav.pages aria-label="Pages of keys" {
-                    a rel="next" href=(view.link("/ui/keys", &[("cursor", next)])) { "More" }
+                    a rel="next" href=(ctx.link("/ui/keys", &[("cursor", next)])) { "More" }
                 }
             }
         }
     };
-    Ok(view.page("Keys", Place::Keys, &content))
+    Ok(ctx.page("Keys", Section::Keys, &content))
 }
 
-fn row(view: &View<Admin>, key: &Key, now: Timestamp) -> Markup {
-    let has_ended = has_ended(key, now);
+fn row(ctx: &PageContext<Admin>, key: &Key, now: Timestamp) -> Markup {
+    let is_inactive = is_inactive(key, now);
     html! {
-        tr.ended[has_ended] {
+        tr.ended[is_inactive] {
             td { code { (key.id) } }
             td { (key.name) }
             td { (key.tenant) }
             td { @for scope in &key.scopes { span.label { (scope_word(*scope)) } } }
-            td { (told(key.created_at.as_str())) }
-            td { (told_or(key.last_used_at.as_ref(), "never")) }
+            td { (time(&key.created_at)) }
+            td { (time_or(key.last_used_at.as_ref(), "Never")) }
             td {
-                @if let Some(at) = &key.revoked_at { "revoked " (told(at.as_str())) }
-                @else { (told_or(key.expires_at.as_ref(), "never")) }
+                @if let Some(at) = &key.revoked_at { "Revoked " (time(at)) }
+                @else { (time_or(key.expires_at.as_ref(), "Never")) }
             }
-            td { @if !has_ended { (revoking(view, key)) } }
+            td { @if !is_inactive { (revoke_button(ctx, key)) } }
         }
     }
 }
 
-fn has_ended(key: &Key, now: Timestamp) -> bool {
+fn is_inactive(key: &Key, now: Timestamp) -> bool {
     let has_passed = |at: &Instant| Timestamp::parse(at.as_str()).is_some_and(|at| at <= now);
     key.revoked_at.is_some() || key.expires_at.as_ref().is_some_and(has_passed)
 }
@@ -113,49 +115,49 @@ fn scope_word(scope: Scope) -> &'static str {
     found.map_or("", |(_, word, _)| word)
 }
 
-fn revoking(view: &View<Admin>, key: &Key) -> Markup {
+fn revoke_button(ctx: &PageContext<Admin>, key: &Key) -> Markup {
     let (id, action) = (format!("revoke-{}", key.id), format!("/ui/keys/{}/revoke", key.id));
-    let ask = Ask {
+    let button = ConfirmButton {
         id: &id,
         button: "Revoke…",
         about: &key.name,
         question: "Revoke this key?",
         effect: html! {
             p {
-                "Whoever uses " strong { (key.name) }
-                " is refused, here at once and on every replica within five seconds. Sessions \
-                 that began with it end. This cannot be undone."
+                "Requests with " strong { (key.name) }
+                " are rejected, here at once and on every replica within five seconds. Sessions of \
+                 this key end. This cannot be undone."
             }
         },
-        confirm: "Revoke the key",
+        confirm: "Revoke key",
         action: &action,
         is_final: true,
     };
-    ask.show(&view.session, &html! {})
+    button.show(&ctx.session, &html! {})
 }
 
-/// A key that was just made: the only time that it is shown.
-fn fresh(made: &NewKey) -> Markup {
+/// Renders a new key, which is shown only once.
+fn new_secret(created: &NewKey) -> Markup {
     html! {
-        section.fresh role="status" aria-labelledby="fresh-title" {
-            h2 #fresh-title { "The new key " (made.metadata.name) }
+        section.new-secret role="status" aria-labelledby="new-secret-title" {
+            h2 #new-secret-title { "New key " (created.metadata.name) }
             p { "Copy it now: it is not shown again." }
             p.tools {
-                code #fresh-key { (made.key) }
-                button type="button" data-copy-of="fresh-key" { "Copy" }
+                code #new-secret { (created.key) }
+                button type="button" data-copy-of="new-secret" { "Copy" }
             }
         }
     }
 }
 
-fn wanted(view: &View<Admin>) -> Markup {
+fn create_form(ctx: &PageContext<Admin>) -> Markup {
     html! {
-        section aria-labelledby="wanted-title" {
-            h2 #wanted-title { "Make a key" }
+        section aria-labelledby="create-title" {
+            h2 #create-title { "Create a key" }
             form.inline method="post" action="/ui/keys" {
-                (token(&view.session))
+                (token_field(&ctx.session))
                 label {
-                    "Name" input name="name" required maxlength="200" placeholder="who uses it";
+                    "Name" input name="name" required maxlength="200" placeholder="Application or person";
                 }
                 label { "Tenant" input name="tenant" placeholder="default" size="12"; }
                 fieldset {
@@ -166,8 +168,8 @@ fn wanted(view: &View<Admin>) -> Markup {
                         }
                     }
                 }
-                label { "Ends after" input name="lasts" placeholder="never, or 90d" size="12"; }
-                button.primary { "Make the key" }
+                label { "Expires after" input name="lasts" placeholder="Never, or 90d" size="12"; }
+                button.primary { "Create key" }
             }
         }
     }
@@ -175,7 +177,7 @@ fn wanted(view: &View<Admin>) -> Markup {
 
 async fn create(
     State(state): State<AppState>,
-    view: View<Admin>,
+    ctx: PageContext<Admin>,
     form: Form,
 ) -> Result<Response, Problem> {
     let scopes = form.all("scope");
@@ -188,17 +190,17 @@ async fn create(
         expires_at: expires_at.map(|at| Instant(at.to_string())),
         requests_per_second: None,
     };
-    let made = keys::create(&state, &view.caller, request).await?;
-    // Not a redirect: the key is shown in this answer, and then nowhere.
-    page(&state, &view, Some(&made)).await
+    let created = keys::create(&state, &ctx.caller, request).await?;
+    // Not a redirect, because only this response shows the key.
+    page(&state, &ctx, Some(&created)).await
 }
 
 async fn revoke(
     State(state): State<AppState>,
-    view: View<Admin>,
+    ctx: PageContext<Admin>,
     IdPath(id): IdPath,
     _form: Form,
 ) -> Result<Response, Problem> {
-    keys::revoke(&state, &view.caller, &id).await?;
-    Ok(view.done("/ui/keys", "revoke"))
+    keys::revoke(&state, &ctx.caller, &id).await?;
+    Ok(ctx.done("/ui/keys", "revoke"))
 }

@@ -1,4 +1,4 @@
-//! What all pages have in common.
+//! Frame of every page: head, menu, notice and keyboard help.
 
 use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
@@ -8,18 +8,18 @@ use maud::{DOCTYPE, Markup, html};
 use super::form::TOKEN;
 use super::session::Session;
 
-/// Our own files and nothing else, whatever finds its way into a page.
+/// Allows only files of this server, so that injected markup can load and run nothing.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 );
 
-/// Our own pages may say which of them a form came from, so that it can be told from others'.
+/// Sends the referrer to this server only, so that forms of its pages can be told from those of other sites.
 const REFERRER: HeaderValue = HeaderValue::from_static("same-origin");
 
-/// Where a page stands in the menu.
+/// The menu entry of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Section {
     Overview,
     Jobs,
     Submit,
@@ -31,8 +31,8 @@ pub(super) enum Place {
     None,
 }
 
-impl Place {
-    /// In the order of the menu: what is looked at first comes first.
+impl Section {
+    /// All entries in the order of the menu: section, label and path.
     const ALL: [(Self, &'static str, &'static str); 8] = [
         (Self::Overview, "Overview", "/"),
         (Self::Jobs, "Jobs", "/ui/jobs"),
@@ -45,39 +45,41 @@ impl Place {
     ];
 }
 
-/// What is around a page's content.
+/// Everything around the content of a page.
 #[derive(Debug)]
 pub(super) struct Shell<'a> {
     pub(super) title: &'a str,
-    pub(super) place: Place,
+    pub(super) section: Section,
     pub(super) session: &'a Session,
-    /// Whoever looks; none before anybody has signed in.
+    /// None before the sign-in.
     pub(super) viewer: Option<Viewer>,
-    /// What has just been done.
+    /// Result of the action that led to this page.
     pub(super) notice: Option<String>,
 }
 
-/// Whoever looks at a page, as far as its frame depends on it.
+/// The caller, as far as the frame depends on it.
 #[derive(Debug)]
 pub(super) struct Viewer {
     pub(super) name: String,
     pub(super) may_submit: bool,
     pub(super) is_admin: bool,
-    /// The tenant that is looked at instead of the viewer's own.
+    /// The caller's own tenant.
+    pub(super) own_tenant: String,
+    /// The viewed tenant, if it is not the caller's own.
     pub(super) other_tenant: Option<String>,
 }
 
 impl<'a> Shell<'a> {
-    /// For pages that are shown to whoever comes.
-    pub(super) fn plain(title: &'a str, place: Place, session: &'a Session) -> Self {
-        Self { title, place, session, viewer: None, notice: None }
+    /// Returns the frame of a page that needs no sign-in.
+    pub(super) fn plain(title: &'a str, section: Section, session: &'a Session) -> Self {
+        Self { title, section, session, viewer: None, notice: None }
     }
 }
 
-/// A whole page around its content.
+/// Renders a page with menu and notice.
 pub(super) fn page(shell: &Shell<'_>, content: &Markup) -> Response {
     let body = html! {
-        a.skip href="#main" { "Skip to the content" }
+        a.skip href="#main" { "Skip to content" }
         (header(shell))
         main #main tabindex="-1" {
             @if let Some(notice) = &shell.notice { p.notice role="status" { (notice) } }
@@ -88,7 +90,7 @@ pub(super) fn page(shell: &Shell<'_>, content: &Markup) -> Response {
     bare(shell.title, &html! {}, &body)
 }
 
-/// A page without the menu; `head` comes into its head.
+/// Renders a page without menu; `head` is added to the `head` element.
 pub(crate) fn bare(title: &str, head: &Markup, body: &Markup) -> Response {
     let title = if title == "Longhaul" { title.to_owned() } else { format!("{title} · Longhaul") };
     let text = html! {
@@ -121,10 +123,10 @@ fn header(shell: &Shell<'_>) -> Markup {
             a.brand href="/" { img src="/ui/icon.svg" alt="" width="22" height="22"; "Longhaul" }
             @if let Some(viewer) = &shell.viewer {
                 nav aria-label="Pages" {
-                    @for (place, name, path) in Place::ALL {
-                        @if is_offered(place, viewer) {
-                            @let url = address(place, path, viewer);
-                            @if place == shell.place {
+                    @for (section, name, path) in Section::ALL {
+                        @if is_offered(section, viewer) {
+                            @let url = address(section, path, viewer);
+                            @if section == shell.section {
                                 a href=(url) aria-current="page" { (name) }
                             } @else {
                                 a href=(url) { (name) }
@@ -133,41 +135,45 @@ fn header(shell: &Shell<'_>) -> Markup {
                     }
                     a href="/docs" { "API" }
                 }
-                (whoever(shell, viewer))
+                (account(shell, viewer))
             }
         }
         @if let Some(tenant) = shell.viewer.as_ref().and_then(|v| v.other_tenant.as_deref()) {
             aside.other aria-label="Tenant" {
-                "You look at the tenant " strong { (tenant) } ". "
-                a href="/ui/jobs" { "Back to your own" }
+                "Viewing tenant " strong { (tenant) } ". "
+                a href="/ui/jobs" {
+                    "Return to " (shell.viewer.as_ref().map_or("", |v| v.own_tenant.as_str()))
+                }
             }
         }
     }
 }
 
-/// Whoever looks at another tenant goes on looking at it, but for submitting: that is in one's own name.
-fn address(place: Place, path: &str, viewer: &Viewer) -> String {
-    match viewer.other_tenant.as_deref().filter(|_| place != Place::Submit) {
-        // Letters, digits and signs that an address may have.
+/// Links keep the viewed tenant, except for submitting: jobs are always submitted to the caller's own tenant.
+fn address(section: Section, path: &str, viewer: &Viewer) -> String {
+    match viewer.other_tenant.as_deref().filter(|_| section != Section::Submit) {
+        // A tenant id needs no escaping in a URL.
         Some(tenant) => format!("{path}?tenant={tenant}"),
         None => path.to_owned(),
     }
 }
 
-/// What a key may not do is not offered to it.
-fn is_offered(place: Place, viewer: &Viewer) -> bool {
-    match place {
-        Place::Submit => viewer.may_submit,
-        Place::Keys | Place::Tenants | Place::Audit => viewer.is_admin,
-        Place::Overview | Place::Jobs | Place::Webhooks | Place::Usage | Place::None => true,
+/// Reports whether the viewer has the permission for this section.
+fn is_offered(section: Section, viewer: &Viewer) -> bool {
+    match section {
+        Section::Submit => viewer.may_submit,
+        Section::Keys | Section::Tenants | Section::Audit => viewer.is_admin,
+        Section::Overview | Section::Jobs | Section::Webhooks | Section::Usage | Section::None => {
+            true
+        }
     }
 }
 
-fn whoever(shell: &Shell<'_>, viewer: &Viewer) -> Markup {
+fn account(shell: &Shell<'_>, viewer: &Viewer) -> Markup {
     html! {
-        div.whoever {
+        div.account {
             span.soft { (viewer.name) }
-            @if shell.session.shown.is_some() {
+            @if shell.session.credential.is_some() {
                 form method="post" action="/ui/sign-out" {
                     input type="hidden" name=(TOKEN) value=(shell.session.token);
                     button.quiet { "Sign out" }
@@ -177,19 +183,19 @@ fn whoever(shell: &Shell<'_>, viewer: &Viewer) -> Markup {
     }
 }
 
-/// What the keyboard can do; the script shows it.
+/// Renders the list of keyboard shortcuts, which the script opens.
 fn help() -> Markup {
     let keys = [
-        ("j / k", "next or previous row"),
-        ("Enter", "open the row"),
-        ("x", "select the row"),
-        ("/", "search"),
-        ("g o, g j, g s", "go to the overview, to jobs, to submit"),
-        ("?", "this list"),
+        ("j / k", "Next or previous row"),
+        ("Enter", "Open the row"),
+        ("x", "Select the row"),
+        ("/", "Search"),
+        ("g o, g j, g s", "Go to overview, jobs or submit"),
+        ("?", "Show this list"),
     ];
     html! {
         dialog #keyboard aria-labelledby="keyboard-title" {
-            h2 #keyboard-title { "Keyboard" }
+            h2 #keyboard-title { "Keyboard shortcuts" }
             dl { @for (key, does) in keys { dt { kbd { (key) } } dd { (does) } } }
             form method="dialog" { button { "Close" } }
         }

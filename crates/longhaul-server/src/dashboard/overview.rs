@@ -1,7 +1,7 @@
-//! The first page: what needs somebody now, and how everything goes.
+//! Overview page: problems that need attention, status counts, charts, queues and replicas.
 
 mod attention;
-mod hour;
+mod last_hour;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -10,89 +10,89 @@ use longhaul::{Status, Timestamp};
 use longhaul_client::wire::{Queue, Replica};
 use maud::{Markup, html};
 
+use super::components::{count, duration, empty_state, status, time, token_field};
 use super::form::Form;
-use super::layout::Place;
-use super::parts::{count, empty, status, token, told, took};
-use super::view::View;
+use super::layout::Section;
+use super::page_context::PageContext;
 use crate::api::http::caller::{Control, Inspect, Read};
 use crate::api::http::params::NamePath;
 use crate::api::{AppState, queues, replicas};
 use crate::problem::Problem;
-use hour::Hour;
+use last_hour::LastHour;
 
-/// Up to how many waiting jobs and dead letters are counted.
+/// Limit when counting waiting jobs and failed deliveries.
 const COUNTED_MAX: usize = 1_000;
 
-/// All that the page is made of.
-struct Seen {
+/// Data of the overview page.
+struct OverviewData {
     queues: Vec<Queue>,
     replicas: Vec<Replica>,
     waiting: usize,
-    dead_letters: usize,
-    /// None for those who may see no job.
-    hour: Option<Hour>,
+    failed_deliveries: usize,
+    /// None if the caller may not read jobs.
+    hour: Option<LastHour>,
     now: Timestamp,
 }
 
 pub(super) async fn show(
     State(_): State<AppState>,
-    view: View<Inspect>,
+    ctx: PageContext<Inspect>,
 ) -> Result<Response, Problem> {
-    let engine = &view.caller.engine;
-    let known: Vec<ReplicaState> = engine.replicas().await?;
+    let engine = &ctx.caller.engine;
+    let replicas: Vec<ReplicaState> = engine.replicas().await?;
     let queues = engine.queues().await?;
-    let may_read = view.may::<Read>();
-    let seen = Seen {
+    let may_read = ctx.may::<Read>();
+    let data = OverviewData {
         queues: queues.iter().map(|queue| queues::shown(engine, queue)).collect(),
-        replicas: known.into_iter().map(replicas::shown).collect(),
-        waiting: counted(engine, Status::Waiting).await?,
-        dead_letters: counted(&engine.outbox(), Status::Failed).await?,
-        hour: if may_read { Some(Hour::read(engine).await?) } else { None },
+        replicas: replicas.into_iter().map(replicas::shown).collect(),
+        waiting: count_jobs(engine, Status::Waiting).await?,
+        failed_deliveries: count_jobs(&engine.outbox(), Status::Failed).await?,
+        hour: if may_read { Some(LastHour::read(engine).await?) } else { None },
         now: engine.now(),
     };
-    Ok(view.page("Longhaul", Place::Overview, &write(&view, &seen)))
+    Ok(ctx.page("Longhaul", Section::Overview, &write(&ctx, &data)))
 }
 
-async fn counted(engine: &longhaul::Engine, status: Status) -> Result<usize, Problem> {
+async fn count_jobs(engine: &longhaul::Engine, status: Status) -> Result<usize, Problem> {
     let filter = Filter { statuses: vec![status], ..Filter::default() };
     let page = PageRequest { limit: COUNTED_MAX, before: None };
     Ok(engine.jobs_page(&filter, &page).await?.jobs.len())
 }
 
-fn write(view: &View<Inspect>, seen: &Seen) -> Markup {
-    let is_new = seen.queues.is_empty()
-        && seen.hour.as_ref().is_some_and(Hour::is_empty)
-        && seen.waiting == 0;
+fn write(ctx: &PageContext<Inspect>, data: &OverviewData) -> Markup {
+    let is_new = data.queues.is_empty()
+        && data.hour.as_ref().is_some_and(LastHour::is_empty)
+        && data.waiting == 0;
     html! {
         h1 { "Overview" }
         div #overview data-live {
             @if is_new {
-                (empty(
-                    "Nothing has happened here yet. Submit a job, and watch it:",
+                (empty_state(
+                    "No jobs yet. Submit one and watch it run:",
                     "longhaul submit demo '{\"steps\": 3, \"sleep\": \"2s\"}' --wait",
                 ))
             }
-            (attention::show(view, seen))
-            (statuses(view, seen))
-            @if let Some(hour) = &seen.hour { (hour.charts()) }
-            (queue_table(view, seen))
-            @if let Some(hour) = &seen.hour { (hour.failing(view)) }
-            (replica_table(seen))
+            (attention::show(ctx, data))
+            (statuses(ctx, data))
+            @if let Some(hour) = &data.hour { (hour.charts()) }
+            (queue_table(ctx, data))
+            @if let Some(hour) = &data.hour { (hour.failing(ctx)) }
+            (replica_table(data))
         }
     }
 }
 
-fn statuses(view: &View<Inspect>, seen: &Seen) -> Markup {
-    let sum = |of: fn(&Queue) -> u64| seen.queues.iter().map(of).sum::<u64>();
-    let waiting = u64::try_from(seen.waiting).unwrap_or(u64::MAX);
+fn statuses(ctx: &PageContext<Inspect>, data: &OverviewData) -> Markup {
+    let sum = |of: fn(&Queue) -> u64| data.queues.iter().map(of).sum::<u64>();
+    let waiting = u64::try_from(data.waiting).unwrap_or(u64::MAX);
     let now = [
         (Status::Pending, sum(|queue| queue.pending)),
         (Status::Running, sum(|queue| queue.running)),
         (Status::Waiting, waiting),
     ];
-    let hour = seen.hour.as_ref();
-    let link = |word: &str| view.link("/ui/jobs", &[("status", word)]);
-    let lately = |word: &str| view.link("/ui/jobs", &[("status", word), ("since", "1h")]);
+    let hour = data.hour.as_ref();
+    let link = |word: &str| ctx.link("/ui/jobs", &[("status", word)]);
+    let lately = |word: &str| ctx.link("/ui/jobs", &[("status", word), ("since", "1h")]);
     html! {
         section aria-labelledby="statuses-title" {
             h2 #statuses-title { "Jobs by status" }
@@ -104,7 +104,7 @@ fn statuses(view: &View<Inspect>, seen: &Seen) -> Markup {
                     }
                 }
             }
-            @if let Some(note) = hour.and_then(Hour::note) { p.soft { (note) } }
+            @if let Some(note) = hour.and_then(LastHour::note) { p.soft { (note) } }
         }
     }
 }
@@ -115,26 +115,26 @@ fn tile(url: &str, word: Status, number: u64, when: &str) -> Markup {
     }
 }
 
-fn queue_table(view: &View<Inspect>, seen: &Seen) -> Markup {
-    let may_pause = view.may::<Control>();
+fn queue_table(ctx: &PageContext<Inspect>, data: &OverviewData) -> Markup {
+    let may_pause = ctx.may::<Control>();
     html! {
         section aria-labelledby="queues-title" {
             h2 #queues-title { "Queues" }
-            @if seen.queues.is_empty() {
-                p.soft { "No queue has unfinished jobs, and none is paused." }
+            @if data.queues.is_empty() {
+                p.soft { "No queue has unfinished jobs or is paused." }
             } @else {
                 div.scroll tabindex="0" role="group" aria-label="Queues" {
                     table {
                         thead {
                             tr {
-                                th { "Queue" } th { "Pending" } th { "Oldest waits" }
+                                th { "Queue" } th { "Pending" } th { "Oldest pending" }
                                 th { "Running" } th { "Limits" }
-                                th { span.unseen { "What can be done" } }
+                                th { span.visually-hidden { "Actions" } }
                             }
                         }
                         tbody {
-                            @for queue in &seen.queues {
-                                (queue_row(view, queue, seen.now, may_pause))
+                            @for queue in &data.queues {
+                                (queue_row(ctx, queue, data.now, may_pause))
                             }
                         }
                     }
@@ -144,27 +144,27 @@ fn queue_table(view: &View<Inspect>, seen: &Seen) -> Markup {
     }
 }
 
-fn queue_row(view: &View<Inspect>, queue: &Queue, now: Timestamp, may_pause: bool) -> Markup {
+fn queue_row(ctx: &PageContext<Inspect>, queue: &Queue, now: Timestamp, may_pause: bool) -> Markup {
     let oldest = queue.oldest_due_at.as_ref().and_then(|at| Timestamp::parse(at.as_str()));
     let change = if queue.paused { "resume" } else { "pause" };
-    let action = view.link(&format!("/ui/queues/{}/{change}", queue.name), &[]);
+    let action = ctx.link(&format!("/ui/queues/{}/{change}", queue.name), &[]);
     html! {
         tr {
             td {
-                a href=(view.link("/ui/jobs", &[("queue", &queue.name)])) { (queue.name) }
-                @if queue.paused { " " span.badge { "paused" } }
+                a href=(ctx.link("/ui/jobs", &[("queue", &queue.name)])) { (queue.name) }
+                @if queue.paused { " " span.badge { "Paused" } }
             }
             td { (count(queue.pending)) }
-            td { @if let Some(at) = oldest { (took(now.since(at))) } @else { span.soft { "–" } } }
-            td { (count(queue.running)) @if let Some(most) = queue.running_max { " of " (most) } }
+            td { @if let Some(at) = oldest { (duration(now.since(at))) } @else { span.soft { "–" } } }
+            td { (count(queue.running)) @if let Some(max) = queue.running_max { " of " (count(u64::from(max))) } }
             td { @if let Some(rate) = &queue.rate { (rate) } @else { span.soft { "–" } } }
             td {
                 @if may_pause {
                     form method="post" action=(action) {
-                        (token(&view.session))
+                        (token_field(&ctx.session))
                         button {
                             @if queue.paused { "Resume" } @else { "Pause" }
-                            span.unseen { " " (queue.name) }
+                            span.visually-hidden { " " (queue.name) }
                         }
                     }
                 }
@@ -173,7 +173,7 @@ fn queue_row(view: &View<Inspect>, queue: &Queue, now: Timestamp, may_pause: boo
     }
 }
 
-fn replica_table(seen: &Seen) -> Markup {
+fn replica_table(data: &OverviewData) -> Markup {
     html! {
         section aria-labelledby="replicas-title" {
             h2 #replicas-title { "Replicas" }
@@ -182,21 +182,21 @@ fn replica_table(seen: &Seen) -> Markup {
                     thead {
                         tr {
                             th { "Replica" } th { "Role" } th { "Version" } th { "Running" }
-                            th { "Host" } th { "Last heard of" }
+                            th { "Host" } th { "Last heartbeat" }
                         }
                     }
                     tbody {
-                        @for replica in &seen.replicas {
+                        @for replica in &data.replicas {
                             tr {
                                 td {
                                     (replica.name)
-                                    @if !replica.alive { " " span.badge { "silent" } }
+                                    @if !replica.alive { " " span.badge { "Unresponsive" } }
                                 }
                                 td { (replica.role) }
                                 td { (replica.version) }
                                 td { (replica.running) " of " (replica.concurrency) }
                                 td { (replica.host) }
-                                td { (told(replica.seen_at.as_str())) }
+                                td { (time(&replica.seen_at)) }
                             }
                         }
                     }
@@ -207,19 +207,19 @@ fn replica_table(seen: &Seen) -> Markup {
 }
 
 pub(super) async fn pause(
-    view: View<Control>,
+    ctx: PageContext<Control>,
     NamePath(name): NamePath,
     _form: Form,
 ) -> Result<Response, Problem> {
-    queues::pause(&view.caller, &name).await?;
-    Ok(view.done("/", "pause"))
+    queues::pause(&ctx.caller, &name).await?;
+    Ok(ctx.done("/", "pause"))
 }
 
 pub(super) async fn resume(
-    view: View<Control>,
+    ctx: PageContext<Control>,
     NamePath(name): NamePath,
     _form: Form,
 ) -> Result<Response, Problem> {
-    queues::resume(&view.caller, &name).await?;
-    Ok(view.done("/", "go-on"))
+    queues::resume(&ctx.caller, &name).await?;
+    Ok(ctx.done("/", "go-on"))
 }

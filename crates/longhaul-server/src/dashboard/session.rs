@@ -1,4 +1,4 @@
-//! Who looks at a page: whoever signed in with this browser, or everybody where nobody has to.
+//! Dashboard sessions: an encrypted cookie with the API key or token of the sign-in.
 
 use axum::extract::{Request, State};
 use axum::http::header::COOKIE;
@@ -10,43 +10,43 @@ use crate::auth::{Auth, SESSION_COOKIE, SESSION_LASTS};
 use crate::secret::Secret;
 
 const ATTRIBUTES: &str = "Path=/; Secure; HttpOnly; SameSite=Strict";
-/// What browsers keep of a cookie, with some room for its name and attributes.
+/// Size limit of the cookie's value. Browsers store 4,096 bytes with name and attributes.
 const SEALED_BYTES_MAX: usize = 3_900;
 
-/// Left in the request's extensions for pages.
+/// The session of a request, stored in its extensions.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
-    /// What somebody signed in with; none where nobody has to.
-    pub(super) shown: Option<Secret>,
-    /// What the forms of its pages carry.
+    /// The API key or token of the sign-in. None if authentication is off.
+    pub(super) credential: Option<Secret>,
+    /// Token in the forms of this session's pages.
     pub(super) token: String,
-    /// What the token is made of.
+    /// The sealed cookie that the token is derived from.
     seal: String,
 }
 
 impl Session {
-    /// The session that a request's cookie holds.
+    /// Returns the session in the request's cookie.
     pub(super) fn of(auth: &Auth, headers: &HeaderMap) -> Self {
         let sealed = cookie(headers);
-        let shown = sealed.and_then(|sealed| auth.open_session(sealed));
-        // Without a session there is nothing to bind a token to but this server: then it is the rule on
-        // sites (`guard`) that keeps other pages out.
-        let seal = sealed.filter(|_| shown.is_some()).unwrap_or_default().to_owned();
-        Self { shown, token: auth.form_token(&seal), seal }
+        let credential = sealed.and_then(|sealed| auth.open_session(sealed));
+        // Without a session, the token is bound to this server only. Then the check of `same_site` keeps
+        // pages of other sites out.
+        let seal = sealed.filter(|_| credential.is_some()).unwrap_or_default().to_owned();
+        Self { credential, token: auth.form_token(&seal), seal }
     }
 
-    /// Whether a form was made for this session.
-    pub(super) fn knows(&self, auth: &Auth, token: &str) -> bool {
+    /// Reports whether a form token belongs to this session.
+    pub(super) fn is_valid_token(&self, auth: &Auth, token: &str) -> bool {
         auth.is_form_token(token, &self.seal)
     }
 }
 
-/// Asks of every page who looks at it. `/v1` knows nothing of cookies, and pages of nothing else.
+/// Authenticates page requests by cookie. `/v1` ignores cookies, and pages ignore every other credential.
 pub(super) async fn admit(State(auth): State<Auth>, mut request: Request, next: Next) -> Response {
     let session = Session::of(&auth, request.headers());
-    let shown = session.shown.clone();
+    let credential = session.credential.clone();
     request.extensions_mut().insert(session);
-    auth.authenticate_session(shown.as_ref(), request, next).await
+    auth.authenticate_session(credential.as_ref(), request, next).await
 }
 
 fn cookie(headers: &HeaderMap) -> Option<&str> {
@@ -55,14 +55,14 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find_map(|pair| pair.strip_prefix(SESSION_COOKIE)?.strip_prefix('='))
 }
 
-/// Whether the request brings a session, good or not.
+/// Reports whether the request has a session cookie, valid or not.
 pub(super) fn has_cookie(headers: &HeaderMap) -> bool {
     cookie(headers).is_some()
 }
 
-/// The cookie for somebody who signs in; none if browsers would not keep it.
-pub(super) fn begin(auth: &Auth, shown: &Secret) -> Option<HeaderValue> {
-    let sealed = auth.seal_session(shown);
+/// Returns the cookie of a new session, or `None` if it exceeds the size limit of browsers.
+pub(super) fn begin(auth: &Auth, credential: &Secret) -> Option<HeaderValue> {
+    let sealed = auth.seal_session(credential);
     if sealed.len() > SEALED_BYTES_MAX {
         return None;
     }
@@ -70,7 +70,7 @@ pub(super) fn begin(auth: &Auth, shown: &Secret) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("{SESSION_COOKIE}={sealed}; {ATTRIBUTES}; Max-Age={lasts}")).ok()
 }
 
-/// The cookie that takes it away.
+/// Returns the cookie that ends the session.
 pub(super) fn end() -> HeaderValue {
     HeaderValue::from_static(
         "__Host-longhaul=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0",

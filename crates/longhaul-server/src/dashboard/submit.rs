@@ -1,4 +1,4 @@
-//! Submitting a job by hand: a form for each kind.
+//! Pages that submit a job: the list of kinds and a form per kind.
 
 mod fields;
 
@@ -13,10 +13,10 @@ use longhaul_client::DurationText;
 use longhaul_client::wire::SubmitRequest;
 use maud::{Markup, html};
 
+use super::components::{duration, empty_state};
 use super::form::{self, Form};
-use super::layout::Place;
-use super::parts::{empty, took};
-use super::view::View;
+use super::layout::Section;
+use super::page_context::PageContext;
 use crate::api::AppState;
 use crate::api::http::body;
 use crate::api::http::caller::Submit;
@@ -24,24 +24,24 @@ use crate::api::http::idempotency;
 use crate::api::http::multipart::Parts;
 use crate::api::jobs::submit;
 use crate::problem::{KeepBody, Problem};
-use fields::Inputs;
+use fields::InputForm;
 
 pub(super) fn router() -> Router<AppState> {
     Router::new().route("/ui/submit", get(choose)).route("/ui/submit/{kind}", get(show).post(send))
 }
 
-/// Which kind.
-async fn choose(view: View<Submit>) -> Result<Response, Problem> {
-    let kinds = view.caller.engine.all_kinds().await?;
+/// Renders the list of kinds.
+async fn choose(ctx: PageContext<Submit>) -> Result<Response, Problem> {
+    let kinds = ctx.caller.engine.all_kinds().await?;
     let content = html! {
         h1 { "Submit a job" }
         @if kinds.is_empty() {
-            (empty("No replica declares a kind.", "longhaul kinds"))
+            (empty_state("No replica runs any kind of job.", "longhaul kinds"))
         } @else {
             ul.kinds {
                 @for kind in &kinds {
                     li {
-                        a href=(view.link(&format!("/ui/submit/{}", kind.name()), &[])) {
+                        a href=(ctx.link(&format!("/ui/submit/{}", kind.name()), &[])) {
                             (kind.name())
                         }
                         span.soft { (kind.settings().description.as_str()) }
@@ -50,58 +50,58 @@ async fn choose(view: View<Submit>) -> Result<Response, Problem> {
             }
         }
     };
-    Ok(view.page("Submit", Place::Submit, &content))
+    Ok(ctx.page("Submit", Section::Submit, &content))
 }
 
-async fn show(view: View<Submit>, Path(name): Path<String>) -> Result<Response, Problem> {
-    let kind = find(&view, &name).await?;
-    let as_json = view.asked("as") == Some("json");
-    let inputs = Inputs::of(&kind, as_json);
-    Ok(page(&view, &kind, &inputs, &Form::default(), None))
+async fn show(ctx: PageContext<Submit>, Path(name): Path<String>) -> Result<Response, Problem> {
+    let kind = find(&ctx, &name).await?;
+    let as_json = ctx.param("as") == Some("json");
+    let inputs = InputForm::of(&kind, as_json);
+    Ok(page(&ctx, &kind, &inputs, &Form::default(), None))
 }
 
 async fn send(
     State(state): State<AppState>,
-    view: View<Submit>,
+    ctx: PageContext<Submit>,
     Path(name): Path<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let bytes_max = body::submission_bytes_max(view.caller.engine.limits());
+    let bytes_max = body::submission_bytes_max(ctx.caller.engine.limits());
     let (fields, payload) = Parts::of(&headers, body)?.form(bytes_max).await?;
     let form = Form::new(fields);
-    form::check(&state, &view.session, form.text(form::TOKEN).as_deref())?;
-    let kind = find(&view, &name).await?;
-    let inputs = Inputs::of(&kind, form.text("as").as_deref() == Some("json"));
+    form::check(&state, &ctx.session, form.text(form::TOKEN).as_deref())?;
+    let kind = find(&ctx, &name).await?;
+    let inputs = InputForm::of(&kind, form.text("as").as_deref() == Some("json"));
     let sent = async {
         let (mut request, key) = request(&state, &kind, &inputs, &form)?;
-        let webhook = submit::webhook(&state, &view.caller.engine, &mut request).await?;
-        submit::submit_whole(&state, &view.caller, request, webhook, key, payload).await
+        let webhook = submit::webhook(&state, &ctx.caller.engine, &mut request).await?;
+        submit::submit_whole(&state, &ctx.caller, request, webhook, key, payload).await
     };
     match sent.await {
-        Ok(handle) => Ok(view.done(&format!("/ui/jobs/{}", handle.id()), "submit")),
+        Ok(handle) => Ok(ctx.done(&format!("/ui/jobs/{}", handle.id()), "submit")),
         Err(problem) if problem.status().is_client_error() => {
-            let mut again = page(&view, &kind, &inputs, &form, Some(&problem));
-            *again.status_mut() = problem.status();
-            again.extensions_mut().insert(KeepBody);
-            Ok(again)
+            let mut response = page(&ctx, &kind, &inputs, &form, Some(&problem));
+            *response.status_mut() = problem.status();
+            response.extensions_mut().insert(KeepBody);
+            Ok(response)
         }
         Err(problem) => Err(problem),
     }
 }
 
-async fn find(view: &View<Submit>, name: &str) -> Result<Kind, Problem> {
-    let kinds = view.caller.engine.all_kinds().await?;
+async fn find(ctx: &PageContext<Submit>, name: &str) -> Result<Kind, Problem> {
+    let kinds = ctx.caller.engine.all_kinds().await?;
     let known = kinds.iter().map(|kind| kind.name().to_owned()).collect();
     let found = kinds.into_iter().find(|kind| kind.name() == name);
     found.ok_or_else(|| SubmitError::UnknownKind { kind: name.to_owned(), known }.into())
 }
 
-/// From the form to what the API takes.
+/// Converts the form into the API's submit request and the idempotency key.
 fn request(
     state: &AppState,
     kind: &Kind,
-    inputs: &Inputs,
+    inputs: &InputForm,
     form: &Form,
 ) -> Result<(SubmitRequest, Option<String>), Problem> {
     let input = inputs.read(form)?;
@@ -109,7 +109,7 @@ fn request(
     let labels = labels.lines().map(str::trim).filter(|line| !line.is_empty());
     let label = |line: &str| {
         let pair = line.split_once('=').map(|(n, v)| (n.trim().to_owned(), v.trim().to_owned()));
-        pair.ok_or_else(|| form::invalid(format!("a label is NAME=VALUE, not {line:?}")))
+        pair.ok_or_else(|| form::invalid(format!("a label must be NAME=VALUE, not {line:?}")))
     };
     let request = SubmitRequest {
         kind: kind.name().to_owned(),
@@ -129,53 +129,55 @@ fn request(
 }
 
 fn page(
-    view: &View<Submit>,
+    ctx: &PageContext<Submit>,
     kind: &Kind,
-    inputs: &Inputs,
+    inputs: &InputForm,
     form: &Form,
-    wrong: Option<&Problem>,
+    error: Option<&Problem>,
 ) -> Response {
     let path = format!("/ui/submit/{}", kind.name());
     let content = html! {
         h1 { "Submit " code { (kind.name()) } }
-        @if !kind.settings().description.as_str().is_empty() { p { (kind.settings().description.as_str()) } }
-        @if let Some(problem) = wrong {
-            p.wrong role="alert" { "The job was not submitted: " (problem.detail()) "." }
+        @if !kind.settings().description.is_empty() {
+            p { (kind.settings().description.as_str()) }
         }
-        form.stacked method="post" action=(view.link(&path, &[])) enctype="multipart/form-data"
+        @if let Some(problem) = error {
+            p.wrong role="alert" { "Job not submitted: " (problem.detail()) "." }
+        }
+        form.stacked method="post" action=(ctx.link(&path, &[])) enctype="multipart/form-data"
             data-upload {
-            input type="hidden" name=(form::TOKEN) value=(view.session.token);
+            input type="hidden" name=(form::TOKEN) value=(ctx.session.token);
             (inputs.write(form))
             @if inputs.has_fields() {
                 p {
-                    a href=(view.link(&path, &[("as", "json")])) {
-                        "Write the input as JSON instead"
+                    a href=(ctx.link(&path, &[("as", "json")])) {
+                        "Enter the input as JSON"
                     }
                 }
-            } @else if kind.settings().input_schema.as_deref().is_some() {
-                p { a href=(view.link(&path, &[])) { "Fill in a form instead" } }
+            } @else if kind.settings().input_schema.is_some() {
+                p { a href=(ctx.link(&path, &[])) { "Use the form" } }
             }
-            (more(kind, form, wrong.is_some()))
-            // Last of all fields: it is stored as it comes, and what is behind it comes too late.
+            (options(kind, form, error.is_some()))
+            // The last field, because the server streams it to the blob store and reads no field behind it.
             @if kind.settings().accepts_payload {
                 p {
                     label for="payload" { "Payload" }
                     input #payload type="file" name="payload" aria-describedby="payload-help";
                     span #payload-help.help {
-                        "A file that the job gets; it is unreadable from the end of the job on."
+                        "Input file of the job. It becomes unreadable when the job finishes."
                     }
                 }
             }
             p.choices {
-                button.primary { "Submit the job" }
+                button.primary { "Submit job" }
                 progress data-progress hidden max="100" value="0" aria-label="Upload" {}
             }
         }
     };
-    view.page("Submit", Place::Submit, &content)
+    ctx.page("Submit", Section::Submit, &content)
 }
 
-fn more(kind: &Kind, form: &Form, open: bool) -> Markup {
+fn options(kind: &Kind, form: &Form, open: bool) -> Markup {
     let value = |name: &str| form.text(name).unwrap_or_default();
     let field = |id: &str, name: &str, hint: &str| {
         html! {
@@ -186,22 +188,23 @@ fn more(kind: &Kind, form: &Form, open: bool) -> Markup {
             }
         }
     };
-    let (attempts, timeout) = (kind.settings().retry.max_attempts, took(kind.settings().timeout));
+    let (attempts, timeout) =
+        (kind.settings().retry.max_attempts, duration(kind.settings().timeout));
     html! {
-        details #more open[open] {
-            summary { "Queue, key, labels and more" }
-            (field("queue", "Queue", &format!("{} if left empty.", kind.settings().queue.clone())))
-            (field("idempotency-key", "Idempotency key", "Under one that is known, no job is made."))
-            (field("priority", "Priority", "A whole number, 0 if left empty. Higher goes first."))
-            (field("delay", "Delay", "Such as 30s, 5m or 2h. At once if left empty."))
-            (field("max-attempts", "Attempts", &format!("{attempts} if left empty.")))
-            (field("timeout", "Timeout of an attempt", &format!("{timeout} if left empty.")))
+        details #options open[open] {
+            summary { "Queue, idempotency key, labels and more" }
+            (field("queue", "Queue", &format!("Default: {}.", kind.settings().queue)))
+            (field("idempotency-key", "Idempotency key", "A repeated key returns the existing job."))
+            (field("priority", "Priority", "Whole number. Higher runs first. Default: 0."))
+            (field("delay", "Delay", "For example 30s, 5m or 2h. Default: no delay."))
+            (field("max-attempts", "Attempts", &format!("Default: {attempts}.")))
+            (field("timeout", "Attempt timeout", &format!("Default: {timeout}.")))
             p {
                 label for="labels" { "Labels" }
                 textarea #labels name="labels" rows="2" aria-describedby="labels-help" {
                     (value("labels"))
                 }
-                span #labels-help.help { "One a line, as name=value." }
+                span #labels-help.help { "One name=value per line." }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Tenants: whose jobs there are, and whether they pay.
+//! Tenants page: accounts, subscriptions and limits.
 
 use axum::Router;
 use axum::extract::State;
@@ -8,10 +8,10 @@ use longhaul::TenantId;
 use longhaul_client::wire::{Subscription, Tenant, TenantLimits, TenantPatch, TenantRequest};
 use maud::{Markup, html};
 
+use super::components::{bytes, count, empty_state, time, token_field};
 use super::form::{Form, invalid};
-use super::layout::Place;
-use super::parts::{bytes, count, empty, token, told};
-use super::view::View;
+use super::layout::Section;
+use super::page_context::PageContext;
 use crate::api::AppState;
 use crate::api::accounts::tenants;
 use crate::api::http::caller::Admin;
@@ -19,9 +19,9 @@ use crate::api::http::params::{IdPath, Pairs, bad};
 use crate::problem::Problem;
 
 const SUBSCRIPTIONS: [(Subscription, &str, &str); 3] = [
-    (Subscription::Active, "active", "active"),
-    (Subscription::PastDue, "past_due", "past due"),
-    (Subscription::Suspended, "suspended", "suspended"),
+    (Subscription::Active, "active", "Active"),
+    (Subscription::PastDue, "past_due", "Past due"),
+    (Subscription::Suspended, "suspended", "Suspended"),
 ];
 
 pub(super) fn router() -> Router<AppState> {
@@ -30,29 +30,28 @@ pub(super) fn router() -> Router<AppState> {
         .route("/ui/tenants/{id}/subscription", post(subscribe))
 }
 
-async fn show(State(state): State<AppState>, view: View<Admin>) -> Result<Response, Problem> {
-    let found = tenants::list(&state, Pairs(view.query.clone())).await?;
+async fn show(State(state): State<AppState>, ctx: PageContext<Admin>) -> Result<Response, Problem> {
+    let page = tenants::list(&state, Pairs(ctx.query.clone())).await?;
     let content = html! {
         h1 { "Tenants" }
-        section aria-labelledby="wanted-title" {
-            h2 #wanted-title { "Make a tenant" }
+        section aria-labelledby="create-title" {
+            h2 #create-title { "Create a tenant" }
             form.inline method="post" action="/ui/tenants" {
-                (token(&view.session))
+                (token_field(&ctx.session))
                 label {
                     "Id"
                     input name="id" required pattern="[0-9A-Za-z][0-9A-Za-z._\\-]{0,63}"
                         placeholder="acme" size="16";
                 }
-                label { "Name" input name="name" maxlength="200" placeholder="as its id"; }
-                button.primary { "Make the tenant" }
+                label { "Name" input name="name" maxlength="200" placeholder="Same as the id"; }
+                button.primary { "Create tenant" }
             }
         }
         section aria-labelledby="tenants-title" {
             h2 #tenants-title { "All tenants" }
-            @if found.tenants.is_empty() {
-                (empty(
-                    "There is only the tenant default, which needs no account. Make one for each \
-                     customer:",
+            @if page.tenants.is_empty() {
+                (empty_state(
+                    "No tenants besides default, which needs no account. Create one for each customer:",
                     "longhaul tenants create acme --name 'Acme Ltd'",
                 ))
             } @else {
@@ -61,24 +60,24 @@ async fn show(State(state): State<AppState>, view: View<Admin>) -> Result<Respon
                         thead {
                             tr {
                                 th { "Tenant" } th { "Name" } th { "Subscription" } th { "Limits" }
-                                th { "Made" } th { span.unseen { "What can be done" } }
+                                th { "Created" } th { span.visually-hidden { "Actions" } }
                             }
                         }
-                        tbody { @for tenant in &found.tenants { (row(&view, tenant)) } }
+                        tbody { @for tenant in &page.tenants { (row(&ctx, tenant)) } }
                     }
                 }
             }
-            @if let Some(next) = &found.next_cursor {
+            @if let Some(next) = &page.next_cursor {
                 nav.pages aria-label="Pages of tenants" {
-                    a rel="next" href=(view.link("/ui/tenants", &[("cursor", next)])) { "More" }
+                    a rel="next" href=(ctx.link("/ui/tenants", &[("cursor", next)])) { "More" }
                 }
             }
         }
     };
-    Ok(view.page("Tenants", Place::Tenants, &content))
+    Ok(ctx.page("Tenants", Section::Tenants, &content))
 }
 
-fn row(view: &View<Admin>, tenant: &Tenant) -> Markup {
+fn row(ctx: &PageContext<Admin>, tenant: &Tenant) -> Markup {
     let action = format!("/ui/tenants/{}/subscription", tenant.id);
     html! {
         tr {
@@ -86,22 +85,22 @@ fn row(view: &View<Admin>, tenant: &Tenant) -> Markup {
             td { (tenant.name) }
             td {
                 form.inline method="post" action=(action) {
-                    (token(&view.session))
+                    (token_field(&ctx.session))
                     select name="subscription" aria-label=(format!("Subscription of {}", tenant.id)) {
-                        @for (subscription, word, said) in SUBSCRIPTIONS {
+                        @for (subscription, word, label) in SUBSCRIPTIONS {
                             option value=(word) selected[subscription == tenant.subscription] {
-                                (said)
+                                (label)
                             }
                         }
                     }
                     button { "Change" }
                 }
                 @if let Some(since) = &tenant.inactive_since {
-                    span.soft { "since " (told(since.as_str())) }
+                    span.soft { "since " (time(since)) }
                 }
             }
             td { (limits(&tenant.limits)) }
-            td { (told(tenant.created_at.as_str())) }
+            td { (time(&tenant.created_at)) }
             td { a href=(format!("/ui/keys?tenant={}", tenant.id)) { "Keys" } }
         }
     }
@@ -116,39 +115,39 @@ fn limits(limits: &TenantLimits) -> Markup {
         input_bytes_max,
     } = limits;
     html! {
-        @if *limits == TenantLimits::default() { span.soft { "as the server's" } }
-        @if let Some(most) = requests_per_second { span.label { (most) " requests/s" } }
-        @if let Some(most) = pending_max { span.label { (count(*most)) " pending" } }
-        @if let Some(most) = running_max { span.label { (most) " running" } }
-        @if let Some(most) = stored_bytes_max { span.label { (bytes(*most)) " stored" } }
-        @if let Some(most) = input_bytes_max { span.label { (bytes(*most)) " of input" } }
+        @if *limits == TenantLimits::default() { span.soft { "Server defaults" } }
+        @if let Some(max) = requests_per_second { span.label { (max) " requests/s" } }
+        @if let Some(max) = pending_max { span.label { (count(*max)) " pending" } }
+        @if let Some(max) = running_max { span.label { (max) " running" } }
+        @if let Some(max) = stored_bytes_max { span.label { (bytes(*max)) " stored" } }
+        @if let Some(max) = input_bytes_max { span.label { (bytes(*max)) " input" } }
     }
 }
 
 async fn create(
     State(state): State<AppState>,
-    view: View<Admin>,
+    ctx: PageContext<Admin>,
     form: Form,
 ) -> Result<Response, Problem> {
     let request =
         TenantRequest { id: form.text("id").unwrap_or_default(), name: form.text("name") };
-    tenants::create(&state, &view.caller, request).await?;
-    Ok(view.done("/ui/tenants", "tenant"))
+    tenants::create(&state, &ctx.caller, request).await?;
+    Ok(ctx.done("/ui/tenants", "tenant"))
 }
 
 async fn subscribe(
     State(state): State<AppState>,
-    view: View<Admin>,
+    ctx: PageContext<Admin>,
     IdPath(id): IdPath,
     form: Form,
 ) -> Result<Response, Problem> {
     let word = form.text("subscription").unwrap_or_default();
     let found = SUBSCRIPTIONS.iter().find(|(_, known, _)| *known == word);
     let Some((subscription, _, _)) = found else {
-        return Err(invalid(format!("{word:?} is not a subscription")));
+        return Err(invalid(format!("{word:?} is not a subscription status")));
     };
     let patch = TenantPatch { subscription: Some(*subscription), ..TenantPatch::default() };
     let id = TenantId::new(id).map_err(bad)?;
-    tenants::change(&state, &view.caller, &id, patch).await?;
-    Ok(view.done("/ui/tenants", "subscription"))
+    tenants::change(&state, &ctx.caller, &id, patch).await?;
+    Ok(ctx.done("/ui/tenants", "subscription"))
 }

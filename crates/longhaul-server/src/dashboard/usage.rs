@@ -1,4 +1,4 @@
-//! What finished jobs used.
+//! Usage page: resources that finished jobs consumed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,64 +9,63 @@ use longhaul_client::wire::{UsageBy, UsageRow, UsageTotal};
 use maud::{Markup, html};
 
 use super::charts::{Column, columns};
-use super::layout::Place;
-use super::parts::{bytes, count, empty, told, took};
-use super::view::View;
+use super::components::{bytes, count, duration, empty_state, time};
+use super::layout::Section;
+use super::page_context::PageContext;
 use crate::api::http::caller::Inspect;
 use crate::api::http::params::bad;
 use crate::api::usage;
 use crate::problem::Problem;
 
-/// What can be looked at: the name in the address, for people, how far back, and in which steps.
+/// Selectable spans: parameter, label, length without the current interval, grouping and interval.
 const SPANS: [(&str, &str, Duration, UsageBy, Duration); 3] = [
-    ("24h", "last 24 hours", Duration::from_hours(23), UsageBy::Hour, Duration::from_hours(1)),
-    ("30d", "last 30 days", Duration::from_hours(24 * 29), UsageBy::Day, Duration::from_hours(24)),
-    ("90d", "last 90 days", Duration::from_hours(24 * 89), UsageBy::Day, Duration::from_hours(24)),
+    ("24h", "Last 24 hours", Duration::from_hours(23), UsageBy::Hour, Duration::from_hours(1)),
+    ("30d", "Last 30 days", Duration::from_hours(24 * 29), UsageBy::Day, Duration::from_hours(24)),
+    ("90d", "Last 90 days", Duration::from_hours(24 * 89), UsageBy::Day, Duration::from_hours(24)),
 ];
 
-pub(super) async fn show(view: View<Inspect>) -> Result<Response, Problem> {
-    let asked = view.asked("span").unwrap_or("30d");
-    let span = SPANS.iter().find(|(name, ..)| *name == asked);
-    let Some(&(name, said, back, by, step)) = span else {
-        return Err(bad(format_args!("span is one of 24h, 30d, 90d, not {asked:?}")));
+pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response, Problem> {
+    let span = ctx.param("span").unwrap_or("30d");
+    let Some(&(name, label, back, by, step)) = SPANS.iter().find(|(name, ..)| *name == span) else {
+        return Err(bad(format_args!("span must be 24h, 30d or 90d, not {span:?}")));
     };
-    let to = view.caller.engine.now();
+    let to = ctx.caller.engine.now();
     let from = usage::start(by, before(to, back));
-    let (rows, total) = usage::summed(&view.caller.engine, from, to, by).await?;
+    let (rows, total) = usage::summed(&ctx.caller.engine, from, to, by).await?;
     let starts = starts(from, to, step);
     let content = html! {
         h1 { "Usage" }
         nav.tabs aria-label="Span" {
-            @for (other, said, ..) in SPANS {
+            @for (other, label, ..) in SPANS {
                 @if other == name {
-                    a href=(view.link("/ui/usage", &[("span", other)])) aria-current="page" {
-                        (said)
+                    a href=(ctx.link("/ui/usage", &[("span", other)])) aria-current="page" {
+                        (label)
                     }
                 }
-                @else { a href=(view.link("/ui/usage", &[("span", other)])) { (said) } }
+                @else { a href=(ctx.link("/ui/usage", &[("span", other)])) { (label) } }
             }
         }
         @if total.jobs == 0 {
-            (empty(
-                "No job has ended in this time. Each is counted once, when it ends; the same is told by:",
+            (empty_state(
+                "No job finished in this time. Jobs count when they finish. On the command line:",
                 "longhaul usage",
             ))
         } @else {
             (totals(&total))
-            section.charts aria-label=(format!("The {said}")) {
+            section.charts aria-label=(label) {
                 div {
                     h2 { "Jobs" }
-                    (chart(&rows, &starts, by, "Jobs that ended", |row| row.jobs, count))
+                    (chart(&rows, &starts, by, "Finished jobs", |row| row.jobs, count))
                 }
                 div {
                     h2 { "Run time" }
-                    (chart(&rows, &starts, by, "Run time", ran_ms, |ms| took(Duration::from_millis(ms))))
+                    (chart(&rows, &starts, by, "Run time", run_ms, |ms| duration(Duration::from_millis(ms))))
                 }
             }
             (table(&rows))
         }
     };
-    Ok(view.page("Usage", Place::Usage, &content))
+    Ok(ctx.page("Usage", Section::Usage, &content))
 }
 
 fn before(at: Timestamp, span: Duration) -> Timestamp {
@@ -87,7 +86,7 @@ fn run_time(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
-fn ran_ms(row: &UsageRow) -> u64 {
+fn run_ms(row: &UsageRow) -> u64 {
     u64::try_from(run_time(row.run_seconds).as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -115,18 +114,18 @@ fn chart(
         );
         Column { title, parts: vec![("completed", value)] }
     };
-    let those: Vec<Column> = starts.iter().map(column).collect();
-    let said = format!("{what} by {by}, {} in all", unit(all));
-    columns(&those, &said, ("", "now"), unit)
+    let chart_columns: Vec<Column> = starts.iter().map(column).collect();
+    let label = format!("{what} by {by}, {} in total", unit(all));
+    columns(&chart_columns, &label, ("", "now"), unit)
 }
 
 fn totals(total: &UsageTotal) -> Markup {
     html! {
-        ul.tiles aria-label="In all" {
+        ul.tiles aria-label="Total" {
             li { strong { (count(total.jobs)) } "jobs" }
-            li { strong { (took(run_time(total.run_seconds))) } "run time" }
+            li { strong { (duration(run_time(total.run_seconds))) } "run time" }
             li { strong { (count(total.steps)) } "steps" }
-            li { strong { (bytes(total.payload_bytes)) } "of payloads" }
+            li { strong { (bytes(total.payload_bytes)) } "payloads" }
             @if total.prompt_tokens + total.completion_tokens > 0 {
                 li { strong { (count(total.prompt_tokens)) } "prompt tokens" }
                 li { strong { (count(total.completion_tokens)) } "completion tokens" }
@@ -150,17 +149,17 @@ fn table(rows: &[UsageRow]) -> Markup {
                     tbody {
                         @for row in rows.iter().rev().take(500) {
                             tr {
-                                td { (told(row.start.as_str())) }
+                                td { (time(&row.start)) }
                                 td { (row.kind) }
                                 td {
                                     @if let Some(key) = &row.key {
                                         code { (key) }
                                     } @else {
-                                        span.soft { "none" }
+                                        span.soft { "None" }
                                     }
                                 }
                                 td { (count(row.jobs)) }
-                                td { (took(run_time(row.run_seconds))) }
+                                td { (duration(run_time(row.run_seconds))) }
                                 td { (count(row.steps)) }
                                 td { (bytes(row.payload_bytes)) }
                             }
@@ -168,7 +167,7 @@ fn table(rows: &[UsageRow]) -> Markup {
                     }
                 }
             }
-            @if rows.len() > 500 { p.soft { "The newest 500 of " (rows.len()) " rows are shown." } }
+            @if rows.len() > 500 { p.soft { "Showing the newest 500 of " (count(u64::try_from(rows.len()).unwrap_or(u64::MAX))) " rows." } }
         }
     }
 }

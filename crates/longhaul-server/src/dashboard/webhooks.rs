@@ -1,4 +1,4 @@
-//! Endpoints, and what they were told.
+//! Webhooks page: endpoints and deliveries.
 
 mod deliveries;
 
@@ -9,10 +9,10 @@ use axum::routing::{get, post};
 use longhaul_client::wire::{Endpoint, EndpointPatch, EndpointRequest, NewEndpoint};
 use maud::{Markup, html};
 
+use super::components::{ConfirmButton, empty_state, time, token_field, truncated};
 use super::form::Form;
-use super::layout::Place;
-use super::parts::{Ask, cut, empty, token, told};
-use super::view::View;
+use super::layout::Section;
+use super::page_context::PageContext;
 use crate::api::AppState;
 use crate::api::http::caller::{Control, Inspect, Permission, Read, Submit};
 use crate::api::http::params::{IdPath, Pairs};
@@ -23,36 +23,36 @@ pub(super) fn router() -> Router<AppState> {
     Router::new()
         .route("/ui/webhooks", get(show).post(create))
         .route("/ui/webhooks/{id}/test", post(test))
-        .route("/ui/webhooks/{id}/on", post(switch_on))
-        .route("/ui/webhooks/{id}/off", post(switch_off))
+        .route("/ui/webhooks/{id}/on", post(enable))
+        .route("/ui/webhooks/{id}/off", post(disable))
         .route("/ui/webhooks/{id}/delete", post(delete))
         .route("/ui/deliveries/{id}", get(deliveries::show))
         .route("/ui/deliveries/{id}/resend", post(deliveries::resend))
 }
 
-async fn show(State(state): State<AppState>, view: View<Inspect>) -> Result<Response, Problem> {
-    page(&state, &view, None).await
+async fn show(
+    State(state): State<AppState>,
+    ctx: PageContext<Inspect>,
+) -> Result<Response, Problem> {
+    page(&state, &ctx, None).await
 }
 
 async fn page<N: Permission>(
     state: &AppState,
-    view: &View<N>,
-    made: Option<&NewEndpoint>,
+    ctx: &PageContext<N>,
+    created: Option<&NewEndpoint>,
 ) -> Result<Response, Problem> {
-    let found = endpoints::list(state, &view.caller, Pairs::default()).await?;
-    let sent = if view.may::<Read>() {
-        Some(deliveries::list(view, &found.endpoints).await?)
-    } else {
-        None
-    };
+    let page = endpoints::list(state, &ctx.caller, Pairs::default()).await?;
+    let sent =
+        if ctx.may::<Read>() { Some(deliveries::list(ctx, &page.endpoints).await?) } else { None };
     let content = html! {
         h1 { "Webhooks" }
-        @if let Some(made) = made { (fresh(made)) }
+        @if let Some(created) = created { (new_secret(created)) }
         section aria-labelledby="endpoints-title" {
             h2 #endpoints-title { "Endpoints" }
-            @if found.endpoints.is_empty() {
-                (empty(
-                    "Nobody is told of what happens to your jobs. An endpoint is told of all of them:",
+            @if page.endpoints.is_empty() {
+                (empty_state(
+                    "No endpoints. An endpoint receives the events of all your jobs:",
                     "longhaul endpoints create https://example.com/hooks",
                 ))
             } @else {
@@ -60,15 +60,15 @@ async fn page<N: Permission>(
                     table {
                         thead {
                             tr {
-                                th { "URL" } th { "Told of" } th { "Stands" } th { "Made" }
-                                th { span.unseen { "What can be done" } }
+                                th { "URL" } th { "Events" } th { "Status" } th { "Created" }
+                                th { span.visually-hidden { "Actions" } }
                             }
                         }
-                        tbody { @for endpoint in &found.endpoints { (row(view, endpoint)) } }
+                        tbody { @for endpoint in &page.endpoints { (row(ctx, endpoint)) } }
                     }
                 }
             }
-            @if view.may::<Submit>() { (wanted(view)) }
+            @if ctx.may::<Submit>() { (create_form(ctx)) }
         }
         @if let Some(sent) = &sent {
             section #deliveries data-live aria-labelledby="deliveries-title" {
@@ -77,102 +77,102 @@ async fn page<N: Permission>(
             }
         }
     };
-    Ok(view.page("Webhooks", Place::Webhooks, &content))
+    Ok(ctx.page("Webhooks", Section::Webhooks, &content))
 }
 
-fn row<N: Permission>(view: &View<N>, endpoint: &Endpoint) -> Markup {
-    let at = |what: &str| view.link(&format!("/ui/webhooks/{}/{what}", endpoint.id), &[]);
-    let (switch, said) = if endpoint.enabled { ("off", "Switch off") } else { ("on", "Switch on") };
+fn row<N: Permission>(ctx: &PageContext<N>, endpoint: &Endpoint) -> Markup {
+    let at = |what: &str| ctx.link(&format!("/ui/webhooks/{}/{what}", endpoint.id), &[]);
+    let (switch, label) = if endpoint.enabled { ("off", "Disable") } else { ("on", "Enable") };
     html! {
         tr {
             td {
-                (cut(&endpoint.url, 120))
+                (truncated(&endpoint.url, 120))
                 @if !endpoint.description.is_empty() { p.soft { (endpoint.description) } }
             }
             td {
-                @if endpoint.events.is_empty() { "everything" }
+                @if endpoint.events.is_empty() { "All events" }
                 @for event in &endpoint.events { span.label { (event) } }
             }
             td {
-                @if endpoint.enabled { "on" } @else { span.badge { "off" } }
-                @if let Some(reason) = &endpoint.disabled_reason { p.soft { (cut(reason, 200)) } }
+                @if endpoint.enabled { "Enabled" } @else { span.badge { "Disabled" } }
+                @if let Some(reason) = &endpoint.disabled_reason { p.soft { (truncated(reason, 200)) } }
             }
-            td { (told(endpoint.created_at.as_str())) }
+            td { (time(&endpoint.created_at)) }
             td {
                 div.choices {
-                    @if view.may::<Submit>() {
+                    @if ctx.may::<Submit>() {
                         form method="post" action=(at("test")) {
-                            (token(&view.session)) button { "Send a test" }
+                            (token_field(&ctx.session)) button { "Send test" }
                         }
                         form method="post" action=(at(switch)) {
-                            (token(&view.session)) button { (said) }
+                            (token_field(&ctx.session)) button { (label) }
                         }
                     }
-                    @if view.may::<Control>() { (deleting(view, endpoint, &at("delete"))) }
+                    @if ctx.may::<Control>() { (delete_button(ctx, endpoint, &at("delete"))) }
                 }
             }
         }
     }
 }
 
-fn deleting<N: Permission>(view: &View<N>, endpoint: &Endpoint, action: &str) -> Markup {
-    let ask = Ask {
+fn delete_button<N: Permission>(ctx: &PageContext<N>, endpoint: &Endpoint, action: &str) -> Markup {
+    let button = ConfirmButton {
         id: &format!("delete-{}", endpoint.id),
         button: "Delete…",
         about: &endpoint.url,
         question: "Delete this endpoint?",
         effect: html! {
             p {
-                (cut(&endpoint.url, 120))
-                " is told of nothing any more, and what is still owed to it is given up. Its secret \
-                 is gone. This cannot be undone."
+                (truncated(&endpoint.url, 120))
+                " receives no more events, and its pending deliveries fail. Its secret is deleted. This \
+                 cannot be undone."
             }
         },
-        confirm: "Delete the endpoint",
+        confirm: "Delete endpoint",
         action,
         is_final: true,
     };
-    ask.show(&view.session, &html! {})
+    button.show(&ctx.session, &html! {})
 }
 
-/// An endpoint that was just made: the only time that its secret is shown.
-fn fresh(made: &NewEndpoint) -> Markup {
+/// Renders the secret of a new endpoint, which is shown only once.
+fn new_secret(created: &NewEndpoint) -> Markup {
     html! {
-        section.fresh role="status" aria-labelledby="fresh-title" {
-            h2 #fresh-title { "The secret of the new endpoint" }
+        section.new-secret role="status" aria-labelledby="new-secret-title" {
+            h2 #new-secret-title { "Secret of the new endpoint" }
             p {
-                (cut(&made.endpoint.url, 120))
-                " checks signatures with it. Copy it now: it is not shown again."
+                "Use it to verify the signatures of deliveries to " (truncated(&created.endpoint.url, 120))
+                ". Copy it now: it is not shown again."
             }
             p.tools {
-                code #fresh-key { (made.secret) }
-                button type="button" data-copy-of="fresh-key" { "Copy" }
+                code #new-secret { (created.secret) }
+                button type="button" data-copy-of="new-secret" { "Copy" }
             }
         }
     }
 }
 
-fn wanted<N: Permission>(view: &View<N>) -> Markup {
+fn create_form<N: Permission>(ctx: &PageContext<N>) -> Markup {
     html! {
-        form.inline method="post" action=(view.link("/ui/webhooks", &[]))
-            aria-label="Make an endpoint" {
-            (token(&view.session))
+        form.inline method="post" action=(ctx.link("/ui/webhooks", &[]))
+            aria-label="Create endpoint" {
+            (token_field(&ctx.session))
             label.grow {
                 "URL" input name="url" type="url" required placeholder="https://example.com/hooks";
             }
             label { "Description" input name="description" maxlength="200"; }
             label {
                 "Events"
-                input name="events" placeholder="all, or job.failed job.completed" size="28";
+                input name="events" placeholder="All, or job.failed job.completed" size="28";
             }
-            button.primary { "Make the endpoint" }
+            button.primary { "Create endpoint" }
         }
     }
 }
 
 async fn create(
     State(state): State<AppState>,
-    view: View<Submit>,
+    ctx: PageContext<Submit>,
     form: Form,
 ) -> Result<Response, Problem> {
     let events = form.text("events").map(|text| {
@@ -185,56 +185,56 @@ async fn create(
         events,
         payload: None,
     };
-    let made = endpoints::create(&state, &view.caller, request).await?;
-    // Not a redirect: the secret is shown in this answer, and then nowhere.
-    page(&state, &view, Some(&made)).await
+    let created = endpoints::create(&state, &ctx.caller, request).await?;
+    // Not a redirect, because only this response shows the secret.
+    page(&state, &ctx, Some(&created)).await
 }
 
 async fn test(
     State(state): State<AppState>,
-    view: View<Submit>,
+    ctx: PageContext<Submit>,
     IdPath(id): IdPath,
     _form: Form,
 ) -> Result<Response, Problem> {
-    endpoints::send_test(&state, &view.caller, &id).await?;
-    Ok(view.done("/ui/webhooks", "test"))
+    endpoints::send_test(&state, &ctx.caller, &id).await?;
+    Ok(ctx.done("/ui/webhooks", "test"))
 }
 
-async fn switch_on(
+async fn enable(
     State(state): State<AppState>,
-    view: View<Submit>,
+    ctx: PageContext<Submit>,
     IdPath(id): IdPath,
     _form: Form,
 ) -> Result<Response, Problem> {
-    switch(&state, &view, &id, true).await
+    set_enabled(&state, &ctx, &id, true).await
 }
 
-async fn switch_off(
+async fn disable(
     State(state): State<AppState>,
-    view: View<Submit>,
+    ctx: PageContext<Submit>,
     IdPath(id): IdPath,
     _form: Form,
 ) -> Result<Response, Problem> {
-    switch(&state, &view, &id, false).await
+    set_enabled(&state, &ctx, &id, false).await
 }
 
-async fn switch(
+async fn set_enabled(
     state: &AppState,
-    view: &View<Submit>,
+    ctx: &PageContext<Submit>,
     id: &str,
-    on: bool,
+    enabled: bool,
 ) -> Result<Response, Problem> {
-    let patch = EndpointPatch { enabled: Some(on), ..EndpointPatch::default() };
-    endpoints::change(state, &view.caller, id, patch).await?;
-    Ok(view.done("/ui/webhooks", if on { "endpoint-on" } else { "endpoint-off" }))
+    let patch = EndpointPatch { enabled: Some(enabled), ..EndpointPatch::default() };
+    endpoints::change(state, &ctx.caller, id, patch).await?;
+    Ok(ctx.done("/ui/webhooks", if enabled { "endpoint-on" } else { "endpoint-off" }))
 }
 
 async fn delete(
     State(state): State<AppState>,
-    view: View<Control>,
+    ctx: PageContext<Control>,
     IdPath(id): IdPath,
     _form: Form,
 ) -> Result<Response, Problem> {
-    endpoints::delete(&state, &view.caller, &id).await?;
-    Ok(view.done("/ui/webhooks", "endpoint-gone"))
+    endpoints::delete(&state, &ctx.caller, &id).await?;
+    Ok(ctx.done("/ui/webhooks", "endpoint-gone"))
 }

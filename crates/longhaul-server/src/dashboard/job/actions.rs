@@ -1,4 +1,4 @@
-//! What can be done to a job from its page.
+//! Actions of a job's page.
 
 use axum::extract::Path;
 use axum::response::Response;
@@ -10,32 +10,32 @@ use crate::api::http::caller::{Control, Read, Submit};
 use crate::api::http::params::JobPath;
 use crate::api::jobs::control;
 use crate::api::webhooks::deliveries;
+use crate::dashboard::components::ConfirmButton;
 use crate::dashboard::form::Form;
-use crate::dashboard::parts::Ask;
-use crate::dashboard::view::View;
+use crate::dashboard::page_context::PageContext;
 use crate::problem::Problem;
 
-/// The buttons that the job's status and the viewer's scopes allow.
-pub(super) fn buttons(view: &View<Read>, record: &Record) -> Markup {
+/// Renders the buttons that the job's status and the caller's permissions allow.
+pub(super) fn buttons(ctx: &PageContext<Read>, record: &Record) -> Markup {
     let job = &record.job;
-    let (may_stop, may_submit) = (view.may::<Control>(), view.may::<Submit>());
-    let at = |what: &str| view.link(&format!("/ui/jobs/{}/{what}", job.id), &[]);
+    let (may_stop, may_submit) = (ctx.may::<Control>(), ctx.may::<Submit>());
+    let at = |what: &str| ctx.link(&format!("/ui/jobs/{}/{what}", job.id), &[]);
     html! {
         div.bar role="group" aria-label="Change this job" {
             @if may_stop && !job.status.is_terminal() && job.cancel_requested_at.is_none() {
-                (cancelling(&at("cancel"), job).show(&view.session, &html! {}))
+                (cancel_button(&at("cancel"), job).show(&ctx.session, &html! {}))
             }
             @if may_submit && is_stopped(job) && !job.has_payload {
-                (resuming(&at("resume"), job).show(&view.session, &html! {}))
+                (resume_button(&at("resume"), job).show(&ctx.session, &html! {}))
             }
             @if may_submit && !job.has_payload {
-                (forking(&at("fork")).show(&view.session, &html! {}))
+                (fork_button(&at("fork")).show(&ctx.session, &html! {}))
             }
             @if may_stop && job.status.is_terminal() {
-                (purging(&at("purge")).show(&view.session, &html! {}))
+                (purge_button(&at("purge")).show(&ctx.session, &html! {}))
             }
             @if may_submit && job.has_payload && job.status.is_terminal() {
-                span.soft { "Its payload is destroyed, so it cannot run again: submit it anew." }
+                span.soft { "The payload is deleted, so this job cannot run again. Submit a new job instead." }
             }
         }
     }
@@ -45,145 +45,145 @@ fn is_stopped(job: &Job) -> bool {
     matches!(job.status, Status::Failed | Status::Cancelled)
 }
 
-fn cancelling<'a>(action: &'a str, job: &Job) -> Ask<'a> {
+fn cancel_button<'a>(action: &'a str, job: &Job) -> ConfirmButton<'a> {
     let effect = if job.status == Status::Running {
-        "It is asked to stop, starts no further step, and is stopped hard if it takes too long. Its \
-         finished steps are kept, so it can be resumed."
+        "The job stops after its current step, or is killed when the grace period ends. Finished steps \
+         are kept, so it can be resumed."
     } else {
-        "It leaves the line at once and is not run. It can be resumed."
+        "The job is removed from the queue at once. It can be resumed."
     };
-    Ask {
+    ConfirmButton {
         id: "ask-cancel",
         button: "Cancel…",
         about: "",
         question: "Cancel this job?",
         effect: html! { p { (effect) } },
-        confirm: "Cancel the job",
+        confirm: "Cancel job",
         action,
         is_final: false,
     }
 }
 
-fn resuming<'a>(action: &'a str, job: &Job) -> Ask<'a> {
-    Ask {
+fn resume_button<'a>(action: &'a str, job: &Job) -> ConfirmButton<'a> {
+    ConfirmButton {
         id: "ask-resume",
         button: "Resume…",
         about: "",
         question: "Resume this job?",
         effect: html! {
             p {
-                "It goes back in line and goes on after its last finished step, with as many further \
-                 attempts as it had at first. It had " (job.attempt) "."
+                "The job is queued again and continues after its last finished step, with its original \
+                 number of attempts. Attempts so far: " (job.attempt) "."
             }
         },
-        confirm: "Resume the job",
+        confirm: "Resume job",
         action,
         is_final: false,
     }
 }
 
-fn forking(action: &str) -> Ask<'_> {
-    Ask {
+fn fork_button(action: &str) -> ConfirmButton<'_> {
+    ConfirmButton {
         id: "ask-fork",
         button: "Fork…",
         about: "",
         question: "Fork this job?",
         effect: html! {
             p {
-                "A new job is made with the same input and all steps that are finished. To run some of them \
-                 again, fork from a step on the timeline. This job stays as it is."
+                "Creates a new job with the same input and all finished steps. To run some of them again, \
+                 fork from a step on the timeline. This job does not change."
             }
         },
-        confirm: "Fork the job",
+        confirm: "Fork job",
         action,
         is_final: false,
     }
 }
 
-fn purging(action: &str) -> Ask<'_> {
-    Ask {
+fn purge_button(action: &str) -> ConfirmButton<'_> {
+    ConfirmButton {
         id: "ask-purge",
         button: "Purge…",
         about: "",
         question: "Purge this job?",
         effect: html! {
             p {
-                "It is deleted with its input, result, artifacts, steps and history. Its id is remembered as \
-                 gone, and its idempotency key is free again. This cannot be undone."
+                "Deletes the job with its input, result, artifacts, steps and history. Its idempotency key \
+                 can be used again. This cannot be undone."
             }
         },
-        confirm: "Purge the job",
+        confirm: "Purge job",
         action,
         is_final: true,
     }
 }
 
-/// The button beside a step.
-pub(super) fn fork_from(view: &View<Read>, job: &Job, place: usize, step: &str) -> Markup {
-    let (id, action) = (format!("fork-{place}"), format!("/ui/jobs/{}/fork", job.id));
-    let action = view.link(&action, &[]);
-    let ask = Ask {
+/// Renders the button that forks the job from a step.
+pub(super) fn fork_from(ctx: &PageContext<Read>, job: &Job, index: usize, step: &str) -> Markup {
+    let (id, action) = (format!("fork-{index}"), format!("/ui/jobs/{}/fork", job.id));
+    let action = ctx.link(&action, &[]);
+    let button = ConfirmButton {
         id: &id,
         button: "Fork from here…",
         about: step,
         question: "Fork from this step?",
         effect: html! {
             p {
-                "A new job is made with the same input and the steps before " strong { (step) } ", which runs \
-                 again with all that follow it. This job stays as it is."
+                "Creates a new job with the same input and the steps before " strong { (step) } ". This step and \
+                 all later ones run again. This job does not change."
             }
         },
-        confirm: "Fork the job",
+        confirm: "Fork job",
         action: &action,
         is_final: false,
     };
-    ask.show(&view.session, &html! { input type="hidden" name="from-step" value=(step); })
+    button.show(&ctx.session, &html! { input type="hidden" name="from-step" value=(step); })
 }
 
 pub(super) async fn cancel(
-    view: View<Control>,
+    ctx: PageContext<Control>,
     JobPath(id): JobPath,
     _form: Form,
 ) -> Result<Response, Problem> {
-    control::cancel(&view.caller, id).await?;
-    Ok(view.done(&format!("/ui/jobs/{id}"), "cancel"))
+    control::cancel(&ctx.caller, id).await?;
+    Ok(ctx.done(&format!("/ui/jobs/{id}"), "cancel"))
 }
 
 pub(super) async fn resume(
-    view: View<Submit>,
+    ctx: PageContext<Submit>,
     JobPath(id): JobPath,
     _form: Form,
 ) -> Result<Response, Problem> {
-    control::resume(&view.caller, id).await?;
-    Ok(view.done(&format!("/ui/jobs/{id}"), "resume"))
+    control::resume(&ctx.caller, id).await?;
+    Ok(ctx.done(&format!("/ui/jobs/{id}"), "resume"))
 }
 
 pub(super) async fn fork(
-    view: View<Submit>,
+    ctx: PageContext<Submit>,
     JobPath(id): JobPath,
     form: Form,
 ) -> Result<Response, Problem> {
-    // A step may be called anything, also something that begins or ends with a space.
+    // The name of a step may begin or end with a space.
     let from_step = form.verbatim("from-step");
-    let new = control::fork(&view.caller, id, from_step).await?;
-    Ok(view.done(&format!("/ui/jobs/{}", new.id), "fork"))
+    let new = control::fork(&ctx.caller, id, from_step).await?;
+    Ok(ctx.done(&format!("/ui/jobs/{}", new.id), "fork"))
 }
 
 pub(super) async fn purge(
-    view: View<Control>,
+    ctx: PageContext<Control>,
     JobPath(id): JobPath,
     _form: Form,
 ) -> Result<Response, Problem> {
-    control::purge(&view.caller, id).await?;
-    Ok(view.done("/ui/jobs", "purge"))
+    control::purge(&ctx.caller, id).await?;
+    Ok(ctx.done("/ui/jobs", "purge"))
 }
 
 pub(super) async fn resend(
-    view: View<Submit>,
+    ctx: PageContext<Submit>,
     Path((id, delivery)): Path<(String, String)>,
     _form: Form,
 ) -> Result<Response, Problem> {
-    deliveries::resend(&view.caller, deliveries::delivery_id(&delivery)?).await?;
+    deliveries::resend(&ctx.caller, deliveries::delivery_id(&delivery)?).await?;
     let job = id.parse::<longhaul::JobId>().map(|id| format!("/ui/jobs/{id}"));
-    Ok(view.done(job.as_deref().unwrap_or("/ui/webhooks"), "resend"))
+    Ok(ctx.done(job.as_deref().unwrap_or("/ui/webhooks"), "resend"))
 }

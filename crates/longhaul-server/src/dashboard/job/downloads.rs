@@ -1,4 +1,4 @@
-//! What a job's page lets people take away. The API's own addresses know nothing of sessions.
+//! Downloads of a job's page. They exist beside the API's routes because those ignore sessions.
 
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
@@ -13,38 +13,38 @@ use crate::api::http::caller::Read;
 use crate::api::http::params::JobPath;
 use crate::api::http::respond;
 use crate::api::jobs::artifacts;
-use crate::dashboard::view::View;
+use crate::dashboard::page_context::PageContext;
 use crate::problem::{Code, Problem};
 use crate::security_headers::SANDBOX;
 
 pub(in crate::dashboard) async fn input(
-    view: View<Read>,
+    ctx: PageContext<Read>,
     JobPath(id): JobPath,
 ) -> Result<Response, Problem> {
-    Ok(file(&view.caller.engine.input(id).await?))
+    Ok(file(&ctx.caller.engine.input(id).await?))
 }
 
 pub(in crate::dashboard) async fn result(
-    view: View<Read>,
+    ctx: PageContext<Read>,
     JobPath(id): JobPath,
 ) -> Result<Response, Problem> {
-    match view.caller.engine.job(id).await?.result {
+    match ctx.caller.engine.job(id).await?.result {
         Some(result) => Ok(file(&result)),
         None => Err(Problem::new(Code::WrongStatus, "the job has no result")),
     }
 }
 
 pub(in crate::dashboard) async fn artifact(
-    view: View<Read>,
+    ctx: PageContext<Read>,
     path: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let path = path.ok().and_then(|Path((id, name))| Some((id.parse::<JobId>().ok()?, name)));
     let (id, name) = path.ok_or(Problem::from(StoreError::NotFound))?;
-    artifacts::serve_artifact(&view.caller.engine, id, &name, &headers).await
+    artifacts::serve_artifact(&ctx.caller.engine, id, &name, &headers).await
 }
 
-/// A JSON text that is saved, never opened as a page.
+/// Returns JSON as an attachment, so that a browser saves it and never renders it.
 fn file(json: &Json) -> Response {
     let mut response = respond::raw_json(json);
     let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! The parts of a job's page.
+//! Sections of a job's page.
 
 use longhaul::job::{Artifact, Record};
 use longhaul::store::{Filter, PageRequest};
@@ -9,26 +9,28 @@ use maud::{Markup, html};
 use crate::api::http::caller::{Read, Submit};
 use crate::api::jobs::artifacts;
 use crate::api::webhooks::deliveries;
-use crate::dashboard::parts::{bytes, cut, maybe, status, time, token, told, told_or, took};
-use crate::dashboard::view::View;
+use crate::dashboard::components::{
+    bytes, duration, status, time, time_or, token_field, truncated,
+};
+use crate::dashboard::page_context::PageContext;
 use crate::encoding;
 use crate::problem::Problem;
 use crate::to_wire;
 
-/// Deliveries that are shown, the newest ones.
+/// Limit of listed deliveries, newest first.
 const DELIVERIES_MAX: usize = 50;
-/// Events that are shown, the latest ones.
+/// Limit of listed events, the latest ones.
 const EVENTS_MAX: usize = 200;
-/// Images up to this are shown in the page.
+/// Size limit of image previews.
 const PREVIEW_BYTES_MAX: u64 = 8 << 20;
 
-/// Why a job stands where it does, if there is something to say.
-pub(super) fn why(job: &Job, now: Timestamp) -> Markup {
+/// Renders the job's error and its next attempt, or when it is due.
+pub(super) fn error_or_due(job: &Job, now: Timestamp) -> Markup {
     let Some(error) = job.error.as_ref().filter(|_| job.status != Status::Completed) else {
         return match job.status {
             Status::Pending if job.run_at > now => {
                 html! {
-                    p { "It is due in " (took(job.run_at.since(now))) ", at " (time(job.run_at)) "." }
+                    p { "Due in " (duration(job.run_at.since(now))) ", at " (time(&job.run_at)) "." }
                 }
             }
             Status::Pending
@@ -40,42 +42,50 @@ pub(super) fn why(job: &Job, now: Timestamp) -> Markup {
         };
     };
     html! {
-        div.why role="note" aria-label="Error" {
+        div.error-box role="note" aria-label="Error" {
             p {
-                code { (error.code) } " in attempt " (error.attempt) ", "
-                @if error.retryable {
-                    "may succeed if it is tried again"
-                } @else {
-                    "would meet every further attempt too"
-                }
+                "Attempt " (error.attempt) " failed. " (retryability(job, error.retryable)) " "
+                code { (error.code) }
             }
             pre.error-text { (error.message) }
             @if job.status == Status::Pending {
                 p {
                     @if job.run_at > now {
-                        "It is tried again in " (took(job.run_at.since(now))) ", at "
-                        (time(job.run_at)) "."
+                        "Next attempt in " (duration(job.run_at.since(now))) ", at "
+                        (time(&job.run_at)) "."
                     }
-                    @else { "It is in line to be tried again." }
+                    @else { "Queued for its next attempt." }
                 }
             }
         }
     }
 }
 
-pub(super) fn facts(view: &View<Read>, job: &Job) -> Markup {
-    let of_job = |id: JobId| view.link(&format!("/ui/jobs/{id}"), &[]);
+fn retryability(job: &Job, is_retryable: bool) -> &'static str {
+    match job.status {
+        _ if !is_retryable => "Not retryable.",
+        Status::Failed => "Retryable; no attempts left.",
+        Status::Pending
+        | Status::Running
+        | Status::Waiting
+        | Status::Completed
+        | Status::Cancelled => "Retryable.",
+    }
+}
+
+pub(super) fn facts(ctx: &PageContext<Read>, job: &Job) -> Markup {
+    let of_job = |id: JobId| ctx.link(&format!("/ui/jobs/{id}"), &[]);
     html! {
         dl.facts {
             dt { "Kind" }
             dd {
-                a href=(view.link("/ui/jobs", &[("kind", job.kind.as_str())])) {
+                a href=(ctx.link("/ui/jobs", &[("kind", job.kind.as_str())])) {
                     (job.kind.as_str())
                 }
             }
             dt { "Queue" }
             dd {
-                a href=(view.link("/ui/jobs", &[("queue", job.queue.as_str())])) {
+                a href=(ctx.link("/ui/jobs", &[("queue", job.queue.as_str())])) {
                     (job.queue.as_str())
                 }
             }
@@ -86,49 +96,49 @@ pub(super) fn facts(view: &View<Read>, job: &Job) -> Markup {
             }
             dt { "Labels" }
             dd {
-                @if job.labels.is_empty() { span.soft { "none" } }
+                @if job.labels.is_empty() { span.soft { "None" } }
                 @for (name, value) in &job.labels {
                     @let filter = format!("label.{name}");
-                    a.label href=(view.link("/ui/jobs", &[(&filter, value)])) { (name) "=" (value) }
+                    a.label href=(ctx.link("/ui/jobs", &[(&filter, value)])) { (name) "=" (value) }
                 }
             }
-            dt { "Accepted" } dd { (time(job.created_at)) }
-            @if job.status == Status::Pending { dt { "Due" } dd { (time(job.run_at)) } }
-            dt { "Began" } dd { (maybe(job.started_at)) }
-            dt { "Ended" } dd { (maybe(job.completed_at)) }
-            dt { "Kept until" }
+            dt { "Submitted" } dd { (time(&job.created_at)) }
+            @if job.status == Status::Pending { dt { "Due" } dd { (time(&job.run_at)) } }
+            dt { "Started" } dd { (time_or(job.started_at.as_ref(), "–")) }
+            dt { "Finished" } dd { (time_or(job.completed_at.as_ref(), "–")) }
+            dt { "Expires" }
             dd {
                 @if let Some(at) = job.expires_at {
-                    (time(at))
+                    (time(&at))
                 } @else {
-                    span.soft { "some time after its end" }
+                    span.soft { "Retention starts when the job finishes" }
                 }
             }
-            @if let Some(timeout) = job.timeout { dt { "Timeout" } dd { (took(timeout)) } }
+            @if let Some(timeout) = job.timeout { dt { "Timeout" } dd { (duration(timeout)) } }
             @if let Some(version) = &job.code_version { dt { "Code version" } dd { (version) } }
             @if let Some(id) = job.forked_from {
                 dt { "Forked from" } dd { a href=(of_job(id)) { code { (id) } } }
             }
             @if let Some(id) = job.parent_id {
-                dt { "Belongs to" } dd { a href=(of_job(id)) { code { (id) } } }
+                dt { "Parent job" } dd { a href=(of_job(id)) { code { (id) } } }
             }
-            dt { "From a shell" } dd { code { "longhaul get " (job.id) } }
+            dt { "Command" } dd { code { "longhaul get " (job.id) } }
         }
     }
 }
 
-pub(super) fn artifacts(view: &View<Read>, job: &Job) -> Markup {
+pub(super) fn artifacts(ctx: &PageContext<Read>, job: &Job) -> Markup {
     let folder = format!("/ui/jobs/{}/artifacts", job.id);
     html! {
         section #artifacts data-live aria-labelledby="artifacts-title" {
             h2 #artifacts-title { "Artifacts" }
-            @if job.artifacts.is_empty() { p.soft { "It has none." } }
+            @if job.artifacts.is_empty() { p.soft { "No artifacts." } }
             ul.artifacts {
                 @for artifact in &job.artifacts {
                     @let path = format!("{folder}/{}", encoding::path_segment(&artifact.name));
-                    @let url = view.link(&path, &[]);
+                    @let url = ctx.link(&path, &[]);
                     li {
-                        @if is_previewed(artifact) {
+                        @if has_preview(artifact) {
                             a href=(url) download=(artifact.name) {
                                 img src=(url) alt=(format!("Preview of {}", artifact.name))
                                     loading="lazy";
@@ -143,55 +153,55 @@ pub(super) fn artifacts(view: &View<Read>, job: &Job) -> Markup {
     }
 }
 
-/// An image, also one that could be a page: in an image no script runs.
-fn is_previewed(artifact: &Artifact) -> bool {
+/// Reports whether an artifact is a small image. SVG is safe here, because no script runs inside an `img`.
+fn has_preview(artifact: &Artifact) -> bool {
     artifact.content_type.starts_with("image/") && artifact.size <= PREVIEW_BYTES_MAX
 }
 
-pub(super) async fn deliveries(view: &View<Read>, id: JobId) -> Result<Markup, Problem> {
+pub(super) async fn deliveries(ctx: &PageContext<Read>, id: JobId) -> Result<Markup, Problem> {
     let filter = Filter { parent: Some(id), ..Filter::default() };
     let page = PageRequest { limit: DELIVERIES_MAX, before: None };
-    let found = deliveries::list(&view.caller.engine.outbox(), &filter, &page).await?;
+    let found = deliveries::list(&ctx.caller.engine.outbox(), &filter, &page).await?;
     if found.deliveries.is_empty() {
         return Ok(html! {
             p.soft {
-                "Nobody is told of this job. " a href="/ui/webhooks" { "Endpoints" }
-                " are told of all of them."
+                "No webhooks configured for this job. " a href="/ui/webhooks" { "Endpoints" }
+                " receive events of all jobs."
             }
         });
     }
-    let (may_resend, folder) = (view.may::<Submit>(), format!("/ui/jobs/{id}/deliveries"));
+    let (may_resend, folder) = (ctx.may::<Submit>(), format!("/ui/jobs/{id}/deliveries"));
     Ok(html! {
         div.scroll tabindex="0" role="group" aria-label="Deliveries of this job" {
             table {
                 thead {
                     tr {
                         th { "Event" } th { "To" } th { "Status" } th { "Attempt" } th { "When" }
-                        th { span.unseen { "What can be done" } }
+                        th { span.visually-hidden { "Actions" } }
                     }
                 }
                 tbody {
                     @for delivery in &found.deliveries {
                         @let path = format!("{folder}/{}/resend", delivery.delivery_id);
-                        @let action = view.link(&path, &[]);
+                        @let action = ctx.link(&path, &[]);
                         @let to = delivery.url.as_deref().or(delivery.endpoint_id.as_deref());
                         tr {
                             td { (delivery.event) }
                             td {
-                                (cut(to.unwrap_or("–"), 80))
+                                (truncated(to.unwrap_or("–"), 80))
                             }
                             td {
                                 (status(to_wire::status_from(delivery.status)))
                                 @if let Some(error) = &delivery.error {
-                                    p.error-text { (cut(error, 200)) }
+                                    p.error-text { (truncated(error, 200)) }
                                 }
                             }
                             td { (delivery.attempt) " of " (delivery.max_attempts) }
-                            td { (told(delivery.timestamp.as_str())) }
+                            td { (time(&delivery.timestamp)) }
                             td {
                                 @if may_resend && delivery.status.is_terminal() {
                                     form method="post" action=(action) {
-                                        (token(&view.session)) button { "Resend" }
+                                        (token_field(&ctx.session)) button { "Resend" }
                                     }
                                 }
                             }
@@ -206,7 +216,7 @@ pub(super) async fn deliveries(view: &View<Read>, id: JobId) -> Result<Markup, P
 pub(super) fn history(record: &Record) -> Markup {
     let left_out = record.history.len().saturating_sub(EVENTS_MAX);
     html! {
-        @if left_out > 0 { p.soft { "The first " (left_out) " events are not shown." } }
+        @if left_out > 0 { p.soft { "The first " (left_out) " events are not listed." } }
         details #history-events {
             summary { (record.history.len()) " event" @if record.history.len() != 1 { "s" } }
             div.scroll tabindex="0" role="group" aria-label="Events of this job" {
@@ -221,14 +231,14 @@ pub(super) fn history(record: &Record) -> Markup {
                         @for event in record.history.iter().skip(left_out) {
                             tr {
                                 td { (event.version) }
-                                td { (time(event.at)) }
+                                td { (time(&event.at)) }
                                 td { (status(event.status)) }
                                 td { (event.attempt) }
                                 td { (event.phase.as_deref().unwrap_or("")) }
                                 td { (event.replica.as_deref().unwrap_or("")) }
                                 td {
                                     @if let Some(error) = &event.error {
-                                        (cut(&error.message, 200))
+                                        (truncated(&error.message, 200))
                                     }
                                 }
                             }
@@ -240,25 +250,27 @@ pub(super) fn history(record: &Record) -> Markup {
     }
 }
 
-pub(super) async fn receipt(view: &View<Read>, id: JobId) -> Result<Markup, Problem> {
-    let receipt = artifacts::receipt(&view.caller, id).await?;
+pub(super) async fn receipt(ctx: &PageContext<Read>, id: JobId) -> Result<Markup, Problem> {
+    let receipt = artifacts::receipt(&ctx.caller, id).await?;
     if receipt.stored.is_empty() {
-        return Ok(html! { p.soft { "No payload, artifact or folder was stored for it." } });
+        return Ok(
+            html! { p.soft { "No payload, artifact or work directory was stored for this job." } },
+        );
     }
     Ok(html! {
         p {
-            @if receipt.deleted { "All that was stored for it is deleted." }
+            @if receipt.deleted { "All stored data of this job is deleted." }
             @else if receipt.unreadable {
-                "All that was stored for it is unreadable: its keys are destroyed. Not all of it \
-                 is deleted yet."
+                "All stored data of this job is unreadable, because its keys are destroyed. Not all \
+                 of it is deleted yet."
             }
-            @else { "Some of what was stored for it can be read." }
+            @else { "Some stored data of this job is still readable." }
         }
-        div.scroll tabindex="0" role="group" aria-label="What was stored" {
+        div.scroll tabindex="0" role="group" aria-label="Stored data" {
             table {
                 thead {
                     tr {
-                        th { "What" } th { "Name" } th { "Size" } th { "Stored" }
+                        th { "Type" } th { "Name" } th { "Size" } th { "Stored" }
                         th { "Key destroyed" } th { "Deleted" }
                     }
                 }
@@ -269,19 +281,19 @@ pub(super) async fn receipt(view: &View<Read>, id: JobId) -> Result<Markup, Prob
 }
 
 fn stored_row(stored: &Stored) -> Markup {
-    let what = match stored.role {
+    let role = match stored.role {
         StoredRole::Payload => "payload",
         StoredRole::Artifact => "artifact",
-        StoredRole::Folder => "folder",
+        StoredRole::Folder => "work directory",
     };
     html! {
         tr {
-            td { (what) }
-            td { (cut(&stored.name, 100)) }
+            td { (role) }
+            td { (truncated(&stored.name, 100)) }
             td { @if let Some(size) = stored.size { (bytes(size)) } }
-            td { (told(stored.stored_at.as_str())) }
-            td { (told_or(stored.key_destroyed_at.as_ref(), "–")) }
-            td { (told_or(stored.deleted_at.as_ref(), "–")) }
+            td { (time(&stored.stored_at)) }
+            td { (time_or(stored.key_destroyed_at.as_ref(), "–")) }
+            td { (time_or(stored.deleted_at.as_ref(), "–")) }
         }
     }
 }

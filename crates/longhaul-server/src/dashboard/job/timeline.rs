@@ -1,4 +1,4 @@
-//! Attempts and steps, beside each other in time.
+//! Timeline of attempts and steps.
 
 use longhaul::job::{Attempt, Record, Step};
 use longhaul::{Status, Timestamp};
@@ -7,67 +7,71 @@ use maud::{Markup, html};
 use super::actions::fork_from;
 use crate::api::http::caller::{Read, Submit};
 use crate::dashboard::charts::Span;
-use crate::dashboard::parts::{cut, status, time, took};
-use crate::dashboard::view::View;
-use crate::dashboard::viewer;
+use crate::dashboard::components::{duration, status, time, truncated};
+use crate::dashboard::json_tree;
+use crate::dashboard::page_context::PageContext;
 
-/// Attempts that are shown, the latest ones.
+/// Limit of listed attempts, the latest ones.
 const ATTEMPTS_MAX: usize = 50;
-/// Steps that are shown, the first ones.
+/// Limit of listed steps, the first ones.
 const STEPS_MAX: usize = 300;
 
-/// One row: what began when.
 enum Row<'a> {
-    Try(&'a Attempt),
+    Attempt(&'a Attempt),
     Step(usize, &'a Step),
 }
 
 impl Row<'_> {
-    /// An attempt comes before the steps that it began with.
+    /// Sort key by start time. An attempt comes before the steps that start with it.
     fn order(&self) -> (Timestamp, usize) {
         match self {
-            Self::Try(attempt) => (attempt.started_at, 0),
-            Self::Step(place, step) => (step.started_at, place + 1),
+            Self::Attempt(attempt) => (attempt.started_at, 0),
+            Self::Step(index, step) => (step.started_at, index + 1),
         }
     }
 }
 
-pub(super) fn show(view: &View<Read>, record: &Record, steps: &[Step], now: Timestamp) -> Markup {
+pub(super) fn show(
+    ctx: &PageContext<Read>,
+    record: &Record,
+    steps: &[Step],
+    now: Timestamp,
+) -> Markup {
     let attempts = record.attempts();
     if attempts.is_empty() && steps.is_empty() {
-        return html! { p.soft { "No attempt has begun." } };
+        return html! { p.soft { "No attempt has started." } };
     }
     let left_out = attempts.len().saturating_sub(ATTEMPTS_MAX);
-    let tries = attempts.iter().skip(left_out).map(Row::Try);
+    let rows = attempts.iter().skip(left_out).map(Row::Attempt);
     let stored =
-        steps.iter().take(STEPS_MAX).enumerate().map(|(place, step)| Row::Step(place, step));
-    let mut rows: Vec<Row<'_>> = tries.chain(stored).collect();
+        steps.iter().take(STEPS_MAX).enumerate().map(|(index, step)| Row::Step(index, step));
+    let mut rows: Vec<Row<'_>> = rows.chain(stored).collect();
     rows.sort_by_key(Row::order);
     let span = span(record, &attempts, now);
-    let may_fork = view.may::<Submit>() && !record.job.has_payload;
+    let may_fork = ctx.may::<Submit>() && !record.job.has_payload;
     html! {
-        @if left_out > 0 { p.soft { "The first " (left_out) " attempts are not shown." } }
+        @if left_out > 0 { p.soft { "The first " (left_out) " attempts are not listed." } }
         @if steps.len() > STEPS_MAX {
-            p.soft { "The first " (STEPS_MAX) " of " (steps.len()) " steps are shown." }
+            p.soft { "Showing the first " (STEPS_MAX) " of " (steps.len()) " steps." }
         }
         div.scroll tabindex="0" role="group" aria-label="Attempts and steps" {
             table.timeline {
                 thead {
                     tr {
-                        th { "Attempt or step" } th { "Began" } th { "Took" } th.chart { "When" }
-                        th { span.unseen { "What can be done" } }
+                        th { "Attempt or step" } th { "Started" } th { "Duration" } th.chart { "Timeline" }
+                        th { span.visually-hidden { "Actions" } }
                     }
                 }
                 tbody {
                     @for row in &rows {
                         @match row {
-                            Row::Try(attempt) => { (try_row(attempt, &span, now)) }
-                            Row::Step(place, step) => {
+                            Row::Attempt(attempt) => { (attempt_row(attempt, &span, now)) }
+                            Row::Step(index, step) => {
                                 tr.step {
                                     (step_cells(record, step, &span))
                                     td {
                                         @if may_fork {
-                                            (fork_from(view, &record.job, *place, &step.name))
+                                            (fork_from(ctx, &record.job, *index, &step.name))
                                         }
                                     }
                                 }
@@ -80,17 +84,17 @@ pub(super) fn show(view: &View<Read>, record: &Record, steps: &[Step], now: Time
     }
 }
 
-/// From the first attempt to the end of the last. What a fork brought along was before.
+/// Returns the span from the first attempt to the end of the last. Steps copied by a fork are older.
 fn span(record: &Record, attempts: &[Attempt], now: Timestamp) -> Span {
     let begin = attempts.iter().map(|one| one.started_at).min();
     let end = attempts.iter().map(|one| one.ended_at.unwrap_or(now)).max();
     Span::new(begin.unwrap_or(record.job.created_at), end.unwrap_or(now))
 }
 
-fn try_row(attempt: &Attempt, span: &Span, now: Timestamp) -> Markup {
+fn attempt_row(attempt: &Attempt, span: &Span, now: Timestamp) -> Markup {
     let ended_at = attempt.ended_at.unwrap_or(now);
-    // One that failed and is tried again leaves its job pending.
-    let stands = match (attempt.status, &attempt.error) {
+    // A failed attempt with retries left has the status `pending`, that of its job.
+    let outcome = match (attempt.status, &attempt.error) {
         (None, _) => Status::Running,
         (Some(_), Some(_)) => Status::Failed,
         (Some(status), None) => status,
@@ -98,13 +102,13 @@ fn try_row(attempt: &Attempt, span: &Span, now: Timestamp) -> Markup {
     html! {
         tr.attempt {
             td {
-                strong { "Attempt " (attempt.attempt) } " " (status(stands))
-                @if let Some(replica) = &attempt.replica { span.soft { " on " (cut(replica, 60)) } }
-                @if let Some(error) = &attempt.error { p.error-text { (cut(&error.message, 300)) } }
+                strong { "Attempt " (attempt.attempt) } " " (status(outcome))
+                @if let Some(replica) = &attempt.replica { span.soft { " on " (truncated(replica, 60)) } }
+                @if let Some(error) = &attempt.error { p.error-text { (truncated(&error.message, 300)) } }
             }
-            td { (time(attempt.started_at)) }
-            td { (took(ended_at.since(attempt.started_at))) }
-            td.chart { (span.bar(attempt.started_at, ended_at, stands.as_str())) }
+            td { (time(&attempt.started_at)) }
+            td { (duration(ended_at.since(attempt.started_at))) }
+            td.chart { (span.bar(attempt.started_at, ended_at, outcome.as_str())) }
             td {}
         }
     }
@@ -112,18 +116,18 @@ fn try_row(attempt: &Attempt, span: &Span, now: Timestamp) -> Markup {
 
 fn step_cells(record: &Record, step: &Step, span: &Span) -> Markup {
     let id = format!("step-{}", step.position);
-    let is_kept = step.completed_at < record.job.created_at;
+    let is_copied = step.completed_at < record.job.created_at;
     html! {
         td {
             details #(id) {
-                summary { (cut(&step.name, 200)) }
-                (viewer::tree(step.output.as_str()))
+                summary { (truncated(&step.name, 200)) }
+                (json_tree::tree(step.output.as_str()))
             }
         }
-        td { (time(step.started_at)) }
-        td { (took(step.completed_at.since(step.started_at))) }
+        td { (time(&step.started_at)) }
+        td { (duration(step.completed_at.since(step.started_at))) }
         td.chart {
-            @if is_kept { span.soft { "kept from the job that it was forked from" } }
+            @if is_copied { span.soft { "Copied from the forked job" } }
             @else { (span.bar(step.started_at, step.completed_at, "step")) }
         }
     }

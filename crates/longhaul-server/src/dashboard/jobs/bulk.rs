@@ -1,4 +1,4 @@
-//! Changing many jobs: those that were selected, or all that match.
+//! Bulk actions on the selected jobs or on all matching jobs.
 
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -7,118 +7,132 @@ use longhaul_client::wire::JobFilter;
 use maud::{Markup, html};
 use url::form_urlencoded;
 
-use super::filter::Wish;
+use super::results::SearchResults;
+use super::search::JobSearch;
 use crate::api::AppState;
 use crate::api::http::caller::{Caller, Control, Read, Submit};
 use crate::api::jobs::{bulk, control};
+use crate::dashboard::error_page::redirect;
 use crate::dashboard::form::{Form, invalid};
-use crate::dashboard::refusal::redirect;
-use crate::dashboard::view::View;
+use crate::dashboard::page_context::PageContext;
 use crate::problem::{Code, Problem};
 
-/// What can be done: its name in addresses, and on its buttons.
-struct Choice {
+/// Labels and effect of a bulk action; `name` is its path segment.
+struct BulkButton {
     name: &'static str,
     button: &'static str,
     effect: &'static str,
-    confirm: &'static str,
+    verb: &'static str,
 }
 
-const CANCEL: Choice = Choice {
+const CANCEL: BulkButton = BulkButton {
     name: "cancel",
     button: "Cancel…",
-    effect: "Jobs that wait are cancelled at once. Running ones are asked to stop, start no further \
-             step, and are stopped hard if they take too long. What has ended stays as it is.",
-    confirm: "Cancel jobs",
+    effect: "Pending jobs are cancelled at once. Running jobs stop after their current step, or are \
+             killed when the grace period ends. Finished jobs do not change.",
+    verb: "Cancel",
 };
-const RESUME: Choice = Choice {
+const RESUME: BulkButton = BulkButton {
     name: "resume",
     button: "Resume…",
-    effect: "Failed and cancelled jobs go back in line, each after its last finished step and with as \
-             many further attempts as it had at first. The others stay as they are, as do jobs whose \
-             payload is gone.",
-    confirm: "Resume jobs",
+    effect: "Failed and cancelled jobs are queued again. Each continues after its last finished step, \
+             with its original number of attempts. Other jobs, and jobs whose payload is deleted, do \
+             not change.",
+    verb: "Resume",
 };
-const PURGE: Choice = Choice {
+const PURGE: BulkButton = BulkButton {
     name: "purge",
     button: "Purge…",
     effect: "Finished jobs are deleted with their inputs, results, artifacts and histories. This cannot \
-             be undone. Jobs that have not ended stay.",
-    confirm: "Purge jobs",
+             be undone. Unfinished jobs do not change.",
+    verb: "Purge",
 };
 
-/// The buttons above the list, each with its question.
-pub(super) fn bar(view: &View<Read>, wish: &Wish) -> Markup {
+/// Renders the buttons above the list, each with its confirmation dialog.
+pub(super) fn bar(ctx: &PageContext<Read>, search: &JobSearch, results: &SearchResults) -> Markup {
     let choices =
-        if super::may_resume(view) { vec![CANCEL, RESUME, PURGE] } else { vec![CANCEL, PURGE] };
+        if super::may_resume(ctx) { vec![CANCEL, RESUME, PURGE] } else { vec![CANCEL, PURGE] };
     html! {
         div.bar role="group" aria-label="Change selected jobs" {
-            span.soft data-selected="job" { "Select jobs to change them" }
-            @for choice in choices { (ask(view, wish, &choice)) }
+            span.soft data-selected="job" { "No jobs selected" }
+            @for button in choices { (confirm(ctx, search, results, &button)) }
         }
     }
 }
 
-fn ask(view: &View<Read>, wish: &Wish, choice: &Choice) -> Markup {
-    let Choice { name, button, effect, confirm } = choice;
+fn confirm(
+    ctx: &PageContext<Read>,
+    search: &JobSearch,
+    results: &SearchResults,
+    button: &BulkButton,
+) -> Markup {
+    let BulkButton { name, button, effect, verb } = button;
     let (id, title) = (format!("bulk-{name}"), format!("bulk-{name}-title"));
-    let action = view.link(&format!("/ui/jobs/bulk/{name}"), &[]);
+    let action = ctx.link(&format!("/ui/jobs/bulk/{name}"), &[]);
+    // The number of matching jobs is known only if all of them are on this page.
+    let is_complete = results.next.is_none() && !search.is_later_page();
+    let matching = if is_complete { format!("{} ", results.jobs.len()) } else { String::new() };
     html! {
         button type="button" popovertarget=(id) { (button) }
-        div.ask #(id) popover role="dialog" aria-labelledby=(title) {
-            h2 #(title) { (confirm) "?" }
+        div.confirm #(id) popover role="dialog" aria-labelledby=(title) {
+            h2 #(title) { (verb) " jobs?" }
             p { (effect) }
             p.choices {
                 button.primary[*name != "purge"].danger[*name == "purge"]
-                    formaction=(action) name="which" value="selected" { (confirm) ": the selected" }
-                @if wish.text.is_none() {
+                    formaction=(action) name="which" value="selected" data-verb=(verb) {
+                    (verb) " selected"
+                }
+                @if search.text.is_none() {
                     button formaction=(action) name="which" value="all" {
-                        (confirm) ": all that match the filter"
+                        (verb) " all " (matching) "matching"
                     }
                 }
-                button type="button" popovertarget=(id) popovertargetaction="hide" { "Leave them" }
+                button type="button" popovertarget=(id) popovertargetaction="hide" { "Keep as is" }
             }
         }
     }
 }
 
-/// Does it.
+/// Performs a bulk action and redirects to the list.
 pub(in crate::dashboard) async fn bulk(
     State(state): State<AppState>,
     Path(action): Path<String>,
-    view: View<Control>,
-    resuming: Result<View<Submit>, Problem>,
+    ctx: PageContext<Control>,
+    resuming: Result<PageContext<Submit>, Problem>,
     form: Form,
 ) -> Result<Response, Problem> {
-    let hand = match action.as_str() {
-        "cancel" => Hand::Cancel(&view.caller),
-        "purge" => Hand::Purge(&view.caller),
-        "resume" => Hand::Resume(Box::new(resuming?.caller)),
-        _ => return Err(Problem::new(Code::NotFound, "there is no such change")),
+    let bulk_action = match action.as_str() {
+        "cancel" => BulkAction::Cancel(&ctx.caller),
+        "purge" => BulkAction::Purge(&ctx.caller),
+        "resume" => BulkAction::Resume(Box::new(resuming?.caller)),
+        _ => return Err(Problem::new(Code::NotFound, "unknown bulk action")),
     };
     let count = match form.text("which").as_deref() {
-        Some("all") => hand.change_all(wish(&state, &view, &form)?.to_wire()).await?,
-        Some("selected") => hand.change_each(selected(&form)?).await?,
-        Some(_) | None => return Err(invalid("say which jobs: selected or all".to_owned())),
+        Some("all") => {
+            bulk_action.apply_to_filter(parse_search(&state, &ctx, &form)?.to_wire()).await?
+        }
+        Some("selected") => bulk_action.apply_to_each(selected(&form)?).await?,
+        Some(_) | None => return Err(invalid("which must be selected or all".to_owned())),
     };
     let query = filter(&form);
     let count = count.to_string();
     let mut query: Vec<(&str, &str)> =
         query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     query.extend([("did", action.as_str()), ("count", count.as_str())]);
-    Ok(redirect(&view.link("/ui/jobs", &query)))
+    Ok(redirect(&ctx.link("/ui/jobs", &query)))
 }
 
-/// What is done, and in whose name.
-enum Hand<'a> {
+/// A bulk action with the caller that has the permission for it.
+enum BulkAction<'a> {
     Cancel(&'a Caller<Control>),
     Purge(&'a Caller<Control>),
     Resume(Box<Caller<Submit>>),
 }
 
-impl Hand<'_> {
-    /// Changes these, and says how many it was. Jobs that have moved on meanwhile stay as they are.
-    async fn change_each(&self, ids: Vec<JobId>) -> Result<u64, Problem> {
+impl BulkAction<'_> {
+    /// Applies the action to these jobs and returns the number of changed ones. Jobs whose status no longer
+    /// allows it are skipped.
+    async fn apply_to_each(&self, ids: Vec<JobId>) -> Result<u64, Problem> {
         let mut count = 0;
         for id in ids {
             let changed = match self {
@@ -128,14 +142,14 @@ impl Hand<'_> {
             };
             match changed {
                 Ok(()) => count += 1,
-                Err(problem) if is_passed_over(problem.code()) => {}
+                Err(problem) if is_skipped(problem.code()) => {}
                 Err(problem) => return Err(problem),
             }
         }
         Ok(count)
     }
 
-    async fn change_all(&self, filter: JobFilter) -> Result<u64, Problem> {
+    async fn apply_to_filter(&self, filter: JobFilter) -> Result<u64, Problem> {
         match self {
             Self::Cancel(caller) => bulk::for_filter(caller, filter, BulkCommand::Cancel).await,
             Self::Purge(caller) => bulk::for_filter(caller, filter, BulkCommand::Purge).await,
@@ -144,28 +158,32 @@ impl Hand<'_> {
     }
 }
 
-fn is_passed_over(code: Code) -> bool {
+fn is_skipped(code: Code) -> bool {
     [Code::WrongStatus, Code::PayloadPurged, Code::JobNotFound, Code::JobGone].contains(&code)
 }
 
 fn selected(form: &Form) -> Result<Vec<JobId>, Problem> {
     let ids = form.all("job").map(str::parse).collect::<Result<Vec<JobId>, ()>>();
-    let ids = ids.map_err(|()| invalid("what is selected is not a job's id".to_owned()))?;
+    let ids = ids.map_err(|()| invalid("a selected id is not a job id".to_owned()))?;
     if ids.is_empty() {
-        return Err(invalid("no job is selected".to_owned()));
+        return Err(invalid("no jobs selected".to_owned()));
     }
     Ok(ids)
 }
 
-fn wish(state: &AppState, view: &View<Control>, form: &Form) -> Result<Wish, Problem> {
-    let wish = Wish::read(&filter(form), state, view.caller.engine.now())?;
-    if wish.text.is_some() {
-        return Err(invalid("select the jobs that a text was found in".to_owned()));
+fn parse_search(
+    state: &AppState,
+    ctx: &PageContext<Control>,
+    form: &Form,
+) -> Result<JobSearch, Problem> {
+    let search = JobSearch::parse(&filter(form), state, ctx.caller.engine.now())?;
+    if search.text.is_some() {
+        return Err(invalid("a text search allows actions on selected jobs only".to_owned()));
     }
-    Ok(wish)
+    Ok(search)
 }
 
-/// The list's own filter, as the form carries it.
+/// Returns the filter of the list from the hidden form field.
 fn filter(form: &Form) -> Vec<(String, String)> {
     let text = form.text("filter").unwrap_or_default();
     form_urlencoded::parse(text.as_bytes()).into_owned().collect()

@@ -1,72 +1,185 @@
-//! From a wish to the jobs on a page.
+//! Search and filters of the job list, and their form. The query string holds all of them.
 
-use longhaul::store::{Filter, PageRequest, StoreError};
-use longhaul::{Engine, Job, JobId};
+use std::time::Duration;
 
-use super::filter::Wish;
+use longhaul::store::{Filter, PageRequest};
+use longhaul::{Kind, Status, Timestamp};
+use longhaul_client::wire::{Instant, JobFilter};
+use maud::{Markup, html};
+use url::form_urlencoded;
 
-/// How many of the newest jobs are looked through for a text.
-const SEARCHED_MAX: usize = 2_000;
+use super::PAGE;
+use crate::api::AppState;
+use crate::api::http::caller::{Admin, Read};
+use crate::api::http::params::{Pairs, bad};
+use crate::api::jobs::list::asked;
+use crate::dashboard::page_context::PageContext;
+use crate::problem::Problem;
+use crate::to_wire;
 
-/// The jobs of one page.
+/// Choices for the time of submission: parameter, label and duration.
+const SPANS: [(&str, &str, Duration); 4] = [
+    ("15m", "Last 15 minutes", Duration::from_mins(15)),
+    ("1h", "Last hour", Duration::from_hours(1)),
+    ("24h", "Last 24 hours", Duration::from_hours(24)),
+    ("7d", "Last 7 days", Duration::from_hours(24 * 7)),
+];
+
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) jobs: Vec<Job>,
-    /// There is more, before this one.
-    pub(super) next: Option<JobId>,
-    /// What the viewer has to know of how they were found.
-    pub(super) note: Option<String>,
+pub(in crate::dashboard) struct JobSearch {
+    pub(super) filter: Filter,
+    pub(super) page: PageRequest,
+    /// An id, an idempotency key, or part of an error.
+    pub(super) text: Option<String>,
+    since: Option<String>,
+    /// The query without the page cursor.
+    pairs: Vec<(String, String)>,
 }
 
-pub(super) async fn find(engine: &Engine, wish: &Wish) -> Result<Found, StoreError> {
-    let Some(text) = &wish.text else {
-        let found = engine.jobs_page(&wish.filter, &wish.page).await?;
-        return Ok(Found { jobs: found.jobs, next: found.next, note: None });
-    };
-    if let Some(job) = named(engine, text).await? {
-        return Ok(Found { jobs: vec![job], next: None, note: None });
+impl JobSearch {
+    /// Parses the parameters of the API's list, and also `label`, `since` and `q`.
+    pub(in crate::dashboard) fn parse(
+        query: &[(String, String)],
+        state: &AppState,
+        now: Timestamp,
+    ) -> Result<Self, Problem> {
+        let (mut text, mut since, mut labels, mut rest) = (None, None, Vec::new(), Vec::new());
+        for (name, value) in query {
+            match name.as_str() {
+                "q" => text = Some(value.trim().to_owned()).filter(|text| !text.is_empty()),
+                "since" => since = Some(value.clone()),
+                "label" => labels.push(value.clone()),
+                _ => rest.push((name.clone(), value.clone())),
+            }
+        }
+        let mut query_pairs = rest.clone();
+        if !rest.iter().any(|(name, _)| name == "limit") {
+            rest.push(("limit".to_owned(), PAGE.to_owned()));
+        }
+        let asked = asked(Pairs(rest), state.settings.list_limit_max)?;
+        let (mut filter, page) = (asked.filter, asked.page);
+        for label in &labels {
+            let Some((name, value)) = label.split_once('=') else {
+                return Err(bad(format_args!("a label must be NAME=VALUE, not {label:?}")));
+            };
+            filter.labels.insert(name.trim().to_owned(), value.trim().to_owned());
+            query_pairs.push(("label".to_owned(), label.clone()));
+        }
+        if let Some(word) = &since {
+            let span = SPANS.iter().find(|(known, _, _)| known == word);
+            let Some((_, _, span)) = span else {
+                return Err(bad(format_args!("since must be 15m, 1h, 24h or 7d, not {word:?}")));
+            };
+            let from = Timestamp::from_millis(now.as_millis().saturating_sub(millis(*span)));
+            filter.created_after = filter.created_after.max(Some(from));
+            query_pairs.push(("since".to_owned(), word.clone()));
+        }
+        if let Some(text) = &text {
+            query_pairs.push(("q".to_owned(), text.clone()));
+        }
+        let pairs = query_pairs.into_iter().filter(|(name, _)| name != "cursor").collect();
+        Ok(Self { filter, page, text, since, pairs })
     }
-    let newest = PageRequest { limit: SEARCHED_MAX, before: None };
-    let page = engine.jobs_page(&wish.filter, &newest).await?;
-    let all = page.jobs.len();
-    let more = page.next.is_some();
-    let mut jobs: Vec<Job> = page.jobs.into_iter().filter(|job| says(job, text)).collect();
-    let matching = jobs.len();
-    jobs.truncate(wish.page.limit);
-    let others =
-        if wish.filter == Filter::default() { "" } else { " that match the other filters" };
-    let which = if more { format!("the newest {all} jobs") } else { format!("all {all} jobs") };
-    let shown = if matching > jobs.len() {
-        format!(", the newest {} shown", jobs.len())
-    } else {
-        String::new()
-    };
-    let note =
-        format!("Looked for the text in the errors of {which}{others}: {matching} found{shown}.");
-    Ok(Found { jobs, next: None, note: Some(note) })
-}
 
-/// The job whose id or idempotency key this is.
-async fn named(engine: &Engine, text: &str) -> Result<Option<Job>, StoreError> {
-    let by_id = match text.parse::<JobId>() {
-        Ok(id) => engine.job(id).await,
-        Err(()) => Err(StoreError::NotFound),
-    };
-    let found = match by_id {
-        Err(StoreError::NotFound | StoreError::Gone) => engine.job_by_key(text).await,
-        found => found,
-    };
-    match found {
-        Ok(record) => Ok(Some(record.job)),
-        Err(StoreError::NotFound | StoreError::Gone) => Ok(None),
-        Err(error) => Err(error),
+    /// Returns the query without the page cursor.
+    pub(super) fn pairs(&self) -> Vec<(&str, String)> {
+        self.pairs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect()
+    }
+
+    /// Returns the query as text for a hidden form field.
+    pub(super) fn query(&self) -> String {
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.pairs).finish()
+    }
+
+    pub(super) fn is_unfiltered(&self) -> bool {
+        self.filter == Filter::default() && self.text.is_none() && self.page.before.is_none()
+    }
+
+    /// Reports whether this is not the first page.
+    pub(super) fn is_later_page(&self) -> bool {
+        self.page.before.is_some()
+    }
+
+    /// Returns the filter in the form of the API's bulk operations.
+    pub(super) fn to_wire(&self) -> JobFilter {
+        let Filter { statuses, kind, queue, labels, created_after, .. } = &self.filter;
+        JobFilter {
+            status: statuses.iter().copied().map(to_wire::status).collect(),
+            kind: kind.as_ref().map(ToString::to_string),
+            queue: queue.as_ref().map(ToString::to_string),
+            labels: labels.clone(),
+            created_after: created_after.map(|at| Instant(at.to_string())),
+        }
+    }
+
+    pub(super) fn form(&self, ctx: &PageContext<Read>, kinds: &[Kind]) -> Markup {
+        let kind = self.filter.kind.as_ref().map(ToString::to_string).unwrap_or_default();
+        let queue = self.filter.queue.as_ref().map(ToString::to_string).unwrap_or_default();
+        let labels = self.filter.labels.iter().map(|(name, value)| format!("{name}={value}"));
+        let mut labels: Vec<String> = labels.collect();
+        if labels.is_empty() {
+            labels.push(String::new());
+        }
+        let is_known = kind.is_empty() || kinds.iter().any(|known| known.name() == kind);
+        html! {
+            form.filters method="get" action="/ui/jobs" role="search" aria-label="Filter jobs" {
+                fieldset.statuses {
+                    legend { "Status" }
+                    @for status in Status::ALL {
+                        label.chip {
+                            input type="checkbox" name="status" value=(status.as_str())
+                                checked[self.filter.statuses.contains(&status)];
+                            (super::status(status))
+                        }
+                    }
+                }
+                label { "Kind"
+                    select name="kind" {
+                        option value="" { "Any" }
+                        @if !is_known { option value=(kind) selected { (kind) } }
+                        @for known in kinds {
+                            option value=(known.name()) selected[known.name() == kind] {
+                                (known.name())
+                            }
+                        }
+                    }
+                }
+                label { "Queue" input name="queue" value=(queue) placeholder="Any" size="10"; }
+                @for label in &labels {
+                    label {
+                        "Label" input name="label" value=(label) placeholder="name=value" size="14";
+                    }
+                }
+                label { "Submitted"
+                    select name="since" {
+                        option value="" { "Any time" }
+                        @for (word, name, _) in SPANS {
+                            option value=(word) selected[self.since.as_deref() == Some(word)] {
+                                (name)
+                            }
+                        }
+                    }
+                }
+                @if ctx.may::<Admin>() {
+                    label { "Tenant"
+                        input name="tenant" size="10" placeholder="Your own"
+                            value=(ctx.other().map(ToString::to_string).unwrap_or_default());
+                    }
+                }
+                label.grow { "Text"
+                    input #search type="search" name="q"
+                        value=(self.text.as_deref().unwrap_or_default())
+                        placeholder="Id, key or part of an error";
+                }
+                span.choices {
+                    button.primary { "Filter" }
+                    a href="/ui/jobs" { "Clear" }
+                }
+            }
+        }
     }
 }
 
-fn says(job: &Job, text: &str) -> bool {
-    let wanted = text.to_lowercase();
-    let is_in = |said: &str| said.to_lowercase().contains(&wanted);
-    job.error.as_ref().is_some_and(|error| is_in(&error.message) || is_in(&error.code))
-        || job.idempotency_key.as_deref().is_some_and(is_in)
-        || is_in(&job.id.to_string())
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

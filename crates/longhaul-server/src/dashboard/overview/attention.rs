@@ -1,83 +1,99 @@
-//! What somebody who was woken up has to know first.
+//! Problems that need attention, the most severe first.
 
 use std::time::Duration;
 
 use longhaul::Timestamp;
 use maud::{Markup, html};
 
-use super::{COUNTED_MAX, Seen};
+use super::{COUNTED_MAX, OverviewData};
 use crate::api::http::caller::Inspect;
-use crate::dashboard::parts::{count, took};
-use crate::dashboard::view::View;
+use crate::dashboard::components::{count, duration};
+use crate::dashboard::page_context::PageContext;
 
-/// A job that has been due for so long waits for something that is wrong.
-const LATE: Duration = Duration::from_mins(1);
+/// A queue is stalled if its oldest job has been due for this long.
+const STALLED_AFTER: Duration = Duration::from_mins(1);
 
-/// What is wrong, the worst first.
-pub(super) fn show(view: &View<Inspect>, seen: &Seen) -> Markup {
-    let found = find(view, seen);
+pub(super) fn show(ctx: &PageContext<Inspect>, data: &OverviewData) -> Markup {
+    let problems = problems(ctx, data);
     html! {
-        section.attention.calm[found.is_empty()] aria-labelledby="attention-title" {
+        section.attention.all-clear[problems.is_empty()] aria-labelledby="attention-title" {
             h2 #attention-title { "Needs attention" }
-            @if found.is_empty() {
-                p { "Nothing does." }
+            @if problems.is_empty() {
+                p {
+                    "All clear. No failures, stalled queues or undelivered webhooks in the last hour."
+                }
             } @else {
-                ul { @for one in &found { li { (one) } } }
+                ul { @for problem in &problems { li { (problem) } } }
             }
         }
     }
 }
 
-fn find(view: &View<Inspect>, seen: &Seen) -> Vec<Markup> {
-    let mut found = Vec::new();
+fn problems(ctx: &PageContext<Inspect>, data: &OverviewData) -> Vec<Markup> {
+    let mut problems = Vec::new();
     let works = |role: &str| role != "api";
-    if !seen.replicas.iter().any(|replica| replica.alive && works(&replica.role)) {
-        found.push(
-            html! { strong { "No replica runs jobs." } " Start one: " code { "longhaul serve" } },
+    if !data.replicas.iter().any(|replica| replica.alive && works(&replica.role)) {
+        problems.push(
+            html! { strong { "No replica runs jobs." } " Start one with " code { "longhaul serve" } },
         );
     }
-    for replica in seen.replicas.iter().filter(|replica| !replica.alive) {
-        found.push(html! {
-            strong { "The replica " (replica.name) " fell silent" }
-            " without saying goodbye, on " (replica.host) ". Its jobs are run by others."
+    for replica in data.replicas.iter().filter(|replica| !replica.alive) {
+        problems.push(html! {
+            strong { "Replica " (replica.name) " is unresponsive" }
+            " on host " (replica.host) ". Other replicas take over its jobs."
         });
     }
-    for queue in &seen.queues {
-        let url = view.link("/ui/jobs", &[("queue", &queue.name), ("status", "pending")]);
+    for queue in &data.queues {
+        let url = ctx.link("/ui/jobs", &[("queue", &queue.name), ("status", "pending")]);
         if queue.paused && queue.pending > 0 {
-            found.push(html! {
-                strong { "The queue " a href=(url) { (queue.name) } " is paused" }
-                " and holds " (count(queue.pending)) " jobs back."
+            problems.push(html! {
+                strong { "Queue " a href=(url) { (queue.name) } " is paused" }
+                " with " (count(queue.pending)) " pending " (plural(queue.pending)) "."
             });
             continue;
         }
         let oldest = queue.oldest_due_at.as_ref().and_then(|at| Timestamp::parse(at.as_str()));
-        let late = oldest.map(|at| seen.now.since(at)).filter(|late| *late >= LATE);
+        let late = oldest.map(|at| data.now.since(at)).filter(|late| *late >= STALLED_AFTER);
         if let Some(late) = late {
-            found.push(html! {
+            problems.push(html! {
                 strong {
-                    "The oldest job in " a href=(url) { (queue.name) } " has waited for "
-                    (took(late))
+                    "Queue " a href=(url) { (queue.name) } " is stalled: its oldest job has been due for "
+                    (duration(late))
                 }
-                "; " (count(queue.pending)) " are pending there."
+                ". " (count(queue.pending)) " pending " (plural(queue.pending)) "."
             });
         }
     }
-    for (kind, failed, ended) in seen.hour.iter().flat_map(|hour| hour.failing_kinds()) {
-        let url = view.link("/ui/jobs", &[("status", "failed"), ("kind", kind)]);
-        found.push(html! {
-            strong { a href=(url) { (count(failed)) " failed" } " of the kind " (kind) }
-            " in the last hour, of " (count(ended)) " that ended."
+    for (kind, failed, finished) in data.hour.iter().flat_map(|hour| hour.failing_kinds()) {
+        let url = ctx.link("/ui/jobs", &[("status", "failed"), ("kind", kind)]);
+        problems.push(html! {
+            code { (kind) } ": "
+            strong { a href=(url) { (count(failed)) " of " (count(finished)) " jobs failed" } }
+            " in the last hour (" (percent(failed, finished)) ")."
         });
     }
-    if seen.dead_letters > 0 {
-        let more = if seen.dead_letters >= COUNTED_MAX { "or more " } else { "" };
-        found.push(html! {
-            strong { (seen.dead_letters) " " (more) "webhook deliveries were given up." } " "
-            a href=(view.link("/ui/webhooks", &[("status", "failed")])) {
-                "Read why, and resend them"
+    if data.failed_deliveries > 0 {
+        let more = if data.failed_deliveries >= COUNTED_MAX { " or more" } else { "" };
+        problems.push(html! {
+            strong { (count(number(data.failed_deliveries))) (more) " webhook deliveries failed." } " "
+            a href=(ctx.link("/ui/webhooks", &[("status", "failed")])) {
+                "Show failed deliveries"
             }
         });
     }
-    found
+    problems
+}
+
+fn plural(jobs: u64) -> &'static str {
+    if jobs == 1 { "job" } else { "jobs" }
+}
+
+fn number(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// Formats a share with one decimal place, for example "7.3%".
+fn percent(part: u64, whole: u64) -> String {
+    let tenths = part.saturating_mul(1_000) / whole.max(1);
+    format!("{}.{}%", tenths / 10, tenths % 10)
 }

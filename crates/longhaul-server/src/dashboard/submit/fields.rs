@@ -1,4 +1,4 @@
-//! From a kind's schema to the fields of a form, and from what was filled in to an input.
+//! Converts a kind's JSON schema into form fields, and the submitted fields into a job's input.
 
 use longhaul::Kind;
 use longhaul_client::wire::RawJson;
@@ -9,34 +9,34 @@ use crate::api::http::body;
 use crate::dashboard::form::{Form, invalid};
 use crate::problem::{Code, Problem};
 
-/// The one field of a kind that does not say what its input looks like.
-const WHOLE: &str = "input";
+/// Name of the field that holds the input as JSON.
+const INPUT_FIELD: &str = "input";
 
-/// What can be filled in.
-pub(super) enum Inputs {
+/// The input part of the form: one field per property of the schema, or one field for JSON.
+pub(super) enum InputForm {
     Fields(Vec<Field>),
-    Whole { example: String },
+    Json { example: String },
 }
 
 pub(super) struct Field {
     name: String,
     help: String,
     required: bool,
-    shape: Shape,
+    field_type: FieldType,
 }
 
-enum Shape {
-    Line,
+enum FieldType {
     Text,
-    Whole,
+    Multiline,
+    Integer,
     Number,
-    Truth,
-    OneOf(Vec<String>),
+    Boolean,
+    Choice(Vec<String>),
     Json,
 }
 
-impl Inputs {
-    /// The fields that the kind's schema names, unless JSON is asked for.
+impl InputForm {
+    /// Returns one field per property of the schema, or one JSON field if there is no schema or `as_json` is set.
     pub(super) fn of(kind: &Kind, as_json: bool) -> Self {
         let schema: Option<Value> = kind
             .settings()
@@ -47,7 +47,7 @@ impl Inputs {
         let example = || schema.as_ref().and_then(|schema| schema["examples"].get(0)).cloned();
         let Some(properties) = properties.filter(|_| !as_json) else {
             let example = example().and_then(|value| serde_json::to_string_pretty(&value).ok());
-            return Self::Whole { example: example.unwrap_or_else(|| "{}".to_owned()) };
+            return Self::Json { example: example.unwrap_or_else(|| "{}".to_owned()) };
         };
         let required = schema.as_ref().and_then(|schema| schema["required"].as_array());
         let is_required = |name: &str| {
@@ -57,7 +57,7 @@ impl Inputs {
             name: name.clone(),
             help: schema["description"].as_str().unwrap_or_default().to_owned(),
             required: is_required(name),
-            shape: Shape::of(schema),
+            field_type: FieldType::of(schema),
         };
         Self::Fields(properties.iter().map(field).collect())
     }
@@ -69,27 +69,29 @@ impl Inputs {
     pub(super) fn write(&self, form: &Form) -> Markup {
         match self {
             Self::Fields(fields) => html! { @for field in fields { (field.write(form)) } },
-            Self::Whole { example } => {
-                let written = form.verbatim(WHOLE).unwrap_or(example);
+            Self::Json { example } => {
+                let written = form.verbatim(INPUT_FIELD).unwrap_or(example);
                 html! {
                     input type="hidden" name="as" value="json";
                     p {
-                        label for=(WHOLE) { "Input" }
-                        textarea #(WHOLE) name=(WHOLE) rows="10" spellcheck="false"
+                        label for=(INPUT_FIELD) { "Input" }
+                        textarea #(INPUT_FIELD) name=(INPUT_FIELD) rows="10" spellcheck="false"
                             aria-describedby="input-help" {
                             (written)
                         }
-                        span #input-help.help { "Any JSON." }
+                        span #input-help.help { "Any JSON value." }
                     }
                 }
             }
         }
     }
 
-    /// The input that was filled in. What was left empty is left out.
+    /// Builds the input from the submitted form. Empty fields are omitted.
     pub(super) fn read(&self, form: &Form) -> Result<RawJson, Problem> {
         let fields = match self {
-            Self::Whole { .. } => return json(WHOLE, form.verbatim(WHOLE).unwrap_or("null")),
+            Self::Json { .. } => {
+                return json(INPUT_FIELD, form.verbatim(INPUT_FIELD).unwrap_or("null"));
+            }
             Self::Fields(fields) => fields,
         };
         let mut input = Map::new();
@@ -102,26 +104,26 @@ impl Inputs {
     }
 }
 
-impl Shape {
+impl FieldType {
     fn of(schema: &Value) -> Self {
         if let Some(words) = schema["enum"].as_array() {
-            return Self::OneOf(
+            return Self::Choice(
                 words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             );
         }
         match (schema["type"].as_str(), schema["format"].as_str()) {
-            (Some("string"), Some("text")) => Self::Text,
-            (Some("string"), _) => Self::Line,
-            (Some("integer"), _) => Self::Whole,
+            (Some("string"), Some("text")) => Self::Multiline,
+            (Some("string"), _) => Self::Text,
+            (Some("integer"), _) => Self::Integer,
             (Some("number"), _) => Self::Number,
-            (Some("boolean"), _) => Self::Truth,
+            (Some("boolean"), _) => Self::Boolean,
             (_, _) => Self::Json,
         }
     }
 }
 
 impl Field {
-    /// Its name in the form: a field of an input may be called like one of ours.
+    /// Returns the name in the form, with a prefix so that it cannot collide with other fields.
     fn key(&self) -> String {
         format!("input.{}", self.name)
     }
@@ -133,34 +135,34 @@ impl Field {
         html! {
             p {
                 label for=(key) { (self.name) @if self.required { span.soft { " (required)" } } }
-                @match &self.shape {
-                    Shape::Line => { (self.line(&key, &help, value, "text", None)) }
-                    Shape::Whole => { (self.line(&key, &help, value, "number", Some("1"))) }
-                    Shape::Number => { (self.line(&key, &help, value, "number", Some("any"))) }
-                    Shape::Text => { (self.area(&key, &help, value, 8)) }
-                    Shape::Json => { (self.area(&key, &help, value, 4)) }
-                    Shape::Truth => { (choice(&key, &help, value, &["true", "false"], self.required)) }
-                    Shape::OneOf(words) => {
+                @match &self.field_type {
+                    FieldType::Text => { (self.input(&key, &help, value, "text", None)) }
+                    FieldType::Integer => { (self.input(&key, &help, value, "number", Some("1"))) }
+                    FieldType::Number => { (self.input(&key, &help, value, "number", Some("any"))) }
+                    FieldType::Multiline => { (self.textarea(&key, &help, value, 8)) }
+                    FieldType::Json => { (self.textarea(&key, &help, value, 4)) }
+                    FieldType::Boolean => { (select(&key, &help, value, &["true", "false"], self.required)) }
+                    FieldType::Choice(words) => {
                         @let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                        (choice(&key, &help, value, &words, self.required))
+                        (select(&key, &help, value, &words, self.required))
                     }
                 }
                 span.help id=(help) {
                     (self.help)
-                    @if matches!(self.shape, Shape::Json) { " As JSON." }
+                    @if matches!(self.field_type, FieldType::Json) { " Enter JSON." }
                 }
             }
         }
     }
 
-    fn line(&self, key: &str, help: &str, value: &str, kind: &str, step: Option<&str>) -> Markup {
+    fn input(&self, key: &str, help: &str, value: &str, kind: &str, step: Option<&str>) -> Markup {
         html! {
             input id=(key) name=(key) value=(value) type=(kind) step=[step]
                 required[self.required] aria-describedby=(help);
         }
     }
 
-    fn area(&self, key: &str, help: &str, value: &str, rows: u32) -> Markup {
+    fn textarea(&self, key: &str, help: &str, value: &str, rows: u32) -> Markup {
         html! {
             textarea id=(key) name=(key) rows=(rows) spellcheck="false" required[self.required]
                 aria-describedby=(help) { (value) }
@@ -171,23 +173,27 @@ impl Field {
         let Some(text) = form.verbatim(&self.key()).filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
-        let wrong = |what: &str| invalid(format!("{}: {text:?} is not {what}", self.name));
-        Ok(Some(match &self.shape {
-            // Browsers send every line break as two characters.
-            Shape::Text => Value::String(text.replace("\r\n", "\n")),
-            Shape::Line | Shape::OneOf(_) => Value::String(text.to_owned()),
-            Shape::Whole => text.trim().parse::<i64>().map_err(|_| wrong("a whole number"))?.into(),
-            Shape::Number => text.trim().parse::<f64>().map_err(|_| wrong("a number"))?.into(),
-            Shape::Truth => text.trim().parse::<bool>().map_err(|_| wrong("true or false"))?.into(),
-            Shape::Json => json(&self.name, text)?.to().map_err(Problem::internal)?,
+        let error = |expected: &str| invalid(format!("{}: {text:?} is not {expected}", self.name));
+        Ok(Some(match &self.field_type {
+            // Browsers send line breaks as CR LF.
+            FieldType::Multiline => Value::String(text.replace("\r\n", "\n")),
+            FieldType::Text | FieldType::Choice(_) => Value::String(text.to_owned()),
+            FieldType::Integer => {
+                text.trim().parse::<i64>().map_err(|_| error("a whole number"))?.into()
+            }
+            FieldType::Number => text.trim().parse::<f64>().map_err(|_| error("a number"))?.into(),
+            FieldType::Boolean => {
+                text.trim().parse::<bool>().map_err(|_| error("true or false"))?.into()
+            }
+            FieldType::Json => json(&self.name, text)?.to().map_err(Problem::internal)?,
         }))
     }
 }
 
-fn choice(key: &str, help: &str, value: &str, words: &[&str], required: bool) -> Markup {
+fn select(key: &str, help: &str, value: &str, words: &[&str], required: bool) -> Markup {
     html! {
         select id=(key) name=(key) aria-describedby=(help) required[required] {
-            option value="" { @if required { "choose…" } @else { "not given" } }
+            option value="" { @if required { "Choose…" } @else { "Not set" } }
             @for word in words { option value=(word) selected[*word == value] { (word) } }
         }
     }
@@ -196,8 +202,8 @@ fn choice(key: &str, help: &str, value: &str, words: &[&str], required: bool) ->
 fn json(name: &str, text: &str) -> Result<RawJson, Problem> {
     body::refuse_deep(text)?;
     body::refuse_doubled_keys(text)?;
-    let wrong = |error: serde_json::Error| {
+    let invalid_json = |error: serde_json::Error| {
         Problem::new(Code::InvalidJson, format!("{name} is not JSON: {error}"))
     };
-    RawJson::from_text(text.trim()).map_err(wrong)
+    RawJson::from_text(text.trim()).map_err(invalid_json)
 }

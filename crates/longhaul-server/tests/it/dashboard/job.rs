@@ -24,7 +24,7 @@ async fn failed_job_says_why_and_is_resumed() {
     assert!(!page.contains("Cancel…") && !page.contains("data-events"), "it has ended");
     let sent = browser.send(&path, &format!("{path}/resume"), &[]).await;
     assert_eq!(sent.header("location"), Some(format!("{path}?did=resume").as_str()));
-    assert!(browser.follow(&sent).await.contains("The job is back in line"));
+    assert!(browser.follow(&sent).await.contains("Job queued"));
 }
 
 #[tokio::test]
@@ -37,8 +37,8 @@ async fn job_is_forked_from_the_step_that_was_picked() {
     assert!(page.contains("name=\"from-step\" value=\"two\""), "{page}");
     let sent = browser.send(&path, &format!("{path}/fork"), &[("from-step", "two")]).await;
     let fork = browser.follow(&sent).await;
-    assert!(fork.contains("This is the new job.") && fork.contains("Forked from"), "{fork}");
-    assert!(fork.contains("kept from the job that it was forked from"), "{fork}");
+    assert!(fork.contains("Job forked.") && fork.contains("Forked from"), "{fork}");
+    assert!(fork.contains("Copied from the forked job"), "{fork}");
     let entry = server.get("/v1/audit").send().await.json()["entries"][0].clone();
     assert_eq!((&entry["action"], &entry["detail"]), (&json!("job.fork"), &json!("from \"two\"")));
     let unknown = browser.send(&path, &format!("{path}/fork"), &[("from-step", "three")]).await;
@@ -53,8 +53,8 @@ async fn job_that_waits_says_what_for() {
     let job = json!({"kind": "echo", "input": 1, "queue": "mail"});
     let id = id_of(&server.post("/v1/jobs").json(job).send().await.json());
     let page = Browser::of(&server).page(&format!("/ui/jobs/{id}")).await;
-    assert!(page.contains("It waits because its queue mail is paused."), "{page}");
-    assert!(page.contains("not begun, up to 3 attempts"), "{page}");
+    assert!(page.contains("Waiting: queue <code>mail</code> is paused."), "{page}");
+    assert!(page.contains("Not started · up to 3 attempts"), "{page}");
 }
 
 #[tokio::test]
@@ -71,13 +71,13 @@ async fn running_job_is_cancelled_and_then_purged() {
     assert_eq!(early.status, StatusCode::CONFLICT);
     assert!(early.text().contains(&format!("<a href=\"{path}\">Back</a>")), "{}", early.text());
     let sent = browser.send(&path, &format!("{path}/cancel"), &[]).await;
-    assert!(browser.follow(&sent).await.contains("The job is cancelled, or was asked to stop."));
+    assert!(browser.follow(&sent).await.contains("Job cancelled."));
     server.until(&job, |job| job["status"] == "cancelled").await;
     let sent = browser.send(&path, &format!("{path}/purge"), &[]).await;
-    assert!(browser.follow(&sent).await.contains("The job is deleted."));
+    assert!(browser.follow(&sent).await.contains("Job purged."));
     let gone = browser.get(&path).await;
     assert_eq!(gone.status, StatusCode::GONE);
-    assert!(gone.text().contains("no longer kept") && gone.text().contains("Receipt"));
+    assert!(gone.text().contains("no longer exists") && gone.text().contains("Receipt"));
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn what_can_be_downloaded_is_never_a_page() {
     let path = format!("/ui/jobs/{}", id_of(&job));
     let page = browser.page(&path).await;
     assert!(page.contains(&format!("{path}/artifacts/the%20copy.bin")), "{page}");
-    assert!(page.contains("Its payload is destroyed"), "and so it is not offered to run again");
+    assert!(page.contains("The payload is deleted"), "and so it is not offered to run again");
     assert!(!page.contains("Fork…") && !page.contains("Resume…"));
     for part in ["input", "result", "artifacts/the%20copy.bin"] {
         let answer = browser.get(&format!("{path}/{part}")).await;
@@ -129,7 +129,7 @@ async fn images_are_shown_and_other_artifacts_named() {
     assert!(page.contains("<img src=\"/ui/jobs/"), "{page}");
     assert!(
         page.contains("Preview of the copy.bin")
-            && page.contains("All that was stored") | page.contains("Some of what was stored")
+            && page.contains("All stored data") | page.contains("Some stored data")
     );
 }
 

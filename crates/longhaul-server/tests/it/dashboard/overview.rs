@@ -9,9 +9,9 @@ async fn first_visit_teaches_the_first_command() {
     let server = TestServer::start().await;
     let page = Browser::of(&server).page("/").await;
     for said in [
-        "Nothing has happened here yet",
+        "No jobs yet",
         "longhaul submit demo",
-        "Nothing does.",
+        "All clear.",
         "No queue has unfinished jobs",
         ">test<",
     ] {
@@ -26,7 +26,7 @@ async fn what_fails_and_what_is_held_back_comes_first() {
     server.run("echo", json!(1)).await;
     let browser = Browser::of(&server);
     let sent = browser.send("/ui/jobs", "/ui/queues/default/pause", &[]).await;
-    assert!(browser.follow(&sent).await.contains("The queue is paused."));
+    assert!(browser.follow(&sent).await.contains("Queue paused."));
     server.submit("echo", json!(2)).await;
     let page = browser.page("/").await;
     let (first, _) = page.split_once("Jobs by status").unwrap();
@@ -35,7 +35,7 @@ async fn what_fails_and_what_is_held_back_comes_first() {
         page.contains("Failing kinds") && page.contains("the disk is made of cheese"),
         "{page}"
     );
-    assert!(page.contains("1 completed, 1 failed in all"), "{page}");
+    assert!(page.contains("1 completed, 1 failed in total"), "{page}");
     let sent = browser.send("/", "/ui/queues/default/resume", &[]).await;
     assert_eq!(sent.header("location"), Some("/?did=go-on"));
     let wrong = browser.send("/", "/ui/queues/a%20b/pause", &[]).await;

@@ -46,7 +46,7 @@ async fn wrong_key_is_told_and_never_shown() {
     let wrong = "lh_0123456789abcdef_wrong_00000000";
     let sent = stranger.send("/ui/sign-in", "/ui/sign-in", &[("key", wrong)]).await;
     assert_eq!(sent.status, StatusCode::UNAUTHORIZED);
-    assert!(sent.text().contains("This key is not known here"), "{}", sent.text());
+    assert!(sent.text().contains("This key is unknown"), "{}", sent.text());
     assert!(sent.header("set-cookie").is_none() && !sent.text().contains(wrong));
 }
 
@@ -118,7 +118,10 @@ async fn signing_out_takes_the_cookie_away() {
 async fn nobody_signs_in_where_nobody_needs_a_key() {
     let server = TestServer::start().await;
     let page = Browser::of(&server).page("/").await;
-    assert!(page.contains("local in default") && !page.contains("Sign out"), "{page}");
+    assert!(
+        page.contains("Local access · tenant: default") && !page.contains("Sign out"),
+        "{page}"
+    );
 }
 
 #[tokio::test]
@@ -159,7 +162,7 @@ async fn programs_get_problems_and_browsers_pages() {
     assert!(gone.text().contains("job-not-found") && gone.text().contains("Back"));
     let nowhere = browser.get("/ui/nowhere").await;
     assert_eq!(nowhere.status, StatusCode::NOT_FOUND);
-    assert!(nowhere.text().contains("There is no page at this address"));
+    assert!(nowhere.text().contains("No page at this address"));
 }
 
 #[tokio::test]

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 
 import { axePath, visiting } from "../browser.mjs";
-import { ordinaryDay } from "../day.mjs";
+import { ordinaryDay } from "../seed_data.mjs";
 import { pages, REFUSING } from "../pages.mjs";
-import { absent, confirm, seen } from "../seeing.mjs";
+import { absent, confirm, seen } from "../assertions.mjs";
 
 const NARROW = { width: 390, height: 844 };
 const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
@@ -73,8 +73,8 @@ describe("everybody reads every page", () => {
         await page.goto("/ui/keys");
         await page.getByLabel("Name").fill(`made in ${colorScheme}`);
         await page.getByRole("checkbox", { name: "read" }).check();
-        await page.getByRole("button", { name: "Make the key" }).click();
-        await seen(page.locator("#fresh-key"));
+        await page.getByRole("button", { name: "Create key" }).click();
+        await seen(page.locator("#new-secret"));
         await check(page, "keys-made");
       });
       assert.deepEqual(found, []);
@@ -106,8 +106,8 @@ describe("everybody reads every page", () => {
       await page.getByLabel("Label").fill("script=none");
       await page.getByRole("button", { name: "Filter", exact: true }).click();
       await page.getByRole("link", { name: id }).click();
-      await confirm(page, page.getByRole("button", { name: "Cancel…" }), "Cancel this job?", "Cancel the job");
-      await seen(page.getByText("The job is cancelled, or was asked to stop."));
+      await confirm(page, page.getByRole("button", { name: "Cancel…" }), "Cancel this job?", "Cancel job");
+      await seen(page.getByText("Job cancelled."));
     });
     await day.server.until(id, "cancelled");
   });

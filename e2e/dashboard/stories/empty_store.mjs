@@ -4,7 +4,7 @@ import { describe, test } from "node:test";
 import { promisify } from "node:util";
 
 import { visiting } from "../browser.mjs";
-import { absent, assertMarked, mark, seen } from "../seeing.mjs";
+import { absent, assertMarked, mark, seen } from "../assertions.mjs";
 import { serve } from "../server.mjs";
 
 describe("the first visit", () => {
@@ -14,12 +14,12 @@ describe("the first visit", () => {
       await visiting(server, {}, async (page) => {
         await page.goto("/");
         await absent(page.getByRole("button", { name: "Sign out" }));
-        await seen(page.getByText("Nothing has happened here yet"), page.getByText("Nothing does."));
+        await seen(page.getByText("No jobs yet"), page.getByText("All clear."));
         const taught = await page.locator(".empty code").first().textContent();
         await mark(page);
         await run(taught, server);
         await seen(page.getByRole("link", { name: /completed/ }).filter({ hasText: "1" }));
-        await absent(page.getByText("Nothing has happened here yet"));
+        await absent(page.getByText("No jobs yet"));
         await assertMarked(page);
       });
     } finally {
@@ -32,7 +32,7 @@ describe("the first visit", () => {
     try {
       await visiting(server, {}, async (page) => {
         for (const [path, said] of [
-          ["/ui/jobs", "There are no jobs yet"],
+          ["/ui/jobs", "No jobs yet"],
           ["/ui/webhooks", "longhaul endpoints create"],
           ["/ui/keys", "There is no key"],
           ["/ui/tenants", "Tenant"],

@@ -1,7 +1,7 @@
 // A store that looks like an ordinary day: jobs of several kinds, some that failed, a queue that somebody paused,
 // receivers that do not answer. For pictures and for looking at every page.
 
-import { receive } from "./receiver.mjs";
+import { receive } from "./webhook_receiver.mjs";
 import { eventually, serve } from "./server.mjs";
 
 const CONFIG = String.raw`

@@ -5,10 +5,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 
 import { visiting } from "../browser.mjs";
-import { seen } from "../seeing.mjs";
-import { receive } from "../receiver.mjs";
+import { seen } from "../assertions.mjs";
+import { receive } from "../webhook_receiver.mjs";
 import { eventually } from "../server.mjs";
-import { workshop } from "../workshop.mjs";
+import { workshop } from "../controlled_server.mjs";
 
 // 60 characters with the longest of the names: a phase has 64.
 const canary = (place) => `${place}"><img src=x onerror=alert(1)><script>alert(1)</script>`;
@@ -121,9 +121,9 @@ describe("what callers write", () => {
       await harmless(page);
       await page
         .getByRole("dialog", { name: "Fork from this step?" })
-        .getByRole("button", { name: "Fork the job" })
+        .getByRole("button", { name: "Fork job" })
         .click();
-      await seen(page.getByText("This is the new job."));
+      await seen(page.getByText("Job forked."));
       await harmless(page);
     });
   });
@@ -213,22 +213,22 @@ describe("what callers write", () => {
       visitor.expectRefusals();
       await page.goto("/ui/submit/gated");
       await page.getByLabel("Input").fill(canary("written"));
-      await page.getByText("Queue, key, labels and more").click();
+      await page.getByText("Queue, idempotency key, labels and more").click();
       for (const name of ["Queue", "Idempotency key", "Priority", "Delay", "Labels"])
         await page.getByLabel(name).fill(canary(name));
-      await page.getByRole("button", { name: "Submit the job" }).click();
+      await page.getByRole("button", { name: "Submit job" }).click();
       await seen(page.getByRole("alert"));
       await harmless(page, ...["written", "Queue", "Idempotency key", "Priority", "Delay", "Labels"].map(canary));
       await page.goto("/ui/keys");
       await page.getByLabel("Name").fill(canary("new"));
       await page.getByLabel("Tenant").fill(canary("tenant"));
       await page.getByRole("checkbox", { name: "read" }).check();
-      await page.getByRole("button", { name: "Make the key" }).click();
+      await page.getByRole("button", { name: "Create key" }).click();
       await page.waitForLoadState();
       await harmless(page);
       await page.goto("/ui/webhooks");
-      await page.getByRole("form", { name: "Make an endpoint" }).getByLabel("URL").fill(LINK);
-      await page.getByRole("button", { name: "Make the endpoint" }).click();
+      await page.getByRole("form", { name: "Create endpoint" }).getByLabel("URL").fill(LINK);
+      await page.getByRole("button", { name: "Create endpoint" }).click();
       await page.waitForLoadState();
       await harmless(page);
     });

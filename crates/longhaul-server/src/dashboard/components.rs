@@ -1,4 +1,4 @@
-//! Small pieces of pages.
+//! Components that several pages use.
 
 use std::time::Duration;
 
@@ -10,41 +10,46 @@ use maud::{Markup, html};
 use super::form::TOKEN;
 use super::session::Session;
 
-/// A job's status, as a word and a colour.
+/// Renders a status as a coloured word.
 pub(super) fn status(status: Status) -> Markup {
     html! { span.status.(status.as_str()) { (status.as_str()) } }
 }
 
-/// An instant. The script writes it in the viewer's own zone; the exact one is its title.
-pub(super) fn time(at: Timestamp) -> Markup {
-    let exact = at.to_string();
+/// An instant in one of the two forms that pages read: of the engine, or of the API's wire format.
+pub(super) trait Moment {
+    /// Returns the instant as RFC 3339 in UTC.
+    fn rfc3339(&self) -> String;
+}
+
+impl Moment for Timestamp {
+    fn rfc3339(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Moment for Instant {
+    fn rfc3339(&self) -> String {
+        self.as_str().to_owned()
+    }
+}
+
+/// Renders an instant in UTC. The script converts it to the viewer's time zone; the tooltip keeps the
+/// exact value.
+pub(super) fn time(at: &impl Moment) -> Markup {
+    let exact = at.rfc3339();
     let short = exact.get(..19).unwrap_or(&exact).replace('T', " ");
     html! { time datetime=(exact) title=(exact) { (short) " UTC" } }
 }
 
-/// The same for one that the wire has.
-pub(super) fn told(at: &str) -> Markup {
-    if let Some(at) = Timestamp::parse(at) {
-        time(at)
-    } else {
-        html! { (at) }
-    }
-}
-
-/// The same for one that may not be there.
-pub(super) fn told_or(at: Option<&Instant>, otherwise: &str) -> Markup {
+/// Renders an instant, or `placeholder` if there is none.
+pub(super) fn time_or(at: Option<&impl Moment>, placeholder: &str) -> Markup {
     html! {
-        @if let Some(at) = at { (told(at.as_str())) } @else { span.soft { (otherwise) } }
+        @if let Some(at) = at { (time(at)) } @else { span.soft { (placeholder) } }
     }
 }
 
-/// An instant that may not have come.
-pub(super) fn maybe(at: Option<Timestamp>) -> Markup {
-    html! { @if let Some(at) = at { (time(at)) } @else { span.soft { "–" } } }
-}
-
-/// A duration in two units at most.
-pub(super) fn took(duration: Duration) -> String {
+/// Formats a duration with at most two units, for example "5 h 1 min".
+pub(super) fn duration(duration: Duration) -> String {
     let (seconds, millis) = (duration.as_secs(), duration.subsec_millis());
     match seconds {
         0 => format!("{millis} ms"),
@@ -56,7 +61,7 @@ pub(super) fn took(duration: Duration) -> String {
     }
 }
 
-/// A number of bytes in the largest unit that leaves something before the point.
+/// Formats a size in the largest unit that it reaches, for example "1.5 KiB".
 pub(super) fn bytes(count: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     for (unit, size) in UNITS {
@@ -67,20 +72,20 @@ pub(super) fn bytes(count: u64) -> String {
     format!("{count} bytes")
 }
 
-/// A number with thin spaces between its thousands.
+/// Formats a number with thousands separators, for example "1,234,567".
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push('\u{202f}');
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
         }
         text.push(digit);
     }
     text
 }
 
-/// How far a job is.
+/// Renders a progress bar with its message.
 pub(super) fn progress(progress: &Progress) -> Markup {
     let Progress { done, total, message } = progress;
     html! {
@@ -91,58 +96,54 @@ pub(super) fn progress(progress: &Progress) -> Markup {
             } @else {
                 span { (count(*done)) " done" }
             }
-            @if let Some(message) = message { span.soft { (cut(message, 200)) } }
+            @if let Some(message) = message { span.soft { (truncated(message, 200)) } }
         }
     }
 }
 
-/// The beginning of a text.
-pub(super) fn cut(text: &str, chars: usize) -> String {
+/// Returns at most `chars` characters of a text, with an ellipsis if it is longer.
+pub(super) fn truncated(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
         None => text.to_owned(),
     }
 }
 
-/// A place where there is nothing yet, and what to do about it.
-pub(super) fn empty(said: &str, command: &str) -> Markup {
+/// Renders a message for an empty list, with the command that fills it.
+pub(super) fn empty_state(message: &str, command: &str) -> Markup {
     html! {
         div.empty {
-            p { (said) }
+            p { (message) }
             @if !command.is_empty() { pre { code { (command) } } }
         }
     }
 }
 
-/// A button that says what it will do before it does it.
-pub(super) struct Ask<'a> {
-    /// Names it on the page.
+/// A button that opens a confirmation dialog.
+pub(super) struct ConfirmButton<'a> {
+    /// Id of the dialog on the page.
     pub(super) id: &'a str,
-    /// On the button.
     pub(super) button: &'a str,
-    /// What it is about, for those who do not see where it stands; may be empty.
+    /// Subject of the button for screen readers. May be empty.
     pub(super) about: &'a str,
-    /// What is asked.
     pub(super) question: &'a str,
-    /// What will happen.
     pub(super) effect: Markup,
-    /// On the button that does it.
     pub(super) confirm: &'a str,
-    /// Where it is sent.
+    /// URL that the form posts to.
     pub(super) action: &'a str,
-    /// Whether it cannot be undone.
+    /// Marks an action that cannot be undone.
     pub(super) is_final: bool,
 }
 
-impl Ask<'_> {
-    /// The button and its question, with further fields of the form.
+impl ConfirmButton<'_> {
+    /// Renders the button and its dialog; `fields` are added to the form.
     pub(super) fn show(&self, session: &Session, fields: &Markup) -> Markup {
         let title = format!("{}-title", self.id);
         html! {
             button type="button" popovertarget=(self.id) {
-                (self.button) @if !self.about.is_empty() { span.unseen { " " (self.about) } }
+                (self.button) @if !self.about.is_empty() { span.visually-hidden { " " (self.about) } }
             }
-            div.ask #(self.id) popover role="dialog" aria-labelledby=(title) {
+            div.confirm #(self.id) popover role="dialog" aria-labelledby=(title) {
                 h2 #(title) { (self.question) }
                 (self.effect)
                 form method="post" action=(self.action) {
@@ -151,7 +152,7 @@ impl Ask<'_> {
                     p.choices {
                         button.danger[self.is_final].primary[!self.is_final] { (self.confirm) }
                         button type="button" popovertarget=(self.id) popovertargetaction="hide" {
-                            "Leave it"
+                            "Keep as is"
                         }
                     }
                 }
@@ -160,8 +161,8 @@ impl Ask<'_> {
     }
 }
 
-/// The hidden field of a form that asks nothing.
-pub(super) fn token(session: &Session) -> Markup {
+/// Renders the hidden field with the form token.
+pub(super) fn token_field(session: &Session) -> Markup {
     html! { input type="hidden" name=(TOKEN) value=(session.token); }
 }
 
@@ -170,27 +171,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_have_two_units_at_most() {
-        let shown = |millis| took(Duration::from_millis(millis));
-        let texts = [7, 1_540, 59_999, 61_000, 3_600_000 * 5 + 61_000, 86_400_000 * 3].map(shown);
+    fn durations_have_at_most_two_units() {
+        let format = |millis| duration(Duration::from_millis(millis));
+        let texts = [7, 1_540, 59_999, 61_000, 3_600_000 * 5 + 61_000, 86_400_000 * 3].map(format);
         assert_eq!(texts, ["7 ms", "1.5 s", "59 s", "1 min 1 s", "5 h 1 min", "3 d 0 h"]);
     }
 
     #[test]
-    fn sizes_and_counts_are_for_people() {
+    fn sizes_have_units_and_counts_have_thousands_separators() {
         assert_eq!(
             [0, 1_023, 1_536, 5 << 20].map(bytes),
             ["0 bytes", "1023 bytes", "1.5 KiB", "5.0 MiB"]
         );
-        assert_eq!(
-            [1, 1_000, 1_234_567].map(count),
-            ["1", "1\u{202f}000", "1\u{202f}234\u{202f}567"]
-        );
+        assert_eq!([1, 1_000, 1_234_567].map(count), ["1", "1,000", "1,234,567"]);
     }
 
     #[test]
-    fn long_texts_are_cut_at_a_character() {
-        assert_eq!(cut("äöü", 2), "äö…");
-        assert_eq!(cut("äöü", 3), "äöü");
+    fn truncated_text_ends_at_a_character() {
+        assert_eq!(truncated("äöü", 2), "äö…");
+        assert_eq!(truncated("äöü", 3), "äöü");
     }
 }

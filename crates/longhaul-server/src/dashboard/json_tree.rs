@@ -1,4 +1,4 @@
-//! JSON for reading: a tree that folds, with every number and string as it was written.
+//! JSON as a collapsible tree that keeps numbers and the order of keys as they were written.
 
 use std::fmt;
 
@@ -7,27 +7,24 @@ use maud::{Markup, html};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::parts;
+use super::components;
 
-/// A text beyond this is shown from its beginning only.
+/// Size up to which a text becomes a tree. Larger texts are truncated.
 const TREE_BYTES_MAX: usize = 256 * 1024;
-const CUT_CHARS: usize = 16 * 1024;
-/// Values that are shown of one text.
+const TRUNCATED_CHARS: usize = 16 * 1024;
 const VALUES_MAX: usize = 2_000;
-/// Characters that are shown of one string.
 const STRING_CHARS_MAX: usize = 4_000;
-/// How deep the tree is unfolded at first, and how deep it goes at all.
 const OPEN_LEVELS: usize = 2;
 const LEVELS_MAX: usize = 64;
 
-/// A JSON text, with where to get it whole.
-pub(super) fn json(name: &str, text: &Json, url: &str) -> Markup {
+/// Renders a JSON text with buttons that copy and download it.
+pub(super) fn show(name: &str, text: &Json, url: &str) -> Markup {
     let text = text.as_str();
     let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
     html! {
         div.viewer {
             p.tools {
-                span.soft { (parts::bytes(size)) }
+                span.soft { (components::bytes(size)) }
                 button type="button" data-copy=(url) { "Copy" }
                 a href=(url) download=(format!("{name}.json")) { "Download" }
             }
@@ -36,25 +33,25 @@ pub(super) fn json(name: &str, text: &Json, url: &str) -> Markup {
     }
 }
 
-/// The tree alone.
+/// Renders the tree without buttons.
 pub(super) fn tree(text: &str) -> Markup {
     let mut left = VALUES_MAX;
     match serde_json::from_str::<&RawValue>(text) {
         Ok(value) if text.len() <= TREE_BYTES_MAX => {
-            html! { div.json { (shown(value, 0, &mut left)) } }
+            html! { div.json { (render(value, 0, &mut left)) } }
         }
         Ok(_) | Err(_) => html! {
-            pre.json { (parts::cut(text, CUT_CHARS)) }
-            p.soft { "Only its beginning is shown." }
+            pre.json { (components::truncated(text, TRUNCATED_CHARS)) }
+            p.soft { "Truncated. Download it to see all of it." }
         },
     }
 }
 
-fn shown(value: &RawValue, level: usize, left: &mut usize) -> Markup {
+fn render(value: &RawValue, level: usize, left: &mut usize) -> Markup {
     *left = left.saturating_sub(1);
     let text = value.get();
     if level > LEVELS_MAX {
-        return html! { span.json-bare { (parts::cut(text, STRING_CHARS_MAX)) } };
+        return html! { span.json-bare { (components::truncated(text, STRING_CHARS_MAX)) } };
     }
     match text.as_bytes().first() {
         Some(b'{') => match serde_json::from_str::<Fields<'_>>(text) {
@@ -69,7 +66,7 @@ fn shown(value: &RawValue, level: usize, left: &mut usize) -> Markup {
         },
         Some(b'"') => {
             let string = serde_json::from_str::<String>(text).unwrap_or_else(|_| text.to_owned());
-            html! { span.json-string { (parts::cut(&string, STRING_CHARS_MAX)) } }
+            html! { span.json-string { (components::truncated(&string, STRING_CHARS_MAX)) } }
         }
         Some(_) | None => html! { span.json-bare { (text) } },
     }
@@ -83,7 +80,7 @@ fn object(fields: &[(String, &RawValue)], level: usize, left: &mut usize) -> Mar
                 @for (name, value) in fields {
                     @if *left > 0 {
                         dt { (name) }
-                        dd { (shown(value, level + 1, left)) }
+                        dd { (render(value, level + 1, left)) }
                     }
                 }
             }
@@ -98,7 +95,7 @@ fn list(items: &[&RawValue], level: usize, left: &mut usize) -> Markup {
             summary { (counted(items.len(), "item")) }
             ol start="0" {
                 @for value in items {
-                    @if *left > 0 { li { (shown(value, level + 1, left)) } }
+                    @if *left > 0 { li { (render(value, level + 1, left)) } }
                 }
             }
             @if *left == 0 { (more()) }
@@ -111,16 +108,16 @@ fn counted(count: usize, what: &str) -> String {
 }
 
 fn more() -> Markup {
-    html! { p.soft { "There is more: download it." } }
+    html! { p.soft { "Truncated. Download it to see all of it." } }
 }
 
-/// An object's fields in their order, each as it was written.
+/// Fields of an object in their original order, each with its raw text.
 struct Fields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-        impl<'de> Visitor<'de> for InOrder {
+        struct FieldVisitor;
+        impl<'de> Visitor<'de> for FieldVisitor {
             type Value = Vec<(String, &'de RawValue)>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -135,7 +132,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
                 Ok(fields)
             }
         }
-        deserializer.deserialize_map(InOrder).map(Fields)
+        deserializer.deserialize_map(FieldVisitor).map(Fields)
     }
 }
 
@@ -144,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_the_order_of_keys_stay_and_markup_is_text() {
+    fn json_tree_keeps_numbers_and_key_order_and_escapes_markup() {
         let html = tree(r#"{"z":123456789012345678901234567890,"a":"<b>\"é"}"#).into_string();
         let (number, text) =
             (html.find("123456789012345678901234567890"), html.find("&lt;b&gt;&quot;é"));
@@ -153,15 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn large_texts_are_shown_in_part() {
+    fn json_tree_truncates_large_texts() {
         let many = format!("[{}1]", "1,".repeat(VALUES_MAX * 2));
-        assert!(tree(&many).into_string().contains("There is more"));
+        assert!(tree(&many).into_string().contains("Truncated"));
         let long = format!("\"{}\"", "a".repeat(TREE_BYTES_MAX));
-        assert!(tree(&long).into_string().len() < CUT_CHARS + 200);
+        assert!(tree(&long).into_string().len() < TRUNCATED_CHARS + 200);
     }
 
     #[test]
-    fn deep_texts_do_not_make_it_stumble() {
+    fn json_tree_renders_deep_texts() {
         let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
         assert!(!tree(&deep).into_string().is_empty());
     }

@@ -1,4 +1,4 @@
-//! Problems as pages, for browsers; whoever did not ask for a page gets them as from the API.
+//! Error pages for browsers. Clients that do not accept HTML get the problem as from the API.
 
 use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, LOCATION, SET_COOKIE};
@@ -8,23 +8,27 @@ use axum::response::{IntoResponse, Response};
 use maud::html;
 use url::form_urlencoded;
 
-use super::guard::SEC_FETCH_SITE;
-use super::layout::{self, Place, Shell};
+use super::layout::{self, Section, Shell};
+use super::same_site::SEC_FETCH_SITE;
 use super::session::{self, Session};
 use crate::auth::Auth;
 use crate::problem::{Code, KeepBody, Problem};
 use crate::request_id::RequestId;
 
-/// Shows a problem as a page, and who has to sign in where to do so.
-pub(super) async fn as_pages(State(auth): State<Auth>, request: Request, next: Next) -> Response {
+/// Renders problems as pages, and redirects to the sign-in page where one is needed.
+pub(super) async fn render_errors(
+    State(auth): State<Auth>,
+    request: Request,
+    next: Next,
+) -> Response {
     if !accepts_pages(request.headers()) {
         return next.run(request).await;
     }
-    let asked = Asked {
+    let info = RequestInfo {
         path: request.uri().path().to_owned(),
-        whole: request.uri().path_and_query().map_or("/", |whole| whole.as_str()).to_owned(),
-        reads: matches!(*request.method(), Method::GET | Method::HEAD),
-        from_elsewhere: request.headers().get(SEC_FETCH_SITE).is_some_and(|s| s == "cross-site"),
+        path_and_query: request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+        is_read: matches!(*request.method(), Method::GET | Method::HEAD),
+        is_cross_site: request.headers().get(SEC_FETCH_SITE).is_some_and(|s| s == "cross-site"),
         has_cookie: session::has_cookie(request.headers()),
         session: Session::of(&auth, request.headers()),
         id: request.extensions().get::<RequestId>().map(RequestId::to_string),
@@ -33,19 +37,19 @@ pub(super) async fn as_pages(State(auth): State<Auth>, request: Request, next: N
     let Some(problem) = response.extensions_mut().remove::<Problem>() else { return response };
     problem.log();
     if problem.code() != Code::Unauthorized {
-        return page(&asked, &problem);
+        return page(&info, &problem);
     }
-    if asked.reads && asked.from_elsewhere && !asked.has_cookie {
-        return once_more(&asked.whole);
+    if info.is_read && info.is_cross_site && !info.has_cookie {
+        return reload_once(&info.path_and_query);
     }
-    to_sign_in(&asked)
+    to_sign_in(&info)
 }
 
-struct Asked {
+struct RequestInfo {
     path: String,
-    whole: String,
-    reads: bool,
-    from_elsewhere: bool,
+    path_and_query: String,
+    is_read: bool,
+    is_cross_site: bool,
     has_cookie: bool,
     session: Session,
     id: Option<String>,
@@ -56,61 +60,61 @@ fn accepts_pages(headers: &HeaderMap) -> bool {
     accepted.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with("text/html"))
 }
 
-/// A link on somebody else's page brings no cookie along: the page that follows itself does.
-fn once_more(whole: &str) -> Response {
-    let refresh = format!("0; url={whole}");
+/// Reloads the page once, because a link on another site brings no `SameSite=Strict` cookie along but the reload does.
+fn reload_once(url: &str) -> Response {
+    let refresh = format!("0; url={url}");
     let body = html! {
-        main { p { a href=(whole) { "Go on to Longhaul" } } }
+        main { p { a href=(url) { "Continue to Longhaul" } } }
     };
     let head = html! { meta http-equiv="refresh" content=(refresh); };
     layout::bare("Longhaul", &head, &body)
 }
 
-fn to_sign_in(asked: &Asked) -> Response {
+fn to_sign_in(info: &RequestInfo) -> Response {
     let mut query = form_urlencoded::Serializer::new(String::new());
-    if asked.reads && asked.whole != "/" {
-        query.append_pair("next", &asked.whole);
+    if info.is_read && info.path_and_query != "/" {
+        query.append_pair("next", &info.path_and_query);
     }
-    if asked.has_cookie {
+    if info.has_cookie {
         query.append_pair("did", "ended");
     }
     let query = query.finish();
     let url =
         if query.is_empty() { "/ui/sign-in".to_owned() } else { format!("/ui/sign-in?{query}") };
     let mut response = redirect(&url);
-    if asked.has_cookie {
+    if info.has_cookie {
         response.headers_mut().insert(SET_COOKIE, session::end());
     }
     response
 }
 
-/// Sends a browser on, by GET.
+/// Redirects a browser with GET.
 pub(super) fn redirect(url: &str) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
-    // Made of escaped parts: always a header's value.
+    // Always a valid header value, because its parts are escaped.
     let url = HeaderValue::from_str(url).unwrap_or(HeaderValue::from_static("/"));
     response.headers_mut().insert(LOCATION, url);
     response
 }
 
-fn page(asked: &Asked, problem: &Problem) -> Response {
+fn page(info: &RequestInfo, problem: &Problem) -> Response {
     let title = problem.code().title();
-    // A button's address is below that of the page that has it.
-    let back = asked.path.rsplit_once('/').map_or("/", |(page, _)| page);
-    let back = if asked.reads || back.is_empty() { "/" } else { back };
+    // The URL of a button is below the URL of its page.
+    let back = info.path.rsplit_once('/').map_or("/", |(page, _)| page);
+    let back = if info.is_read || back.is_empty() { "/" } else { back };
     let body = html! {
-        section.refusal aria-labelledby="what" {
-            h1 #what { (title) }
-            @let said = sentence(problem.detail());
-            @if said != format!("{title}.") { p { (said) } }
+        section.error-page aria-labelledby="title" {
+            h1 #title { (title) }
+            @let detail = sentence(problem.detail());
+            @if detail != format!("{title}.") { p { (detail) } }
             p.soft {
                 (problem.status().as_u16()) " " code { (problem.code().as_str()) }
-                @if let Some(id) = &asked.id { " · request " code { (id) } }
+                @if let Some(id) = &info.id { " · request " code { (id) } }
             }
             p { a href=(back) { "Back" } }
         }
     };
-    let shell = Shell::plain(title, Place::None, &asked.session);
+    let shell = Shell::plain(title, Section::None, &info.session);
     let mut response = layout::page(&shell, &body);
     *response.status_mut() = problem.status();
     response.headers_mut().extend(problem.headers().clone());
@@ -118,7 +122,7 @@ fn page(asked: &Asked, problem: &Problem) -> Response {
     response
 }
 
-/// Details begin in lower case and have no full stop: they go on in other people's sentences.
+/// Turns a problem's detail, which begins in lower case and has no full stop, into a sentence.
 fn sentence(detail: &str) -> String {
     let mut chars = detail.chars();
     let first = chars.next().into_iter().flat_map(char::to_uppercase);
