@@ -5,15 +5,15 @@
 
 #[cfg(target_os = "linux")]
 mod access;
-mod canaries;
 mod chat;
 mod cli;
 mod damage;
 mod keys;
 mod kill;
 mod listen;
+mod log_forging;
 mod logs;
-mod moving;
+mod migrate;
 mod oidc;
 #[cfg(target_os = "linux")]
 mod orphans;
@@ -25,10 +25,10 @@ mod redact;
 mod render;
 #[cfg(target_os = "linux")]
 mod replicas;
+mod row_security;
 mod signals;
 mod sockets;
 mod submit;
 mod tls;
-mod wall;
 mod watch;
 mod webhooks;

@@ -92,13 +92,13 @@ fn hold((name, holds, seeds): Target) -> Result<(), String> {
 }
 
 #[test]
-fn what_holds_of_readers_of_foreign_text_holds_of_a_thousand_changed_texts() {
+fn fuzz_properties_hold_for_a_thousand_mutations() {
     let failed: Vec<String> = targets().filter_map(|target| hold(target).err()).collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
 #[test]
-fn names_of_targets_are_their_own_and_fit_into_a_byte() {
+fn fuzz_target_names_are_unique_and_fit_into_a_byte() {
     let mut names: Vec<&str> = targets().map(|(name, ..)| name).collect();
     assert!(names.len() <= 256);
     names.sort_unstable();
@@ -107,7 +107,7 @@ fn names_of_targets_are_their_own_and_fit_into_a_byte() {
 
 /// `make fuzz` begins with these: the first byte is the target's number.
 #[test]
-fn texts_to_be_changed_are_written_where_the_fuzzer_looks() {
+fn fuzz_seeds_are_written_to_the_corpus() {
     let Some(folder) = std::env::var_os("LONGHAUL_FUZZ_CORPUS") else { return };
     for (number, (name, _, seeds)) in targets().enumerate() {
         for (n, seed) in seeds.iter().enumerate() {

@@ -33,7 +33,7 @@ async fn connection_that_sends_half_a_head_is_closed() {
 }
 
 #[tokio::test]
-async fn dripping_head_does_not_buy_time() {
+async fn slow_request_head_does_not_extend_its_timeout() {
     let server = start(ConnLimits { header_timeout: SHORT, ..PATIENT }).await;
     let (mut reader, mut writer) = send(&server, "GET /peer HTTP/1.1\r\nx: ").await.into_split();
     let drip = tokio::spawn(async move {
@@ -66,7 +66,7 @@ async fn slow_body_gets_408_and_the_connection_is_closed() {
 }
 
 #[tokio::test]
-async fn body_that_nobody_reads_does_not_hold_the_connection() {
+async fn unread_body_does_not_keep_the_connection_open() {
     let server = start(PATIENT).await;
     let head = "POST /ignore HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nfew";
     let answer = until_closed(&mut send(&server, head).await).await;
@@ -74,7 +74,7 @@ async fn body_that_nobody_reads_does_not_hold_the_connection() {
 }
 
 #[tokio::test]
-async fn bytes_earn_time_so_that_large_uploads_may_take_longer() {
+async fn upload_timeout_grows_with_received_bytes() {
     let limits = ConnLimits { body_timeout: SHORT, body_bytes_per_s_min: 1, ..PATIENT };
     let server = start(limits).await;
     let head = "POST /echo HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 105\r\n\r\n";
@@ -98,7 +98,7 @@ async fn silent_event_stream_outlives_every_timeout() {
 }
 
 #[tokio::test]
-async fn peer_that_stops_reading_is_cut_off() {
+async fn connection_that_stops_reading_is_closed() {
     let server = start(ConnLimits { write_timeout: SHORT, ..PATIENT }).await;
     let mut unread = send(&server, "GET /endless HTTP/1.1\r\nhost: x\r\n\r\n").await;
     until(&mut unread, "\r\n\r\n").await;
@@ -167,7 +167,7 @@ async fn request_with_content_length_and_chunks_cannot_smuggle_a_second_one() {
 
 /// What no reader should have to guess about: never answered by 5xx, and never waited on.
 #[tokio::test]
-async fn hostile_bytes_are_refused() {
+async fn hostile_request_bytes_are_rejected() {
     let server = start(PATIENT).await;
     let get = |rest: &str| format!("GET {rest}\r\n\r\n").into_bytes();
     let field = |field: &[u8]| {
@@ -222,7 +222,7 @@ async fn hostile_bytes_are_refused() {
 
 /// Whatever a few wrong bytes make of a request, it is answered or cut off, and others are served.
 #[tokio::test]
-async fn damaged_requests_are_refused_or_cut_off_and_never_a_fault_of_ours() {
+async fn mutated_requests_are_rejected_or_closed_without_a_500() {
     let limits = ConnLimits { header_timeout: SHORT, body_timeout: SHORT, ..PATIENT };
     let server = start(limits).await;
     let whole = "POST /echo?q=%41 HTTP/1.1\r\nhost: x\r\nx-request-id: abc\r\n\
@@ -260,7 +260,7 @@ async fn damaged_requests_are_refused_or_cut_off_and_never_a_fault_of_ours() {
 }
 
 #[tokio::test]
-async fn trusted_proxy_tells_who_the_client_is_and_nobody_else_does() {
+async fn only_trusted_proxies_set_the_client_address() {
     let fields = "x-forwarded-for: 1.1.1.1, 203.0.113.7\r\nx-forwarded-proto: https\r\n";
     let ask = format!("GET /client HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{fields}\r\n");
     for (proxy, client) in
@@ -276,7 +276,7 @@ async fn trusted_proxy_tells_who_the_client_is_and_nobody_else_does() {
 
 /// An artifact may hold anything, and must not be taken for the server's own words.
 #[tokio::test]
-async fn body_that_looks_like_a_refusal_is_sent_as_it_is() {
+async fn response_body_that_looks_like_an_error_is_sent_unchanged() {
     let server = start(PATIENT).await;
     let get = "GET /lookalike HTTP/1.1\r\nhost: x\r\n\r\n";
     let mut socket = send(&server, get).await;
@@ -310,7 +310,7 @@ async fn too_many_or_too_large_headers_are_a_problem() {
 }
 
 #[tokio::test]
-async fn endless_uri_is_a_problem() {
+async fn too_long_uri_is_a_problem() {
     let server = start(ConnLimits { header_bytes_max: 256 * 1024, ..PATIENT }).await;
     let request = format!("GET /{} HTTP/1.1\r\n\r\n", "y".repeat(70_000));
     let answer = until_closed(&mut send(&server, &request).await).await;
@@ -318,7 +318,7 @@ async fn endless_uri_is_a_problem() {
 }
 
 #[tokio::test]
-async fn connection_beyond_the_limit_is_told_and_closed() {
+async fn connection_beyond_the_limit_gets_503_and_is_closed() {
     let mut server = start(ConnLimits { connections_max: 1, ..PATIENT }).await;
     let mut first =
         send(&server, "GET /held HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
@@ -345,7 +345,7 @@ async fn stop_finishes_requests_and_closes_idle_connections() {
 }
 
 #[tokio::test]
-async fn stop_cuts_what_does_not_finish_in_its_grace() {
+async fn stop_closes_requests_that_exceed_the_grace_period() {
     let mut server = start(ConnLimits { stop_grace: SHORT, ..PATIENT }).await;
     let mut stuck = send(&server, "GET /held HTTP/1.1\r\nhost: x\r\n\r\n").await;
     server.entered.recv().await.unwrap();

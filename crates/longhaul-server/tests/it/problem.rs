@@ -77,21 +77,21 @@ async fn frameworks_rejection_keeps_its_explanation() {
 }
 
 #[tokio::test]
-async fn panic_is_an_internal_problem_and_tells_nothing() {
+async fn panic_is_an_internal_problem_without_details() {
     let value = problem(call(Method::GET, "/panic", "").await).await;
     assert_eq!((value["code"].as_str(), value["status"].as_u64()), (Some("internal"), Some(500)));
     assert!(!value.to_string().contains("secret"));
 }
 
 #[tokio::test]
-async fn other_server_errors_tell_nothing_either() {
+async fn server_errors_reveal_no_details() {
     let value = problem(call(Method::GET, "/raw", "").await).await;
     assert_eq!((value["code"].as_str(), value["status"].as_u64()), (Some("internal"), Some(502)));
     assert!(!value.to_string().contains("secret"));
 }
 
 #[tokio::test]
-async fn status_without_a_code_of_its_own_stays() {
+async fn problem_status_without_a_code_is_kept() {
     let value = problem(call(Method::GET, "/teapot", "").await).await;
     assert_eq!(
         (value["code"].as_str(), value["status"].as_u64()),

@@ -1,10 +1,10 @@
 //! Proxied paths and the kind `http`, against targets on real sockets, on both stores.
 
-mod answers;
 mod bodies;
 mod browsers;
-mod callers;
-mod failing;
+mod caller_urls;
 mod keys;
 mod proxy_server;
+mod responses;
 mod secrets;
+mod target_failures;

@@ -45,7 +45,7 @@ async fn with_server<T>(config: &Config, visit: impl AsyncFnOnce(Client) -> T) -
 }
 
 #[tokio::test]
-async fn jobs_are_kept_over_a_restart() {
+async fn jobs_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
     let submit = async |client: Client| {
@@ -60,7 +60,7 @@ async fn jobs_are_kept_over_a_restart() {
 }
 
 #[tokio::test]
-async fn data_folder_is_made_for_its_owner_alone() {
+async fn data_directory_is_private() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
     with_server(&config, async |_| ()).await;
@@ -69,7 +69,7 @@ async fn data_folder_is_made_for_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn second_server_on_the_same_data_is_refused() {
+async fn second_server_on_the_same_data_fails_to_start() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
     let refused = with_server(&config, async |_| Server::start(&config).await.unwrap_err()).await;
@@ -78,7 +78,7 @@ async fn second_server_on_the_same_data_is_refused() {
 }
 
 #[tokio::test]
-async fn port_that_is_taken_is_told_before_the_data_is_touched() {
+async fn used_port_is_reported_before_data_is_created() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let config = Config { listen: taken.local_addr().unwrap(), ..config(folder.path()) };
@@ -88,7 +88,7 @@ async fn port_that_is_taken_is_told_before_the_data_is_touched() {
 }
 
 #[tokio::test]
-async fn declared_kinds_are_run_by_their_programs() {
+async fn configured_kinds_run_their_programs() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(
         folder.path().join("longhaul.toml"),
@@ -109,7 +109,7 @@ async fn declared_kinds_are_run_by_their_programs() {
 
 /// A split role has a store that others share; what it does is the same on any.
 #[tokio::test]
-async fn worker_runs_what_an_api_accepted_and_answers_health_and_metrics_alone() {
+async fn worker_runs_accepted_jobs_and_serves_only_health_and_metrics() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
     let api = Config { role: Role::Api, ..config.clone() };
@@ -147,7 +147,7 @@ async fn worker_runs_what_an_api_accepted_and_answers_health_and_metrics_alone()
 }
 
 #[tokio::test]
-async fn worker_listens_nowhere_unless_it_is_told_to() {
+async fn worker_does_not_listen_by_default() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap();
@@ -160,7 +160,7 @@ async fn worker_listens_nowhere_unless_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn api_runs_nothing_and_says_so() {
+async fn api_role_runs_no_jobs_and_reports_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = "[kinds.shout]\ncommand = [\"/no/such/program\"]\nqueue = \"loud\"\n";
     std::fs::write(folder.path().join("longhaul.toml"), file).unwrap();

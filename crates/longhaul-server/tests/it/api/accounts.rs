@@ -27,7 +27,7 @@ fn text(key: &Value) -> String {
 }
 
 #[tokio::test]
-async fn without_a_key_nobody_gets_in_where_keys_are_required() {
+async fn requests_without_a_key_are_rejected_if_keys_are_required() {
     let (server, admin) = TestServer::with_keys().await;
     let none = server.get("/v1/jobs").send().await;
     assert_eq!(none.problem(), (401, "unauthorized".to_owned()));
@@ -59,7 +59,7 @@ async fn without_a_key_nobody_gets_in_where_keys_are_required() {
 }
 
 #[tokio::test]
-async fn refused_submission_uses_no_idempotency_key_up() {
+async fn unauthorized_submission_does_not_consume_its_idempotency_key() {
     let (server, admin) = TestServer::with_keys().await;
     let submit = |input: Value| {
         let ask = server.post("/v1/jobs").header("idempotency-key", "k");
@@ -71,7 +71,7 @@ async fn refused_submission_uses_no_idempotency_key_up() {
 }
 
 #[tokio::test]
-async fn key_is_made_shown_once_listed_and_revoked() {
+async fn api_key_is_created_shown_once_listed_and_revoked() {
     let (server, admin) = TestServer::with_keys().await;
     let wish = json!({"tenant": "default", "name": "ci", "scopes": ["read"]});
     let made = key(&server, &admin, wish).await;
@@ -113,7 +113,7 @@ async fn key_is_made_shown_once_listed_and_revoked() {
 }
 
 #[tokio::test]
-async fn rotated_key_has_a_successor_with_the_same_rights() {
+async fn rotated_api_key_has_a_successor_with_the_same_scopes() {
     let (server, admin) = TestServer::with_keys().await;
     let old = key(&server, &admin, json!({"name": "ci", "scopes": ["read"]})).await;
     let path = format!("/v1/keys/{}/rotate", old["id"].as_str().unwrap());
@@ -134,7 +134,7 @@ async fn rotated_key_has_a_successor_with_the_same_rights() {
 }
 
 #[tokio::test]
-async fn key_does_what_its_scopes_allow_and_nothing_else() {
+async fn api_key_allows_exactly_what_its_scopes_grant() {
     let (server, admin) = TestServer::with_keys().await;
     let with = async |scope: &str| {
         text(&key(&server, &admin, json!({"name": scope, "scopes": [scope]})).await)
@@ -162,7 +162,7 @@ async fn key_does_what_its_scopes_allow_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn wishes_that_cannot_be_met_are_refused_with_a_reason() {
+async fn invalid_key_and_tenant_requests_are_rejected_with_a_reason() {
     let (server, admin) = TestServer::with_keys().await;
     for (wish, code) in [
         (json!({"name": "x", "scopes": []}), 422),
@@ -185,7 +185,7 @@ async fn wishes_that_cannot_be_met_are_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn tenant_is_made_changed_and_listed() {
+async fn tenant_is_created_changed_and_listed() {
     let (server, admin) = TestServer::with_keys().await;
     tenant(&server, &admin, "acme").await;
     let again = server.post("/v1/tenants").key(&admin).json(json!({"id": "acme"})).send().await;
@@ -234,7 +234,7 @@ async fn tenant_is_made_changed_and_listed() {
 }
 
 #[tokio::test]
-async fn tenant_that_does_not_pay_can_only_clean_up() {
+async fn suspended_tenant_can_only_cancel_and_delete_jobs() {
     let (server, admin) = TestServer::with_keys().await;
     tenant(&server, &admin, "acme").await;
     let wish = json!({"tenant": "acme", "name": "x", "scopes": ["submit", "read"]});
@@ -254,7 +254,7 @@ async fn tenant_that_does_not_pay_can_only_clean_up() {
 }
 
 #[tokio::test]
-async fn tenant_whose_payment_is_due_has_its_grace() {
+async fn past_due_tenant_keeps_access_during_its_grace_period() {
     let settings = AuthSettings {
         require_keys: true,
         grace: Duration::from_hours(1),
@@ -268,7 +268,7 @@ async fn tenant_whose_payment_is_due_has_its_grace() {
 }
 
 #[tokio::test]
-async fn who_asks_too_often_is_told_when_to_come_back() {
+async fn rate_limited_key_gets_429_with_retry_after() {
     let (server, admin) = TestServer::with_keys().await;
     tenant(&server, &admin, "acme").await;
     patch(&server, &admin, "acme", json!({"limits": {"requestsPerSecond": 1}})).await;
@@ -291,7 +291,7 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn what_was_done_is_on_record_with_who_did_it() {
+async fn audit_log_records_actions_with_their_actor() {
     let (server, admin) = TestServer::with_keys().await;
     let wish = json!({"name": "ops", "scopes": ["submit", "read"]});
     let made = key(&server, &admin, wish).await;
@@ -331,7 +331,7 @@ async fn what_was_done_is_on_record_with_who_did_it() {
 }
 
 #[tokio::test]
-async fn tenant_is_held_to_limits_of_its_own() {
+async fn tenant_limits_override_the_server_limits() {
     let (server, admin) = TestServer::with_keys().await;
     tenant(&server, &admin, "acme").await;
     let wish = json!({"tenant": "acme", "name": "x", "scopes": ["submit", "read"]});

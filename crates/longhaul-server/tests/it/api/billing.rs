@@ -40,7 +40,7 @@ async fn subscription(server: &TestServer) -> Value {
 }
 
 #[tokio::test]
-async fn subscription_follows_what_stripe_signs() {
+async fn subscription_follows_signed_stripe_events() {
     let server = server().await;
     let at = now(&server);
     let updated = "customer.subscription.updated";
@@ -64,7 +64,7 @@ async fn subscription_follows_what_stripe_signs() {
 }
 
 #[tokio::test]
-async fn event_that_stripe_did_not_sign_changes_nothing() {
+async fn unsigned_stripe_event_changes_nothing() {
     let server = server().await;
     let at = now(&server);
     let body = event("e1", 10, "customer.subscription.deleted", "canceled");
@@ -83,7 +83,7 @@ async fn event_that_stripe_did_not_sign_changes_nothing() {
 }
 
 #[tokio::test]
-async fn without_a_secret_no_event_is_taken() {
+async fn stripe_events_are_rejected_without_a_configured_secret() {
     let server = TestServer::start().await;
     let at = now(&server);
     let answer = tell(&server, &event("e1", 10, "x", "y"), "", at).await;

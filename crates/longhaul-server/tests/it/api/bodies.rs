@@ -35,7 +35,7 @@ fn nested(levels: usize) -> String {
 }
 
 #[tokio::test]
-async fn body_that_nests_too_deep_is_refused_everywhere() {
+async fn too_deeply_nested_body_is_rejected_on_every_route() {
     let server = TestServer::start().await;
     for levels in [65, 1_000, 30_000] {
         for (_, place, ask) in everywhere(&server, nested(levels).as_bytes()) {
@@ -50,7 +50,7 @@ async fn body_that_nests_too_deep_is_refused_everywhere() {
 }
 
 #[tokio::test]
-async fn batch_takes_jobs_as_deep_as_each_may_be_alone() {
+async fn batch_accepts_jobs_nested_as_deeply_as_single_submissions() {
     let server = TestServer::start().await;
     let send = async |levels: usize| {
         let input = nested(levels);
@@ -64,14 +64,14 @@ async fn batch_takes_jobs_as_deep_as_each_may_be_alone() {
 }
 
 #[tokio::test]
-async fn brackets_in_a_string_are_not_nesting() {
+async fn brackets_in_json_strings_do_not_count_as_nesting() {
     let server = TestServer::start().await;
     let input = json!({"text": "[{".repeat(1_000), "\"{{": "\\"});
     server.submit("echo", input).await;
 }
 
 #[tokio::test]
-async fn key_that_stands_twice_is_refused_everywhere() {
+async fn duplicate_json_key_is_rejected_on_every_route() {
     let server = TestServer::start().await;
     for (_, place, ask) in everywhere(&server, br#"{"twin":"a","t\u0077in":"b"}"#) {
         let answer = ask.send().await;
@@ -84,7 +84,7 @@ async fn key_that_stands_twice_is_refused_everywhere() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_utf_8_are_refused_everywhere() {
+async fn invalid_utf8_body_is_rejected_on_every_route() {
     let server = TestServer::start().await;
     for bad in [&b"\"\xff\""[..], b"\"\xc3(\"", b"\"\xed\xa0\x80\"", b"\"\xf8\x88\x80\x80\x80\""] {
         for (_, place, ask) in everywhere(&server, bad) {
@@ -95,7 +95,7 @@ async fn bytes_that_are_not_utf_8_are_refused_everywhere() {
 }
 
 #[tokio::test]
-async fn percent_encoded_bytes_that_are_not_utf_8_are_refused() {
+async fn percent_encoded_invalid_utf8_is_rejected() {
     let server = TestServer::start().await;
     for path in [
         "/v1/jobs/%ff",

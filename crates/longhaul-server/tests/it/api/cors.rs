@@ -26,7 +26,7 @@ fn cors_headers(answer: &TestResponse) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn without_configuration_nobody_else_is_let_in() {
+async fn cors_denies_other_origins_by_default() {
     let server = TestServer::start().await;
     let asked = preflight(&server, APP).send().await;
     assert_eq!(asked.problem(), (405, "method-not-allowed".to_owned()));
@@ -37,7 +37,7 @@ async fn without_configuration_nobody_else_is_let_in() {
 }
 
 #[tokio::test]
-async fn named_origin_may_call_and_read_what_matters() {
+async fn cors_allows_a_configured_origin_and_exposes_headers() {
     let server = allowing(&[APP, "http://localhost:3000"]).await;
     let asked = preflight(&server, APP).send().await;
     assert_eq!(asked.status, StatusCode::OK);
@@ -66,7 +66,7 @@ async fn named_origin_may_call_and_read_what_matters() {
 }
 
 #[tokio::test]
-async fn other_origins_are_not_let_in() {
+async fn cors_denies_origins_that_are_not_configured() {
     let server = allowing(&[APP]).await;
     for origin in ["https://app.example.evil", "https://evil.example", "http://app.example", "null"]
     {
@@ -76,7 +76,7 @@ async fn other_origins_are_not_let_in() {
 }
 
 #[tokio::test]
-async fn star_is_everybody_without_credentials() {
+async fn cors_wildcard_allows_all_origins_without_credentials() {
     let server = allowing(&["*"]).await;
     let asked = preflight(&server, "https://anybody.example").send().await;
     assert_eq!(asked.header("access-control-allow-origin"), Some("*"));

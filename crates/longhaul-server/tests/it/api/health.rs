@@ -3,7 +3,7 @@ use axum::http::StatusCode;
 use crate::harness::TestServer;
 
 #[tokio::test]
-async fn working_server_lives_and_is_ready() {
+async fn running_server_is_alive_and_ready() {
     let server = TestServer::start().await;
     for path in ["/livez", "/readyz", "/healthz"] {
         assert_eq!(server.get(path).send().await.status, StatusCode::OK, "{path}");
@@ -13,7 +13,7 @@ async fn working_server_lives_and_is_ready() {
 }
 
 #[tokio::test]
-async fn stopping_server_lives_and_is_not_ready() {
+async fn stopping_server_is_alive_and_not_ready() {
     let server = TestServer::start().await;
     server.state.stop.cancel();
     assert_eq!(server.get("/livez").send().await.status, StatusCode::OK);

@@ -4,7 +4,7 @@ use serde_json::json;
 use crate::harness::TestServer;
 
 #[tokio::test]
-async fn requests_and_queues_are_measured_by_route() {
+async fn metrics_count_requests_by_route_and_jobs_by_queue() {
     let server = TestServer::start().await;
     let body = json!({"kind": "gated", "input": 1, "queue": "metered", "delay": "1h"});
     let job = server.post("/v1/jobs").json(body).send().await.json();
@@ -27,7 +27,7 @@ async fn requests_and_queues_are_measured_by_route() {
 }
 
 #[tokio::test]
-async fn methods_that_nobody_knows_share_a_series() {
+async fn metrics_put_unknown_methods_into_one_series() {
     let server = TestServer::start().await;
     for word in ["BREW", "X-1"] {
         server.request(Method::from_bytes(word.as_bytes()).unwrap(), "/healthz").send().await;

@@ -17,7 +17,7 @@ fn operations(document: &Value) -> Vec<(String, &str, &Value)> {
 }
 
 #[test]
-fn document_lists_every_route() {
+fn openapi_document_lists_every_route() {
     let document = document();
     let lines: Vec<String> = operations(&document)
         .iter()
@@ -85,7 +85,7 @@ fn document_lists_every_route() {
 }
 
 #[tokio::test]
-async fn served_document_is_the_published_one() {
+async fn served_openapi_document_is_the_published_one() {
     let server = TestServer::start().await;
     let answer = server.get("/openapi.json").send().await;
     assert_eq!(answer.header("content-type"), Some("application/json"));
@@ -94,7 +94,7 @@ async fn served_document_is_the_published_one() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn openapi_references_resolve() {
     fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(map) => {
@@ -115,7 +115,7 @@ fn every_reference_leads_somewhere() {
 }
 
 #[test]
-fn every_operation_is_described() {
+fn openapi_describes_every_operation() {
     let document = document();
     let mut names = std::collections::HashSet::new();
     for (method, path, operation) in operations(&document) {
@@ -143,7 +143,7 @@ fn every_operation_is_described() {
 }
 
 #[tokio::test]
-async fn every_operation_is_served() {
+async fn every_openapi_operation_is_served() {
     let server = TestServer::start().await;
     let document = document();
     for (method, path, _) in operations(&document) {
@@ -157,7 +157,7 @@ async fn every_operation_is_served() {
 }
 
 #[test]
-fn result_may_be_anything_and_null_is_not_two_things() {
+fn openapi_result_schema_allows_any_json() {
     let document = document();
     let result = &document["components"]["schemas"]["Job"]["properties"]["result"];
     assert_eq!(result["$ref"], "#/components/schemas/RawJson", "{result}");

@@ -45,7 +45,7 @@ fn everything_fails() -> FaultPlan {
 }
 
 #[tokio::test]
-async fn store_out_of_reach_is_503_with_when_to_try_again() {
+async fn unavailable_store_is_503_with_retry_after() {
     let (server, store) = start().await;
     let job = server.submit("echo", json!(1)).await;
     let url = job["statusUrl"].as_str().unwrap();
@@ -68,7 +68,7 @@ async fn store_out_of_reach_is_503_with_when_to_try_again() {
 }
 
 #[tokio::test]
-async fn server_without_its_store_lives_and_shows_metrics_and_is_not_ready() {
+async fn server_without_its_store_is_alive_but_not_ready() {
     let (server, store) = start().await;
     store.follow(everything_fails());
     assert_eq!(server.get("/livez").send().await.status, StatusCode::OK);
@@ -80,7 +80,7 @@ async fn server_without_its_store_lives_and_shows_metrics_and_is_not_ready() {
 }
 
 #[tokio::test]
-async fn submission_whose_answer_was_lost_is_repeated_without_a_second_job() {
+async fn submission_whose_response_was_lost_can_be_repeated() {
     let (server, store) = start().await;
     let body = json!({"kind": "echo", "input": 1});
     let submit =
@@ -98,7 +98,7 @@ async fn submission_whose_answer_was_lost_is_repeated_without_a_second_job() {
 }
 
 #[tokio::test]
-async fn batch_says_for_each_job_that_the_store_is_out_of_reach() {
+async fn batch_reports_an_unavailable_store_for_each_job() {
     let (server, store) = start().await;
     store.follow(everything_fails());
     let body = json!({"jobs": [{"kind": "echo", "input": 1}, {"kind": "nothing", "input": 1}]});

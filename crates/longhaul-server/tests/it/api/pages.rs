@@ -3,7 +3,7 @@ use serde_json::json;
 use crate::harness::TestServer;
 
 #[tokio::test]
-async fn pages_load_nothing_from_elsewhere() {
+async fn pages_load_no_external_resources() {
     let server = TestServer::start().await;
     for path in ["/", "/docs"] {
         let answer = server.get(path).send().await;
@@ -23,7 +23,7 @@ async fn docs_list_every_operation() {
 }
 
 #[tokio::test]
-async fn what_jobs_say_is_escaped_in_the_overview() {
+async fn job_texts_are_escaped_in_the_overview() {
     let server = TestServer::start().await;
     let job = server.run("fails", json!("<b>bold</b>")).await;
     let page = server.get("/").send().await;

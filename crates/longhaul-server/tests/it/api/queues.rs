@@ -4,7 +4,7 @@ use serde_json::json;
 use crate::harness::{TestServer, redacted, status_url};
 
 #[tokio::test]
-async fn paused_queue_holds_its_jobs_back_until_it_is_resumed() {
+async fn paused_queue_runs_no_jobs_until_it_is_resumed() {
     let server = TestServer::start().await;
     let paused = server.post("/v1/queues/default/pause").send().await;
     assert_eq!((paused.status, &paused.json()["paused"]), (StatusCode::OK, &json!(true)));
@@ -57,7 +57,7 @@ async fn queue_without_jobs_can_be_resumed() {
 }
 
 #[tokio::test]
-async fn name_that_no_queue_can_have_is_400() {
+async fn invalid_queue_name_is_400() {
     let server = TestServer::start().await;
     let answer = server.post("/v1/queues/a%2Fb/pause").send().await;
     assert_eq!(answer.problem(), (400, "bad-request".to_owned()));

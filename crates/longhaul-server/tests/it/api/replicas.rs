@@ -1,7 +1,7 @@
 use crate::harness::{TestServer, redacted};
 
 #[tokio::test]
-async fn replicas_are_listed_with_what_they_do() {
+async fn replicas_are_listed_with_role_and_capacity() {
     let server = TestServer::start().await;
     let mut listed = server.get("/v1/replicas").send().await.json();
     let replica = &mut listed["replicas"][0];

@@ -168,46 +168,46 @@ async fn nothing_is_in_any_answer(server: TestServer, admin: String) {
 }
 
 #[tokio::test]
-async fn another_tenant_s_job_answers_exactly_as_an_unknown_one_on_every_route() {
+async fn other_tenants_job_looks_unknown_on_every_route() {
     let (server, admin) = TestServer::with_keys().await;
     answers_exactly_as_an_unknown_one(server, admin).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_tenant_s_job_answers_exactly_as_an_unknown_one_on_postgres() {
+async fn other_tenants_job_looks_unknown_on_postgres() {
     let (server, admin) =
         TestServer::builder().backend(Backend::Postgres).require_keys().start_with_key().await;
     answers_exactly_as_an_unknown_one(server, admin).await;
 }
 
 #[tokio::test]
-async fn another_tenant_s_endpoint_answers_exactly_as_an_unknown_one_on_every_route() {
+async fn other_tenants_endpoint_looks_unknown_on_every_route() {
     let (server, admin) = TestServer::with_keys().await;
     endpoint_answers_exactly_as_an_unknown_one(server, admin).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_tenant_s_endpoint_answers_exactly_as_an_unknown_one_on_postgres() {
+async fn other_tenants_endpoint_looks_unknown_on_postgres() {
     let (server, admin) =
         TestServer::builder().backend(Backend::Postgres).require_keys().start_with_key().await;
     endpoint_answers_exactly_as_an_unknown_one(server, admin).await;
 }
 
 #[tokio::test]
-async fn nothing_of_another_tenant_is_in_any_answer() {
+async fn no_response_contains_data_of_another_tenant() {
     let (server, admin) = TestServer::with_keys().await;
     nothing_is_in_any_answer(server, admin).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_another_tenant_is_in_any_answer_on_postgres() {
+async fn no_response_contains_data_of_another_tenant_on_postgres() {
     let (server, admin) =
         TestServer::builder().backend(Backend::Postgres).require_keys().start_with_key().await;
     nothing_is_in_any_answer(server, admin).await;
 }
 
 #[tokio::test]
-async fn every_route_that_shows_or_changes_something_asks_who_calls() {
+async fn every_route_with_data_requires_authentication() {
     let (server, _) = TestServer::with_keys().await;
     let document = server.get("/openapi.json").send().await.json();
     // The payment provider has no key: it signs what it says.

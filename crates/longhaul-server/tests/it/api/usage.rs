@@ -20,7 +20,7 @@ fn settled(mut usage: Value) -> Value {
 }
 
 #[tokio::test]
-async fn finished_jobs_are_told_by_kind_with_their_total() {
+async fn usage_sums_finished_jobs_by_kind() {
     let server = TestServer::start().await;
     server.run("steps", json!(null)).await;
     server.run("steps", json!(null)).await;
@@ -73,7 +73,7 @@ async fn finished_jobs_are_told_by_kind_with_their_total() {
 }
 
 #[tokio::test]
-async fn usage_is_told_by_the_key_that_submitted() {
+async fn usage_is_grouped_by_the_submitting_key() {
     let server = TestServer::start().await;
     let engine = server.state.engine.for_key(Some("key-1"));
     let job = engine.submit_raw("echo", &1).await.unwrap();
@@ -83,7 +83,7 @@ async fn usage_is_told_by_the_key_that_submitted() {
 }
 
 #[tokio::test]
-async fn nothing_used_is_an_empty_list() {
+async fn usage_without_jobs_is_an_empty_list() {
     let server = TestServer::start().await;
     let answer = server
         .get("/v1/usage?from=2026-01-01T00:30:00Z&to=2026-01-02T00:00:00Z")
@@ -109,7 +109,7 @@ async fn nothing_used_is_an_empty_list() {
 }
 
 #[tokio::test]
-async fn usage_comes_as_csv_to_whoever_asks_for_it() {
+async fn usage_is_available_as_csv() {
     let server = TestServer::start().await;
     server.run("steps", json!(null)).await;
     let named = server.get("/v1/usage?format=csv").send().await;
@@ -129,7 +129,7 @@ async fn usage_comes_as_csv_to_whoever_asks_for_it() {
 }
 
 #[tokio::test]
-async fn mistaken_parameters_are_refused() {
+async fn invalid_usage_parameters_are_rejected() {
     let server = TestServer::start().await;
     let far = server.state.engine.now().after(Duration::from_hours(24));
     for (query, problem) in [

@@ -15,7 +15,7 @@ async fn target(api: TargetApi) -> FakeChatServer {
     }
 }
 
-async fn every_api_is_answered_by_every_target(backend: Backend) {
+async fn every_chat_api_works_with_every_target(backend: Backend) {
     for api in APIS {
         let target = target(api).await;
         let server = ChatServer::start(backend, &[&target]).await;
@@ -58,7 +58,7 @@ async fn every_api_is_answered_by_every_target(backend: Backend) {
     }
 }
 
-async fn job_of_a_known_key_is_the_same_job(backend: Backend) {
+async fn repeated_chat_job_returns_the_existing_job(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let server = ChatServer::start(backend, &[&target]).await;
     let submit = async |said: &str| {
@@ -71,7 +71,7 @@ async fn job_of_a_known_key_is_the_same_job(backend: Backend) {
     assert_eq!(submit("something else").await.status, 422);
 }
 
-async fn own_api_is_passed_on_untouched(backend: Backend) {
+async fn chat_in_the_targets_own_api_is_forwarded_unchanged(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let server = ChatServer::start(backend, &[&target]).await;
     let mut body = chat_streaming("hi", false);
@@ -84,7 +84,7 @@ async fn own_api_is_passed_on_untouched(backend: Backend) {
     assert_eq!(target.received()[0].path, "/api/chat");
 }
 
-async fn tools_are_called_across_apis(backend: Backend) {
+async fn chat_tool_calls_are_translated_between_apis(backend: Backend) {
     let tools = json!([{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]);
     for api in APIS {
         let target = target(api).await;
@@ -106,7 +106,7 @@ async fn tools_are_called_across_apis(backend: Backend) {
     }
 }
 
-async fn target_that_does_not_stream_answers_all_the_same(backend: Backend) {
+async fn chat_target_without_streaming_is_supported(backend: Backend) {
     let target = FakeChatServer::openai().await;
     let server = ChatServer::start(backend, &[&target]).await;
     target.behave([Behaviour::Whole, Behaviour::Whole]);
@@ -134,7 +134,7 @@ async fn both_refusals(server: &ChatServer, body: &Value) -> (u16, String) {
     (ollama.status.as_u16(), message)
 }
 
-async fn what_a_target_refuses_is_refused_at_once_in_its_words(backend: Backend) {
+async fn chat_target_error_is_returned_without_retry(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let server = ChatServer::start(backend, &[&target]).await;
     let body = chat_streaming("hi", false);
@@ -155,7 +155,7 @@ async fn what_a_target_refuses_is_refused_at_once_in_its_words(backend: Backend)
     assert_eq!((&job["status"], &job["attempt"]), (&json!("failed"), &json!(1)));
 }
 
-async fn what_is_no_call_is_refused_before_it_is_a_job(backend: Backend) {
+async fn invalid_chat_request_creates_no_job(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let server = ChatServer::start(backend, &[&target]).await;
     for body in [json!({}), json!({"model": MODEL, "messages": "hi"}), json!({"messages": []})] {
@@ -167,7 +167,7 @@ async fn what_is_no_call_is_refused_before_it_is_a_job(backend: Backend) {
     assert!(target.received().is_empty());
 }
 
-async fn repeated_key_is_the_same_job(backend: Backend) {
+async fn repeated_chat_call_returns_the_existing_response(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let server = ChatServer::start(backend, &[&target]).await;
     let ask = |body: &Value| server.post("/api/chat").json(body).header("idempotency-key", "k1");
@@ -180,7 +180,7 @@ async fn repeated_key_is_the_same_job(backend: Backend) {
     assert!(other.json()["error"].is_string());
 }
 
-async fn caller_that_goes_away_leaves_a_job_that_goes_on(backend: Backend) {
+async fn disconnected_chat_caller_leaves_its_job_running(backend: Backend) {
     let target = FakeChatServer::held(TargetApi::Ollama).await;
     let server = ChatServer::start(backend, &[&target]).await;
     let body = chat_streaming("hi", false);
@@ -197,7 +197,7 @@ async fn caller_that_goes_away_leaves_a_job_that_goes_on(backend: Backend) {
     assert_eq!(target.received().len(), 1);
 }
 
-async fn server_that_stops_says_where_the_job_is(backend: Backend) {
+async fn stopping_server_returns_the_chat_job_id(backend: Backend) {
     let target = FakeChatServer::held(TargetApi::Ollama).await;
     let server = ChatServer::start(backend, &[&target]).await;
     let body = chat_streaming("hi", false);
@@ -213,7 +213,7 @@ async fn server_that_stops_says_where_the_job_is(backend: Backend) {
 }
 
 /// Clients of `OpenAI` have to send some key.
-async fn foreign_keys_are_ignored_where_nobody_needs_one(backend: Backend) {
+async fn chat_ignores_foreign_keys_if_keys_are_not_required(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let server = ChatServer::start(backend, &[&target]).await;
     let ask = |key: &str| server.post("/v1/chat/completions").json(&chat("hi")).key(key);
@@ -225,7 +225,7 @@ async fn foreign_keys_are_ignored_where_nobody_needs_one(backend: Backend) {
     assert_eq!(elsewhere.status, 401, "and elsewhere nothing is ignored");
 }
 
-async fn everybody_needs_a_key_where_keys_are_needed(backend: Backend) {
+async fn chat_requires_a_key_if_keys_are_required(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let wish = ChatOptions { require_keys: true, ..ChatOptions::default() };
     let server = ChatServer::start_with(backend, &[&target], wish).await;
@@ -259,16 +259,16 @@ async fn everybody_needs_a_key_where_keys_are_needed(backend: Backend) {
 }
 
 on_both_backends! {
-    every_api_is_answered_by_every_target,
-    job_of_a_known_key_is_the_same_job,
-    own_api_is_passed_on_untouched,
-    tools_are_called_across_apis,
-    target_that_does_not_stream_answers_all_the_same,
-    what_a_target_refuses_is_refused_at_once_in_its_words,
-    what_is_no_call_is_refused_before_it_is_a_job,
-    repeated_key_is_the_same_job,
-    caller_that_goes_away_leaves_a_job_that_goes_on,
-    server_that_stops_says_where_the_job_is,
-    foreign_keys_are_ignored_where_nobody_needs_one,
-    everybody_needs_a_key_where_keys_are_needed,
+    every_chat_api_works_with_every_target,
+    repeated_chat_job_returns_the_existing_job,
+    chat_in_the_targets_own_api_is_forwarded_unchanged,
+    chat_tool_calls_are_translated_between_apis,
+    chat_target_without_streaming_is_supported,
+    chat_target_error_is_returned_without_retry,
+    invalid_chat_request_creates_no_job,
+    repeated_chat_call_returns_the_existing_response,
+    disconnected_chat_caller_leaves_its_job_running,
+    stopping_server_returns_the_chat_job_id,
+    chat_ignores_foreign_keys_if_keys_are_not_required,
+    chat_requires_a_key_if_keys_are_required,
 }

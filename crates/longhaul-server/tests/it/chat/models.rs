@@ -9,7 +9,7 @@ fn names(list: &Value, key: &str) -> Vec<String> {
     list.as_array().unwrap().iter().map(|model| model[key].as_str().unwrap().to_owned()).collect()
 }
 
-async fn models_of_all_targets_are_listed_in_both_ways(backend: Backend) {
+async fn models_of_all_targets_are_listed_in_both_apis(backend: Backend) {
     let (one, other) = (FakeChatServer::ollama().await, FakeChatServer::openai().await);
     let server = ChatServer::start(backend, &[&one, &other]).await;
     let tags = server.get("/api/tags").send().await.json();
@@ -31,7 +31,7 @@ async fn models_of_all_targets_are_listed_in_both_ways(backend: Backend) {
     assert!(server.get("/api/version").send().await.json()["version"].is_string());
 }
 
-async fn target_that_is_away_is_remembered_for_what_it_had(backend: Backend) {
+async fn models_of_an_unreachable_target_stay_listed(backend: Backend) {
     let (one, other) = (FakeChatServer::ollama().await, FakeChatServer::openai().await);
     let server = ChatServer::start(backend, &[&one, &other]).await;
     one.down().await;
@@ -47,12 +47,12 @@ async fn target_that_is_away_is_remembered_for_what_it_had(backend: Backend) {
 }
 
 on_both_backends! {
-    models_of_all_targets_are_listed_in_both_ways,
-    target_that_is_away_is_remembered_for_what_it_had,
+    models_of_all_targets_are_listed_in_both_apis,
+    models_of_an_unreachable_target_stay_listed,
 }
 
 #[tokio::test]
-async fn server_without_targets_says_what_to_configure() {
+async fn chat_without_targets_names_the_missing_setting() {
     let server = TestServer::start().await;
     for path in ["/jobs", "/api/chat", "/api/generate", "/v1/chat/completions"] {
         let answer = server.post(path).json(json!({"model": "m", "messages": []})).send().await;

@@ -27,7 +27,7 @@ fn signature(secret: &str, body: &[u8]) -> String {
     tag.as_ref().iter().fold("sha256=".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-async fn each_change_of_state_is_told_once_and_signed(backend: Backend) {
+async fn chat_state_webhooks_are_sent_once_and_signed(backend: Backend) {
     let (target, receiver) = (FakeChatServer::cold().await, FakeHttpServer::good().await);
     let server = ChatServer::start(backend, &[&target]).await;
     let id = server.submit_with("hi", json!({"state_webhook_url": receiver.url()})).await;
@@ -54,7 +54,7 @@ async fn each_change_of_state_is_told_once_and_signed(backend: Backend) {
     assert_eq!(target.received()[0].body["state_webhook_url"], json!(null));
 }
 
-async fn retries_are_told_as_what_they_are(backend: Backend) {
+async fn chat_state_webhooks_report_retries(backend: Backend) {
     let (target, receiver) = (FakeChatServer::openai().await, FakeHttpServer::good().await);
     let server = ChatServer::start(backend, &[&target]).await;
     target.behave([Behaviour::Breaks(1), Behaviour::Breaks(2)]);
@@ -68,7 +68,7 @@ async fn retries_are_told_as_what_they_are(backend: Backend) {
     assert_eq!(got[6].json()["attempt"], 3);
 }
 
-async fn failure_is_told_with_its_reason(backend: Backend) {
+async fn chat_state_webhook_reports_the_failure_reason(backend: Backend) {
     let (target, receiver) = (FakeChatServer::ollama().await, FakeHttpServer::good().await);
     let server = ChatServer::start_with(
         backend,
@@ -90,7 +90,7 @@ async fn failure_is_told_with_its_reason(backend: Backend) {
 }
 
 /// Longer than what a delivery keeps of a result.
-async fn long_answer_is_told_as_a_whole(backend: Backend) {
+async fn chat_state_webhook_contains_a_long_response(backend: Backend) {
     let (target, receiver) = (FakeChatServer::ollama().await, FakeHttpServer::good().await);
     let server = ChatServer::start(backend, &[&target]).await;
     let long = "bird".repeat(10_000);
@@ -100,7 +100,7 @@ async fn long_answer_is_told_as_a_whole(backend: Backend) {
     assert_eq!(got.last().unwrap().json()["result"]["message"]["content"], reply_to(&long));
 }
 
-async fn url_that_may_not_be_reached_is_refused(backend: Backend) {
+async fn forbidden_chat_state_webhook_url_is_rejected(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let server = ChatServer::start(backend, &[&target]).await;
     for url in [json!("http://10.0.0.1/x"), json!("ftp://example.com"), json!(7)] {
@@ -113,7 +113,7 @@ async fn url_that_may_not_be_reached_is_refused(backend: Backend) {
     assert!(target.received().is_empty());
 }
 
-async fn job_is_shown_from_beginning_to_end(backend: Backend) {
+async fn chat_job_status_is_returned_from_start_to_finish(backend: Backend) {
     let target = FakeChatServer::held(TargetApi::Ollama).await;
     let server = ChatServer::start(backend, &[&target]).await;
     let id = server.submit("hi").await;
@@ -135,7 +135,7 @@ async fn job_is_shown_from_beginning_to_end(backend: Backend) {
     }
 }
 
-async fn jobs_of_other_kinds_and_other_ways_are_told_apart(backend: Backend) {
+async fn chat_job_route_returns_only_chat_jobs(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let server = ChatServer::start(backend, &[&target]).await;
     let submit = async |body: Value| {
@@ -159,11 +159,11 @@ async fn jobs_of_other_kinds_and_other_ways_are_told_apart(backend: Backend) {
 }
 
 on_both_backends! {
-    each_change_of_state_is_told_once_and_signed,
-    retries_are_told_as_what_they_are,
-    failure_is_told_with_its_reason,
-    long_answer_is_told_as_a_whole,
-    url_that_may_not_be_reached_is_refused,
-    job_is_shown_from_beginning_to_end,
-    jobs_of_other_kinds_and_other_ways_are_told_apart,
+    chat_state_webhooks_are_sent_once_and_signed,
+    chat_state_webhooks_report_retries,
+    chat_state_webhook_reports_the_failure_reason,
+    chat_state_webhook_contains_a_long_response,
+    forbidden_chat_state_webhook_url_is_rejected,
+    chat_job_status_is_returned_from_start_to_finish,
+    chat_job_route_returns_only_chat_jobs,
 }

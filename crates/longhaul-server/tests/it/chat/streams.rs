@@ -22,7 +22,7 @@ async fn word(stream: &mut ResponseStream) -> String {
     }
 }
 
-async fn words_come_as_they_are_said(backend: Backend) {
+async fn chat_stream_sends_words_as_they_arrive(backend: Backend) {
     for (api, path) in APIS.into_iter().flat_map(|api| PATHS.map(|path| (api, path))) {
         let target = FakeChatServer::held(api).await;
         let server = ChatServer::start(backend, &[&target]).await;
@@ -54,7 +54,7 @@ async fn words_come_as_they_are_said(backend: Backend) {
     }
 }
 
-async fn usage_comes_last_for_those_who_ask(backend: Backend) {
+async fn chat_stream_ends_with_usage_if_requested(backend: Backend) {
     for target in [FakeChatServer::ollama().await, FakeChatServer::openai().await] {
         let server = ChatServer::start(backend, &[&target]).await;
         let mut body = chat_streaming("hi", true);
@@ -67,7 +67,7 @@ async fn usage_comes_last_for_those_who_ask(backend: Backend) {
     }
 }
 
-async fn generate_streams_too(backend: Backend) {
+async fn generate_api_streams(backend: Backend) {
     for target in [FakeChatServer::ollama().await, FakeChatServer::openai().await] {
         let server = ChatServer::start(backend, &[&target]).await;
         let body = json!({"model": MODEL, "prompt": "hi"});
@@ -78,7 +78,7 @@ async fn generate_streams_too(backend: Backend) {
 }
 
 /// Nothing was said yet: the caller need not know.
-async fn target_that_breaks_off_before_its_first_word_is_asked_again(backend: Backend) {
+async fn chat_stream_broken_before_the_first_word_is_retried(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let server = ChatServer::start(backend, &[&target]).await;
     target.behave([Behaviour::Breaks(0), Behaviour::Breaks(0)]);
@@ -89,7 +89,7 @@ async fn target_that_breaks_off_before_its_first_word_is_asked_again(backend: Ba
 }
 
 /// What was said is the beginning of what is said again: the rest follows, and no word comes twice.
-async fn second_attempt_that_says_the_same_is_told_to_its_end(backend: Backend) {
+async fn chat_stream_continues_if_the_retry_repeats_the_same_text(backend: Backend) {
     for api in APIS {
         for path in PATHS {
             let target = FakeChatServer::held(api).await;
@@ -112,7 +112,7 @@ async fn second_attempt_that_says_the_same_is_told_to_its_end(backend: Backend) 
     }
 }
 
-async fn second_attempt_that_says_something_else_ends_the_stream_with_an_error(backend: Backend) {
+async fn chat_stream_ends_with_an_error_if_the_retry_differs(backend: Backend) {
     for path in PATHS {
         let target = FakeChatServer::held(TargetApi::Ollama).await;
         let server = ChatServer::start(backend, &[&target]).await;
@@ -134,7 +134,7 @@ async fn second_attempt_that_says_something_else_ends_the_stream_with_an_error(b
     }
 }
 
-async fn failure_in_the_middle_is_tried_again_and_told_when_it_stays(backend: Backend) {
+async fn chat_stream_failure_is_retried_and_then_reported(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let retry = longhaul::Retry::NEVER;
     let server = ChatServer::start_with(
@@ -153,7 +153,7 @@ async fn failure_in_the_middle_is_tried_again_and_told_when_it_stays(backend: Ba
 }
 
 /// As `--role api` beside `--role worker`.
-async fn door_in_another_process_tells_all_at_the_end(backend: Backend) {
+async fn chat_api_in_another_process_streams_the_finished_response(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let server = ChatServer::start_with(
         backend,
@@ -167,7 +167,7 @@ async fn door_in_another_process_tells_all_at_the_end(backend: Backend) {
     }
 }
 
-async fn caller_that_goes_away_in_the_middle_leaves_a_job_that_goes_on(backend: Backend) {
+async fn disconnected_chat_stream_leaves_its_job_running(backend: Backend) {
     let target = FakeChatServer::held(TargetApi::Ollama).await;
     let server = ChatServer::start(backend, &[&target]).await;
     target.allow_words(1);
@@ -181,7 +181,7 @@ async fn caller_that_goes_away_in_the_middle_leaves_a_job_that_goes_on(backend: 
     assert!(server.state.chat.as_ref().unwrap().stream_logs().is_empty());
 }
 
-async fn server_that_stops_ends_a_stream_with_its_error(backend: Backend) {
+async fn stopping_server_ends_a_chat_stream_with_an_error(backend: Backend) {
     let target = FakeChatServer::held(TargetApi::OpenAi).await;
     let server = ChatServer::start(backend, &[&target]).await;
     target.allow_words(1);
@@ -193,14 +193,14 @@ async fn server_that_stops_ends_a_stream_with_its_error(backend: Backend) {
 }
 
 on_both_backends! {
-    words_come_as_they_are_said,
-    usage_comes_last_for_those_who_ask,
-    generate_streams_too,
-    target_that_breaks_off_before_its_first_word_is_asked_again,
-    second_attempt_that_says_the_same_is_told_to_its_end,
-    second_attempt_that_says_something_else_ends_the_stream_with_an_error,
-    failure_in_the_middle_is_tried_again_and_told_when_it_stays,
-    door_in_another_process_tells_all_at_the_end,
-    caller_that_goes_away_in_the_middle_leaves_a_job_that_goes_on,
-    server_that_stops_ends_a_stream_with_its_error,
+    chat_stream_sends_words_as_they_arrive,
+    chat_stream_ends_with_usage_if_requested,
+    generate_api_streams,
+    chat_stream_broken_before_the_first_word_is_retried,
+    chat_stream_continues_if_the_retry_repeats_the_same_text,
+    chat_stream_ends_with_an_error_if_the_retry_differs,
+    chat_stream_failure_is_retried_and_then_reported,
+    chat_api_in_another_process_streams_the_finished_response,
+    disconnected_chat_stream_leaves_its_job_running,
+    stopping_server_ends_a_chat_stream_with_an_error,
 }

@@ -73,7 +73,7 @@ async fn run_long(client: &Client) -> String {
 }
 
 #[tokio::test]
-async fn server_says_one_line_and_stops_by_signal_with_zero() {
+async fn serve_prints_one_line_and_exits_with_zero_on_a_signal() {
     let folder = tempfile::tempdir().unwrap();
     for signal in [Signal::TERM, Signal::INT] {
         let server = Process::start(folder.path());
@@ -87,7 +87,7 @@ async fn server_says_one_line_and_stops_by_signal_with_zero() {
 }
 
 #[tokio::test]
-async fn second_signal_ends_it_at_once_and_the_job_goes_on_after_the_restart() {
+async fn second_signal_exits_at_once_and_the_job_continues_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let server = Process::start(folder.path());
     let job = run_long(&server.client()).await;
@@ -111,7 +111,7 @@ async fn second_signal_ends_it_at_once_and_the_job_goes_on_after_the_restart() {
 
 /// A line that could not be written made the thread that logged panic, and with it the job.
 #[tokio::test]
-async fn full_disk_under_the_logs_harms_neither_jobs_nor_the_stop() {
+async fn full_disk_for_logs_affects_neither_jobs_nor_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let server = Process::with(full, "10ms", folder.path());

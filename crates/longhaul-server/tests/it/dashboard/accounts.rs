@@ -5,7 +5,7 @@ use super::browser::{Browser, run};
 use crate::harness::TestServer;
 
 #[tokio::test]
-async fn key_is_made_shown_once_and_revoked() {
+async fn dashboard_creates_a_key_shows_it_once_and_revokes_it() {
     let (server, admin) = TestServer::with_keys().await;
     let browser = Browser::signed_in(&server, &admin).await;
     let fields = [("name", "for <reading>"), ("scope", "read"), ("lasts", "90d")];
@@ -30,7 +30,7 @@ async fn key_is_made_shown_once_and_revoked() {
 }
 
 #[tokio::test]
-async fn tenant_is_made_and_suspended() {
+async fn dashboard_creates_and_suspends_a_tenant() {
     let (server, admin) = TestServer::with_keys().await;
     let browser = Browser::signed_in(&server, &admin).await;
     let sent =
@@ -52,7 +52,7 @@ async fn tenant_is_made_and_suspended() {
 }
 
 #[tokio::test]
-async fn endpoint_is_made_tried_switched_and_deleted() {
+async fn dashboard_creates_tests_disables_and_deletes_an_endpoint() {
     let server = TestServer::start().await;
     let browser = Browser::of(&server);
     assert!(browser.page("/ui/webhooks").await.contains("longhaul endpoints create"));
@@ -96,7 +96,7 @@ async fn browser_post(
 }
 
 #[tokio::test]
-async fn dead_letter_is_read_and_resent() {
+async fn dashboard_shows_and_resends_a_failed_delivery() {
     let (server, admin) = TestServer::with_keys().await;
     let browser = Browser::signed_in(&server, &admin).await;
     let webhook = json!({"url": "http://127.0.0.1:9/hook", "events": ["job.completed"]});

@@ -33,7 +33,7 @@ async fn server() -> TestServer {
 }
 
 #[tokio::test]
-async fn what_callers_and_handlers_say_is_text_on_every_page() {
+async fn job_texts_are_escaped_on_every_page() {
     let server = server().await;
     let browser = Browser::of(&server);
     let submit = |kind: &str| {
@@ -76,7 +76,7 @@ async fn what_callers_and_handlers_say_is_text_on_every_page() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_told_as_text() {
+async fn error_pages_escape_request_texts() {
     let server = server().await;
     let browser = Browser::of(&server);
     let job = server.run("answers", json!(1)).await;
@@ -104,7 +104,7 @@ async fn what_is_refused_is_told_as_text() {
 }
 
 #[tokio::test]
-async fn names_of_keys_tenants_endpoints_and_files_are_text() {
+async fn account_and_file_names_are_escaped() {
     let (server, admin) = TestServer::with_keys().await;
     let browser = Browser::signed_in(&server, &admin).await;
     let key = json!({"name": CANARY, "scopes": ["read"]});

@@ -43,7 +43,7 @@ fn form(ask: TestRequest, path: &str, token: &str) -> TestRequest {
 }
 
 #[tokio::test]
-async fn form_of_another_session_is_refused_wherever_something_changes() {
+async fn form_token_of_another_session_is_rejected_on_every_form() {
     let (server, admin) = TestServer::with_keys().await;
     let id = run(&server, &admin, "echo", json!(1)).await;
     let one = Browser::signed_in(&server, &admin).await;
@@ -62,7 +62,7 @@ async fn form_of_another_session_is_refused_wherever_something_changes() {
 }
 
 #[tokio::test]
-async fn other_sites_are_refused_whatever_they_know() {
+async fn cross_site_forms_are_rejected() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
     let token = Browser::of(&server).token("/ui/jobs").await;
@@ -92,7 +92,7 @@ async fn other_sites_are_refused_whatever_they_know() {
 }
 
 #[tokio::test]
-async fn key_that_only_reads_is_offered_nothing_and_refused_everything() {
+async fn read_only_key_sees_no_actions_and_cannot_perform_them() {
     let (server, admin) = TestServer::with_keys().await;
     let id = run(&server, &admin, "fails", json!(1)).await;
     let reader = Browser::with_scopes(&server, &admin, &["read"]).await;

@@ -5,7 +5,7 @@ use super::browser::{Browser, id_of, run};
 use crate::harness::TestServer;
 
 #[tokio::test]
-async fn failed_job_says_why_and_is_resumed() {
+async fn failed_job_page_shows_the_error_and_resumes() {
     let server = TestServer::start().await;
     let id = id_of(&server.run("fails", json!({"a": "what went in"})).await);
     let browser = Browser::of(&server);
@@ -28,7 +28,7 @@ async fn failed_job_says_why_and_is_resumed() {
 }
 
 #[tokio::test]
-async fn job_is_forked_from_the_step_that_was_picked() {
+async fn job_page_forks_from_a_chosen_step() {
     let server = TestServer::start().await;
     let id = id_of(&server.run("steps", json!(null)).await);
     let browser = Browser::of(&server);
@@ -47,7 +47,7 @@ async fn job_is_forked_from_the_step_that_was_picked() {
 }
 
 #[tokio::test]
-async fn job_that_waits_says_what_for() {
+async fn pending_job_page_shows_the_wait_reason() {
     let server = TestServer::start().await;
     server.post("/v1/queues/mail/pause").send().await;
     let job = json!({"kind": "echo", "input": 1, "queue": "mail"});
@@ -58,7 +58,7 @@ async fn job_that_waits_says_what_for() {
 }
 
 #[tokio::test]
-async fn running_job_is_cancelled_and_then_purged() {
+async fn job_page_cancels_and_purges() {
     let server = TestServer::start().await;
     let job = server.submit("gated", json!(1)).await;
     server.until_running(&job).await;
@@ -81,7 +81,7 @@ async fn running_job_is_cancelled_and_then_purged() {
 }
 
 #[tokio::test]
-async fn events_of_a_page_are_the_apis_own_and_end_with_the_session() {
+async fn job_page_events_end_with_the_session() {
     let (server, admin) = TestServer::with_expiring_keys().await;
     let made = json!({"name": "n", "scopes": ["read"]});
     let made = server.post("/v1/keys").key(&admin).json(made).send().await.json();
@@ -102,7 +102,7 @@ async fn events_of_a_page_are_the_apis_own_and_end_with_the_session() {
 }
 
 #[tokio::test]
-async fn what_can_be_downloaded_is_never_a_page() {
+async fn downloads_are_attachments() {
     let server = TestServer::with_payload_kinds().await;
     let sent = server.post("/v1/kinds/copy/jobs?mode=sync").header("content-type", "text/html");
     let job = sent.body("<script>1</script>").send().await.json();
@@ -121,7 +121,7 @@ async fn what_can_be_downloaded_is_never_a_page() {
 }
 
 #[tokio::test]
-async fn images_are_shown_and_other_artifacts_named() {
+async fn image_artifacts_have_previews() {
     let server = TestServer::with_payload_kinds().await;
     let sent = server.post("/v1/kinds/copy/jobs?mode=sync").header("content-type", "image/png");
     let job = sent.body("not really").send().await.json();
@@ -134,7 +134,7 @@ async fn images_are_shown_and_other_artifacts_named() {
 }
 
 #[tokio::test]
-async fn pages_have_a_strict_policy_and_nothing_inline() {
+async fn pages_have_a_strict_content_security_policy() {
     let (server, admin) = TestServer::with_keys().await;
     let id = run(&server, &admin, "fails", json!(1)).await;
     let browser = Browser::signed_in(&server, &admin).await;
@@ -177,7 +177,7 @@ async fn pages_have_a_strict_policy_and_nothing_inline() {
 }
 
 #[tokio::test]
-async fn assets_are_asked_for_once() {
+async fn assets_are_cached_by_etag() {
     let server = TestServer::start().await;
     for (path, kind) in [
         ("/ui/style.css", "text/css"),

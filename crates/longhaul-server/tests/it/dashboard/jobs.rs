@@ -5,14 +5,14 @@ use super::browser::{Browser, id_of, key, run};
 use crate::harness::TestServer;
 
 #[tokio::test]
-async fn empty_list_teaches_how_to_fill_it() {
+async fn empty_job_list_shows_the_submit_command() {
     let server = TestServer::start().await;
     let page = Browser::of(&server).page("/ui/jobs").await;
     assert!(page.contains("No jobs yet") && page.contains("longhaul submit demo"));
 }
 
 #[tokio::test]
-async fn list_is_narrowed_by_its_address() {
+async fn job_list_filters_by_query() {
     let server = TestServer::start().await;
     let failed = id_of(&server.run("fails", json!(1)).await);
     let labelled =
@@ -43,7 +43,7 @@ async fn list_is_narrowed_by_its_address() {
 }
 
 #[tokio::test]
-async fn text_finds_an_id_a_key_and_a_part_of_an_error() {
+async fn job_search_finds_ids_keys_and_errors() {
     let server = TestServer::start().await;
     let failed = id_of(&server.run("fails", json!(1)).await);
     let keyed = server.post("/v1/jobs?mode=sync").header("idempotency-key", "order-7");
@@ -67,7 +67,7 @@ async fn text_finds_an_id_a_key_and_a_part_of_an_error() {
 }
 
 #[tokio::test]
-async fn pages_follow_each_other() {
+async fn job_list_pages_follow_each_other() {
     let server = TestServer::start().await;
     let mut ids = Vec::new();
     for n in 0..5 {
@@ -88,7 +88,7 @@ async fn pages_follow_each_other() {
 }
 
 #[tokio::test]
-async fn selected_jobs_are_cancelled_resumed_and_purged() {
+async fn bulk_actions_change_selected_jobs() {
     let server = TestServer::start().await;
     let (one, two) =
         (server.submit("gated", json!(1)).await, server.submit("gated", json!(2)).await);
@@ -134,7 +134,7 @@ async fn selected_jobs_are_cancelled_resumed_and_purged() {
 }
 
 #[tokio::test]
-async fn enter_in_a_field_of_the_list_changes_nothing() {
+async fn enter_in_the_job_list_triggers_no_bulk_action() {
     let server = TestServer::start().await;
     server.run("echo", json!(1)).await;
     let page = Browser::of(&server).page("/ui/jobs").await;
@@ -145,7 +145,7 @@ async fn enter_in_a_field_of_the_list_changes_nothing() {
 }
 
 #[tokio::test]
-async fn all_that_match_are_changed_as_the_api_does() {
+async fn bulk_actions_change_all_matching_jobs() {
     let server = TestServer::start().await;
     server.run("echo", json!(1)).await;
     let failed = [server.run("fails", json!(1)).await, server.run("fails", json!(2)).await];
@@ -165,7 +165,7 @@ async fn all_that_match_are_changed_as_the_api_does() {
 }
 
 #[tokio::test]
-async fn other_tenants_jobs_are_for_administrators() {
+async fn only_administrators_view_other_tenants_jobs() {
     let (server, admin) = TestServer::with_keys().await;
     let acme = json!({"id": "acme", "name": "Acme"});
     server.post("/v1/tenants").key(&admin).json(acme).send().await;

@@ -5,7 +5,7 @@ use super::browser::Browser;
 use crate::harness::TestServer;
 
 #[tokio::test]
-async fn first_visit_teaches_the_first_command() {
+async fn empty_overview_shows_the_submit_command() {
     let server = TestServer::start().await;
     let page = Browser::of(&server).page("/").await;
     for said in [
@@ -20,7 +20,7 @@ async fn first_visit_teaches_the_first_command() {
 }
 
 #[tokio::test]
-async fn what_fails_and_what_is_held_back_comes_first() {
+async fn overview_lists_failures_and_paused_queues_first() {
     let server = TestServer::start().await;
     server.run("fails", json!(1)).await;
     server.run("echo", json!(1)).await;
@@ -43,7 +43,7 @@ async fn what_fails_and_what_is_held_back_comes_first() {
 }
 
 #[tokio::test]
-async fn usage_is_shown_by_day_and_hour() {
+async fn usage_page_groups_by_day_and_hour() {
     let server = TestServer::start().await;
     let browser = Browser::of(&server);
     assert!(browser.page("/ui/usage").await.contains("longhaul usage"));

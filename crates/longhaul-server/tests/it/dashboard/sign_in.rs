@@ -5,7 +5,7 @@ use super::browser::{Browser, key};
 use crate::harness::TestServer;
 
 #[tokio::test]
-async fn whoever_needs_a_key_is_sent_to_sign_in_and_on_to_the_page() {
+async fn sign_in_redirects_back_to_the_requested_page() {
     let (server, admin) = TestServer::with_keys().await;
     let stranger = Browser::of(&server);
     let sent = stranger.get("/ui/jobs?status=failed").await;
@@ -17,7 +17,7 @@ async fn whoever_needs_a_key_is_sent_to_sign_in_and_on_to_the_page() {
 }
 
 #[tokio::test]
-async fn address_that_follows_is_one_of_ours() {
+async fn sign_in_redirects_to_own_pages_only() {
     let (server, admin) = TestServer::with_keys().await;
     let stranger = Browser::of(&server);
     for next in ["https://evil.example/", "//evil.example", "/\\evil.example", "/v1/jobs"] {
@@ -28,7 +28,7 @@ async fn address_that_follows_is_one_of_ours() {
 }
 
 #[tokio::test]
-async fn cookie_is_for_this_host_over_tls_and_no_script_reads_it() {
+async fn session_cookie_is_secure_http_only_and_host_only() {
     let (server, admin) = TestServer::with_keys().await;
     let stranger = Browser::of(&server);
     let sent = stranger.send("/ui/sign-in", "/ui/sign-in", &[("key", &admin)]).await;
@@ -40,7 +40,7 @@ async fn cookie_is_for_this_host_over_tls_and_no_script_reads_it() {
 }
 
 #[tokio::test]
-async fn wrong_key_is_told_and_never_shown() {
+async fn sign_in_rejects_a_wrong_key_without_repeating_it() {
     let (server, _) = TestServer::with_keys().await;
     let stranger = Browser::of(&server);
     let wrong = "lh_0123456789abcdef_wrong_00000000";
@@ -78,7 +78,7 @@ async fn session_ends_after_twelve_hours() {
 }
 
 #[tokio::test]
-async fn session_counts_for_pages_alone() {
+async fn session_cookie_does_not_authenticate_the_api() {
     let (server, admin) = TestServer::with_keys().await;
     let browser = Browser::signed_in(&server, &admin).await;
     browser.page("/").await;
@@ -92,7 +92,7 @@ async fn session_counts_for_pages_alone() {
 }
 
 #[tokio::test]
-async fn forged_cookie_is_no_session() {
+async fn forged_session_cookie_is_rejected() {
     let (server, admin) = TestServer::with_keys().await;
     let mut browser = Browser::signed_in(&server, &admin).await;
     let mut text = browser.cookie.take().unwrap();
@@ -105,7 +105,7 @@ async fn forged_cookie_is_no_session() {
 }
 
 #[tokio::test]
-async fn signing_out_takes_the_cookie_away() {
+async fn sign_out_deletes_the_session_cookie() {
     let (server, admin) = TestServer::with_keys().await;
     let browser = Browser::signed_in(&server, &admin).await;
     let out = browser.send("/", "/ui/sign-out", &[]).await;
@@ -115,7 +115,7 @@ async fn signing_out_takes_the_cookie_away() {
 }
 
 #[tokio::test]
-async fn nobody_signs_in_where_nobody_needs_a_key() {
+async fn dashboard_needs_no_sign_in_if_keys_are_not_required() {
     let server = TestServer::start().await;
     let page = Browser::of(&server).page("/").await;
     assert!(
@@ -125,7 +125,7 @@ async fn nobody_signs_in_where_nobody_needs_a_key() {
 }
 
 #[tokio::test]
-async fn attempts_to_sign_in_are_limited() {
+async fn sign_in_attempts_are_rate_limited() {
     let (server, _) = TestServer::with_expiring_keys().await;
     let stranger = Browser::of(&server);
     let token = stranger.token("/ui/sign-in").await;
@@ -139,7 +139,7 @@ async fn attempts_to_sign_in_are_limited() {
 }
 
 #[tokio::test]
-async fn link_on_another_site_leads_to_the_page_of_whoever_is_signed_in() {
+async fn cross_site_link_keeps_the_session() {
     let (server, _) = TestServer::with_keys().await;
     let asked = server.get("/ui/jobs?kind=demo").header("accept", "text/html");
     let answer = asked.header("sec-fetch-site", "cross-site").send().await;
@@ -152,7 +152,7 @@ async fn link_on_another_site_leads_to_the_page_of_whoever_is_signed_in() {
 }
 
 #[tokio::test]
-async fn programs_get_problems_and_browsers_pages() {
+async fn errors_are_problems_for_programs_and_pages_for_browsers() {
     let (server, admin) = TestServer::with_keys().await;
     assert_eq!(server.get("/").send().await.problem(), (401, "unauthorized".to_owned()));
     let browser = Browser::signed_in(&server, &admin).await;
@@ -166,7 +166,7 @@ async fn programs_get_problems_and_browsers_pages() {
 }
 
 #[tokio::test]
-async fn tenant_that_does_not_pay_may_look_and_stop_but_not_read() {
+async fn suspended_tenant_may_view_and_cancel_but_not_read_jobs() {
     let (server, admin) = TestServer::with_keys().await;
     let tenant = json!({"id": "acme", "name": "Acme"});
     server.post("/v1/tenants").key(&admin).json(tenant).send().await;

@@ -38,7 +38,7 @@ async fn job_of(browser: &Browser<'_>, sent: &TestResponse) -> Value {
 }
 
 #[tokio::test]
-async fn any_json_is_submitted_with_what_belongs_to_it() {
+async fn submit_form_sends_json_with_all_options() {
     let server = TestServer::start().await;
     let browser = Browser::of(&server);
     assert!(browser.page("/ui/submit").await.contains("href=\"/ui/submit/echo\""));
@@ -75,7 +75,7 @@ async fn any_json_is_submitted_with_what_belongs_to_it() {
 }
 
 #[tokio::test]
-async fn form_that_cannot_be_taken_is_shown_again_as_it_was() {
+async fn rejected_submit_form_is_shown_again_with_its_values() {
     let server = TestServer::start().await;
     let browser = Browser::of(&server);
     for (fields, said) in [
@@ -96,7 +96,7 @@ async fn form_that_cannot_be_taken_is_shown_again_as_it_was() {
 }
 
 #[tokio::test]
-async fn payload_is_sent_along() {
+async fn submit_form_uploads_a_payload() {
     let server = TestServer::with_payload_kinds().await;
     let browser = Browser::of(&server);
     assert!(browser.page("/ui/submit/copy").await.contains("type=\"file\""));
@@ -118,7 +118,7 @@ async fn with_schema() -> TestServer {
 }
 
 #[tokio::test]
-async fn form_is_made_from_the_kinds_schema() {
+async fn submit_form_has_fields_of_the_kind_schema() {
     let server = with_schema().await;
     let browser = Browser::of(&server);
     let page = browser.page("/ui/submit/draw").await;
@@ -153,7 +153,7 @@ async fn form_is_made_from_the_kinds_schema() {
 }
 
 #[tokio::test]
-async fn input_of_a_kind_with_a_schema_may_still_be_written_as_json() {
+async fn submit_form_accepts_json_for_a_kind_with_a_schema() {
     let server = with_schema().await;
     let browser = Browser::of(&server);
     assert!(browser.page("/ui/submit/draw?as=json").await.contains("name=\"input\""));

@@ -22,7 +22,7 @@ async fn start(cluster: &Cluster, name: &str) -> (TestProcess, String, Option<St
 }
 
 #[tokio::test]
-async fn most_talkative_log_holds_no_input_and_no_key() {
+async fn debug_log_contains_no_input_and_no_key() {
     let cluster = Cluster::new("[auth]\nrequire_keys = true\n[log]\nlevel = \"trace\"\n").await;
     let (server, url, admin) = start(&cluster, "one").await;
     let admin = admin.unwrap();
@@ -44,7 +44,7 @@ fn is_refused(error: &ClientError) -> bool {
 }
 
 #[tokio::test]
-async fn key_revoked_on_one_replica_is_refused_by_the_other() {
+async fn key_revoked_on_one_replica_is_rejected_by_the_other() {
     let cluster = Cluster::new("[auth]\nrequire_keys = true\n").await;
     let ((_one, one_url, first), (_two, two_url, second)) =
         tokio::join!(start(&cluster, "one"), start(&cluster, "two"));

@@ -36,7 +36,7 @@ fn shown(install: &Installation, ran: &CommandOutput) -> String {
 }
 
 #[tokio::test]
-async fn exit_codes_tell_done_failed_usage_and_refused_apart() {
+async fn cli_exit_codes_distinguish_success_failure_usage_and_rejection() {
     let install = Installation::new();
     let server = install.start().await;
     let done = run(&install, &["submit", "demo", r#"{"result": [1, 2]}"#, "--wait"]).await;
@@ -56,7 +56,7 @@ async fn exit_codes_tell_done_failed_usage_and_refused_apart() {
 }
 
 #[tokio::test]
-async fn every_command_speaks_json_when_asked() {
+async fn every_cli_command_supports_json_output() {
     let install = Installation::new();
     let _server = install.start().await;
     let ask = async |args: &[&str]| -> Vec<Value> {
@@ -101,7 +101,7 @@ async fn every_command_speaks_json_when_asked() {
 }
 
 #[tokio::test]
-async fn people_read_what_became_of_their_jobs() {
+async fn cli_prints_readable_job_details() {
     let install = Installation::with("[render]\nworkers = 2\n");
     let _server = install.start().await;
     let see = async |args: &[&str]| shown(&install, &run(&install, args).await);
@@ -202,7 +202,7 @@ async fn newest(install: &Installation) -> String {
 }
 
 #[tokio::test]
-async fn watch_goes_on_after_the_server_was_killed() {
+async fn cli_watch_reconnects_after_the_server_was_killed() {
     let install = Installation::new();
     let server = install.start().await;
     let job = submit(&install.client(), "demo", json!({"steps": 40, "sleep": "20ms"})).await;
@@ -228,7 +228,7 @@ async fn watch_goes_on_after_the_server_was_killed() {
 }
 
 #[tokio::test]
-async fn input_comes_from_the_argument_a_file_or_stdin() {
+async fn cli_submit_reads_input_from_argument_file_or_stdin() {
     let install = Installation::new();
     let _server = install.start().await;
     std::fs::write(install.path().join("input.json"), r#"{"result": "from a file"}"#).unwrap();
@@ -257,7 +257,7 @@ command = ["sh", "-c", 'cp "$LONGHAUL_PAYLOAD" "$LONGHAUL_ARTIFACTS/copy"; wc -c
 "#;
 
 #[tokio::test]
-async fn payload_comes_from_stdin_too() {
+async fn cli_submit_reads_a_payload_from_stdin() {
     let install = Installation::with(COPY);
     let _server = install.start().await;
     let mut piped = command(&install, &["submit", "copy", "--payload", "-", "--wait", "--json"]);
@@ -271,7 +271,7 @@ async fn payload_comes_from_stdin_too() {
 }
 
 #[tokio::test]
-async fn download_goes_on_when_its_server_was_killed() {
+async fn cli_download_resumes_after_the_server_was_killed() {
     let install = Installation::with(COPY);
     let server = install.start().await;
     // More than the system keeps between a server that sends and a reader that does not read.
@@ -294,7 +294,7 @@ async fn download_goes_on_when_its_server_was_killed() {
 }
 
 #[tokio::test]
-async fn ctrl_c_ends_the_wait_and_not_the_job() {
+async fn ctrl_c_stops_waiting_without_cancelling_the_job() {
     let install = Installation::new();
     let _server = install.start().await;
     let job = submit(&install.client(), "demo", json!({"sleep": "10m"})).await;
@@ -313,7 +313,7 @@ async fn ctrl_c_ends_the_wait_and_not_the_job() {
 }
 
 #[tokio::test]
-async fn completions_are_a_script_that_bash_understands() {
+async fn cli_completions_are_valid_bash() {
     let install = Installation::new();
     let script = out(&install, &["completions", "bash"]).await;
     let path = install.path().join("completions.bash");
@@ -325,7 +325,7 @@ async fn completions_are_a_script_that_bash_understands() {
 }
 
 #[tokio::test]
-async fn openapi_is_the_document_that_the_server_has() {
+async fn cli_openapi_prints_the_served_document() {
     let install = Installation::new();
     let own = output_of({
         let mut command = install.command(LONGHAUL);
@@ -343,7 +343,7 @@ async fn openapi_is_the_document_that_the_server_has() {
 }
 
 #[tokio::test]
-async fn split_role_on_a_database_of_one_process_is_refused_with_what_it_needs() {
+async fn separate_roles_on_sqlite_are_rejected_with_a_hint() {
     let install = Installation::new();
     for role in ["api", "worker"] {
         let refused = run(&install, &["serve", "--role", role, "--database", "memory"]).await;
@@ -353,7 +353,7 @@ async fn split_role_on_a_database_of_one_process_is_refused_with_what_it_needs()
 }
 
 #[tokio::test]
-async fn doctor_tells_a_sound_place_from_a_damaged_one() {
+async fn doctor_distinguishes_a_sound_installation_from_a_damaged_one() {
     let install = Installation::new();
     let address = install.address().to_string();
     let before = run(&install, &["doctor", "--listen", &address]).await;

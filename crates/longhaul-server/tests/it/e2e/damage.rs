@@ -14,7 +14,7 @@ use crate::harness::raw_http;
 use crate::harness::{Installation, LONGHAUL, TestProcess, output_of};
 
 #[tokio::test]
-async fn second_process_on_the_same_data_is_refused_and_the_first_goes_on() {
+async fn second_process_on_the_same_data_is_rejected() {
     let install = Installation::new();
     let _first = install.start().await;
     let mut second = install.command(LONGHAUL);
@@ -57,7 +57,7 @@ async fn refuses_to_start(install: &Installation) {
 }
 
 #[tokio::test]
-async fn damaged_header_refuses_to_start_and_says_what_to_do() {
+async fn damaged_database_header_prevents_the_start_with_a_hint() {
     let install = filled().await;
     flip(&install.database(), 0, 100);
     refuses_to_start(&install).await;
@@ -65,7 +65,7 @@ async fn damaged_header_refuses_to_start_and_says_what_to_do() {
 
 /// A file that was closed cleanly is not looked through at each start; one that was not, is.
 #[tokio::test]
-async fn damage_in_the_middle_is_found_after_a_crash() {
+async fn damaged_database_page_is_found_after_a_crash() {
     let install = filled().await;
     let server = install.start().await;
     submit(&install.client(), "demo", json!({})).await;
@@ -78,7 +78,7 @@ async fn damage_in_the_middle_is_found_after_a_crash() {
 }
 
 #[tokio::test]
-async fn data_is_readable_by_its_owner_alone() {
+async fn data_files_are_readable_by_their_owner_only() {
     let install = Installation::new();
     // A folder that was there before, open to all as folders are.
     std::fs::create_dir(install.data_dir()).unwrap();
@@ -120,7 +120,7 @@ async fn may_mount(install: &Installation) -> bool {
 }
 
 #[tokio::test]
-async fn full_disk_refuses_submissions_and_heals_while_reads_go_on() {
+async fn full_disk_rejects_submissions_but_not_reads_and_recovers() {
     let install = Installation::new();
     if !may_mount(&install).await {
         eprintln!("SKIPPED: mounting a small disk needs root");

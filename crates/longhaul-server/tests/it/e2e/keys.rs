@@ -31,7 +31,7 @@ async fn run(install: &Installation, args: &[&str]) -> CommandOutput {
 }
 
 #[tokio::test]
-async fn lost_key_file_is_asked_for_and_not_replaced() {
+async fn lost_server_key_file_is_reported_and_not_replaced() {
     let install = used().await;
     let (file, kept) = (install.data_dir().join("server.key"), install.path().join("kept"));
     let text = fs::read_to_string(&file).unwrap();
@@ -46,7 +46,7 @@ async fn lost_key_file_is_asked_for_and_not_replaced() {
 }
 
 #[tokio::test]
-async fn whoever_gives_up_what_is_stored_may_begin_anew_with_another_key() {
+async fn deleted_key_markers_allow_a_new_server_key() {
     let (install, other) = (used().await, used().await);
     fs::copy(other.data_dir().join("server.key"), install.data_dir().join("server.key")).unwrap();
     refused(&install, "server.key has only \"").await;
@@ -56,7 +56,7 @@ async fn whoever_gives_up_what_is_stored_may_begin_anew_with_another_key() {
 }
 
 #[tokio::test]
-async fn key_before_a_rotation_is_let_in_with_a_warning() {
+async fn server_key_from_before_a_rotation_is_accepted_with_a_warning() {
     let install = used().await;
     let file = install.data_dir().join("server.key");
     let before = fs::read(&file).unwrap();

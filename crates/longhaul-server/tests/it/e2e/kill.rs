@@ -44,7 +44,7 @@ fn config(runs: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_at_random_moments_it_loses_repeats_and_invents_nothing() {
+async fn server_killed_at_random_loses_and_repeats_nothing() {
     let rounds = env("LONGHAUL_E2E_ROUNDS").unwrap_or(6);
     let seed = env("LONGHAUL_E2E_SEED").unwrap_or_else(rand::random);
     eprintln!("LONGHAUL_E2E_SEED={seed}");
@@ -189,7 +189,7 @@ async fn judge_runs(install: &Installation, runs: &str, witnesses: &[Witness]) {
 
 /// The name of a killed server is still that of a living one, for all that its database knows.
 #[tokio::test]
-async fn killed_server_starts_again_at_once_under_its_name() {
+async fn killed_server_restarts_at_once_with_its_replica_name() {
     let install = Installation::with("replica = 'blue'\n");
     for _ in 0..2 {
         let server = install.start_after_kill().await;

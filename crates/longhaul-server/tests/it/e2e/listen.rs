@@ -74,7 +74,7 @@ fn signed(secret: &SigningSecret) -> [(HeaderName, HeaderValue); 3] {
 }
 
 #[tokio::test]
-async fn delivery_is_shown_with_what_its_signature_is_worth() {
+async fn listen_shows_deliveries_with_their_signature_check() {
     let install = Installation::new();
     let (good, bad) = (SigningSecret::generate(), SigningSecret::generate());
     let job = "job.completed  01KA3V8J5T0000000000000000  completed";
@@ -95,7 +95,7 @@ async fn delivery_is_shown_with_what_its_signature_is_worth() {
 }
 
 #[tokio::test]
-async fn it_says_where_it_is_and_what_the_server_needs_and_ctrl_c_ends_it_well() {
+async fn listen_prints_its_address_and_exits_on_ctrl_c() {
     let install = Installation::new();
     let mut listening = Listening::start(&install, &[]).await;
     let url = format!("http://{}/", listening.address);
@@ -110,7 +110,7 @@ async fn it_says_where_it_is_and_what_the_server_needs_and_ctrl_c_ends_it_well()
 }
 
 #[tokio::test]
-async fn each_delivery_is_one_line_of_json_when_asked() {
+async fn listen_prints_json_lines() {
     let install = Installation::new();
     let secret = SigningSecret::generate();
     let mut listening = Listening::start(&install, &["--json", "--secret", &secret.expose()]).await;
@@ -154,7 +154,7 @@ async fn receive_one(listener: TcpListener, answer: &'static str) -> String {
 }
 
 #[tokio::test]
-async fn forward_gets_the_delivery_byte_for_byte_and_its_answer_goes_back() {
+async fn listen_forwards_deliveries_unchanged_and_returns_the_response() {
     let install = Installation::new();
     let secret = SigningSecret::generate();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -188,7 +188,7 @@ async fn forward_gets_the_delivery_byte_for_byte_and_its_answer_goes_back() {
 }
 
 #[tokio::test]
-async fn forward_that_nobody_answers_is_a_502_with_the_reason() {
+async fn listen_returns_502_if_the_forward_target_is_unreachable() {
     let install = Installation::new();
     let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", receiver.local_addr().unwrap());
@@ -205,7 +205,7 @@ async fn forward_that_nobody_answers_is_a_502_with_the_reason() {
 }
 
 #[tokio::test]
-async fn wrong_usage_exits_with_2_and_shows_no_secret() {
+async fn listen_usage_error_exits_with_2_without_printing_secrets() {
     let install = Installation::new();
     for (args, told) in [
         (&["--secret", "hush"][..], "--secret: a signing secret begins with whsec_"),
@@ -228,7 +228,7 @@ async fn wrong_usage_exits_with_2_and_shows_no_secret() {
 }
 
 #[tokio::test]
-async fn taken_port_is_told_with_a_way_out() {
+async fn listen_on_a_used_port_suggests_another() {
     let install = Installation::new();
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut command = install.command(LONGHAUL);

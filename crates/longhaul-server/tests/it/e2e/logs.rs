@@ -56,13 +56,13 @@ async fn log(format: &str) -> String {
 }
 
 #[tokio::test]
-async fn pretty_log_holds_nothing_of_what_jobs_are_about() {
+async fn pretty_log_contains_no_job_data() {
     let log = log("pretty").await;
     assert!(!log.contains(CANARY), "{log}");
 }
 
 #[tokio::test]
-async fn json_log_holds_nothing_of_what_jobs_are_about() {
+async fn json_log_contains_no_job_data() {
     let log = log("json").await;
     assert!(!log.contains(CANARY), "{log}");
     for line in log.lines() {

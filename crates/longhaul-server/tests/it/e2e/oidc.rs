@@ -75,7 +75,7 @@ async fn submit(install: &Installation, token: &str) -> RawResponse {
 }
 
 #[tokio::test]
-async fn token_of_a_real_issuer_is_good_and_a_changed_one_is_not() {
+async fn oidc_token_is_accepted_and_a_tampered_one_rejected() {
     let issuer = RealIssuer::start().await;
     let install = Installation::with(&issuer.config());
     let server = install.start().await;
@@ -103,7 +103,7 @@ async fn token_of_a_real_issuer_is_good_and_a_changed_one_is_not() {
 }
 
 #[tokio::test]
-async fn server_starts_while_its_issuer_is_down() {
+async fn server_starts_while_its_oidc_issuer_is_down() {
     let config = "[oidc]\nissuer = 'http://127.0.0.1:9'\naudience = 'x'\n";
     let install = Installation::with(config);
     let mut server = install.start().await;
@@ -117,7 +117,7 @@ async fn server_starts_while_its_issuer_is_down() {
 }
 
 #[tokio::test]
-async fn doctor_asks_the_issuer_for_its_keys() {
+async fn doctor_checks_the_oidc_issuer_keys() {
     let issuer = RealIssuer::start().await;
     let install = Installation::with(&issuer.config());
     let doctor = async || {

@@ -33,7 +33,7 @@ fn is_alive(pid: u32) -> bool {
 }
 
 #[tokio::test]
-async fn job_of_a_killed_server_does_not_run_beside_its_older_self() {
+async fn rescued_job_does_not_run_beside_its_orphaned_process() {
     let folder = tempfile::tempdir().unwrap();
     let told = folder.path().join("told");
     assert!(std::process::Command::new("mkfifo").arg(&told).status().unwrap().success());

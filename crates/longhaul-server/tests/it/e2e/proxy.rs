@@ -54,13 +54,13 @@ async fn slow_at_first() -> FakeHttpServer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_in_sqlite_while_the_target_works_it_asks_again_and_the_client_gets_the_answer() {
+async fn proxied_request_survives_a_kill_on_sqlite() {
     let target = slow_at_first().await;
     killed_while_the_target_works(Installation::with(&config(&target)), &target).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_on_postgres_while_the_target_works_it_asks_again_and_the_client_gets_the_answer() {
+async fn proxied_request_survives_a_kill_on_postgres() {
     let (target, database) = (slow_at_first().await, TestDatabase::create().await);
     let lease = "[lease]\nduration = \"1500ms\"\nrenew = \"400ms\"\nsweep = \"200ms\"\n";
     let config = format!("database = {:?}\n{}{lease}", database.url(), config(&target));
@@ -90,7 +90,7 @@ fn files(text: &str) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn walk_through_does_what_it_says() {
+async fn proxy_docs_examples_print_what_they_show() {
     let text = std::fs::read_to_string(repository().join("docs/proxy.md")).unwrap();
     let install = Installation::new();
     // An address of this test's own, so that the port is free.

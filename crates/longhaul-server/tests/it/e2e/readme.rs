@@ -159,7 +159,7 @@ async fn readme_and_docs_console_examples_print_what_they_show() {
 }
 
 #[test]
-fn only_blocks_marked_as_console_are_run() {
+fn docs_runner_runs_only_console_blocks() {
     let text = "```console\n$ one \\\n  more\nout\n\n$ two\n```\n```sh\n$ three\n```\n```console no-run\n$ four\n```\n";
     let found = examples(text);
     let commands: Vec<&str> = found.iter().map(|example| example.command.as_str()).collect();
@@ -168,7 +168,7 @@ fn only_blocks_marked_as_console_are_run() {
 }
 
 #[test]
-fn dots_match_anything_and_nothing_else_does() {
+fn docs_runner_ellipsis_matches_anything() {
     assert!(matches("a … c … e", "a b c d e"));
     assert!(!matches("a … c", "a b"));
     assert!(!matches("a", "a b"));

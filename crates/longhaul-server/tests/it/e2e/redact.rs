@@ -61,7 +61,7 @@ fn is_duration(word: &str) -> bool {
 }
 
 #[test]
-fn only_what_differs_is_taken_out() {
+fn redaction_replaces_only_ids_times_and_durations() {
     let text = "✓ demo 01KA3V8J5T0000000000000000 completed in 4.2s\n  at 08:00:09Z    /v1/jobs/01KA3V8J5T0000000000000000, 3/3 steps";
     assert_eq!(
         redact(text),

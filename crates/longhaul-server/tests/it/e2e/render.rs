@@ -1,9 +1,9 @@
 //! Diagrams: as jobs of the real server, drawn by its children, and by `longhaul render` without one.
 
-mod crowd;
+mod api;
 mod docs;
-mod door;
 mod links;
+mod load;
 
 use std::process::Output;
 
@@ -38,7 +38,7 @@ fn failure(job: &Job) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_diagram_is_an_artifact_of_its_job() {
+async fn rendered_diagram_is_an_artifact_of_its_job() {
     let install = Installation::new();
     let _server = install.start().await;
     let job = draw(&install, input("mermaid", FLOW)).await;
@@ -54,7 +54,7 @@ async fn a_diagram_is_an_artifact_of_its_job() {
 
 /// Each of them ends a child or is refused, and the server draws on.
 #[tokio::test]
-async fn hostile_sources_end_their_child_and_not_the_server() {
+async fn hostile_diagram_source_kills_its_child_process_only() {
     let install = Installation::new();
     let mut server = install.start().await;
     let deep_d2 = format!("{}x{}", "a: {".repeat(30_000), "}".repeat(30_000));
@@ -84,7 +84,7 @@ async fn hostile_sources_end_their_child_and_not_the_server() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_source_is_in_the_jobs_error() {
+async fn diagram_syntax_error_is_the_job_error() {
     let install = Installation::new();
     let _server = install.start().await;
     let failed = failure(&draw(&install, input("d2", "a -> b\nc -> \n")).await);
@@ -101,7 +101,7 @@ async fn render(install: &Installation, arguments: &[&str]) -> Output {
 }
 
 #[tokio::test]
-async fn a_file_is_drawn_without_a_server() {
+async fn render_command_draws_a_file_without_a_server() {
     let install = Installation::new();
     std::fs::write(install.path().join("flow.mmd"), FLOW).unwrap();
     std::fs::write(install.path().join("net.d2"), "web -> database").unwrap();
@@ -136,7 +136,7 @@ async fn next_line(watching: &mut TestProcess) -> String {
 }
 
 #[tokio::test]
-async fn a_watched_file_is_drawn_whenever_it_changes() {
+async fn render_watch_redraws_a_changed_file() {
     let install = Installation::new();
     let (file, picture) = (install.path().join("flow.mmd"), install.path().join("flow.svg"));
     std::fs::write(&file, FLOW).unwrap();

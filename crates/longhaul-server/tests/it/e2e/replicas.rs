@@ -32,7 +32,7 @@ impl Pair {
 }
 
 #[tokio::test]
-async fn job_of_a_killed_worker_is_finished_by_the_other_and_no_finished_step_runs_again() {
+async fn job_of_a_killed_worker_is_rescued_without_repeating_steps() {
     let cluster = Cluster::new(SHORT_LEASES).await;
     let _api = cluster.api().await;
     let mut workers = Pair::start(&cluster).await;
@@ -61,7 +61,7 @@ async fn job_of_a_killed_worker_is_finished_by_the_other_and_no_finished_step_ru
 }
 
 #[tokio::test]
-async fn worker_paused_past_its_lease_writes_nothing_any_more() {
+async fn worker_paused_past_its_lease_writes_nothing() {
     let cluster = Cluster::new(SHORT_LEASES).await;
     let _api = cluster.api().await;
     let mut workers = Pair::start(&cluster).await;
@@ -95,7 +95,7 @@ async fn worker_paused_past_its_lease_writes_nothing_any_more() {
 }
 
 #[tokio::test]
-async fn job_of_a_worker_that_is_stopped_goes_on_elsewhere_without_an_attempt_charged() {
+async fn job_of_a_stopped_worker_continues_elsewhere_without_charging_an_attempt() {
     // The default lease: nobody has to wait for it to run out.
     let cluster = Cluster::new("[worker]\nstop_grace = \"100ms\"\n").await;
     let _api = cluster.api().await;
@@ -119,7 +119,7 @@ async fn job_of_a_worker_that_is_stopped_goes_on_elsewhere_without_an_attempt_ch
 }
 
 #[tokio::test]
-async fn api_shows_all_three_and_workers_listen_nowhere() {
+async fn api_lists_all_replicas_and_workers_do_not_listen() {
     let cluster = Cluster::new("").await;
     let api = cluster.api().await;
     let workers = Pair::start(&cluster).await;

@@ -53,7 +53,7 @@ async fn sigterm_gives_back_a_step_that_outlasts_the_grace_without_charging_an_a
 }
 
 #[tokio::test]
-async fn sigterm_answers_held_requests_before_it_exits() {
+async fn sigterm_answers_waiting_requests_before_the_exit() {
     let install = Installation::with("[worker]\nstop_grace = \"100ms\"\n");
     let server = install.start().await;
     let job = submit(&install.client(), "demo", json!({"sleep": FOREVER})).await;
@@ -92,7 +92,7 @@ async fn second_sigterm_exits_at_once() {
 }
 
 #[tokio::test]
-async fn server_paused_past_its_leases_ends_its_jobs_once() {
+async fn server_paused_past_its_leases_finishes_its_jobs_once() {
     let lease = "[lease]\nduration = \"900ms\"\nrenew = \"200ms\"\nsweep = \"100ms\"\n";
     let install = Installation::with(lease);
     let server = install.start().await;
@@ -138,7 +138,7 @@ async fn server_paused_past_its_leases_ends_its_jobs_once() {
 }
 
 #[tokio::test]
-async fn job_that_kills_its_worker_fails_after_its_attempts_and_says_so() {
+async fn job_that_kills_its_worker_fails_after_its_attempts() {
     let install = Installation::with(
         "[kinds.bomb]\ncommand = [\"sh\", \"-c\", \"kill -9 $PPID\"]\nmax_attempts = 3\n",
     );

@@ -16,7 +16,7 @@ async fn until_closed(mut socket: TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn silent_slow_and_idle_peers_are_closed_while_others_are_served() {
+async fn silent_slow_and_idle_connections_are_closed() {
     let install = Installation::with(SHORT);
     let _server = install.start().await;
     let open = async |text: &str| {
@@ -54,7 +54,7 @@ const SLOW: [&str; 3] = [
 ];
 
 #[tokio::test]
-async fn hundreds_of_slow_peers_are_all_closed_and_nobody_else_notices() {
+async fn hundreds_of_slow_connections_are_closed_without_affecting_others() {
     let install = Installation::with(
         "[http]\nheader_timeout = \"2s\"\nbody_timeout = \"2s\"\nconnections_max = 310\n",
     );
@@ -82,7 +82,7 @@ async fn hundreds_of_slow_peers_are_all_closed_and_nobody_else_notices() {
 
 /// It must neither end nor spin, and goes on once there are files again.
 #[tokio::test]
-async fn server_with_few_files_answers_again_once_its_peers_are_gone() {
+async fn server_out_of_file_descriptors_recovers() {
     let install = Installation::with("[http]\nheader_timeout = \"2s\"\nconnections_max = 10000\n");
     let mut limited = install.command("sh");
     let listen = install.address().to_string();

@@ -65,7 +65,7 @@ async fn hundred_concurrent_submissions_of_one_key_make_one_job() {
 }
 
 #[tokio::test]
-async fn refusal_of_a_known_key_outlives_a_restart() {
+async fn idempotency_key_conflict_survives_a_restart() {
     let install = Installation::new();
     let server = install.start().await;
     let once = SubmitOptions { idempotency_key: Some("k".to_owned()), wait: None };

@@ -37,7 +37,7 @@ async fn replaced_certificate_is_used_without_a_restart() {
 }
 
 #[tokio::test]
-async fn expired_certificate_is_told_at_the_start() {
+async fn expired_certificate_is_reported_at_the_start() {
     let install = Installation::with(CONFIG);
     put_pair(install.path(), 2001);
     let mut server = install.start().await;
@@ -45,7 +45,7 @@ async fn expired_certificate_is_told_at_the_start() {
 }
 
 #[tokio::test]
-async fn certificate_that_is_not_there_is_told_and_nothing_starts() {
+async fn missing_certificate_prevents_the_start() {
     let install = Installation::with(CONFIG);
     let exited = install.try_start().await.err().unwrap();
     assert_eq!(exited.status.code(), Some(1));
@@ -54,7 +54,7 @@ async fn certificate_that_is_not_there_is_told_and_nothing_starts() {
 }
 
 #[tokio::test]
-async fn start_line_says_https_and_metrics_stay_in_clear() {
+async fn start_line_has_https_and_metrics_use_plain_http() {
     let install = Installation::with(CONFIG);
     put_pair(install.path(), 2200);
     let mut server = TestProcess::spawn(install.serve());

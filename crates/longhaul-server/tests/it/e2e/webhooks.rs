@@ -1,9 +1,9 @@
 //! Webhooks of the real binary: killed while it delivers, spread over replicas, by hand, and checked by the
 //! libraries that receivers use.
 
+mod closed_connections;
 mod commands;
 mod killed;
-mod leaving;
 mod libraries;
 mod replicas;
 

@@ -74,7 +74,7 @@ async fn trusting(
 }
 
 #[tokio::test]
-async fn both_versions_are_spoken_and_nothing_but_http_1_in_them() {
+async fn tls_12_and_13_offer_http_1_only() {
     let folder = tempfile::tempdir().unwrap();
     let cert = put_pair(folder.path(), 2200);
     let server = start(&load(folder.path()), PATIENT).await;
@@ -92,7 +92,7 @@ async fn both_versions_are_spoken_and_nothing_but_http_1_in_them() {
 }
 
 #[tokio::test]
-async fn new_pair_is_for_new_connections_and_old_ones_go_on() {
+async fn reloaded_certificate_applies_to_new_connections_only() {
     let folder = tempfile::tempdir().unwrap();
     let old_cert = put_pair(folder.path(), 2200);
     let tls = load(folder.path());
@@ -111,7 +111,7 @@ async fn new_pair_is_for_new_connections_and_old_ones_go_on() {
 }
 
 #[tokio::test]
-async fn new_pair_that_cannot_be_used_is_told_once_and_the_old_one_stays() {
+async fn invalid_new_certificate_is_logged_once_and_the_old_one_stays() {
     let folder = tempfile::tempdir().unwrap();
     let cert = put_pair(folder.path(), 2200);
     let tls = load(folder.path());
@@ -140,7 +140,7 @@ async fn new_pair_that_cannot_be_used_is_told_once_and_the_old_one_stays() {
 }
 
 #[test]
-fn pair_that_cannot_be_used_at_the_start_is_told_with_its_file() {
+fn invalid_certificate_at_the_start_is_reported_with_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let refusal = |files: TlsFiles| {
         let error = Tls::load(files, Clock::system()).unwrap_err().to_string();
@@ -172,7 +172,7 @@ fn expired_certificate_is_used() {
 }
 
 #[tokio::test]
-async fn http_in_clear_is_told_and_closed() {
+async fn plain_http_on_the_tls_port_gets_400_and_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     put_pair(folder.path(), 2200);
     let server = start(&load(folder.path()), PATIENT).await;
@@ -184,7 +184,7 @@ async fn http_in_clear_is_told_and_closed() {
 }
 
 #[tokio::test]
-async fn nonsense_instead_of_a_handshake_is_closed() {
+async fn garbage_instead_of_a_tls_handshake_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     put_pair(folder.path(), 2200);
     let server = start(&load(folder.path()), PATIENT).await;
@@ -195,7 +195,7 @@ async fn nonsense_instead_of_a_handshake_is_closed() {
 }
 
 #[tokio::test]
-async fn slow_handshake_is_closed() {
+async fn slow_tls_handshake_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     put_pair(folder.path(), 2200);
     let limits = ConnLimits { header_timeout: SHORT, ..PATIENT };
@@ -209,7 +209,7 @@ async fn slow_handshake_is_closed() {
 }
 
 #[tokio::test]
-async fn connection_that_shakes_hands_counts() {
+async fn tls_handshakes_count_as_connections() {
     let folder = tempfile::tempdir().unwrap();
     let cert = put_pair(folder.path(), 2200);
     let limits = ConnLimits { connections_max: 1, ..PATIENT };
@@ -221,7 +221,7 @@ async fn connection_that_shakes_hands_counts() {
 }
 
 #[tokio::test]
-async fn stop_closes_connections_that_shake_hands() {
+async fn stop_closes_connections_in_a_tls_handshake() {
     let folder = tempfile::tempdir().unwrap();
     put_pair(folder.path(), 2200);
     let server = start(&load(folder.path()), PATIENT).await;
@@ -234,7 +234,7 @@ async fn stop_closes_connections_that_shake_hands() {
 }
 
 #[tokio::test]
-async fn peer_that_stops_reading_is_cut_off_in_tls_too() {
+async fn tls_connection_that_stops_reading_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let cert = put_pair(folder.path(), 2200);
     let limits = ConnLimits { write_timeout: SHORT, ..PATIENT };

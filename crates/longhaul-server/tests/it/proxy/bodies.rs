@@ -52,7 +52,7 @@ fn pieces() -> impl Iterator<Item = Bytes> {
     })
 }
 
-async fn fifty_megabytes_stream_both_ways(backend: Backend) {
+async fn proxy_streams_fifty_megabytes_both_ways(backend: Backend) {
     let server = ProxyServer::start(echo().await, backend).await;
     let body = stream::iter(pieces().map(Ok::<_, std::io::Error>));
     // Without a length: it is sent in chunks.
@@ -76,7 +76,7 @@ async fn fifty_megabytes_stream_both_ways(backend: Backend) {
     assert_eq!(job["artifacts"][0]["contentType"], "image/odd");
 }
 
-async fn small_bodies_come_back_byte_by_byte(backend: Backend) {
+async fn proxy_returns_small_bodies_unchanged(backend: Backend) {
     let server = ProxyServer::start(echo().await, backend).await;
     for (content_type, body) in [
         ("application/json", &b"\n [1e5 , \"\\u00e9\"] "[..]),
@@ -93,7 +93,7 @@ async fn small_bodies_come_back_byte_by_byte(backend: Backend) {
     assert_eq!(none.headers()["content-length"], "7", "of what is not sent");
 }
 
-async fn jobs_of_the_api_send_their_input_or_their_payload(backend: Backend) {
+async fn http_kind_sends_input_or_payload_of_api_jobs(backend: Backend) {
     let server = ProxyServer::start(echo().await, backend).await;
     let run = async |kind_path: &str, content_type: &str, body: &'static str| {
         let asked = server.post(kind_path).header("content-type", content_type).body(body);
@@ -116,7 +116,7 @@ async fn jobs_of_the_api_send_their_input_or_their_payload(backend: Backend) {
 }
 
 on_both_backends! {
-    fifty_megabytes_stream_both_ways,
-    small_bodies_come_back_byte_by_byte,
-    jobs_of_the_api_send_their_input_or_their_payload,
+    proxy_streams_fifty_megabytes_both_ways,
+    proxy_returns_small_bodies_unchanged,
+    http_kind_sends_input_or_payload_of_api_jobs,
 }

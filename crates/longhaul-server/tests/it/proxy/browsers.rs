@@ -9,7 +9,7 @@ const PAGE: &str = "<script>fetch('/ui/jobs')</script>";
 const APART: &str = "sandbox allow-scripts allow-forms";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn page_that_a_browser_shows_is_of_no_origin() {
+async fn proxied_pages_are_sandboxed() {
     let own = "Content-Type: text/html\r\nContent-Security-Policy: default-src 'self'\r\n";
     let target = FakeHttpServer::start(move |_, _| Reply::Answer(200, own, PAGE)).await;
     let server = ProxyServer::start(target.address, Backend::Sqlite).await;
@@ -29,7 +29,7 @@ async fn page_that_a_browser_shows_is_of_no_origin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn service_worker_is_refused() {
+async fn proxied_service_worker_is_rejected() {
     let target = FakeHttpServer::good().await;
     let server = ProxyServer::start(target.address, Backend::Sqlite).await;
     let asked =
@@ -39,7 +39,7 @@ async fn service_worker_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn session_is_neither_told_to_the_target_nor_taken_from_it() {
+async fn proxy_removes_the_session_cookie_in_both_directions() {
     let set = "Set-Cookie: __Host-longhaul=theirs; Path=/; Secure\r\nSet-Cookie: a=1\r\n";
     let target = FakeHttpServer::start(move |_, _| Reply::Answer(200, set, "")).await;
     let server = ProxyServer::start(target.address, Backend::Sqlite).await;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::proxy_server::{ProxyOptions, ProxyServer, id_of, json_of, problem_of};
 use crate::harness::{Backend, FakeHttpServer, Reply, on_both_backends};
 
-async fn repeated_request_is_the_same_job(backend: Backend) {
+async fn repeated_proxied_request_is_the_same_job(backend: Backend) {
     let target = FakeHttpServer::start(|_, _| Reply::Answer(200, "", "once")).await;
     let server = ProxyServer::start(target.address, backend).await;
     let ask = |path: &str, trace: &'static str, body: &'static str| {
@@ -51,7 +51,7 @@ async fn repeated_request_is_the_same_job(backend: Backend) {
     assert_eq!(target.all().len(), 1);
 }
 
-async fn whoever_may_not_submit_reaches_no_target(backend: Backend) {
+async fn proxied_request_requires_the_submit_scope(backend: Backend) {
     let target = FakeHttpServer::good().await;
     let server = ProxyServer::start_with(
         target.address,
@@ -103,6 +103,6 @@ async fn whoever_may_not_submit_reaches_no_target(backend: Backend) {
 }
 
 on_both_backends! {
-    repeated_request_is_the_same_job,
-    whoever_may_not_submit_reaches_no_target,
+    repeated_proxied_request_is_the_same_job,
+    proxied_request_requires_the_submit_scope,
 }

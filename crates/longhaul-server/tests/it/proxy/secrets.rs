@@ -14,7 +14,7 @@ fn has(all: &[u8], text: &str) -> bool {
     all.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-async fn what_is_passed_on_is_stored_nowhere(backend: Backend) {
+async fn forwarded_secrets_are_not_stored_in_clear(backend: Backend) {
     let target = FakeHttpServer::start(|number, _| match number {
         0 => Reply::Answer(500, "", "once more"),
         _ => Reply::Answer(200, "", "done"),
@@ -56,7 +56,7 @@ async fn what_is_passed_on_is_stored_nowhere(backend: Backend) {
     assert_eq!(target.all().len(), 2);
 }
 
-async fn what_is_not_passed_on_goes_nowhere(backend: Backend) {
+async fn unforwarded_headers_are_neither_sent_nor_stored(backend: Backend) {
     let target = FakeHttpServer::good().await;
     let server = ProxyServer::start(target.address, backend).await;
     let asked = server.post("/sync").header("authorization", BEARER).header("cookie", COOKIE);
@@ -66,7 +66,7 @@ async fn what_is_not_passed_on_goes_nowhere(backend: Backend) {
     assert!(!has(&server.stored_bytes().await, "canary"));
 }
 
-async fn operators_own_header_wins_and_is_in_no_job(backend: Backend) {
+async fn operator_header_overrides_and_is_not_stored(backend: Backend) {
     let target = FakeHttpServer::good().await;
     let server = ProxyServer::start(target.address, backend).await;
     let asked = server.post("/own").header("authorization", BEARER).body("x");
@@ -84,7 +84,7 @@ async fn operators_own_header_wins_and_is_in_no_job(backend: Backend) {
 }
 
 /// A small body stays with the job, so that it can be sent again.
-async fn failed_request_is_resumed_with_its_body(backend: Backend) {
+async fn failed_proxied_request_is_resumed_with_its_body(backend: Backend) {
     let target = FakeHttpServer::start(|number, _| match number {
         0 => Reply::Answer(400, "", "not yet"),
         _ => Reply::Answer(200, "", "done"),
@@ -100,8 +100,8 @@ async fn failed_request_is_resumed_with_its_body(backend: Backend) {
 }
 
 on_both_backends! {
-    failed_request_is_resumed_with_its_body,
-    what_is_passed_on_is_stored_nowhere,
-    what_is_not_passed_on_goes_nowhere,
-    operators_own_header_wins_and_is_in_no_job,
+    failed_proxied_request_is_resumed_with_its_body,
+    forwarded_secrets_are_not_stored_in_clear,
+    unforwarded_headers_are_neither_sent_nor_stored,
+    operator_header_overrides_and_is_not_stored,
 }

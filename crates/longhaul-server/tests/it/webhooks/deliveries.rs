@@ -18,7 +18,7 @@ fn verify(got: &ReceivedRequest, secret: &str) {
     Webhook::new(secret).unwrap().verify(&got.body, &got.headers()).unwrap();
 }
 
-async fn every_transition_arrives_in_order_and_signed(backend: Backend) {
+async fn webhook_deliveries_arrive_in_order_and_signed(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let receiver = FakeHttpServer::good().await;
     let webhook = json!({"url": receiver.url(), "secret": SECRET});
@@ -51,7 +51,7 @@ async fn every_transition_arrives_in_order_and_signed(backend: Backend) {
     assert_eq!(ids.len(), 5);
 }
 
-async fn whole_result_is_sent_to_who_wants_it(backend: Backend) {
+async fn webhook_with_full_payload_contains_the_result(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let receiver = FakeHttpServer::good().await;
     let webhook = json!({"url": receiver.url(), "events": ["job.completed"], "payload": "full"});
@@ -61,7 +61,7 @@ async fn whole_result_is_sent_to_who_wants_it(backend: Backend) {
     verify(&got, &server.tenant_secret());
 }
 
-async fn failed_delivery_is_tried_again_under_the_same_id(backend: Backend) {
+async fn failed_delivery_is_retried_with_the_same_message_id(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let receiver = FakeHttpServer::start(|number, _| match number {
         0 => BROKEN,
@@ -102,7 +102,7 @@ fn verify_at_its_time(got: &ReceivedRequest, secret: &str) {
     signature::verify(&got.headers(), &got.body, &[secret], at).unwrap();
 }
 
-async fn dead_letter_is_listed_and_sent_again(backend: Backend) {
+async fn failed_delivery_is_listed_and_resent(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let fixed = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let is_fixed = std::sync::Arc::clone(&fixed);
@@ -138,7 +138,7 @@ async fn dead_letter_is_listed_and_sent_again(backend: Backend) {
 }
 
 /// The first one fails and is tried again later; those behind it do not wait for that.
-async fn first_deliveries_are_in_order_and_a_failing_one_holds_up_none(backend: Backend) {
+async fn failing_delivery_does_not_delay_later_ones(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     const UNFIT: Reply = Reply::Answer(400, "", "what is that?");
     let receiver =
@@ -155,7 +155,7 @@ async fn first_deliveries_are_in_order_and_a_failing_one_holds_up_none(backend: 
 }
 
 /// A receiver that keeps failing is left alone for a while; what it has not seen yet stays in order.
-async fn order_outlives_a_receiver_that_is_down(backend: Backend) {
+async fn delivery_order_survives_an_endpoint_outage(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let receiver = FakeHttpServer::start(|number, _| if number < 6 { BROKEN } else { OK }).await;
     let mut jobs = Vec::new();
@@ -182,7 +182,7 @@ async fn order_outlives_a_receiver_that_is_down(backend: Backend) {
 }
 
 /// More deliveries hang than may be under way at one receiver, and none of the others' is held up.
-async fn hanging_receivers_hold_up_nobody_else(backend: Backend) {
+async fn hanging_endpoints_do_not_delay_others(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let hanging = FakeHttpServer::start(|_, _| Reply::Hang).await;
     let dripping = FakeHttpServer::start(|_, _| Reply::Drip).await;
@@ -200,7 +200,7 @@ async fn hanging_receivers_hold_up_nobody_else(backend: Backend) {
 }
 
 /// There are more receivers that hang than there are places, and each is owed as much as the good one.
-async fn hundred_hanging_endpoints_hold_up_nobody_else(backend: Backend) {
+async fn hundred_hanging_endpoints_do_not_delay_others(backend: Backend) {
     let server = WebhookServer::with_timeout(backend, Duration::from_hours(9)).await;
     let (hanging, good) =
         (FakeHttpServer::start(|_, _| Reply::Hang).await, FakeHttpServer::good().await);
@@ -221,7 +221,7 @@ async fn hundred_hanging_endpoints_hold_up_nobody_else(backend: Backend) {
     assert!(hanging.all().len() <= DELIVERIES_MAX * 3 / 4, "half, and what the last claim brought");
 }
 
-async fn receiver_that_says_nothing_has_failed_after_its_time(backend: Backend) {
+async fn delivery_to_a_silent_endpoint_times_out(backend: Backend) {
     let server = WebhookServer::with_timeout(backend, Duration::from_millis(200)).await;
     let receiver =
         FakeHttpServer::start(|number, _| if number == 0 { Reply::Hang } else { OK }).await;
@@ -233,7 +233,7 @@ async fn receiver_that_says_nothing_has_failed_after_its_time(backend: Backend) 
     assert_eq!(arrived["attempts"][1]["status"], 200);
 }
 
-async fn gone_stops_a_job_s_own_webhook(backend: Backend) {
+async fn gone_response_stops_a_job_webhook(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let receiver = FakeHttpServer::start(|_, _| Reply::Answer(410, "", "")).await;
     let job = server.submit("echo", json!({"url": receiver.url()})).await;
@@ -243,7 +243,7 @@ async fn gone_stops_a_job_s_own_webhook(backend: Backend) {
     assert!(last["error"].as_str().unwrap().contains("410"), "{last}");
 }
 
-async fn gone_switches_an_endpoint_off(backend: Backend) {
+async fn gone_response_disables_an_endpoint(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let receiver = FakeHttpServer::start(|_, _| Reply::Answer(410, "", "")).await;
     let endpoint =
@@ -260,7 +260,7 @@ async fn gone_switches_an_endpoint_off(backend: Backend) {
 }
 
 /// A delivery has the job inside, so it is deleted with it.
-async fn deleted_job_leaves_no_delivery(backend: Backend) {
+async fn deleted_job_deletes_its_deliveries(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let receiver = FakeHttpServer::good().await;
     let job = server.submit("echo", json!({"url": receiver.url()})).await;
@@ -280,7 +280,7 @@ async fn deleted_job_leaves_no_delivery(backend: Backend) {
     }
 }
 
-async fn url_that_may_not_be_reached_is_refused_at_submission(backend: Backend) {
+async fn forbidden_webhook_url_is_rejected_at_submission(backend: Backend) {
     let server = WebhookServer::without_loopback(backend).await;
     for url in [
         "http://127.0.0.1:9/hook",
@@ -316,7 +316,7 @@ async fn url_that_may_not_be_reached_is_refused_at_submission(backend: Backend) 
     assert!(answers[1]["jobId"].is_string());
 }
 
-async fn bad_webhooks_are_refused_with_a_reason(backend: Backend) {
+async fn invalid_webhooks_are_rejected_with_a_reason(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     for (webhook, says) in [
         (json!({"url": "https://example.com", "secret": "abc"}), "whsec_"),
@@ -332,18 +332,18 @@ async fn bad_webhooks_are_refused_with_a_reason(backend: Backend) {
 }
 
 on_both_backends! {
-    every_transition_arrives_in_order_and_signed,
-    whole_result_is_sent_to_who_wants_it,
-    failed_delivery_is_tried_again_under_the_same_id,
-    dead_letter_is_listed_and_sent_again,
-    first_deliveries_are_in_order_and_a_failing_one_holds_up_none,
-    order_outlives_a_receiver_that_is_down,
-    hanging_receivers_hold_up_nobody_else,
-    hundred_hanging_endpoints_hold_up_nobody_else,
-    receiver_that_says_nothing_has_failed_after_its_time,
-    gone_stops_a_job_s_own_webhook,
-    gone_switches_an_endpoint_off,
-    deleted_job_leaves_no_delivery,
-    url_that_may_not_be_reached_is_refused_at_submission,
-    bad_webhooks_are_refused_with_a_reason,
+    webhook_deliveries_arrive_in_order_and_signed,
+    webhook_with_full_payload_contains_the_result,
+    failed_delivery_is_retried_with_the_same_message_id,
+    failed_delivery_is_listed_and_resent,
+    failing_delivery_does_not_delay_later_ones,
+    delivery_order_survives_an_endpoint_outage,
+    hanging_endpoints_do_not_delay_others,
+    hundred_hanging_endpoints_do_not_delay_others,
+    delivery_to_a_silent_endpoint_times_out,
+    gone_response_stops_a_job_webhook,
+    gone_response_disables_an_endpoint,
+    deleted_job_deletes_its_deliveries,
+    forbidden_webhook_url_is_rejected_at_submission,
+    invalid_webhooks_are_rejected_with_a_reason,
 }

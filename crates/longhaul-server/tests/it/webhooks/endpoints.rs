@@ -11,7 +11,7 @@ fn is_signed_with(got: &ReceivedRequest, secret: &Value) -> bool {
     Webhook::new(secret.as_str().unwrap()).unwrap().verify(&got.body, &got.headers()).is_ok()
 }
 
-async fn endpoint_is_made_shown_once_changed_and_deleted(backend: Backend) {
+async fn endpoint_is_created_changed_and_deleted_and_its_secret_shown_once(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let made = server
         .create_endpoint(json!({
@@ -44,7 +44,7 @@ async fn endpoint_is_made_shown_once_changed_and_deleted(backend: Backend) {
     assert!(!audit.contains(secret));
 }
 
-async fn endpoint_hears_of_all_jobs_that_it_asked_for(backend: Backend) {
+async fn endpoint_receives_its_subscribed_events_of_all_jobs(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let (all, ends) = (FakeHttpServer::good().await, FakeHttpServer::good().await);
     server.create_endpoint(json!({"url": all.url()})).await;
@@ -62,7 +62,7 @@ async fn endpoint_hears_of_all_jobs_that_it_asked_for(backend: Backend) {
     all.first(6).await;
 }
 
-async fn rotated_secret_signs_beside_the_former_one(backend: Backend) {
+async fn rotated_webhook_secret_signs_beside_the_former_one(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let receiver = FakeHttpServer::good().await;
     let old =
@@ -81,7 +81,7 @@ async fn rotated_secret_signs_beside_the_former_one(backend: Backend) {
     assert_eq!(one.header("webhook-signature").split(' ').count(), 1);
 }
 
-async fn trial_shows_whether_deliveries_arrive(backend: Backend) {
+async fn endpoint_test_delivery_is_sent_and_recorded(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let receiver = FakeHttpServer::good().await;
     let made =
@@ -97,7 +97,7 @@ async fn trial_shows_whether_deliveries_arrive(backend: Backend) {
     assert_eq!(arrived["attempts"][0]["answer"], "thanks");
 }
 
-async fn deleted_endpoint_is_owed_nothing_more(backend: Backend) {
+async fn deleted_endpoint_gets_no_more_deliveries(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let receiver = FakeHttpServer::start(|_, _| BROKEN).await;
     let made =
@@ -112,7 +112,7 @@ async fn deleted_endpoint_is_owed_nothing_more(backend: Backend) {
     assert_eq!(receiver.all().len(), 1);
 }
 
-async fn secret_without_one_of_its_own_is_the_tenant_s(backend: Backend) {
+async fn webhook_without_a_secret_is_signed_with_the_tenant_secret(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let receiver = FakeHttpServer::good().await;
     server.submit("echo", json!({"url": receiver.url(), "events": ["job.pending"]})).await;
@@ -122,10 +122,10 @@ async fn secret_without_one_of_its_own_is_the_tenant_s(backend: Backend) {
 }
 
 on_both_backends! {
-    endpoint_is_made_shown_once_changed_and_deleted,
-    endpoint_hears_of_all_jobs_that_it_asked_for,
-    rotated_secret_signs_beside_the_former_one,
-    trial_shows_whether_deliveries_arrive,
-    deleted_endpoint_is_owed_nothing_more,
-    secret_without_one_of_its_own_is_the_tenant_s,
+    endpoint_is_created_changed_and_deleted_and_its_secret_shown_once,
+    endpoint_receives_its_subscribed_events_of_all_jobs,
+    rotated_webhook_secret_signs_beside_the_former_one,
+    endpoint_test_delivery_is_sent_and_recorded,
+    deleted_endpoint_gets_no_more_deliveries,
+    webhook_without_a_secret_is_signed_with_the_tenant_secret,
 }

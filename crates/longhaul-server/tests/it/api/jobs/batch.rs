@@ -4,7 +4,7 @@ use serde_json::json;
 use crate::harness::{TestServer, redacted};
 
 #[tokio::test]
-async fn each_job_of_a_batch_is_accepted_or_refused_on_its_own() {
+async fn batch_accepts_or_rejects_each_job_independently() {
     let server = TestServer::start().await;
     let body = json!({"jobs": [
         {"kind": "gated", "input": 1, "idempotencyKey": "a"},
@@ -50,7 +50,7 @@ async fn each_job_of_a_batch_is_accepted_or_refused_on_its_own() {
 }
 
 #[tokio::test]
-async fn batch_over_its_limit_is_refused_whole() {
+async fn batch_over_its_limit_is_rejected_as_a_whole() {
     let server = TestServer::start().await;
     let jobs = vec![json!({"kind": "echo", "input": 1}); 1001];
     let answer = server.post("/v1/jobs/batch").json(json!({"jobs": jobs})).send().await;
@@ -75,7 +75,7 @@ async fn empty_batch_is_an_empty_list() {
 }
 
 #[tokio::test]
-async fn one_key_cannot_stand_for_many_jobs() {
+async fn batch_rejects_a_shared_idempotency_key() {
     let server = TestServer::start().await;
     let ask = server.post("/v1/jobs/batch").header("idempotency-key", "k");
     let answer = ask.json(json!({"jobs": []})).send().await;

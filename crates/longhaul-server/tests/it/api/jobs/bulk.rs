@@ -8,7 +8,7 @@ async fn bulk(server: &TestServer, command: &str, filter: Value) -> Value {
 }
 
 #[tokio::test]
-async fn every_job_that_matches_and_allows_it_is_changed() {
+async fn bulk_operation_changes_every_matching_job_in_an_allowed_status() {
     let server = TestServer::start().await;
     server.run("echo", json!(1)).await;
     server.post("/v1/queues/default/pause").send().await;
@@ -29,7 +29,7 @@ async fn every_job_that_matches_and_allows_it_is_changed() {
 }
 
 #[tokio::test]
-async fn all_jobs_must_be_meant_explicitly() {
+async fn bulk_operation_without_a_filter_is_rejected() {
     let server = TestServer::start().await;
     for body in ["{}", r#"{"filter":null}"#, r#"{"filter":{"stauts":"failed"}}"#] {
         let answer = server.post("/v1/jobs/purge").json_text(body).send().await;

@@ -8,7 +8,7 @@ async fn command(server: &TestServer, job: &Value, command: &str) -> TestRespons
 }
 
 #[tokio::test]
-async fn waiting_job_is_cancelled_at_once() {
+async fn pending_job_is_cancelled_at_once() {
     let server = TestServer::start().await;
     let body = json!({"kind": "echo", "input": 1, "delay": "1h"});
     let job = server.post("/v1/jobs").json(body).send().await.json();
@@ -18,7 +18,7 @@ async fn waiting_job_is_cancelled_at_once() {
 }
 
 #[tokio::test]
-async fn running_job_is_asked_to_stop() {
+async fn running_job_is_cancelled_cooperatively() {
     let server = TestServer::start().await;
     let job = server.submit("gated", json!(1)).await;
     let job = server.until_running(&job).await;
@@ -29,7 +29,7 @@ async fn running_job_is_asked_to_stop() {
 }
 
 #[tokio::test]
-async fn failed_job_is_resumed_and_goes_on() {
+async fn failed_job_is_resumed_and_continues() {
     let server = TestServer::start().await;
     let job = server.run("fails", json!(1)).await;
     let answer = command(&server, &job, "resume").await;
@@ -41,7 +41,7 @@ async fn failed_job_is_resumed_and_goes_on() {
 }
 
 #[tokio::test]
-async fn fork_is_a_new_job_with_the_steps_before() {
+async fn fork_creates_a_job_with_the_earlier_steps() {
     let server = TestServer::start().await;
     let job = server.run("steps", json!({})).await;
     let ask = server.post(&format!("{}/fork", status_url(&job))).json(json!({"fromStep": "two"}));
@@ -75,7 +75,7 @@ async fn finished_job_is_purged() {
 }
 
 #[tokio::test]
-async fn change_that_the_status_does_not_allow_is_409() {
+async fn control_operation_in_the_wrong_status_is_409() {
     let server = TestServer::start().await;
     let done = server.run("echo", json!(1)).await;
     let going = server.submit("gated", json!(1)).await;

@@ -28,7 +28,7 @@ fn owned(events: &[(u64, &str)]) -> Vec<(u64, String)> {
 }
 
 #[tokio::test]
-async fn watcher_sees_the_present_state_then_every_transition_and_the_end() {
+async fn event_stream_sends_the_current_state_every_transition_and_the_end() {
     let server = TestServer::start().await;
     let job = server.submit("gated", json!(7)).await;
     let job = server.until_running(&job).await;
@@ -46,7 +46,7 @@ async fn watcher_sees_the_present_state_then_every_transition_and_the_end() {
 }
 
 #[tokio::test]
-async fn reconnecting_watcher_gets_what_it_missed() {
+async fn reconnected_event_stream_sends_missed_events() {
     let server = TestServer::start().await;
     server.open_gate();
     let job = server.run("gated", json!(7)).await;
@@ -58,7 +58,7 @@ async fn reconnecting_watcher_gets_what_it_missed() {
 }
 
 #[tokio::test]
-async fn reconnecting_after_the_end_is_204() {
+async fn event_stream_after_the_end_is_204() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!(7)).await;
     let end = job["version"].as_u64().unwrap();
@@ -70,7 +70,7 @@ async fn reconnecting_after_the_end_is_204() {
 }
 
 #[tokio::test]
-async fn version_that_was_never_sent_begins_with_the_present_state() {
+async fn event_stream_from_an_unknown_version_starts_with_the_current_state() {
     let server = TestServer::start().await;
     let job = server.submit("gated", json!(7)).await;
     let job = server.until_running(&job).await;
@@ -89,7 +89,7 @@ async fn last_event_id_that_is_no_version_is_400() {
 }
 
 #[tokio::test]
-async fn silent_stream_says_that_it_is_alive() {
+async fn idle_event_stream_sends_keep_alives() {
     let server = TestServer::start().await;
     let job = server.submit("gated", json!(7)).await;
     let job = server.until_running(&job).await;
@@ -107,7 +107,7 @@ async fn silent_stream_says_that_it_is_alive() {
 }
 
 #[tokio::test]
-async fn stream_ends_when_the_server_stops_and_can_be_taken_up_again() {
+async fn event_stream_ends_on_server_stop_and_can_be_resumed() {
     let server = TestServer::start().await;
     let job = server.submit("gated", json!(7)).await;
     let job = server.until_running(&job).await;
@@ -123,7 +123,7 @@ async fn stream_ends_when_the_server_stops_and_can_be_taken_up_again() {
 }
 
 #[tokio::test]
-async fn resumed_job_goes_on_in_the_stream() {
+async fn event_stream_continues_after_a_job_is_resumed() {
     let server = TestServer::start().await;
     let job = server.run("fails", json!(7)).await;
     let seen = job["version"].as_u64().unwrap();

@@ -108,7 +108,7 @@ async fn retry_after_is_in_header_and_body_until_the_job_has_ended() {
 }
 
 #[tokio::test]
-async fn waiting_read_is_held_until_the_version_changes() {
+async fn long_poll_waits_until_the_version_changes() {
     let server = TestServer::start().await;
     let job = server.submit("gated", json!(1)).await;
     let job = server.until_running(&job).await;
@@ -119,7 +119,7 @@ async fn waiting_read_is_held_until_the_version_changes() {
 }
 
 #[tokio::test]
-async fn waiting_read_with_a_known_version_is_304_when_the_time_is_up() {
+async fn long_poll_with_the_current_version_is_304_after_its_timeout() {
     let server = TestServer::start().await;
     let job = server.submit("gated", json!(1)).await;
     let job = server.until_running(&job).await;
@@ -135,7 +135,7 @@ async fn waiting_read_with_a_known_version_is_304_when_the_time_is_up() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_job_that_has_ended_is_answered_at_once() {
+async fn long_poll_of_a_finished_job_returns_at_once() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
     let answer = server.get(&format!("{}?wait=60", status_url(&job))).send().await;
@@ -143,7 +143,7 @@ async fn waiting_for_a_job_that_has_ended_is_answered_at_once() {
 }
 
 #[tokio::test]
-async fn wait_that_is_not_whole_seconds_is_400() {
+async fn long_poll_with_fractional_seconds_is_400() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
     for query in ["wait=soon", "wait=-1", "wait=1.5", "wait=1&wait=1", "wiat=1"] {
@@ -153,7 +153,7 @@ async fn wait_that_is_not_whole_seconds_is_400() {
 }
 
 #[tokio::test]
-async fn head_answers_like_get_without_a_body() {
+async fn head_returns_the_headers_of_get_without_a_body() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
     let (head, get) = (
@@ -194,7 +194,7 @@ async fn deleted_job_is_410() {
 }
 
 #[tokio::test]
-async fn result_is_there_if_and_only_if_the_job_completed() {
+async fn result_exists_only_for_completed_jobs() {
     let server = TestServer::start().await;
     let gated = server.submit("gated", json!(1)).await;
     let failed = server.run("fails", json!(1)).await;

@@ -9,7 +9,7 @@ async fn submit(server: &TestServer, key: &str, kind: &str, input: Value) -> Tes
 }
 
 #[tokio::test]
-async fn repeated_submission_is_the_same_job_and_no_new_work() {
+async fn repeated_submission_returns_the_existing_job() {
     let server = TestServer::start().await;
     let first = submit(&server, "k", "gated", json!({"a": 1, "b": 2})).await;
     let again = submit(&server, "\"k\"", "gated", json!({"b": 2, "a": 1.0})).await;
@@ -34,7 +34,7 @@ async fn repeated_submission_of_a_failed_job_is_200() {
 }
 
 #[tokio::test]
-async fn key_reused_with_another_body_is_refused() {
+async fn idempotency_key_reused_with_another_body_is_rejected() {
     let server = TestServer::start().await;
     let first = submit(&server, "k", "gated", json!({"a": 1})).await.json();
     for (kind, input) in [("gated", json!({"a": 2})), ("echo", json!({"a": 1}))] {
@@ -45,7 +45,7 @@ async fn key_reused_with_another_body_is_refused() {
 }
 
 #[tokio::test]
-async fn keys_that_are_not_one_key_are_refused() {
+async fn malformed_idempotency_keys_are_rejected() {
     let server = TestServer::start().await;
     for key in ["", "two words", "\"open", &"k".repeat(256)] {
         let answer = submit(&server, key, "echo", json!({})).await;
@@ -60,7 +60,7 @@ async fn keys_that_are_not_one_key_are_refused() {
 }
 
 #[tokio::test]
-async fn key_is_asked_for_where_the_server_requires_one() {
+async fn idempotency_key_is_required_if_configured() {
     let server =
         TestServer::with_state(|state| state.settings.require_idempotency_key = true).await;
     for ask in [
@@ -73,7 +73,7 @@ async fn key_is_asked_for_where_the_server_requires_one() {
 }
 
 #[tokio::test]
-async fn refused_submission_does_not_use_its_key_up() {
+async fn rejected_submission_does_not_consume_its_idempotency_key() {
     let server = TestServer::start().await;
     for refused in [
         json!({"kind": "nothing", "input": {}}),
@@ -87,7 +87,7 @@ async fn refused_submission_does_not_use_its_key_up() {
 }
 
 #[tokio::test]
-async fn purged_job_sets_its_key_free() {
+async fn purged_job_releases_its_idempotency_key() {
     let server = TestServer::start().await;
     let first = submit(&server, "k", "echo", json!({"a": 1})).await.json();
     server.until(&first, |job| job["status"] == "completed").await;

@@ -11,7 +11,7 @@ fn ids(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn pages_are_newest_first_and_hold_every_job_once() {
+async fn job_pages_are_newest_first_and_contain_every_job_once() {
     let server = TestServer::start().await;
     let mut submitted = Vec::new();
     for n in 0..7 {
@@ -32,7 +32,7 @@ async fn pages_are_newest_first_and_hold_every_job_once() {
 }
 
 #[tokio::test]
-async fn lists_hold_jobs_with_every_key_but_the_result() {
+async fn job_list_has_every_field_except_the_result() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!("secret")).await;
     let page = list(&server, "").await;
@@ -45,7 +45,7 @@ async fn lists_hold_jobs_with_every_key_but_the_result() {
 }
 
 #[tokio::test]
-async fn filters_narrow_the_list() {
+async fn job_list_filters_by_status_kind_queue_and_labels() {
     let server = TestServer::start().await;
     let done = server.run("echo", json!(1)).await;
     let failed = server.run("fails", json!(1)).await;
@@ -68,7 +68,7 @@ async fn filters_narrow_the_list() {
 }
 
 #[tokio::test]
-async fn garbage_in_the_query_is_400() {
+async fn invalid_list_query_is_400() {
     let server = TestServer::start().await;
     for query in [
         "cursor=garbage",
@@ -86,7 +86,7 @@ async fn garbage_in_the_query_is_400() {
 }
 
 #[tokio::test]
-async fn page_over_its_limit_is_refused() {
+async fn page_size_over_its_limit_is_rejected() {
     let server = TestServer::start().await;
     let answer = server.get("/v1/jobs?limit=1001").send().await;
     assert_eq!(answer.problem(), (422, "validation".to_owned()));

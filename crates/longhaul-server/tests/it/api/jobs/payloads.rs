@@ -47,7 +47,7 @@ async fn receipt(server: &TestServer, job: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn body_that_is_not_json_is_the_payload() {
+async fn non_json_body_becomes_the_payload() {
     let server = TestServer::with_payload_kinds().await;
     let answer = raw(&server, None).body("hello").send().await;
     let job = ended(&server, &answer).await;
@@ -69,7 +69,7 @@ async fn body_that_is_not_json_is_the_payload() {
 }
 
 #[tokio::test]
-async fn form_brings_the_job_and_then_the_payload() {
+async fn multipart_form_carries_the_job_before_the_payload() {
     let server = TestServer::with_payload_kinds().await;
     let job = r#"{"kind":"copy","input":null,"labels":{"a":"b"}}"#;
     for part in ["payload", "file"] {
@@ -85,7 +85,7 @@ async fn form_brings_the_job_and_then_the_payload() {
 }
 
 #[tokio::test]
-async fn form_that_is_not_as_it_should_be_is_refused_and_stores_nothing() {
+async fn malformed_multipart_form_is_rejected_and_stores_nothing() {
     let server = TestServer::with_payload_kinds().await;
     let job = r#"{"kind":"copy","input":null}"#;
     let cases: [&[(&str, &str)]; 5] = [
@@ -110,7 +110,7 @@ async fn form_that_is_not_as_it_should_be_is_refused_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn kind_that_takes_no_payload_says_so() {
+async fn payload_for_a_kind_without_payloads_is_rejected() {
     let server = TestServer::with_payload_kinds().await;
     let ask = server.post("/v1/kinds/plain/jobs").header("content-type", BYTES);
     let answer = ask.body("x").send().await;
@@ -119,7 +119,7 @@ async fn kind_that_takes_no_payload_says_so() {
 }
 
 #[tokio::test]
-async fn known_key_is_answered_with_its_job_and_without_the_body() {
+async fn upload_with_a_known_key_returns_its_job_without_reading_the_body() {
     let server = TestServer::with_payload_kinds().await;
     let first = raw(&server, Some("k")).body("hello").send().await;
     let id = first.json()["jobId"].clone();
@@ -151,7 +151,7 @@ async fn known_key_is_answered_with_its_job_and_without_the_body() {
 }
 
 #[tokio::test]
-async fn second_upload_of_a_key_waits_for_the_first() {
+async fn concurrent_upload_with_the_same_key_waits_for_the_first() {
     let server = TestServer::with_payload_kinds().await;
     let (pieces, mut body) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
     let body = Body::from_stream(futures_util::stream::poll_fn(move |cx| body.poll_recv(cx)));
@@ -171,7 +171,7 @@ async fn second_upload_of_a_key_waits_for_the_first() {
 }
 
 #[tokio::test]
-async fn body_that_breaks_off_uses_no_key_up() {
+async fn aborted_upload_does_not_consume_its_idempotency_key() {
     let server = TestServer::with_payload_kinds().await;
     let broken = futures_util::stream::iter([
         Ok(Bytes::from("he")),
@@ -197,7 +197,7 @@ async fn payload_over_its_limit_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn artifact_is_given_in_parts_and_only_if_it_changed() {
+async fn artifact_supports_ranges_and_conditional_requests() {
     let server = TestServer::with_payload_kinds().await;
     let job = ended(&server, &raw(&server, None).body("0123456789").send().await).await;
     let path = job["artifacts"][0]["url"].as_str().unwrap();
@@ -219,7 +219,7 @@ async fn artifact_is_given_in_parts_and_only_if_it_changed() {
 }
 
 #[tokio::test]
-async fn receipt_tells_what_was_stored_and_when_it_was_gone() {
+async fn receipt_lists_stored_objects_with_their_deletion_times() {
     let server = TestServer::with_payload_kinds().await;
     let job = ended(&server, &raw(&server, None).body("hello").send().await).await;
     let sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
@@ -239,7 +239,7 @@ async fn receipt_tells_what_was_stored_and_when_it_was_gone() {
 }
 
 #[tokio::test]
-async fn job_whose_payload_is_gone_cannot_go_on() {
+async fn job_without_its_payload_cannot_be_resumed() {
     let server = TestServer::with_payload_kinds().await;
     let ask = server.post("/v1/kinds/fails/jobs").header("content-type", BYTES);
     let job = ended(&server, &ask.body("hello").send().await).await;

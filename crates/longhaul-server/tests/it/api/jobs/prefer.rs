@@ -9,7 +9,7 @@ fn gated(server: &TestServer, prefer: &str) -> TestRequest {
 }
 
 #[tokio::test]
-async fn waiting_submission_is_answered_with_the_result() {
+async fn synchronous_submission_returns_the_result() {
     let server = TestServer::start().await;
     server.open_gate();
     let answer = gated(&server, "wait=5").send().await;
@@ -19,7 +19,7 @@ async fn waiting_submission_is_answered_with_the_result() {
 }
 
 #[tokio::test]
-async fn job_goes_on_when_the_time_to_wait_is_up() {
+async fn job_continues_after_the_wait_timeout() {
     let server = TestServer::start().await;
     let answer = server.pass_time(gated(&server, "wait=3600")).await;
     assert_eq!(answer.status, StatusCode::ACCEPTED);
@@ -31,7 +31,7 @@ async fn job_goes_on_when_the_time_to_wait_is_up() {
 }
 
 #[tokio::test]
-async fn respond_async_is_honoured_and_said_so() {
+async fn prefer_respond_async_is_applied_and_acknowledged() {
     let server = TestServer::start().await;
     let answer = gated(&server, "respond-async").send().await;
     assert_eq!(answer.status, StatusCode::ACCEPTED);
@@ -51,7 +51,7 @@ async fn mode_sync_waits_and_other_modes_are_refused() {
 }
 
 #[tokio::test]
-async fn held_submission_is_answered_when_the_server_stops() {
+async fn waiting_submission_gets_a_response_when_the_server_stops() {
     let server = TestServer::start().await;
     let held = tokio::spawn(gated(&server, "wait=60").send());
     let list = loop {

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::harness::{TestServer, redacted, status_url};
 
 #[tokio::test]
-async fn submission_is_accepted_with_where_and_when_to_ask() {
+async fn accepted_submission_has_location_and_retry_after() {
     let server = TestServer::start().await;
     let answer =
         server.post("/v1/jobs").json(json!({"kind": "gated", "input": {"n": 1}})).send().await;
@@ -49,7 +49,7 @@ async fn submission_is_accepted_with_where_and_when_to_ask() {
 }
 
 #[tokio::test]
-async fn everything_that_a_submission_may_say_is_kept() {
+async fn every_field_of_a_submission_is_stored() {
     let server = TestServer::start().await;
     let answer = server
         .post("/v1/jobs")
@@ -71,7 +71,7 @@ async fn everything_that_a_submission_may_say_is_kept() {
 }
 
 #[tokio::test]
-async fn run_at_takes_any_offset_and_is_shown_in_utc() {
+async fn run_at_accepts_any_offset_and_is_returned_in_utc() {
     let server = TestServer::start().await;
     let at = "2099-01-01T02:00:00+02:00";
     let body = json!({"kind": "echo", "input": {}, "runAt": at});
@@ -84,7 +84,7 @@ async fn run_at_takes_any_offset_and_is_shown_in_utc() {
 }
 
 #[tokio::test]
-async fn body_of_a_kinds_own_route_is_the_input() {
+async fn body_of_a_kind_route_is_the_input() {
     let server = TestServer::start().await;
     for input in ["{\"big\":123456789012345678901234567890}", "[1, 2]", "\"text\"", "null"] {
         let answer = server.post("/v1/kinds/echo/jobs").json_text(input).send().await;
@@ -109,7 +109,7 @@ async fn input_and_result_keep_their_bytes() {
 }
 
 #[tokio::test]
-async fn unknown_kind_is_refused_with_the_known_ones() {
+async fn unknown_kind_is_rejected_with_the_known_kinds() {
     let server = TestServer::start().await;
     let answer = server.post("/v1/jobs").json(json!({"kind": "ehco", "input": {}})).send().await;
     assert_eq!(answer.problem(), (422, "unknown-kind".to_owned()));
@@ -119,7 +119,7 @@ async fn unknown_kind_is_refused_with_the_known_ones() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_accepted_is_refused_with_a_reason() {
+async fn invalid_submission_is_rejected_with_a_reason() {
     let server = TestServer::start().await;
     let deep = format!(r#"{{"kind":"echo","input":{}{}}}"#, "[".repeat(200), "]".repeat(200));
     let cases = [
@@ -209,7 +209,7 @@ async fn body_that_is_not_utf8_is_400() {
 }
 
 #[tokio::test]
-async fn run_that_fails_is_not_an_http_error() {
+async fn failed_job_is_not_an_http_error() {
     let server = TestServer::start().await;
     let body = json!({"kind": "fails", "input": {}});
     let answer = server.post("/v1/jobs?mode=sync").json(body).send().await;
@@ -234,7 +234,7 @@ fn unread() -> Body {
 }
 
 #[tokio::test]
-async fn body_that_says_it_is_too_large_is_refused_unread() {
+async fn submission_with_a_too_large_content_length_is_rejected_unread() {
     let server = TestServer::start().await;
     for path in ["/v1/jobs", "/v1/jobs/batch", "/v1/jobs/purge"] {
         let ask = server.post(path).header("content-length", "99999999999").json_text(unread());
@@ -243,7 +243,7 @@ async fn body_that_says_it_is_too_large_is_refused_unread() {
 }
 
 #[tokio::test]
-async fn compressed_body_is_refused_unread() {
+async fn compressed_submission_is_rejected_unread() {
     let server = TestServer::start().await;
     let ask = server.post("/v1/jobs").header("content-encoding", "gzip").json_text(unread());
     assert_eq!(ask.send().await.problem(), (415, "unsupported-media-type".to_owned()));
@@ -253,7 +253,7 @@ async fn compressed_body_is_refused_unread() {
 }
 
 #[tokio::test]
-async fn key_that_stands_twice_is_refused_at_any_depth() {
+async fn duplicate_json_key_is_rejected_at_any_depth() {
     let server = TestServer::start().await;
     let fork = format!("{}/fork", status_url(&server.run("echo", json!(1)).await));
     for (path, body) in [
@@ -271,7 +271,7 @@ async fn key_that_stands_twice_is_refused_at_any_depth() {
 }
 
 #[tokio::test]
-async fn key_that_stands_twice_refuses_only_its_part_of_a_batch() {
+async fn duplicate_json_key_rejects_only_its_job_of_a_batch() {
     let server = TestServer::start().await;
     let body =
         r#"{"jobs":[{"kind":"echo","input":{"a":1,"a":2}},{"kind":"echo","input":{"a":1}}]}"#;
@@ -283,7 +283,7 @@ async fn key_that_stands_twice_refuses_only_its_part_of_a_batch() {
 }
 
 #[tokio::test]
-async fn null_is_as_good_as_left_out() {
+async fn null_field_equals_a_missing_field() {
     let server = TestServer::start().await;
     let body = json!({"kind": "echo", "input": 1, "labels": null, "queue": null, "delay": null});
     let answer = server.post("/v1/jobs").json(body.clone()).send().await;
@@ -293,7 +293,7 @@ async fn null_is_as_good_as_left_out() {
 }
 
 #[tokio::test]
-async fn submission_over_the_pending_limit_is_429_with_when_to_try_again() {
+async fn submission_over_the_pending_limit_is_429_with_retry_after() {
     let limits = Limits { pending_per_tenant_max: 2, ..Limits::default() };
     let engine = Engine::builder()
         .limits(limits)

@@ -55,11 +55,11 @@ async fn clients_work_unchanged(target: FakeChatServer) {
 }
 
 #[tokio::test]
-async fn clients_work_unchanged_before_a_target_of_ollama() {
+async fn official_chat_clients_work_with_an_ollama_target() {
     clients_work_unchanged(FakeChatServer::ollama().await).await;
 }
 
 #[tokio::test]
-async fn clients_work_unchanged_before_a_target_of_openai() {
+async fn official_chat_clients_work_with_an_openai_target() {
     clients_work_unchanged(FakeChatServer::openai().await).await;
 }

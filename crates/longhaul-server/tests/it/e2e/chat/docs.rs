@@ -8,7 +8,7 @@ const FILE: &str = "docs/chat.md";
 const LAPTOP: &str = "http://127.0.0.1:11434";
 
 #[tokio::test]
-async fn chat_md_does_what_it_says() {
+async fn chat_docs_examples_print_what_they_show() {
     let text = text_of(FILE).unwrap();
     let (_, behind) = text.split_once("```toml\n").unwrap();
     let (config, _) = behind.split_once("```").unwrap();

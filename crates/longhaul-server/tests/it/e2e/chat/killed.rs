@@ -10,7 +10,7 @@ use crate::harness::raw_http::{open, send};
 use crate::harness::{FakeChatServer, MODEL, reply_to};
 
 #[tokio::test]
-async fn chat_of_a_killed_server_is_answered_after_its_restart() {
+async fn chat_of_a_killed_server_completes_after_its_restart() {
     let target = FakeChatServer::held(TargetApi::Ollama).await;
     let install = install(&target);
     let server = install.start().await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
-use super::door::{ask, drawn, flow, get};
+use super::api::{ask, drawn, flow, get};
 use crate::harness::raw_http::{self, RawResponse};
 use crate::harness::{Installation, TestProcess};
 
@@ -13,7 +13,7 @@ fn field<'a>(answer: &'a RawResponse, name: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn picture_is_served_with_all_that_a_browser_needs_to_know() {
+async fn image_link_has_content_type_and_cache_headers() {
     let install = Installation::new();
     let _server = install.start().await;
     let url = drawn(&install, &flow("Begin")).await;
@@ -49,7 +49,7 @@ async fn picture_is_served_with_all_that_a_browser_needs_to_know() {
 }
 
 #[tokio::test]
-async fn png_is_one() {
+async fn rendered_png_has_the_png_signature() {
     let install = Installation::new();
     let _server = install.start().await;
     let mut request = flow("Begin");
@@ -64,7 +64,7 @@ async fn png_is_one() {
 }
 
 #[tokio::test]
-async fn link_that_nobody_has_is_not_there() {
+async fn unknown_image_link_is_404() {
     let install = Installation::new();
     let _server = install.start().await;
     let url = drawn(&install, &flow("Begin")).await;
@@ -86,7 +86,7 @@ async fn link_that_nobody_has_is_not_there() {
 }
 
 #[tokio::test]
-async fn link_goes_with_its_job() {
+async fn image_link_expires_with_its_job() {
     let install = Installation::with("[render]\nretention = \"1s\"\n[lease]\nsweep = \"100ms\"\n");
     let _server = install.start().await;
     let expires = drawn(&install, &flow("for a second")).await;
@@ -98,7 +98,7 @@ async fn link_goes_with_its_job() {
 }
 
 #[tokio::test]
-async fn purged_picture_is_gone_at_once() {
+async fn purged_image_link_is_404_at_once() {
     let install = Installation::new();
     let _server = install.start().await;
     let accepted = ask(&install, "POST /render", &flow("secret")).await.json();
@@ -133,7 +133,7 @@ async fn with(install: &Installation, key: &str, call: &str, body: &Value) -> Ra
 }
 
 #[tokio::test]
-async fn two_tenants_never_share_a_link() {
+async fn tenants_never_share_an_image_link() {
     let (install, _server, [acme, bolt]) = of_two("").await;
     let draw =
         async |key: &str| with(&install, key, "POST /render?mode=sync", &flow("same")).await.json();
@@ -150,7 +150,7 @@ async fn two_tenants_never_share_a_link() {
 }
 
 #[tokio::test]
-async fn public_link_is_all_that_somebody_needs() {
+async fn public_image_link_needs_no_key() {
     let (install, _server, [acme, bolt]) = of_two("[render]\npublic_links = true\n").await;
     let mut urls = Vec::new();
     for (key, label) in [(&acme, "ours"), (&bolt, "theirs")] {

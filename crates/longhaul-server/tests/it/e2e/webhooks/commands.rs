@@ -35,7 +35,7 @@ async fn submit(install: &Installation, args: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn endpoint_is_made_tried_rotated_switched_and_deleted_by_hand() {
+async fn cli_creates_tests_rotates_disables_and_deletes_an_endpoint() {
     let install = Installation::with(LOOPBACK);
     let _server = install.start().await;
     let nowhere = "http://127.0.0.1:9/hook";
@@ -90,7 +90,7 @@ async fn endpoint_is_made_tried_rotated_switched_and_deleted_by_hand() {
 }
 
 #[tokio::test]
-async fn job_s_own_webhook_is_told_and_its_deliveries_are_sent_again_by_hand() {
+async fn cli_lists_and_resends_deliveries_of_a_job_webhook() {
     let install = Installation::with(LOOPBACK);
     let _server = install.start().await;
     let secret = run(&install, &["endpoints", "secret"]).await.out;

@@ -64,7 +64,7 @@ fn requests(got: &ReceivedRequest, secret: &str) -> [Value; 5] {
 }
 
 #[tokio::test]
-async fn libraries_of_receivers_accept_what_is_sent_and_nothing_else() {
+async fn standard_webhooks_libraries_verify_deliveries() {
     let install = Installation::with(LOOPBACK);
     let _server = install.start().await;
     let receiver = FakeHttpServer::good().await;

@@ -35,7 +35,7 @@ async fn submit(client: &Client) -> String {
 /// A job that is submitted elsewhere right after the answer is told already, and one that is submitted right
 /// after the endpoint was deleted is not.
 #[tokio::test(flavor = "multi_thread")]
-async fn endpoint_made_at_one_replica_is_told_of_jobs_at_the_other() {
+async fn endpoint_created_at_one_replica_gets_events_of_the_other() {
     let database = TestDatabase::create().await;
     let install = Installation::with(LOOPBACK);
     let (_one, one) = replica(&install, &database, "api", "one").await;

@@ -3,7 +3,7 @@ use serde_json::json;
 use crate::harness::{TestServer, redacted, status_url};
 
 #[tokio::test]
-async fn finished_steps_are_listed_in_their_order() {
+async fn steps_are_listed_in_order() {
     let server = TestServer::start().await;
     let job = server.run("steps", json!({})).await;
     let steps = server.get(&format!("{}/steps", status_url(&job))).send().await.json();
@@ -32,7 +32,7 @@ async fn finished_steps_are_listed_in_their_order() {
 }
 
 #[tokio::test]
-async fn attempts_tell_who_ran_it_and_what_went_wrong() {
+async fn attempts_list_their_replica_and_error() {
     let server = TestServer::start().await;
     let job = server.run("fails", json!({})).await;
     let attempts = server.get(&format!("{}/attempts", status_url(&job))).send().await.json();

@@ -38,17 +38,17 @@ async fn is_sent_once(place: Place, reply: Reply) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn delivery_whose_receiver_left_after_its_200_is_sent_once() {
+async fn delivery_to_an_endpoint_that_closes_after_200_is_sent_once() {
     is_sent_once(Place::sqlite(), Reply::Leave).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn delivery_whose_receiver_left_after_its_200_is_sent_once_on_postgres() {
+async fn delivery_to_an_endpoint_that_closes_after_200_is_sent_once_on_postgres() {
     is_sent_once(Place::postgres().await, Reply::Leave).await;
 }
 
 /// The status is what counts, and it was there.
 #[tokio::test(flavor = "multi_thread")]
-async fn delivery_whose_receiver_died_in_the_body_of_its_200_is_sent_once() {
+async fn delivery_to_an_endpoint_that_dies_in_its_200_body_is_sent_once() {
     is_sent_once(Place::sqlite(), Reply::Break).await;
 }

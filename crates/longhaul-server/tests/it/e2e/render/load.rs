@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::door::{ask, flow, get, pause, resume};
+use super::api::{ask, flow, get, pause, resume};
 use crate::e2e::submit::end;
 use crate::harness::Installation;
 
 #[tokio::test]
-async fn full_queue_refuses_until_there_is_room() {
+async fn full_render_queue_rejects_until_jobs_finish() {
     let install = Installation::with("[queues.render]\npending_max = 3\n");
     let _server = install.start().await;
     pause(&install).await;
@@ -49,7 +49,7 @@ async fn full_queue_refuses_until_there_is_room() {
 /// A thousand callers, of which every one comes back until it is let in. What the line holds at once is counted by
 /// the server itself, at every submission; here it is that it says so and that each gets its own picture.
 #[tokio::test]
-async fn thousand_requests_at_once_lose_nothing() {
+async fn thousand_concurrent_render_requests_all_complete() {
     const CALLERS: usize = 1_000;
     const DIAGRAMS: usize = 100;
     let install = Arc::new(Installation::with("[queues.render]\npending_max = 40\n"));

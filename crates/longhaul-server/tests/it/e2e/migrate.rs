@@ -28,7 +28,7 @@ async fn start_on(install: &Installation, database: &str) -> TestProcess {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_move_up_from_one_file_to_postgres() {
+async fn jobs_migrate_from_sqlite_to_postgres() {
     let (install, database) = (Installation::new(), TestDatabase::create().await);
     let server = install.start().await;
     let finished =
@@ -75,7 +75,7 @@ async fn jobs_move_up_from_one_file_to_postgres() {
 }
 
 #[tokio::test]
-async fn copies_that_do_not_exist_are_refused() {
+async fn unsupported_database_copies_are_rejected() {
     let install = Installation::new();
     for (from, to) in [
         ("postgres://h/d", "sqlite:x.db"),
@@ -90,7 +90,7 @@ async fn copies_that_do_not_exist_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn migrate_says_from_which_version_to_which() {
+async fn migrate_prints_old_and_new_schema_versions() {
     let (install, database) = (Installation::new(), TestDatabase::create().await);
     let migrate = ["migrate", "--database", &database.url()].map(str::to_owned);
     let migrate: Vec<&str> = migrate.iter().map(String::as_str).collect();

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::chat_server::{ChatOptions, ChatServer};
 use crate::harness::{Backend, Behaviour, FakeChatServer, on_both_backends};
 
-async fn target_that_is_down_for_a_minute_delays_jobs_and_fails_none(backend: Backend) {
+async fn chat_target_down_for_a_minute_delays_jobs_without_failing_them(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     target.down().await;
     let server = ChatServer::start(backend, &[&target]).await;
@@ -35,7 +35,7 @@ async fn target_that_is_down_for_a_minute_delays_jobs_and_fails_none(backend: Ba
     assert_eq!(target.received().len(), 3);
 }
 
-async fn gateway_without_its_target_is_as_good_as_none(backend: Backend) {
+async fn chat_gateway_errors_are_retried_like_an_unreachable_target(backend: Backend) {
     let target = FakeChatServer::openai().await;
     let server = ChatServer::start(backend, &[&target]).await;
     let behaviour = |status| Behaviour::Refuses(status, Vec::new(), String::new());
@@ -51,7 +51,7 @@ async fn gateway_without_its_target_is_as_good_as_none(backend: Backend) {
     assert_eq!((&job["status"], &job["attempt"]), (&json!("completed"), &json!(6)));
 }
 
-async fn poison_ends_after_its_attempts_with_the_last_error(backend: Backend) {
+async fn chat_that_always_fails_ends_with_its_last_error(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let retry =
         Retry { max_attempts: 4, first: Duration::from_secs(1), max: Duration::from_secs(9) };
@@ -76,7 +76,7 @@ async fn poison_ends_after_its_attempts_with_the_last_error(backend: Backend) {
     assert!(shown["error"].as_str().unwrap().contains("broke off"), "{shown}");
 }
 
-async fn busy_target_is_asked_again_when_it_wants(backend: Backend) {
+async fn busy_chat_target_is_retried_after_its_retry_after(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let server = ChatServer::start(backend, &[&target]).await;
     target.behave([Behaviour::Refuses(429, vec![("retry-after", "77")], String::new())]);
@@ -90,7 +90,7 @@ async fn busy_target_is_asked_again_when_it_wants(backend: Backend) {
     assert_eq!(server.finished(&id).await["status"], "completed");
 }
 
-async fn laptop_serves_one_at_a_time_in_the_order_of_asking(backend: Backend) {
+async fn chat_target_with_one_slot_serves_calls_in_order(backend: Backend) {
     let target = FakeChatServer::held(TargetApi::Ollama).await;
     let server = ChatServer::start(backend, &[&target]).await;
     let said = ["one", "two", "three", "four"];
@@ -115,7 +115,7 @@ async fn laptop_serves_one_at_a_time_in_the_order_of_asking(backend: Backend) {
     assert_eq!(target.most_at_once(), 1);
 }
 
-async fn several_targets_of_a_model_share_its_calls(backend: Backend) {
+async fn chat_targets_of_one_model_share_its_calls(backend: Backend) {
     let (one, other) = (
         FakeChatServer::held(TargetApi::Ollama).await,
         FakeChatServer::held(TargetApi::OpenAi).await,
@@ -132,7 +132,7 @@ async fn several_targets_of_a_model_share_its_calls(backend: Backend) {
     }
 }
 
-async fn other_target_is_asked_when_one_is_down(backend: Backend) {
+async fn chat_fails_over_to_another_target(backend: Backend) {
     let (one, other) = (FakeChatServer::ollama().await, FakeChatServer::ollama().await);
     let server = ChatServer::start(backend, &[&one, &other]).await;
     assert_eq!(server.finished(&server.submit("hi").await).await["result"]["target"], "t0");
@@ -144,7 +144,7 @@ async fn other_target_is_asked_when_one_is_down(backend: Backend) {
     assert!(job["attempt"].as_u64() >= Some(2), "{job}");
 }
 
-async fn cancelled_chat_lets_its_target_go(backend: Backend) {
+async fn cancelled_chat_releases_its_target_slot(backend: Backend) {
     let target = FakeChatServer::held(TargetApi::Ollama).await;
     let server = ChatServer::start(backend, &[&target]).await;
     let id = server.submit("hi").await;
@@ -158,12 +158,12 @@ async fn cancelled_chat_lets_its_target_go(backend: Backend) {
 }
 
 on_both_backends! {
-    target_that_is_down_for_a_minute_delays_jobs_and_fails_none,
-    gateway_without_its_target_is_as_good_as_none,
-    poison_ends_after_its_attempts_with_the_last_error,
-    busy_target_is_asked_again_when_it_wants,
-    laptop_serves_one_at_a_time_in_the_order_of_asking,
-    several_targets_of_a_model_share_its_calls,
-    other_target_is_asked_when_one_is_down,
-    cancelled_chat_lets_its_target_go,
+    chat_target_down_for_a_minute_delays_jobs_without_failing_them,
+    chat_gateway_errors_are_retried_like_an_unreachable_target,
+    chat_that_always_fails_ends_with_its_last_error,
+    busy_chat_target_is_retried_after_its_retry_after,
+    chat_target_with_one_slot_serves_calls_in_order,
+    chat_targets_of_one_model_share_its_calls,
+    chat_fails_over_to_another_target,
+    cancelled_chat_releases_its_target_slot,
 }

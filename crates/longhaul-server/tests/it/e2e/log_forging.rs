@@ -52,7 +52,7 @@ async fn visit(format: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn json_log_stays_one_object_a_line_and_none_is_forged() {
+async fn json_log_cannot_be_forged_by_callers() {
     let (log, page) = visit("json").await;
     for line in log.lines() {
         let line: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line:?}"));
@@ -63,7 +63,7 @@ async fn json_log_stays_one_object_a_line_and_none_is_forged() {
 }
 
 #[tokio::test]
-async fn pretty_log_has_no_forged_line_and_nothing_for_the_terminal() {
+async fn pretty_log_escapes_newlines_and_control_characters() {
     let (log, _) = visit("pretty").await;
     assert!(!log.contains('\u{1b}'), "{log:?}");
     for line in log.lines() {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::proxy_server::{OPERATOR_AUTHORIZATION, ProxyOptions, ProxyServer, json_of, problem_of};
 use crate::harness::{Backend, FakeHttpServer, OK, on_both_backends};
 
-async fn path_that_could_lead_elsewhere_never_reaches_the_target(backend: Backend) {
+async fn proxy_rejects_path_traversal(backend: Backend) {
     let target = FakeHttpServer::good().await;
     let server = ProxyServer::start(target.address, backend).await;
     for path in ["/..", "/%2e%2e/admin", "/a/../../x", "//evil", "/a%2fb", "/..;/x", "/%252e%252e/"]
@@ -18,7 +18,7 @@ async fn path_that_could_lead_elsewhere_never_reaches_the_target(backend: Backen
     assert_eq!(target.all().len(), 0);
 }
 
-async fn fields_of_one_connection_are_not_passed_on(backend: Backend) {
+async fn proxy_removes_hop_by_hop_headers(backend: Backend) {
     let target = FakeHttpServer::good().await;
     let server = ProxyServer::start(target.address, backend).await;
     let answer = server
@@ -45,7 +45,7 @@ async fn fields_of_one_connection_are_not_passed_on(backend: Backend) {
     }
 }
 
-async fn url_of_a_caller_is_asked_without_what_is_the_targets(backend: Backend) {
+async fn caller_url_gets_no_operator_headers(backend: Backend) {
     let target = FakeHttpServer::good().await;
     let elsewhere = FakeHttpServer::start(|_, _| OK).await;
     let server = ProxyServer::start(target.address, backend).await;
@@ -67,7 +67,7 @@ async fn failed(server: &ProxyServer, kind: &str, input: Value) -> Value {
     job["error"]["code"].clone()
 }
 
-async fn url_of_a_caller_leads_nowhere_that_it_may_not(backend: Backend) {
+async fn caller_url_is_subject_to_the_egress_policy(backend: Backend) {
     let target = FakeHttpServer::good().await;
     let server = ProxyServer::start_with(
         target.address,
@@ -91,8 +91,8 @@ async fn url_of_a_caller_leads_nowhere_that_it_may_not(backend: Backend) {
 }
 
 on_both_backends! {
-    path_that_could_lead_elsewhere_never_reaches_the_target,
-    fields_of_one_connection_are_not_passed_on,
-    url_of_a_caller_is_asked_without_what_is_the_targets,
-    url_of_a_caller_leads_nowhere_that_it_may_not,
+    proxy_rejects_path_traversal,
+    proxy_removes_hop_by_hop_headers,
+    caller_url_gets_no_operator_headers,
+    caller_url_is_subject_to_the_egress_policy,
 }

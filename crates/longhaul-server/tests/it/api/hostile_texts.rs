@@ -53,7 +53,7 @@ async fn assert_kept(server: &TestServer, answer: &TestResponse, pointer: &str, 
 }
 
 #[tokio::test]
-async fn names_of_kinds_queues_artifacts_and_jobs_are_refused() {
+async fn hostile_names_of_kinds_queues_artifacts_and_jobs_are_rejected() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
     for canary in CANARIES {
@@ -85,7 +85,7 @@ async fn names_of_kinds_queues_artifacts_and_jobs_are_refused() {
 }
 
 #[tokio::test]
-async fn labels_and_inputs_are_kept_as_they_are_and_found_by_what_they_are() {
+async fn hostile_labels_and_inputs_are_stored_unchanged_and_searchable() {
     let server = TestServer::start().await;
     for canary in CANARIES {
         let pointer = format!("/labels/{}", canary.replace('~', "~0").replace('/', "~1"));
@@ -110,7 +110,7 @@ async fn labels_and_inputs_are_kept_as_they_are_and_found_by_what_they_are() {
 }
 
 #[tokio::test]
-async fn idempotency_keys_are_kept_as_they_are_or_refused() {
+async fn hostile_idempotency_keys_are_stored_unchanged_or_rejected() {
     let server = TestServer::start().await;
     for canary in CANARIES {
         let body = || json!({"kind": "gated", "input": 1});
@@ -129,7 +129,7 @@ async fn idempotency_keys_are_kept_as_they_are_or_refused() {
 }
 
 #[tokio::test]
-async fn headers_are_understood_ignored_or_refused() {
+async fn hostile_headers_are_parsed_ignored_or_rejected() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
     for canary in CANARIES {
@@ -151,7 +151,7 @@ async fn headers_are_understood_ignored_or_refused() {
 }
 
 #[tokio::test]
-async fn names_of_uploads_are_kept_as_they_are_or_refused() {
+async fn hostile_upload_names_are_stored_unchanged_or_rejected() {
     let server = TestServer::with_payload_kinds().await;
     for canary in CANARIES {
         let file = canary.replace('\\', "\\\\").replace('"', "\\\"");
@@ -179,7 +179,7 @@ async fn names_of_uploads_are_kept_as_they_are_or_refused() {
 }
 
 #[tokio::test]
-async fn methods_are_refused() {
+async fn hostile_methods_are_rejected() {
     let server = TestServer::start().await;
     for canary in ["<SCRIPT>", "GET/../", "'OR'1", "PROPFIND", "TRACE"] {
         let Ok(method) = Method::from_bytes(canary.as_bytes()) else { continue };

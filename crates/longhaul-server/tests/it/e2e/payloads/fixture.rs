@@ -15,7 +15,7 @@ use crate::harness::TestDatabase;
 use crate::harness::{ExitedProcess, Installation, TestProcess};
 
 /// What a test's cases share.
-pub(super) struct World {
+pub(super) struct TestStorage {
     pub(super) canary: Canary,
     on_postgres: bool,
     /// The first file of Postgres' write-ahead log that may hold what the test does.
@@ -24,7 +24,7 @@ pub(super) struct World {
     cloud: Option<servers::Server>,
 }
 
-impl World {
+impl TestStorage {
     pub(super) async fn new(on_postgres: bool, in_cloud: bool) -> Self {
         let log_since =
             if on_postgres { Some(TestDatabase::log_file().await.into()) } else { None };
@@ -64,7 +64,7 @@ impl World {
 
 /// One server's places.
 pub(super) struct Case<'a> {
-    world: &'a World,
+    storage: &'a TestStorage,
     pub(super) install: Installation,
     database: Option<TestDatabase>,
     /// The address of its blobs.
@@ -72,15 +72,15 @@ pub(super) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    pub(super) async fn new(world: &'a World, config: &str) -> Self {
+    pub(super) async fn new(storage: &'a TestStorage, config: &str) -> Self {
         let install = Installation::with(config);
         fs::create_dir(install.path().join("tmp")).unwrap();
-        let blobs = match &world.cloud {
+        let blobs = match &storage.cloud {
             Some(cloud) => cloud.azure_address(&format!("box/{:016x}", rand::random::<u64>())),
             None => format!("file:{}", install.data_dir().join("blobs").display()),
         };
-        let database = if world.on_postgres { Some(TestDatabase::create().await) } else { None };
-        Self { world, install, database, blobs }
+        let database = if storage.on_postgres { Some(TestDatabase::create().await) } else { None };
+        Self { storage, install, database, blobs }
     }
 
     /// Starts a server that stops at a point, right after another was killed perhaps.
@@ -114,20 +114,23 @@ impl<'a> Case<'a> {
 
     /// Every file that holds the canary: of the data, the database and its log, temporary ones.
     pub(super) fn found(&self) -> Vec<PathBuf> {
-        self.world.canary.found_in(self.install.path())
+        self.storage.canary.found_in(self.install.path())
     }
 
     /// Nothing can be read anywhere.
     pub(super) async fn assert_clean(&self) {
         assert_eq!(self.found(), Vec::<PathBuf>::new());
         if let Some(database) = &self.database {
-            assert!(!self.world.canary.is_in(database.dump().await.as_bytes()), "in the database");
+            assert!(
+                !self.storage.canary.is_in(database.dump().await.as_bytes()),
+                "in the database"
+            );
         }
     }
 
     pub(super) fn assert_silent(&self, exited: &ExitedProcess) {
-        assert!(!self.world.canary.is_in(exited.stderr.as_bytes()), "in the log");
-        assert!(!self.world.canary.is_in(exited.stdout.as_bytes()), "on stdout");
+        assert!(!self.storage.canary.is_in(exited.stderr.as_bytes()), "in the log");
+        assert!(!self.storage.canary.is_in(exited.stdout.as_bytes()), "on stdout");
     }
 
     /// What is in the blob store, finished or not as far as that can be seen.

@@ -38,7 +38,7 @@ pub(super) async fn resume(install: &Installation) {
 }
 
 #[tokio::test]
-async fn request_is_accepted_at_once_and_its_job_tells_where_the_picture_is() {
+async fn render_request_returns_a_job_with_the_image_url() {
     let install = Installation::new();
     let _server = install.start().await;
     pause(&install).await;
@@ -71,7 +71,7 @@ async fn request_is_accepted_at_once_and_its_job_tells_where_the_picture_is() {
 }
 
 #[tokio::test]
-async fn job_that_is_drawn_is_shown_as_rendering() {
+async fn running_render_job_has_the_state_rendering() {
     // Nobody draws this within the test: the job is running for as long as it is looked at.
     let install = Installation::with("[render]\ntimeout = \"5m\"\n");
     let _server = install.start().await;
@@ -101,7 +101,7 @@ async fn job_that_is_drawn_is_shown_as_rendering() {
 }
 
 #[tokio::test]
-async fn caller_that_waits_gets_the_link_and_the_next_one_gets_it_from_the_cache() {
+async fn waiting_render_caller_gets_the_link_and_the_next_hits_the_cache() {
     let install = Installation::new();
     let _server = install.start().await;
     let first = ask(&install, "POST /render?mode=sync", &flow("Begin")).await;
@@ -132,7 +132,7 @@ async fn caller_that_waits_gets_the_link_and_the_next_one_gets_it_from_the_cache
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said_where_it_is_asked_for() {
+async fn render_errors_are_returned_to_the_caller() {
     let install = Installation::new();
     let _server = install.start().await;
     let unknown = get(&install, "/jobs/01KA0000000000000000000000").await;
@@ -172,7 +172,7 @@ async fn what_is_wrong_is_said_where_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn requests_and_pictures_outlive_the_server() {
+async fn render_jobs_and_images_survive_a_restart() {
     let install = Installation::new();
     let server = install.start().await;
     let url = drawn(&install, &flow("before")).await;
@@ -192,7 +192,7 @@ async fn requests_and_pictures_outlive_the_server() {
 
 /// One process answers, another draws, on Postgres.
 #[tokio::test]
-async fn picture_is_drawn_by_one_process_and_served_by_another() {
+async fn image_rendered_by_one_replica_is_served_by_another() {
     let cluster = Cluster::new("[queues.render]\npending_max = 2\n").await;
     let _api = cluster.api().await;
     let install = &cluster.install;
@@ -209,7 +209,7 @@ async fn picture_is_drawn_by_one_process_and_served_by_another() {
 }
 
 #[tokio::test]
-async fn server_without_diagrams_says_so() {
+async fn render_api_without_the_kind_is_404() {
     let install =
         Installation::with("[render]\nenabled = false\n[kinds.render]\ncommand = [\"cat\"]\n");
     let _server = install.start().await;

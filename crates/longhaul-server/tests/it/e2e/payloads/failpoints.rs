@@ -8,7 +8,7 @@ use futures_util::{StreamExt, stream};
 use longhaul::failpoint::Failpoint;
 use longhaul_client::wire::Receipt;
 
-use super::case::{Case, World};
+use super::fixture::{Case, TestStorage};
 use super::requests::{all_deleted, ask, delete, ended, submit};
 
 /// How many servers run at the same time: most of the time they wait for a lease to run out.
@@ -68,11 +68,11 @@ fn leaves_clear(point: Failpoint) -> Option<bool> {
     }
 }
 
-async fn killed_at(world: &World, point: Failpoint) {
+async fn killed_at(storage: &TestStorage, point: Failpoint) {
     eprintln!("{point:?}");
-    let case = Case::new(world, CONFIG).await;
+    let case = Case::new(storage, CONFIG).await;
     let in_parts = [Failpoint::UploadSent, Failpoint::ArtifactStarted].contains(&point);
-    let payload = world.payload(in_parts);
+    let payload = storage.payload(in_parts);
     let mut server = case.start(Some(point)).await;
     let (mut known, waiting) = (Known::default(), format!("waiting at the failpoint {point:?}"));
     let killed = {
@@ -127,28 +127,28 @@ async fn assert_strays_are_swept(case: &Case<'_>, point: Failpoint) {
 }
 
 async fn killed_everywhere(on_postgres: bool, in_cloud: bool) {
-    let world = World::new(on_postgres, in_cloud).await;
-    let cases = stream::iter(Failpoint::ALL).map(|point| killed_at(&world, *point));
+    let storage = TestStorage::new(on_postgres, in_cloud).await;
+    let cases = stream::iter(Failpoint::ALL).map(|point| killed_at(&storage, *point));
     cases.buffer_unordered(AT_ONCE).collect::<()>().await;
-    world.assert_clean().await;
+    storage.assert_clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_on_sqlite_and_in_files() {
+async fn killed_server_leaves_no_payload_on_sqlite_and_files() {
     killed_everywhere(false, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_on_sqlite_and_in_azure() {
+async fn killed_server_leaves_no_payload_on_sqlite_and_azure() {
     killed_everywhere(false, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_on_postgres_and_in_files() {
+async fn killed_server_leaves_no_payload_on_postgres_and_files() {
     killed_everywhere(true, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_on_postgres_and_in_azure() {
+async fn killed_server_leaves_no_payload_on_postgres_and_azure() {
     killed_everywhere(true, true).await;
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::harness::{TestServer, status_url};
 
 #[tokio::test]
-async fn every_answer_says_that_its_type_is_meant_and_its_address_is_private() {
+async fn every_response_has_nosniff_and_a_referrer_policy() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
     for path in
@@ -21,7 +21,7 @@ async fn every_answer_says_that_its_type_is_meant_and_its_address_is_private() {
 }
 
 #[tokio::test]
-async fn what_is_a_tenants_own_is_not_stored() {
+async fn tenant_data_is_not_cached() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
     let of = |part: &str| format!("{}{part}", status_url(&job));
@@ -53,7 +53,7 @@ async fn pages_cannot_be_framed() {
 }
 
 #[tokio::test]
-async fn uploaded_page_cannot_run_as_ours() {
+async fn uploaded_html_is_sandboxed() {
     let server = TestServer::with_payload_kinds().await;
     let page = "<script>alert(document.domain)</script>";
     let sent = server

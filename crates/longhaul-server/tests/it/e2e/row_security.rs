@@ -41,7 +41,7 @@ impl Place {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn missing_wall_is_told_by_the_log_and_by_the_doctor_until_it_is_there() {
+async fn missing_row_security_role_is_reported_by_log_and_doctor() {
     let place = Place::new().await;
     // The role belongs to the whole cluster: other tests may be about to make it.
     let make = "DO $$ BEGIN CREATE ROLE longhaul_tenant NOLOGIN;

@@ -91,7 +91,7 @@ impl Case {
 }
 
 #[tokio::test]
-async fn stream_ends_soon_after_its_key_was_revoked() {
+async fn event_stream_ends_soon_after_its_key_is_revoked() {
     let case = Case::new().await;
     let stream = case.watched().await;
     case.revoke().await;
@@ -99,7 +99,7 @@ async fn stream_ends_soon_after_its_key_was_revoked() {
 }
 
 #[tokio::test]
-async fn stream_ends_soon_after_its_tenant_was_suspended() {
+async fn event_stream_ends_soon_after_its_tenant_is_suspended() {
     let case = Case::new().await;
     let stream = case.watched().await;
     case.suspend().await;
@@ -107,7 +107,7 @@ async fn stream_ends_soon_after_its_tenant_was_suspended() {
 }
 
 #[tokio::test]
-async fn stream_ends_when_its_key_does() {
+async fn event_stream_ends_when_its_key_expires() {
     let case = Case::new().await;
     let stream = case.watched().await;
     case.server.state.clock.advance(Duration::from_hours(1));
@@ -115,7 +115,7 @@ async fn stream_ends_when_its_key_does() {
 }
 
 #[tokio::test]
-async fn transition_that_comes_after_the_key_ended_is_not_shown() {
+async fn event_stream_hides_transitions_after_its_key_expired() {
     let case = Case::new().await;
     let stream = case.watched().await;
     case.revoke().await;
@@ -125,7 +125,7 @@ async fn transition_that_comes_after_the_key_ended_is_not_shown() {
 }
 
 #[tokio::test]
-async fn stream_of_a_caller_in_good_standing_goes_on_for_hours() {
+async fn event_stream_of_an_authorized_caller_lasts_for_hours() {
     let case = Case::new().await;
     let mut stream = case.watched().await;
     for _ in 0..3 {
@@ -143,7 +143,7 @@ async fn stream_of_a_caller_in_good_standing_goes_on_for_hours() {
 }
 
 #[tokio::test]
-async fn held_answer_is_not_given_to_a_key_that_was_revoked_meanwhile() {
+async fn long_poll_returns_nothing_to_a_key_revoked_meanwhile() {
     let case = Case::new().await;
     let tag = format!("\"{}\"", case.job["version"]);
     let held =
@@ -157,7 +157,7 @@ async fn held_answer_is_not_given_to_a_key_that_was_revoked_meanwhile() {
 }
 
 #[tokio::test]
-async fn caller_who_waits_and_is_suspended_is_told_of_the_job_but_not_of_its_end() {
+async fn waiting_caller_that_is_suspended_gets_the_job_without_its_result() {
     let case = Case::new().await;
     let ask = case.server.post("/v1/jobs").key(&case.key).header("prefer", "wait=60");
     let body = json!({"kind": "gated", "input": "a secret"});
@@ -176,7 +176,7 @@ async fn caller_who_waits_and_is_suspended_is_told_of_the_job_but_not_of_its_end
 
 /// What a stream keeps to be judged by is shown nowhere.
 #[test]
-fn what_a_caller_showed_is_not_printed() {
+fn credential_is_not_printed_by_debug() {
     let shown = Secret::new("lh_a_b_c").unwrap();
     assert_eq!(format!("{shown:?}"), "***");
 }

@@ -12,7 +12,7 @@ const ODD: &str = "Content-Type: application/json\r\nSet-Cookie: a=1\r\nSet-Cook
                    Keep-Alive: timeout=5\r\nTrailer: x\r\n";
 const SPACED: &str = " {\"n\": 1.50,  \"n\": 2}\r\n";
 
-async fn sync_answer_is_exactly_the_targets(backend: Backend) {
+async fn synchronous_proxy_response_is_the_targets_response(backend: Backend) {
     let target = FakeHttpServer::start(|_, _| Reply::Answer(201, ODD, SPACED)).await;
     let server = ProxyServer::start(target.address, backend).await;
     let asked = server
@@ -69,7 +69,7 @@ async fn sync_answer_is_exactly_the_targets(backend: Backend) {
     assert!(result.contains(r#""body":{"n": 1.50,  "n": 2}"#), "{result}");
 }
 
-async fn callers_who_do_not_wait_get_the_job(backend: Backend) {
+async fn asynchronous_proxy_request_returns_the_job(backend: Backend) {
     let target = FakeHttpServer::start(|_, _| Reply::Answer(200, "", "done")).await;
     let server = ProxyServer::start(target.address, backend).await;
     let answer = server.post("/reports").body("x").send().await.unwrap();
@@ -91,7 +91,7 @@ async fn callers_who_do_not_wait_get_the_job(backend: Backend) {
     assert_eq!(preferred.unwrap().status(), 202);
 }
 
-async fn job_that_does_not_end_in_time_is_answered_as_a_job(backend: Backend) {
+async fn proxy_returns_the_job_after_the_wait_timeout(backend: Backend) {
     let target = FakeHttpServer::start(|_, _| Reply::Hang).await;
     let server = ProxyServer::start(target.address, backend).await;
     let asked = server.post("/reports").header("prefer", "wait=1").body("x");
@@ -102,7 +102,7 @@ async fn job_that_does_not_end_in_time_is_answered_as_a_job(backend: Backend) {
     assert_eq!(answer.json::<serde_json::Value>().await.unwrap()["completedAt"], json!(null));
 }
 
-async fn answers_without_a_body_and_redirects_are_told_as_they_are(backend: Backend) {
+async fn proxy_returns_redirects_and_empty_responses_unchanged(backend: Backend) {
     let target = FakeHttpServer::start(|number, got| match number {
         0 => Reply::Answer(302, "Location: http://169.254.169.254/\r\n", "over there"),
         1 => Reply::Answer(304, "ETag: \"x\"\r\n", ""),
@@ -133,7 +133,7 @@ async fn answers_without_a_body_and_redirects_are_told_as_they_are(backend: Back
 }
 
 /// Events, webhooks, lists: a proxied request is a job like any other.
-async fn events_of_a_proxied_job_are_those_of_any_other(backend: Backend) {
+async fn proxied_job_has_ordinary_events(backend: Backend) {
     let target = FakeHttpServer::start(|_, _| Reply::Answer(200, "", "done")).await;
     let server = ProxyServer::start(target.address, backend).await;
     let answer = server.post("/sync").body("x").send().await.unwrap();
@@ -143,9 +143,9 @@ async fn events_of_a_proxied_job_are_those_of_any_other(backend: Backend) {
 }
 
 on_both_backends! {
-    sync_answer_is_exactly_the_targets,
-    callers_who_do_not_wait_get_the_job,
-    job_that_does_not_end_in_time_is_answered_as_a_job,
-    answers_without_a_body_and_redirects_are_told_as_they_are,
-    events_of_a_proxied_job_are_those_of_any_other,
+    synchronous_proxy_response_is_the_targets_response,
+    asynchronous_proxy_request_returns_the_job,
+    proxy_returns_the_job_after_the_wait_timeout,
+    proxy_returns_redirects_and_empty_responses_unchanged,
+    proxied_job_has_ordinary_events,
 }

@@ -21,7 +21,7 @@ fn submit(server: &TestServer) -> impl Future<Output = TestResponse> + Send + us
 }
 
 #[tokio::test]
-async fn submissions_are_refused_first_while_reads_and_health_go_on_and_it_heals_by_itself() {
+async fn load_shedding_rejects_submissions_before_reads_and_recovers() {
     let (server, store) = start(10).await;
     let job = server.submit("echo", json!(1)).await;
     store.stall_submits(true);
@@ -57,7 +57,7 @@ async fn submissions_are_refused_first_while_reads_and_health_go_on_and_it_heals
 }
 
 #[tokio::test]
-async fn slow_store_is_sent_less_before_the_places_are_full() {
+async fn load_shedding_reacts_to_store_latency_before_the_request_limit() {
     let (server, store) = start(1_000_000).await;
     store.stall_submits(true);
     let mut stuck = JoinSet::new();
@@ -81,7 +81,7 @@ async fn slow_store_is_sent_less_before_the_places_are_full() {
 }
 
 #[tokio::test]
-async fn requests_that_wait_for_a_job_have_no_place() {
+async fn waiting_requests_do_not_count_as_in_flight() {
     let (server, _) = start(10).await;
     let job = server.submit("echo", json!(1)).await;
     let mut held = JoinSet::new();

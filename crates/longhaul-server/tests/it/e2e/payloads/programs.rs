@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::case::{Case, World};
+use super::fixture::{Case, TestStorage};
 use super::requests::{JOBS, all_deleted, ask, delete, ended, head, receipt, submit};
 
 /// Waits for a file that the test makes, then leaves its payload as an artifact. A retry is at once.
@@ -22,9 +22,9 @@ const CONFIG: &str = r#"
 "#;
 
 async fn killed_while_it_works(on_postgres: bool) {
-    let world = World::new(on_postgres, false).await;
-    let case = Case::new(&world, CONFIG).await;
-    let payload = world.payload(true);
+    let storage = TestStorage::new(on_postgres, false).await;
+    let case = Case::new(&storage, CONFIG).await;
+    let payload = storage.payload(true);
 
     // In the middle of an upload whose rest never comes.
     let server = case.start(None).await;
@@ -71,11 +71,11 @@ async fn killed_while_it_works(on_postgres: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_of_a_program_on_sqlite() {
+async fn killed_program_leaves_no_payload_on_sqlite() {
     killed_while_it_works(false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_of_a_program_on_postgres() {
+async fn killed_program_leaves_no_payload_on_postgres() {
     killed_while_it_works(true).await;
 }

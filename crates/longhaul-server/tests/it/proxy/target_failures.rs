@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::proxy_server::{ProxyServer, TARGET_TIMEOUT, id_of, json_of, problem_of};
 use crate::harness::{BROKEN, Backend, FakeHttpServer, Reply, on_both_backends};
 
-async fn last_answer_is_told_when_no_attempt_succeeds(backend: Backend) {
+async fn proxy_returns_the_last_response_if_all_attempts_fail(backend: Backend) {
     let target = FakeHttpServer::start(|number, _| match number {
         0 => Reply::Answer(500, "", "first"),
         1 => Reply::Close,
@@ -46,7 +46,7 @@ async fn last_answer_is_told_when_no_attempt_succeeds(backend: Backend) {
     assert_eq!(names, ["answer 1", "answer 2"], "one attempt got none");
 }
 
-async fn what_cannot_be_is_asked_once(backend: Backend) {
+async fn proxy_does_not_retry_client_errors(backend: Backend) {
     let target =
         FakeHttpServer::start(|_, _| Reply::Answer(404, "X-Own: 1\r\n", "no such report")).await;
     let server = ProxyServer::start(target.address, backend).await;
@@ -61,7 +61,7 @@ async fn what_cannot_be_is_asked_once(backend: Backend) {
     assert_eq!((job["status"].as_str(), job["attempt"].as_u64()), (Some("failed"), Some(1)));
 }
 
-async fn large_answer_that_failed_is_cut_and_says_so(backend: Backend) {
+async fn proxy_truncates_large_error_responses(backend: Backend) {
     let target = FakeHttpServer::start(|_, _| Reply::Answer(400, "", large())).await;
     let server = ProxyServer::start(target.address, backend).await;
     let answer = server.get("/sync").send().await.unwrap();
@@ -77,10 +77,10 @@ async fn large_answer_that_failed_is_cut_and_says_so(backend: Backend) {
 /// More than is kept of an answer that failed.
 fn large() -> &'static str {
     static TEXT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    TEXT.get_or_init(|| include_str!("failing.rs").repeat(20))
+    TEXT.get_or_init(|| include_str!("target_failures.rs").repeat(20))
 }
 
-async fn retry_after_of_the_target_is_honoured(backend: Backend) {
+async fn proxy_honours_retry_after(backend: Backend) {
     let target = FakeHttpServer::start(|number, _| match number {
         0 => Reply::Answer(429, "Retry-After: 120\r\n", "later"),
         1 => Reply::Answer(503, "Retry-After: 999999999\r\n", "much later"),
@@ -105,7 +105,7 @@ async fn retry_after_of_the_target_is_honoured(backend: Backend) {
     assert_eq!((job["status"].as_str(), job["attempt"].as_u64()), (Some("completed"), Some(3)));
 }
 
-async fn target_without_an_answer_is_a_bad_gateway(backend: Backend) {
+async fn proxy_target_without_a_response_is_a_bad_gateway(backend: Backend) {
     let target =
         FakeHttpServer::start(|number, _| if number == 1 { Reply::Break } else { Reply::Close });
     let target = target.await;
@@ -129,7 +129,7 @@ async fn target_without_an_answer_is_a_bad_gateway(backend: Backend) {
     assert!(!message.contains(&address.to_string()) && !message.contains("cheese"), "{message}");
 }
 
-async fn target_that_hangs_is_given_up(backend: Backend) {
+async fn hanging_proxy_target_times_out(backend: Backend) {
     let target = FakeHttpServer::start(|_, _| Reply::Hang).await;
     let server = Arc::new(ProxyServer::start(target.address, backend).await);
     let asked = server.post("/once").body("x");
@@ -139,7 +139,7 @@ async fn target_that_hangs_is_given_up(backend: Backend) {
     assert_eq!(held.await.unwrap(), (504, "target-timeout".to_owned()));
 }
 
-async fn target_that_keeps_failing_is_left_alone_and_no_attempt_is_charged(backend: Backend) {
+async fn circuit_breaker_of_a_failing_target_charges_no_attempts(backend: Backend) {
     let well = Arc::new(AtomicBool::new(false));
     let is_well = Arc::clone(&well);
     let target = FakeHttpServer::start(move |_, _| {
@@ -170,7 +170,7 @@ async fn target_that_keeps_failing_is_left_alone_and_no_attempt_is_charged(backe
     assert_eq!(target.all().len(), 6);
 }
 
-async fn cancelled_job_lets_go_of_the_target(backend: Backend) {
+async fn cancelled_job_closes_its_target_connection(backend: Backend) {
     let target = FakeHttpServer::start(|_, _| Reply::Hang).await;
     let server = ProxyServer::start(target.address, backend).await;
     let job = json_of(server.post("/reports").body("x")).await;
@@ -181,12 +181,12 @@ async fn cancelled_job_lets_go_of_the_target(backend: Backend) {
 }
 
 on_both_backends! {
-    last_answer_is_told_when_no_attempt_succeeds,
-    what_cannot_be_is_asked_once,
-    large_answer_that_failed_is_cut_and_says_so,
-    retry_after_of_the_target_is_honoured,
-    target_without_an_answer_is_a_bad_gateway,
-    target_that_hangs_is_given_up,
-    target_that_keeps_failing_is_left_alone_and_no_attempt_is_charged,
-    cancelled_job_lets_go_of_the_target,
+    proxy_returns_the_last_response_if_all_attempts_fail,
+    proxy_does_not_retry_client_errors,
+    proxy_truncates_large_error_responses,
+    proxy_honours_retry_after,
+    proxy_target_without_a_response_is_a_bad_gateway,
+    hanging_proxy_target_times_out,
+    circuit_breaker_of_a_failing_target_charges_no_attempts,
+    cancelled_job_closes_its_target_connection,
 }
