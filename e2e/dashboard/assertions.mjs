@@ -1,25 +1,25 @@
-// What stories say about pages: what is seen, what is not. All of it waits for it, none of it for time.
+// Assertions about pages. They wait for a condition and never for time.
 
 import assert from "node:assert/strict";
 
 import { eventually } from "./server.mjs";
 
-/** Waits until it is there to be seen. */
+/** Waits until all of these are visible. */
 export async function seen(...locators) {
   for (const locator of locators) await locator.first().waitFor({ state: "visible" });
 }
 
-/** Waits until it is not there any more. */
+/** Waits until it is hidden. */
 export async function gone(locator) {
   await locator.first().waitFor({ state: "hidden" });
 }
 
-/** It is not on this page, which is complete. */
+/** Asserts that none of these is on the loaded page. */
 export async function absent(...locators) {
   for (const locator of locators) assert.equal(await locator.count(), 0, `${locator} is there`);
 }
 
-/** Waits until there are so many. */
+/** Waits until the number of matches is `count`. */
 export async function counted(locator, count) {
   await eventually(async () => ((await locator.count()) === count ? count : undefined), `not ${count} of ${locator}`);
 }

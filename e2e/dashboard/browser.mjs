@@ -1,5 +1,5 @@
-// One browser for all stories. Whatever page they open, it has to be a good one: without an error on its
-// console, a breach of its policy, a request to anybody else or one that fails.
+// One browser for all stories. Every page that they open is checked: no console error, no violation of the
+// content security policy, no request to another host and no failed request.
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -9,7 +9,7 @@ import { join, resolve } from "node:path";
 const modules = resolve(process.env.NODE_MODULES ?? join(import.meta.dirname, "../../.tools/node/node_modules"));
 const require = createRequire(join(modules, "x.js"));
 
-/** Where axe-core is, which looks for what keeps people from using a page. */
+/** Path of axe-core, which finds accessibility violations. */
 export const axePath = require.resolve("axe-core/axe.min.js");
 
 const TIMEOUT_MS = 15_000;
@@ -17,7 +17,7 @@ const WIDE = { width: 1280, height: 900 };
 const REFUSED = /^console: Failed to load resource: the server responded with a status of 4/;
 let browser;
 
-/** Where Debian has its browser, if it does. */
+/** Returns the path of an installed browser. */
 export function browserPath() {
   const found = ["chromium", "chromium-browser", "google-chrome"].map((name) => `/usr/bin/${name}`);
   return [process.env.CHROMIUM, ...found].find((path) => path && existsSync(path));
@@ -25,7 +25,7 @@ export function browserPath() {
 
 export async function open() {
   const { chromium } = require("playwright-core");
-  // Root has no sandbox to start it in; what it shows are our own pages.
+  // Chromium has no sandbox for root; it opens only pages of the test server.
   browser = await chromium.launch({ executablePath: browserPath(), args: ["--no-sandbox"] });
 }
 
@@ -33,11 +33,11 @@ export async function close() {
   await browser?.close();
 }
 
-/** Somebody with a browser of their own, at a server. */
+/** A browser context at one server. */
 export class Visitor {
-  /** What is wrong with the pages so far. */
+  /** Problems of the pages so far. */
   complaints = [];
-  /** Refusals that the story is about. */
+  /** Error responses that the story expects. */
   expected = [];
 
   static async at(server, options = {}) {
@@ -66,17 +66,17 @@ export class Visitor {
     });
     this.context.on("requestfailed", (request) => {
       const why = request.failure()?.errorText;
-      // Whoever leaves a page leaves what it was asking for.
+      // Leaving a page aborts its requests.
       if (why !== "net::ERR_ABORTED") complain(`${request.url()}: ${why}`);
     });
   }
 
-  /** Says that the next refusal with this status is what the story is about. */
+  /** Expects one error response with this status. */
   expectRefusal(status) {
     this.expected.push(`status of ${status}`);
   }
 
-  /** Says that pages may refuse from here on. What they are made of may not. */
+  /** Allows error responses of pages, but not of their resources. */
   expectRefusals() {
     this.mayRefuse = true;
   }
@@ -85,7 +85,7 @@ export class Visitor {
     return this.page.goto(path);
   }
 
-  /** Signs in, and is where it wanted to be. */
+  /** Signs in and waits for the requested page. */
   async signIn(key, path = "/") {
     await this.visit(path);
     await this.page.getByLabel("API key").fill(key);
@@ -93,7 +93,7 @@ export class Visitor {
     await this.page.waitForURL((url) => url.pathname !== "/ui/sign-in");
   }
 
-  /** Nothing was wrong with any page that was seen. */
+  /** Closes the context and asserts that no page had a problem. */
   async leave() {
     const left = this.complaints.filter((complaint) => !(this.mayRefuse && REFUSED.test(complaint)));
     for (const expected of this.expected) {
@@ -106,7 +106,7 @@ export class Visitor {
   }
 }
 
-/** Tells a story of one visitor, and looks at what was wrong with its pages. */
+/** Runs a story with one browser context and checks its pages. */
 export async function visiting(server, options, story) {
   const visitor = await Visitor.at(server, options);
   try {

@@ -1,5 +1,4 @@
-// A server without keys for stories, whose programs wait for files: so that a story decides when something
-// happens, and not the clock.
+// A server without keys whose programs wait for files, so that a story decides when something happens.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,13 +29,13 @@ command = ["sh", "-c", "cat >/dev/null; printf '{\\"bytes\\": %d}' $(wc -c < $LO
 payload = true
 `;
 
-/** `more` is said of further kinds, given the folder of the files. */
-export async function workshop(more = () => "") {
-  const folder = mkdtempSync(join(tmpdir(), "longhaul-workshop-"));
+/** Starts the server; `more` returns configuration of further kinds, given the directory of the files. */
+export async function controlledServer(more = () => "") {
+  const folder = mkdtempSync(join(tmpdir(), "longhaul-stories-"));
   const server = await serve(config(folder) + more(folder));
   return {
     server,
-    /** Lets those go on who wait for this file. */
+    /** Creates a file that programs wait for. */
     place: (name) => writeFileSync(join(folder, name), ""),
     take: (name) => rmSync(join(folder, name), { force: true }),
     stop: async () => {

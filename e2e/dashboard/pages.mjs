@@ -1,4 +1,4 @@
-// Every page of an ordinary day, by the name that its picture gets.
+// All pages of the seed data, by the name of their screenshot.
 
 export function pages(day) {
   return {
@@ -27,5 +27,5 @@ export function pages(day) {
   };
 }
 
-/** Pages that are there to refuse. */
+/** Pages that are errors. */
 export const REFUSING = new Set(["job-purged", "job-unknown"]);

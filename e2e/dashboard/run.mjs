@@ -1,9 +1,9 @@
-// Stories of people in front of the dashboard, told by Debian's chromium against the real binary.
+// End-to-end stories of the dashboard, run with Chromium against the real binary.
 //
 // Usage: LONGHAUL_BINARY=… node e2e/dashboard/run.mjs [STORIES…]
 //
-// Names of files in stories/ tell only those. Pictures of every page are left in ARTIFACTS/dashboard
-// (target/artifacts unless ARTIFACTS says otherwise), to be looked at.
+// Arguments select files in stories/. Screenshots of every page are written to ARTIFACTS/dashboard
+// (default: target/artifacts).
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { after, before } from "node:test";
 
 import { browserPath, close, open } from "./browser.mjs";
 
-// For a hang: all of it takes a fraction.
+// Limit for a hang; a normal run takes a fraction of it.
 const LIMIT_MS = 480_000;
 
 const folder = join(import.meta.dirname, "stories");

@@ -1,5 +1,5 @@
-// A store that looks like an ordinary day: jobs of several kinds, some that failed, a queue that somebody paused,
-// receivers that do not answer. For pictures and for looking at every page.
+// Seed data for screenshots and page checks: jobs of several kinds, some of them failed, a paused queue, and
+// webhook receivers that are down.
 
 import { receive } from "./webhook_receiver.mjs";
 import { eventually, serve } from "./server.mjs";
@@ -59,7 +59,7 @@ const DIAGRAM =
 const CUSTOMERS = ["acme", "globex", "initech", "umbrella"];
 
 /** Its server, and the ids that pages are opened with. */
-export async function ordinaryDay() {
+export async function seedServer() {
   const server = await serve(CONFIG);
   const receiver = await receive(({ url }) => (url.startsWith("/down") ? 503 : 204));
   const day = { server, receiver };

@@ -21,11 +21,11 @@ export async function serve(config = "") {
   const folder = mkdtempSync(join(tmpdir(), "longhaul-dashboard-"));
   const file = join(folder, "longhaul.toml");
   writeFileSync(file, config);
-  // Settings of whoever runs this must not find their way in.
+  // No settings from the environment of the test.
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("LONGHAUL_")));
   const words = ["--json", "serve", "--listen", "127.0.0.1:0", "--data", join(folder, "data"), "--config", file];
   const child = spawn(process.env.LONGHAUL_BINARY, words, {
-    // Nobody waits for what still runs at the end of a story.
+    // A story does not wait for running jobs at its end.
     env: { ...env, LONGHAUL_LOG_LEVEL: "error", LONGHAUL_WORKER_STOP_GRACE: "200ms" },
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -48,7 +48,7 @@ class Server {
     Object.assign(this, { url, adminKey, stop });
   }
 
-  /** Asks the API, by the admin's key unless another is named, and throws what it refuses. */
+  /** Calls the API, by default with the admin key, and throws on an error response. */
   async call(method, path, body, { key = this.adminKey, headers = {} } = {}) {
     const answer = await fetch(this.url + path, {
       method,
@@ -64,14 +64,14 @@ class Server {
     return text === "" ? undefined : JSON.parse(text);
   }
 
-  /** Submits a job and says its id. */
+  /** Submits a job and returns its id. */
   async submit(kind, input, { idempotencyKey, key, ...more } = {}) {
     const headers = idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey };
     const job = await this.call("POST", "/v1/jobs", { kind, input, ...more }, { key, headers });
     return job.jobId;
   }
 
-  /** A job as soon as it has one of these statuses. */
+  /** Returns a job once it has one of these statuses. */
   async until(id, ...statuses) {
     return eventually(
       async () => {
@@ -82,7 +82,7 @@ class Server {
     );
   }
 
-  /** Submits a job and waits for its end. */
+  /** Submits a job and waits until it has finished. */
   async run(kind, input, more) {
     const id = await this.submit(kind, input, more);
     await this.until(id, "completed", "failed", "cancelled");
@@ -90,14 +90,14 @@ class Server {
   }
 }
 
-/** What `look` finds, as soon as it finds something. */
+/** Polls `look` until it returns a value. */
 export async function eventually(look, otherwise) {
   const deadline = Date.now() + WAIT_MS;
   for (;;) {
     const found = await look();
     if (found !== undefined) return found;
     if (Date.now() > deadline) throw new Error(otherwise);
-    // Only how often it is asked: what is waited for is what it answers.
+    // The polling interval; the condition decides when to stop.
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
 }

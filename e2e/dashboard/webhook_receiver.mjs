@@ -1,4 +1,4 @@
-// Somebody who is told of jobs, and answers with whatever status a story wants.
+// A webhook receiver that returns the status that a story sets.
 
 import { once } from "node:events";
 import { createServer } from "node:http";

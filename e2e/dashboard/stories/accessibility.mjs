@@ -1,4 +1,4 @@
-// Everybody can read every page: without script, on a telephone, elsewhere on earth, and those who do not see it.
+// Every page is accessible: without script, on a phone, in other time zones, and with a screen reader.
 
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 
 import { axePath, visiting } from "../browser.mjs";
-import { ordinaryDay } from "../seed_data.mjs";
+import { seedServer } from "../seed_data.mjs";
 import { pages, REFUSING } from "../pages.mjs";
 import { absent, confirm, seen } from "../assertions.mjs";
 
@@ -28,7 +28,7 @@ describe("everybody reads every page", () => {
   let day;
   before(async () => {
     mkdirSync(pictures, { recursive: true });
-    day = await ordinaryDay();
+    day = await seedServer();
   });
   after(async () => {
     await day?.stop();
@@ -97,7 +97,7 @@ describe("everybody reads every page", () => {
   test("every page can be read without script, and jobs changed", async () => {
     await everyPage({ javaScriptEnabled: false }, async (page, name) => {
       assert.notEqual((await page.locator("h1").first().textContent()).trim(), "", name);
-      // Times are told in UTC where nobody knows the viewer's zone.
+      // Without script, times are in UTC.
       for (const time of await page.locator("time").allTextContents()) assert.match(time, /UTC$/);
     });
     const id = await day.server.submit("demo", {}, { delay: "1h", labels: { script: "none" } });

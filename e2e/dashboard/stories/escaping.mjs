@@ -8,7 +8,7 @@ import { visiting } from "../browser.mjs";
 import { seen } from "../assertions.mjs";
 import { receive } from "../webhook_receiver.mjs";
 import { eventually } from "../server.mjs";
-import { workshop } from "../controlled_server.mjs";
+import { controlledServer } from "../controlled_server.mjs";
 
 // 60 characters with the longest of the names: a phase has 64.
 const canary = (place) => `${place}"><img src=x onerror=alert(1)><script>alert(1)</script>`;
@@ -43,7 +43,7 @@ describe("what callers write", () => {
   let shop;
   let receiver;
   before(async () => {
-    shop = await workshop(kinds);
+    shop = await controlledServer(kinds);
     receiver = await receive(() => 503, canary("answer"));
   });
   after(async () => {

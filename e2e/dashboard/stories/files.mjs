@@ -4,7 +4,7 @@ import { after, before, describe, test } from "node:test";
 
 import { visiting } from "../browser.mjs";
 import { seen } from "../assertions.mjs";
-import { workshop } from "../controlled_server.mjs";
+import { controlledServer } from "../controlled_server.mjs";
 
 const BYTES = 600_000;
 const BYTES_PER_S = 400_000;
@@ -13,7 +13,7 @@ const DIAGRAM = { source: "flowchart LR\n A-->B", format: "mermaid", outputType:
 describe("payloads, artifacts and texts", () => {
   let shop;
   before(async () => {
-    shop = await workshop();
+    shop = await controlledServer();
   });
   after(async () => {
     await shop?.stop();

@@ -3,12 +3,12 @@ import { after, before, describe, test } from "node:test";
 
 import { visiting } from "../browser.mjs";
 import { absent, assertMarked, confirm, counted, gone, mark, seen } from "../assertions.mjs";
-import { workshop } from "../controlled_server.mjs";
+import { controlledServer } from "../controlled_server.mjs";
 
 describe("jobs", () => {
   let shop;
   before(async () => {
-    shop = await workshop();
+    shop = await controlledServer();
   });
   after(async () => {
     await shop?.stop();

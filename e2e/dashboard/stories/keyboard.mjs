@@ -3,13 +3,13 @@ import { after, before, describe, test } from "node:test";
 
 import { visiting } from "../browser.mjs";
 import { gone, seen } from "../assertions.mjs";
-import { workshop } from "../controlled_server.mjs";
+import { controlledServer } from "../controlled_server.mjs";
 
 describe("the keyboard", () => {
   let shop;
   const ids = [];
   before(async () => {
-    shop = await workshop();
+    shop = await controlledServer();
     for (let n = 0; n < 3; n += 1) ids.unshift(await shop.server.run("demo", { result: n }));
   });
   after(async () => {

@@ -5,7 +5,7 @@ import { visiting } from "../browser.mjs";
 import { absent, confirm, counted, seen } from "../assertions.mjs";
 import { eventually } from "../server.mjs";
 import { receive } from "../webhook_receiver.mjs";
-import { workshop } from "../controlled_server.mjs";
+import { controlledServer } from "../controlled_server.mjs";
 
 // As the page says it of a job, or of a delivery.
 const ARRIVED = /^(completed|arrived)$/;
@@ -20,7 +20,7 @@ describe("webhooks", () => {
   // What the receiver answers, by path.
   const answers = {};
   before(async () => {
-    shop = await workshop();
+    shop = await controlledServer();
     broken = await receive(() => 503);
     receiver = await receive(({ url }) => (answers[url]?.length > 1 ? answers[url].shift() : answers[url]?.[0]) ?? 204);
   });

@@ -1,4 +1,4 @@
-//! Chats: targets on real sockets that do as they are told, and callers as models' own servers have them.
+//! Chat APIs in front of scripted model servers on real sockets.
 
 mod availability;
 mod calls;

@@ -1,4 +1,4 @@
-//! What the fuzzer looks at, for a moment: the texts that it begins with, and the same thousand changes
+//! Runs each fuzz target briefly: with its seeds, and with the same thousand mutations
 //! of them each time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

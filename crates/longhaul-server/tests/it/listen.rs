@@ -165,7 +165,7 @@ async fn request_with_content_length_and_chunks_cannot_smuggle_a_second_one() {
     }
 }
 
-/// What no reader should have to guess about: never answered by 5xx, and never waited on.
+/// Malformed requests get an error below 500 and no waiting connection.
 #[tokio::test]
 async fn hostile_request_bytes_are_rejected() {
     let server = start(PATIENT).await;
@@ -212,7 +212,7 @@ async fn hostile_request_bytes_are_rejected() {
         assert!(answer.contains(code), "{:?} got {answer:?}", String::from_utf8_lossy(&sent));
         assert_problem(&answer, status, code);
     }
-    // HTTP/2 without TLS: whoever tries it takes the end of the connection for a no.
+    // HTTP/2 without TLS: a client takes the closed connection for a rejection.
     let mut socket = send(&server, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
     assert_eq!(until_closed(&mut socket).await, "");
     let longest = format!("/{}", "y".repeat(PATIENT.uri_bytes_max - 1));
@@ -220,7 +220,7 @@ async fn hostile_request_bytes_are_rejected() {
     assert_problem(&until_closed(&mut send(&server, &request).await).await, "404", "not-found");
 }
 
-/// Whatever a few wrong bytes make of a request, it is answered or cut off, and others are served.
+/// Mutated requests are rejected or closed, and other connections are served.
 #[tokio::test]
 async fn mutated_requests_are_rejected_or_closed_without_a_500() {
     let limits = ConnLimits { header_timeout: SHORT, body_timeout: SHORT, ..PATIENT };

@@ -1,5 +1,4 @@
-//! The server: driven in process, on real sockets (`listen`, `server`), and as the real binary
-//! (`cli`), also while it is broken from outside (`e2e`).
+//! Server tests: in process, on real sockets (`listen`, `server`), and with the real binary (`cli`, `e2e`).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,4 +1,4 @@
-//! Every error is a problem with a request id, whoever made it.
+//! Every error response is a problem with a request id, whether a handler or the framework created it.
 
 use axum::Router;
 use axum::body::Body;

@@ -33,7 +33,7 @@ fn with_header(ask: TestRequest, name: &str, canary: &str) -> Option<TestRequest
     HeaderValue::from_str(canary).ok().map(|_| ask.header(name, canary))
 }
 
-/// What holds for every answer, whatever was asked.
+/// Checks the properties that every response must have.
 fn assert_inert(answer: &TestResponse, what: &str) {
     assert!(!answer.status.is_server_error(), "{what}: {answer:?}");
     assert!(!answer.headers.contains_key("x-injected"), "{what}: {answer:?}");

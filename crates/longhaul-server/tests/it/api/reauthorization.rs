@@ -1,4 +1,4 @@
-//! Answers that take long, to callers who lose their right to them meanwhile.
+//! Long responses to callers that lose their permission meanwhile.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Case {
         self.get(self.job["eventsUrl"].as_str().unwrap())
     }
 
-    /// A stream that has told all there is to tell so far.
+    /// Opens a stream and reads the current state.
     async fn watched(&self) -> ResponseStream {
         let mut stream = self.events().open().await;
         assert_eq!(stream.event().await.unwrap().1["status"], "running");
@@ -67,7 +67,7 @@ impl Case {
         assert_eq!(patched.status, StatusCode::OK, "{patched:?}");
     }
 
-    /// What is left of a stream, while time passes.
+    /// Returns the rest of a stream while time passes.
     async fn rest(&self, mut stream: ResponseStream) -> Vec<String> {
         let read = tokio::spawn(async move {
             let mut pieces = Vec::new();
@@ -83,7 +83,7 @@ impl Case {
         read.await.unwrap()
     }
 
-    /// The stream has ended without a word, and whoever comes again is told why.
+    /// Asserts that the stream has ended without a further event, and that a new request gets the reason.
     async fn is_shut_out(&self, stream: ResponseStream, status: u16, code: &str) {
         assert_eq!(self.rest(stream).await, [""; 0]);
         assert_eq!(self.events().send().await.problem(), (status, code.to_owned()));
@@ -174,7 +174,7 @@ async fn waiting_caller_that_is_suspended_gets_the_job_without_its_result() {
     assert!(!told.text().contains("a secret"), "{told:?}");
 }
 
-/// What a stream keeps to be judged by is shown nowhere.
+/// A stream keeps its credential for later checks; `Debug` must not print it.
 #[test]
 fn credential_is_not_printed_by_debug() {
     let shown = Secret::new("lh_a_b_c").unwrap();

@@ -1,4 +1,4 @@
-//! What answers tell browsers.
+//! Security headers of responses.
 
 use serde_json::json;
 

@@ -84,7 +84,7 @@ async fn dead_letter(server: &TestServer, key: &str) -> (Value, Value) {
     }
 }
 
-/// Asks for another's thing and for nobody's, by every operation on paths that begin so.
+/// Calls every operation under this path with another tenant's id and with an unknown id.
 async fn compare(server: &TestServer, green: &str, path: &str, ids: [&str; 2], at_least: usize) {
     let document = server.get("/openapi.json").send().await.json();
     let about: Vec<_> =

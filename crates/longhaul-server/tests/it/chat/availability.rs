@@ -1,4 +1,4 @@
-//! Targets that are away, busy or failing, and who waits for them.
+//! Chat targets that are unreachable, busy or failing.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Calls whose callers wait for the whole answer.
+//! Chat calls that wait for the complete response.
 
 use serde_json::{Value, json};
 

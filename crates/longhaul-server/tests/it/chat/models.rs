@@ -1,4 +1,4 @@
-//! Which models there are.
+//! Lists of models.
 
 use serde_json::{Value, json};
 

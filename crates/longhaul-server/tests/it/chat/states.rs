@@ -1,4 +1,4 @@
-//! `POST /jobs`: what is answered, shown and told.
+//! `POST /jobs`: responses, job status and state webhooks.
 
 use longhaul_kinds::chat::TargetApi;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::harness::{
     reply_to,
 };
 
-/// Each state that was told, with the one before.
+/// Returns each delivered state with the previous one.
 fn states(got: &[ReceivedRequest]) -> Vec<(Value, Value)> {
     got.iter()
         .map(|one| (one.json()["previous_state"].clone(), one.json()["state"].clone()))

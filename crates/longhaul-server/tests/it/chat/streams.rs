@@ -1,4 +1,4 @@
-//! Answers that are told as they are made.
+//! Streamed chat responses.
 
 use longhaul_kinds::chat::TargetApi;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::harness::{
 
 const PATHS: [&str; 2] = ["/api/chat", "/v1/chat/completions"];
 
-/// The next piece that says something.
+/// Returns the next chunk with text.
 async fn word(stream: &mut ResponseStream) -> String {
     loop {
         let piece = stream.chunk().await.unwrap();
@@ -77,7 +77,7 @@ async fn generate_api_streams(backend: Backend) {
     }
 }
 
-/// Nothing was said yet: the caller need not know.
+/// No word was sent yet, so the caller does not notice the retry.
 async fn chat_stream_broken_before_the_first_word_is_retried(backend: Backend) {
     let target = FakeChatServer::ollama().await;
     let server = ChatServer::start(backend, &[&target]).await;
@@ -88,7 +88,7 @@ async fn chat_stream_broken_before_the_first_word_is_retried(backend: Backend) {
     }
 }
 
-/// What was said is the beginning of what is said again: the rest follows, and no word comes twice.
+/// The retry repeats the words that were sent already. The stream continues behind them, without sending a word twice.
 async fn chat_stream_continues_if_the_retry_repeats_the_same_text(backend: Backend) {
     for api in APIS {
         for path in PATHS {
@@ -127,7 +127,7 @@ async fn chat_stream_ends_with_an_error_if_the_retry_differs(backend: Backend) {
         let pieces = stream.rest().await;
         assert_eq!(joined_content(&pieces), "", "the three words are of another answer");
         assert!(pieces.last().unwrap().contains("\"error\""), "{pieces:?}");
-        // Whoever asks for the job gets the answer that it has.
+        // The job has the complete second response.
         let job = server.get(&format!("/jobs/{id}")).send().await.json();
         assert_eq!(job["state"], "done");
         assert!(job["result"].to_string().contains("no, you said"));

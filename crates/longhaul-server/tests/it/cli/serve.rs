@@ -11,7 +11,7 @@ use serde_json::json;
 
 struct Process {
     child: Child,
-    /// What it said when it was ready.
+    /// The line that it printed when it was ready.
     line: String,
     url: String,
 }
@@ -61,7 +61,7 @@ impl Drop for Process {
     }
 }
 
-/// A job that runs for as long as nobody stops it.
+/// Submits a job that runs until it is stopped.
 async fn run_long(client: &Client) -> String {
     let request = SubmitRequest::new("demo", &json!({"sleep": "1h"})).unwrap();
     let mut job =

@@ -1,4 +1,4 @@
-//! What a browser does: it keeps a cookie, says where a request comes from, and sends forms as they are.
+//! A browser: keeps a cookie, sends `Sec-Fetch-Site`, and submits forms.
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ impl<'a> Browser<'a> {
         Self { server, cookie: None }
     }
 
-    /// One that has signed in.
+    /// Returns a browser that has signed in with this key.
     pub(super) async fn signed_in(server: &'a TestServer, key: &str) -> Self {
         let mut browser = Self::of(server);
         let answer = browser.send("/ui/sign-in", "/ui/sign-in", &[("key", key)]).await;
@@ -25,7 +25,7 @@ impl<'a> Browser<'a> {
         browser
     }
 
-    /// One that has signed in with a fresh key of these scopes.
+    /// Returns a browser that has signed in with a new key of these scopes.
     pub(super) async fn with_scopes(server: &'a TestServer, admin: &str, scopes: &[&str]) -> Self {
         let key = key(server, admin, "default", scopes).await;
         Self::signed_in(server, &key).await
@@ -44,14 +44,14 @@ impl<'a> Browser<'a> {
         self.request(Method::GET, path).send().await
     }
 
-    /// A page that must be there.
+    /// Returns a page that must exist.
     pub(super) async fn page(&self, path: &str) -> String {
         let answer = self.get(path).await;
         assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text());
         answer.text().to_owned()
     }
 
-    /// Sends a form to `path` with the token that the page `of` has.
+    /// Submits a form to `path` with the token of the page `of`.
     pub(super) async fn send(&self, of: &str, path: &str, fields: &[(&str, &str)]) -> TestResponse {
         let token = self.token(of).await;
         let fields: Vec<(&str, &str)> =
@@ -66,28 +66,28 @@ impl<'a> Browser<'a> {
         ask.header("content-type", "application/x-www-form-urlencoded").body(body).send().await
     }
 
-    /// The token of a page's forms.
+    /// Returns the token of a page's forms.
     pub(super) async fn token(&self, page: &str) -> String {
         let page = self.page(page).await;
         let (_, rest) = page.split_once("name=\"token\" value=\"").unwrap();
         rest.split('"').next().unwrap().to_owned()
     }
 
-    /// Follows a redirect to the page that it leads to.
+    /// Follows a redirect and returns the page.
     pub(super) async fn follow(&self, answer: &TestResponse) -> String {
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text());
         self.page(answer.header("location").unwrap()).await
     }
 }
 
-/// A fresh key.
+/// Creates an API key.
 pub(super) async fn key(server: &TestServer, admin: &str, tenant: &str, scopes: &[&str]) -> String {
     let wish = json!({"tenant": tenant, "name": "of a test", "scopes": scopes});
     let made = server.post("/v1/keys").key(admin).json(wish).send().await.json();
     made["key"].as_str().unwrap().to_owned()
 }
 
-/// A job of somebody's, as soon as it has ended.
+/// Submits a job and returns its id once it has finished.
 pub(super) async fn run(server: &TestServer, key: &str, kind: &str, input: Value) -> String {
     let body = json!({"kind": kind, "input": input});
     let ended = server.post("/v1/jobs?mode=sync").key(key).json(body).send().await.json();

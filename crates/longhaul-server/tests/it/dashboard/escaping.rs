@@ -1,4 +1,4 @@
-//! Whatever callers write is shown as text, on every page.
+//! Every page escapes the texts of callers and handlers.
 
 use longhaul::job::Json;
 use longhaul::{Ctx, JobError, Kind, Retry};
@@ -47,7 +47,7 @@ async fn job_texts_are_escaped_on_every_page() {
     let failed = submit("says").send().await.json();
     assert_eq!(failed["error"]["message"], CANARY, "{failed}");
     let done = submit("answers").send().await.json();
-    let encoded = crate::api::canaries::encoded(CANARY);
+    let encoded = crate::api::hostile_texts::encoded(CANARY);
     let (failed, done) = (id_of(&failed), id_of(&done));
     for path in [
         "/".to_owned(),
@@ -80,7 +80,7 @@ async fn error_pages_escape_request_texts() {
     let server = server().await;
     let browser = Browser::of(&server);
     let job = server.run("answers", json!(1)).await;
-    let encoded = crate::api::canaries::encoded(CANARY);
+    let encoded = crate::api::hostile_texts::encoded(CANARY);
     for path in [
         format!("/ui/jobs?status={encoded}"),
         format!("/ui/jobs?kind={encoded}"),

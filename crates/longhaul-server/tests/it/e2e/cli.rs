@@ -30,7 +30,7 @@ async fn out(install: &Installation, args: &[&str]) -> String {
     ran.out
 }
 
-/// What people see: stdout, then stderr.
+/// Returns stdout, then stderr.
 fn shown(install: &Installation, ran: &CommandOutput) -> String {
     redact(&format!("{}{}", ran.out, ran.err)).replace(&install.url(), "SERVER")
 }

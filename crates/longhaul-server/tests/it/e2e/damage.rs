@@ -112,7 +112,7 @@ fn serve_on_small_disk(install: &Installation) -> tokio::process::Command {
     command
 }
 
-/// Whether this machine lets us mount: containers often do not.
+/// Reports whether this machine allows mounts; containers often do not.
 async fn may_mount(install: &Installation) -> bool {
     let mut probe = install.command("unshare");
     probe.args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]);

@@ -20,7 +20,7 @@ const JOBS_PER_ROUND: usize = 24;
 /// The first kill of a round comes after up to so many signs of life: fewer than a round gives.
 const SIGNS_MAX: usize = 40;
 
-/// What a client learned of one job while servers came and went.
+/// Observations of one job by a client across server restarts.
 struct Witness {
     key: String,
     id: String,

@@ -1,4 +1,4 @@
-//! `longhaul listen`, as somebody uses it who writes a receiver.
+//! `longhaul listen`, the command for developers of webhook receivers.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout};
 use crate::harness::raw_http::{RawResponse, send};
 use crate::harness::{Installation, LONGHAUL, output_of};
 
-/// Odd on purpose: whoever writes it anew breaks its signature.
+/// Unusual formatting on purpose, because re-serializing it would break the signature.
 const BODY: &str = "{\"type\" : \"job.completed\",\n \"data\":{\"jobId\":\"01KA3V8J5T0000000000000000\",\
                     \"status\":\"completed\",\"n\":1.0}}";
 
@@ -25,7 +25,7 @@ pub(crate) struct Listening {
     pub(crate) address: SocketAddr,
     lines: Lines<BufReader<ChildStdout>>,
     said: Lines<BufReader<ChildStderr>>,
-    /// How it began.
+    /// The lines printed at the start.
     first: String,
 }
 

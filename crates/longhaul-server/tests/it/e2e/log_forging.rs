@@ -5,7 +5,7 @@ use longhaul_client::wire::SubmitRequest;
 use serde_json::{Value, json};
 
 use super::submit::end;
-use crate::api::canaries::encoded;
+use crate::api::hostile_texts::encoded;
 use crate::harness::Installation;
 use crate::harness::raw_http;
 

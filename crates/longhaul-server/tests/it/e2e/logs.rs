@@ -1,4 +1,4 @@
-//! What jobs are about stays out of the logs.
+//! Logs contain no job data.
 
 use longhaul_client::SubmitOptions;
 use longhaul_client::wire::SubmitRequest;

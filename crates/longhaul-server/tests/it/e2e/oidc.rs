@@ -36,7 +36,7 @@ impl RealIssuer {
         Self { url, _child: child }
     }
 
-    /// What a server must be told to believe it.
+    /// Returns the server configuration that trusts this issuer.
     fn config(&self) -> String {
         let Self { url, .. } = self;
         format!("[auth]\nrequire_keys = true\n[oidc]\nissuer = {url:?}\naudience = {AUDIENCE:?}\n")

@@ -27,7 +27,7 @@ async fn begun(told: PathBuf) -> (u32, u32) {
     tokio::task::spawn_blocking(read).await.unwrap()
 }
 
-/// What has exited has no environment, even if nobody has waited for it.
+/// A process that has exited has no environment, even before its parent has waited for it.
 fn is_alive(pid: u32) -> bool {
     fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environ| !environ.is_empty())
 }

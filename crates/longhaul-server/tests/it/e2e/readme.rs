@@ -14,7 +14,7 @@ use crate::harness::{CommandOutput, Installation, LONGHAUL, output_of};
 /// A command and what the text says that it prints.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Example {
-    /// Where it stands, from 1.
+    /// Line number, from 1.
     line: usize,
     command: String,
     expected: Vec<String>,
@@ -48,7 +48,7 @@ pub(crate) fn examples(text: &str) -> Vec<Example> {
     found
 }
 
-/// Whether a line that was printed is one that was expected.
+/// Reports whether a printed line matches an expected one.
 fn matches(expected: &str, printed: &str) -> bool {
     let mut rest = printed;
     let pieces: Vec<&str> = expected.split('…').collect();
@@ -70,7 +70,7 @@ fn matches(expected: &str, printed: &str) -> bool {
     true
 }
 
-/// Whether all that was printed was expected. A line of `…` alone stands for any number of lines.
+/// Reports whether the whole output matches. A line of `…` alone matches any number of lines.
 fn all_match(expected: &[String], printed: &[&str]) -> bool {
     match (expected, printed) {
         ([], []) => true,
@@ -102,10 +102,10 @@ pub(super) async fn does_what_it_says(file: &str, text: &str, install: &Installa
     }
 }
 
-/// What a command printed.
+/// Output of a command.
 pub(crate) struct Prints {
     pub(crate) as_expected: bool,
-    /// Both, for whoever has to compare them.
+    /// Returns both, for error messages.
     pub(crate) shown: String,
 }
 

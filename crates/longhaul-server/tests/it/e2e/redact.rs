@@ -28,7 +28,7 @@ fn column(text: &str) -> String {
     redacted
 }
 
-/// What stands for a word that differs from run to run.
+/// Returns the placeholder of a word that differs from run to run.
 fn name_of(word: &str) -> Option<&'static str> {
     if is_id(word) {
         Some("[id]")

@@ -73,7 +73,7 @@ async fn worker_paused_past_its_lease_writes_nothing() {
     paused.signal(Signal::STOP);
     until(&cluster.client(), id, |job| job.status == Status::Running && job.attempt == 2).await;
     assert_eq!(cluster.runner(id).await, workers.left());
-    // It wakes in the middle of a step that another one runs by now, and goes on where it was.
+    // The worker continues in the middle of a step that another worker runs by now.
     paused.signal(Signal::CONT);
     let ended = end(&cluster.client(), id).await;
     assert_eq!(ended.status, Status::Completed, "{ended:?}");
@@ -96,7 +96,7 @@ async fn worker_paused_past_its_lease_writes_nothing() {
 
 #[tokio::test]
 async fn job_of_a_stopped_worker_continues_elsewhere_without_charging_an_attempt() {
-    // The default lease: nobody has to wait for it to run out.
+    // The default lease, because the test does not wait for it to expire.
     let cluster = Cluster::new("[worker]\nstop_grace = \"100ms\"\n").await;
     let _api = cluster.api().await;
     let mut workers = Pair::start(&cluster).await;
@@ -134,7 +134,7 @@ async fn api_lists_all_replicas_and_workers_do_not_listen() {
     }
 }
 
-/// How many sockets a process listens on.
+/// Returns the number of sockets that a process listens on.
 fn listening(server: &TestProcess) -> usize {
     let pid = server.pid().as_raw_nonzero();
     let table = ["tcp", "tcp6"].map(|table| {

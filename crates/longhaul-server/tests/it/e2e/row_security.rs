@@ -1,16 +1,16 @@
-//! A database user who may not set up row-level security.
+//! Row-level security with a database user that may not create roles.
 
 use crate::harness::TestDatabase;
 use crate::harness::{CommandOutput, Installation, LONGHAUL, TestProcess, output_of};
 
-struct Place {
+struct RestrictedDatabase {
     database: TestDatabase,
     install: Installation,
     user: String,
 }
 
-impl Place {
-    /// A database whose owner may create no roles.
+impl RestrictedDatabase {
+    /// Creates a database whose owner may not create roles.
     async fn new() -> Self {
         let database = TestDatabase::create().await;
         let user = format!("plain_{:016x}", rand::random::<u64>());
@@ -25,7 +25,7 @@ impl Place {
         self.database.url().replace("longhaul@", &format!("{}@", self.user))
     }
 
-    /// All that a server logs from its start to its stop.
+    /// Returns the log of a server from start to stop.
     async fn log(&self) -> String {
         let mut serve = self.install.serve();
         serve.env("LONGHAUL_DATABASE", self.url());
@@ -42,23 +42,23 @@ impl Place {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn missing_row_security_role_is_reported_by_log_and_doctor() {
-    let place = Place::new().await;
-    // The role belongs to the whole cluster: other tests may be about to make it.
+    let restricted = RestrictedDatabase::new().await;
+    // The role belongs to the whole cluster, so another test may create it at the same time.
     let make = "DO $$ BEGIN CREATE ROLE longhaul_tenant NOLOGIN;
         EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$";
-    place.database.administer(make).await;
-    let grant = format!("GRANT longhaul_tenant TO {}", place.user);
+    restricted.database.administer(make).await;
+    let grant = format!("GRANT longhaul_tenant TO {}", restricted.user);
 
-    let log = place.log().await;
+    let log = restricted.log().await;
     let warnings = log.lines().filter(|line| line.contains("WARN") && line.contains(&grant));
     assert_eq!(warnings.count(), 1, "{log}");
-    let doctor = place.doctor().await;
+    let doctor = restricted.doctor().await;
     assert_eq!(doctor.code, Some(0), "{doctor:?}");
     assert!(doctor.out.contains("! tenants: ") && doctor.out.contains(&grant), "{doctor:?}");
 
-    place.database.administer(&grant).await;
-    let log = place.log().await;
+    restricted.database.administer(&grant).await;
+    let log = restricted.log().await;
     assert!(!log.contains("longhaul_tenant"), "{log}");
-    let doctor = place.doctor().await;
+    let doctor = restricted.doctor().await;
     assert!(doctor.out.contains("✓ tenants: row-level security"), "{doctor:?}");
 }

@@ -86,7 +86,7 @@ async fn second_sigterm_exits_at_once() {
     let exited = server.sigterm().await;
     assert_eq!(exited.status.code(), Some(130), "{exited:?}");
 
-    // What was cut off is charged, as it is after a kill, and goes on.
+    // The interrupted attempt is charged, as after a kill, and the job continues.
     let _server = install.start_after_kill().await;
     until(&install.client(), &job.job_id, |job| job.attempt == 2).await;
 }
@@ -117,7 +117,7 @@ async fn server_paused_past_its_leases_finishes_its_jobs_once() {
         seen.push(events);
     }
     server.signal(Signal::STOP);
-    // tidy: allow(sleep) the fault is that time passes for everybody but the server
+    // tidy: allow(sleep) the fault is that time passes while the server is stopped
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     server.signal(Signal::CONT);
     let judge = async {

@@ -80,7 +80,7 @@ async fn hundreds_of_slow_connections_are_closed_without_affecting_others() {
     assert_eq!(ask().await, 200);
 }
 
-/// It must neither end nor spin, and goes on once there are files again.
+/// The server must neither exit nor spin, and continues once file descriptors are free.
 #[tokio::test]
 async fn server_out_of_file_descriptors_recovers() {
     let install = Installation::with("[http]\nheader_timeout = \"2s\"\nconnections_max = 10000\n");

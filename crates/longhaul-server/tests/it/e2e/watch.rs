@@ -62,7 +62,7 @@ impl<'a> Watch<'a> {
                 assert_eq!(stream.status, 200, "{}", stream.head);
                 return stream;
             }
-            // Nobody is there; another server will be.
+            // No server is running; the next one will be started.
             self.ready.changed().await.unwrap();
         }
     }
@@ -117,7 +117,7 @@ pub(crate) async fn legal_history(install: &Installation, id: &str) -> Vec<Job> 
 fn may_follow(from: &Job, to: &Job) -> bool {
     use Status::{Cancelled, Completed, Failed, Pending, Running, Waiting};
     match (from.status, to.status) {
-        // A further attempt, or the same one that goes on after it was given back.
+        // A further attempt, or the same one after its job was returned to the queue.
         (Pending, Running) => to.attempt == from.attempt + 1 || to.attempt == from.attempt.max(1),
         (Pending | Waiting, Cancelled) | (Waiting, Pending) | (Running, _) => {
             to.attempt == from.attempt

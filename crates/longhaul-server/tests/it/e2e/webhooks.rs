@@ -1,5 +1,5 @@
-//! Webhooks of the real binary: killed while it delivers, spread over replicas, by hand, and checked by the
-//! libraries that receivers use.
+//! Webhooks of the real binary: kills during deliveries, replicas, CLI commands, and verification with
+//! published libraries.
 
 mod closed_connections;
 mod commands;
@@ -14,23 +14,23 @@ use serde_json::{Value, json};
 use crate::harness::Installation;
 use crate::harness::TestDatabase;
 
-/// FakeHttpServers of tests are on this machine.
+/// Allows endpoints on this machine, where the fake servers of tests listen.
 const LOOPBACK: &str = "[egress]\nallow = [\"127.0.0.1/32\"]\n";
 
-/// A install with its database. Fields are dropped in this order.
-struct Place {
+/// An installation with its database. Fields are dropped in this order.
+struct WebhookInstallation {
     install: Installation,
     _database: Option<TestDatabase>,
 }
 
-impl Place {
+impl WebhookInstallation {
     fn sqlite() -> Self {
         Self { install: Installation::with(LOOPBACK), _database: None }
     }
 
     async fn postgres() -> Self {
         let database = TestDatabase::create().await;
-        // What a killed server held is free again as soon as a test can wait for it.
+        // Leases short enough to wait for.
         let lease = "[lease]\nduration = \"1500ms\"\nrenew = \"400ms\"\nsweep = \"200ms\"\n";
         let at = format!("database = {:?}\n", database.url());
         let install = Installation::with(&format!("{at}{LOOPBACK}{lease}"));
@@ -42,8 +42,8 @@ fn own_webhook(url: String) -> WebhookRequest {
     WebhookRequest { url, events: None, secret: None, payload: None }
 }
 
-/// Submits a job of three steps that tells this URL what happens to it.
-async fn submit_telling(install: &Installation, url: String, sleep: &str) -> Job {
+/// Submits a job of three steps with a webhook to this URL.
+async fn submit_with_webhook(install: &Installation, url: String, sleep: &str) -> Job {
     let input: Value = json!({"steps": 3, "sleep": sleep});
     let mut request = SubmitRequest::new("demo", &input).unwrap();
     request.max_attempts = Some(1_000);

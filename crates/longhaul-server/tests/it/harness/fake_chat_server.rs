@@ -1,4 +1,4 @@
-//! A server with a language model, on a real socket: what it says follows from what it was asked.
+//! A fake language model server on a real socket, with replies derived from the request.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -17,22 +17,21 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What a target does with a call instead of answering.
+/// Behaviour that replaces the normal reply to one call.
 #[derive(Debug, Clone)]
 pub(crate) enum Behaviour {
-    /// Answers with this status, these header fields and this body.
+    /// Returns this status, headers and body.
     Refuses(u16, Vec<(&'static str, &'static str)>, String),
-    /// Says so many words and closes the connection.
+    /// Sends this many words and closes the connection.
     Breaks(usize),
-    /// Says something else than it usually does.
+    /// Sends a different reply.
     Differs,
-    /// Says that it failed, after so many words.
+    /// Sends this many words and then an error.
     Fails(usize),
-    /// Answers as a whole, though it was asked to stream.
+    /// Sends the complete reply, although the request asks for a stream.
     Whole,
 }
 
-/// A call that came.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedCall {
     pub(crate) path: String,
@@ -44,18 +43,18 @@ struct Inner {
     api: TargetApi,
     received: Mutex<Vec<ReceivedCall>>,
     behaviours: Mutex<VecDeque<Behaviour>>,
-    /// Calls that came, and those that are being answered now.
+    /// Number of received calls and of calls in flight.
     counts: watch::Sender<(usize, usize)>,
     most_at_once: Mutex<usize>,
-    /// A permit for each word that may be said; none are needed unless it is held.
+    /// One permit per word, used only if `held`.
     words: Semaphore,
     held: bool,
-    /// Whether its model is in memory; if not, a permit is needed for it to be loaded.
+    /// The model is in memory. Otherwise a permit is needed to load it.
     loaded: Mutex<bool>,
     loads: Semaphore,
 }
 
-/// A target. It goes down when dropped.
+/// A fake model server, stopped when dropped.
 pub(crate) struct FakeChatServer {
     inner: Arc<Inner>,
     address: SocketAddr,
@@ -73,12 +72,12 @@ impl FakeChatServer {
         Self::start(TargetApi::OpenAi, false, true).await
     }
 
-    /// One that says a word whenever it is let.
+    /// Starts a server that sends a word per permit.
     pub(crate) async fn held(api: TargetApi) -> Self {
         Self::start(api, true, true).await
     }
 
-    /// One whose model is not in memory yet.
+    /// Starts a server whose model is not in memory yet.
     pub(crate) async fn cold() -> Self {
         Self::start(TargetApi::Ollama, false, false).await
     }
@@ -109,7 +108,7 @@ impl FakeChatServer {
         format!("http://{}", self.address)
     }
 
-    /// Closes all connections and takes no new ones.
+    /// Closes all connections and stops listening.
     pub(crate) async fn down(&self) {
         let serving = self.serving.lock().unwrap().take();
         if let Some(serving) = serving {
@@ -118,23 +117,23 @@ impl FakeChatServer {
         }
     }
 
-    /// Listens again where it did.
+    /// Listens again on the same address.
     pub(crate) async fn up(&self) {
         let listener = TcpListener::bind(self.address).await.unwrap();
         *self.serving.lock().unwrap() = Some(serve(listener, Arc::clone(&self.inner)));
     }
 
-    /// What it does with the next calls, one after the other; then it answers again.
+    /// Sets the behaviour for the next calls, one after the other.
     pub(crate) fn behave(&self, behaviours: impl IntoIterator<Item = Behaviour>) {
         self.inner.behaviours.lock().unwrap().extend(behaviours);
     }
 
-    /// Lets it say so many words.
+    /// Permits this many words.
     pub(crate) fn allow_words(&self, words: usize) {
         self.inner.words.add_permits(words);
     }
 
-    /// Lets it load its model.
+    /// Permits loading the model.
     pub(crate) fn allow_load(&self) {
         self.inner.loads.add_permits(1);
     }
@@ -143,7 +142,7 @@ impl FakeChatServer {
         self.inner.received.lock().unwrap().clone()
     }
 
-    /// The calls, once there are so many.
+    /// Returns the received calls once there are at least `count`.
     pub(crate) async fn calls(&self, count: usize) -> Vec<ReceivedCall> {
         let mut counts = self.inner.counts.subscribe();
         counts.wait_for(|(came, _)| *came >= count).await.unwrap();
@@ -166,7 +165,7 @@ impl Drop for FakeChatServer {
 fn serve(listener: TcpListener, inner: Arc<Inner>) -> JoinHandle<()> {
     let router = Router::new().fallback(answer).with_state(inner);
     tokio::spawn(async move {
-        // Dropped with this task, and with it every connection.
+        // Dropped with this task, which closes every connection.
         let mut connections = JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {
             let service = TowerToHyperService::new(router.clone());
@@ -178,7 +177,7 @@ fn serve(listener: TcpListener, inner: Arc<Inner>) -> JoinHandle<()> {
     })
 }
 
-/// What the model says to the last thing that it was told.
+/// Returns the reply of the model to a message.
 pub(crate) fn reply_to(said: &str) -> String {
     format!("you said {said} and I heard it")
 }
@@ -250,14 +249,14 @@ async fn next((inner, busy, mut script): Saying) -> Option<(Result<Bytes, String
         inner.words.acquire().await.unwrap().forget();
     }
     if piece.is_err() {
-        // What was said before is on its way when the connection goes.
+        // Lets hyper send the earlier words before the connection closes.
         tokio::task::yield_now().await;
     }
     let piece = piece.map(Bytes::from);
     Some((piece, (inner, busy, script)))
 }
 
-/// A call that is being answered.
+/// A call in flight.
 struct Busy(Arc<Inner>);
 
 impl Busy {
@@ -278,7 +277,7 @@ impl Drop for Busy {
     }
 }
 
-/// What is said to one call.
+/// The reply to one call.
 struct Script {
     pieces: VecDeque<Result<String, String>>,
     is_whole: bool,

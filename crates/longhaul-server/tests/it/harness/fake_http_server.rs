@@ -1,4 +1,4 @@
-//! A receiver on a real socket that does as it is told and remembers what came.
+//! A scripted HTTP server on a real socket that records its requests.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -9,27 +9,26 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What a receiver does with a request.
+/// Reaction to one request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
-    /// Answers with this status, these header lines and this body.
+    /// Returns this status, header lines and body.
     Answer(u16, &'static str, &'static str),
-    /// Reads it and says nothing.
+    /// Reads the request and sends nothing.
     Hang,
-    /// Closes the connection without a word.
+    /// Closes the connection without a response.
     Close,
-    /// Answers 200 without ever finishing its body.
+    /// Returns 200 and never finishes the body.
     Drip,
-    /// Answers 200 as a whole and closes the connection without having said so.
+    /// Returns a complete 200 and closes the connection without announcing it.
     Leave,
-    /// Answers 200 and closes the connection in the middle of the body.
+    /// Returns 200 and closes the connection in the middle of the body.
     Break,
 }
 
 pub(crate) const OK: Reply = Reply::Answer(200, "", "thanks");
 pub(crate) const BROKEN: Reply = Reply::Answer(500, "", "out of cheese");
 
-/// A request that came.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     pub(crate) head: String,
@@ -45,7 +44,7 @@ impl ReceivedRequest {
         found.unwrap_or_else(|| panic!("no {name} in {}", self.head))
     }
 
-    /// What it is signed with, as the official library wants it.
+    /// Returns the signature headers for the official library.
     pub(crate) fn headers(&self) -> HeaderMap {
         ["webhook-id", "webhook-timestamp", "webhook-signature"]
             .into_iter()
@@ -62,7 +61,7 @@ impl ReceivedRequest {
     }
 }
 
-/// Decides what is done with the request of a number, from 0.
+/// Chooses the reply to a request by its index and content.
 type Script = Arc<dyn Fn(usize, &ReceivedRequest) -> Reply + Send + Sync>;
 
 pub(crate) struct FakeHttpServer {
@@ -95,7 +94,7 @@ impl FakeHttpServer {
         Self { address, got, count, task }
     }
 
-    /// One that takes everything.
+    /// Starts a server that accepts every request.
     pub(crate) async fn good() -> Self {
         Self::start(|_, _| OK).await
     }
@@ -104,13 +103,13 @@ impl FakeHttpServer {
         format!("http://{}/hook", self.address)
     }
 
-    /// What came, once there are so many.
+    /// Returns the first `count` requests once they have arrived.
     pub(crate) async fn first(&self, count: usize) -> Vec<ReceivedRequest> {
         self.count.clone().wait_for(|came| *came >= count).await.unwrap();
         self.all().into_iter().take(count).collect()
     }
 
-    /// What came, once that is enough.
+    /// Returns all requests once `enough` holds.
     pub(crate) async fn until(
         &self,
         enough: impl Fn(&[ReceivedRequest]) -> bool,

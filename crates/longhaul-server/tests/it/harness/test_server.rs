@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use super::backend::Storage;
 use super::{TestRequest, TestResponse, TestServerBuilder, kinds};
 
-/// How often a ticking clock moves.
+/// Interval of a ticking clock.
 const TICK: Duration = Duration::from_millis(10);
 
 /// The server's router with its own store, engine, webhook dispatcher and accounts.

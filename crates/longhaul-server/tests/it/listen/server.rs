@@ -1,4 +1,4 @@
-//! A server with handlers that tests can hold, and peers made of raw bytes.
+//! A listener with handlers that tests control, and raw connections to it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const SHORT: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_mins(10);
 
-/// Nothing ends by itself, so that a test shows the one limit that it shortens.
+/// Long timeouts, so that a test observes only the limit that it shortens.
 pub(crate) const PATIENT: ConnLimits = ConnLimits {
     header_timeout: LONG,
     body_timeout: LONG,
@@ -38,9 +38,9 @@ pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
     pub(crate) stop: CancellationToken,
     pub(crate) running: JoinHandle<()>,
-    /// Says when the `/held` handler was entered.
+    /// Receives a message when the `/held` handler starts.
     pub(crate) entered: mpsc::UnboundedReceiver<()>,
-    /// Lets it go on.
+    /// Lets the `/held` handler continue.
     pub(crate) release: CancellationToken,
 }
 
@@ -89,7 +89,7 @@ fn endless() -> impl Stream<Item = Result<Bytes, std::io::Error>> {
     stream::repeat_with(move || Ok(chunk.clone()))
 }
 
-/// What hyper sends when it cannot read a request.
+/// Response of hyper to an unreadable request.
 pub(crate) const REFUSAL: &str =
     "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 

@@ -46,7 +46,7 @@ fn load(folder: &Path) -> Arc<Tls> {
     Arc::new(Tls::load(files(folder), Clock::system()).unwrap())
 }
 
-/// A connection of somebody who trusts this one certificate.
+/// Opens a TLS connection that trusts only this certificate.
 pub(crate) async fn shake(
     socket: TcpStream,
     trusted: &CertificateDer<'static>,
@@ -162,7 +162,7 @@ fn invalid_certificate_at_the_start_is_reported_with_its_file() {
     ");
 }
 
-/// Who has no other certificate at hand must be able to start.
+/// An operator without another certificate must be able to start the server.
 #[test]
 fn expired_certificate_is_used() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Bodies of any type and size go both ways.
+//! Bodies of any type and size in both directions.
 
 use std::net::SocketAddr;
 

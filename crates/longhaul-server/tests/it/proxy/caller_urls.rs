@@ -1,4 +1,4 @@
-//! What callers may ask for, and what they may not.
+//! Paths, headers and URLs that callers choose.
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ async fn caller_url_is_subject_to_the_egress_policy(backend: Backend) {
     assert_eq!(problem_of(server.post("/v1/kinds/anywhere/jobs").json(&request)).await, refused);
     let batch = server.post("/v1/jobs/batch").json(&json!({"jobs": [body]}));
     assert_eq!(json_of(batch).await[0]["code"], "url-refused");
-    // Whoever comes another way, such as from a transaction of its own, is refused when it is dialled.
+    // A job submitted without the API, for example from a SQL transaction, is rejected when it connects.
     let job = server.state.engine.submit_raw("anywhere", &request).await.unwrap();
     let job = server.finished(&job.id().to_string()).await;
     assert_eq!((&job["error"]["code"], &job["attempt"]), (&"url-refused".into(), &1.into()));

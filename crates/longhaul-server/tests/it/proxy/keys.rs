@@ -1,4 +1,4 @@
-//! One key, one job, however often and with whatever else it is sent.
+//! Idempotency and authentication of proxied requests.
 
 use axum::http::Method;
 use serde_json::Value;
@@ -24,7 +24,7 @@ async fn repeated_proxied_request_is_the_same_job(backend: Backend) {
     // In another way, too: only what is asked for counts.
     let again = ask("/passing/a?x=1&mode=sync", "two", "body").send().await.unwrap();
     assert_eq!((id_of(&again), again.text().await.unwrap().as_str()), (id.clone(), "once"));
-    // In pieces of a length that nobody announced.
+    // Chunked, without a content length.
     let pieces = ["bo", "dy"].map(Ok::<_, std::io::Error>);
     let pieces = reqwest::Body::wrap_stream(futures_util::stream::iter(pieces));
     let again = ask("/sync/a?x=1", "four", "").body(pieces).send().await.unwrap();
@@ -73,7 +73,7 @@ async fn proxied_request_requires_the_submit_scope(backend: Backend) {
     let url = format!("http://{}/passing", server.address);
     let ask = || server.client.post(&url).header("idempotency-key", "k").body("x");
     assert_eq!(problem_of(ask()).await, (401, "unauthorized".to_owned()));
-    // Somebody else's token is no key of ours, and is no reason to let anybody in.
+    // A token for the target is not an API key and does not authenticate.
     let foreign = ask().header("authorization", "Bearer of-the-target");
     assert_eq!(problem_of(foreign).await, (401, "unauthorized".to_owned()));
     assert_eq!(problem_of(ask().bearer_auth(&reader)).await, (403, "forbidden".to_owned()));
@@ -81,7 +81,7 @@ async fn proxied_request_requires_the_submit_scope(backend: Backend) {
     assert_eq!(problem_of(ask().bearer_auth(mistyped)).await, (401, "unauthorized".to_owned()));
     assert_eq!(target.all().len(), 0);
 
-    // A key of ours lets in, either way, and is for nobody else.
+    // An API key authenticates in either header and is not forwarded.
     let by_bearer = ask().bearer_auth(&acme).send().await.unwrap();
     let by_field = ask().header("x-api-key", &other).header("authorization", "Basic dGFyZ2V0");
     let by_field = by_field.send().await.unwrap();

@@ -1,4 +1,4 @@
-//! Callers who wait get exactly what the target says.
+//! Waiting callers get exactly the target's response.
 
 use axum::http::Method;
 use serde_json::json;
@@ -84,7 +84,7 @@ async fn asynchronous_proxy_request_returns_the_job(backend: Backend) {
     assert_eq!(job["result"], result);
     assert_eq!(result, json!({"status": 200, "headers": [], "body": "done", "encoding": "text"}));
 
-    // On a path that waits, whoever asks not to is not kept.
+    // A caller can opt out of waiting on a synchronous route.
     let unasked = server.post("/sync?mode=async").body("x").send().await.unwrap();
     assert_eq!(unasked.status(), 202);
     let preferred = server.post("/sync").header("prefer", "respond-async").body("x").send().await;

@@ -1,4 +1,4 @@
-//! What is passed on is readable at the target and nowhere else.
+//! Forwarded secrets are readable at the target and nowhere else.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ async fn forwarded_secrets_are_not_stored_in_clear(backend: Backend) {
         assert!(!input.to_string().contains(secret), "{secret} is shown");
     }
 
-    // Whoever may read the input cannot send what is sealed in it elsewhere.
+    // A caller that reads the input cannot send its sealed parts to another URL.
     for part in ["sealed", "sealedBody"] {
         let sealed = &input["$request"][part];
         assert!(sealed.is_string(), "{input}");

@@ -1,4 +1,4 @@
-//! Targets that fail, hang, close and say when to come back.
+//! Targets that fail, hang, close the connection or send `Retry-After`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,7 +74,7 @@ async fn proxy_truncates_large_error_responses(backend: Backend) {
     assert!(large().starts_with(&text));
 }
 
-/// More than is kept of an answer that failed.
+/// Returns more than the stored limit of a failed response.
 fn large() -> &'static str {
     static TEXT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     TEXT.get_or_init(|| include_str!("target_failures.rs").repeat(20))
@@ -97,7 +97,7 @@ async fn proxy_honours_retry_after(backend: Backend) {
             server.poll_job(id, |job| job["status"] == "pending" && job["attempt"] == attempt);
         let waits = waits.await;
         assert_eq!(waits["error"]["code"], "target-answered");
-        // Time goes on meanwhile, by as much as the test takes.
+        // The clock also moves with the real time.
         let waits = at(&waits, "runAt").since(begun);
         assert!(waits >= pause && waits < pause + pause / 2, "{waits:?}");
     }
@@ -118,7 +118,7 @@ async fn proxy_target_without_a_response_is_a_bad_gateway(backend: Backend) {
     assert_eq!(job["error"]["code"], "target-unreachable");
     assert_eq!(target.all().len(), 3);
 
-    // Nobody is there at all.
+    // No server listens there.
     let address = target.address;
     drop(target);
     let asked = server.post("/once").body("x");

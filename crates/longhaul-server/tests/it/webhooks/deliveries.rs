@@ -1,4 +1,4 @@
-//! What is sent, in which order, how often, and what is kept of it.
+//! Content, order, retries and records of deliveries.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ const SCRIPTS: [ThirdParty; 2] = [
     ThirdParty::Python { script: "e2e/chat/clients.py" },
 ];
 
-/// What the clients of a language found out.
+/// Runs the clients of one language and returns their findings.
 async fn found_by(mut clients: Command, url: &str) -> Value {
     clients.args([url, MODEL]).kill_on_drop(true);
     let output = clients.output().await.unwrap();

@@ -1,4 +1,4 @@
-//! What must not be found anywhere, and the search for it.
+//! A recognizable payload, and the search for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 /// what is sealed at a time.
 pub(super) struct Canary {
     text: String,
-    /// The text as it is, and as somebody might write it who keeps or shows bytes.
+    /// The text and its usual encodings.
     forms: Vec<String>,
 }
 

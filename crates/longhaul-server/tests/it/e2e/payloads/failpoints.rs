@@ -1,4 +1,4 @@
-//! A server that is killed at each point from the first byte of a payload to the end of its receipt.
+//! Kills a server at each failpoint between the first byte of a payload and the end of its receipt.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ use longhaul_client::wire::Receipt;
 use super::fixture::{Case, TestStorage};
 use super::requests::{all_deleted, ask, delete, ended, submit};
 
-/// How many servers run at the same time: most of the time they wait for a lease to run out.
+/// Number of concurrent servers. Most of the time they wait for a lease to expire.
 const AT_ONCE: usize = 6;
 
-/// Leaves its payload as an artifact. A retry is at once.
+/// Copies its payload into an artifact. Retries start at once.
 const CONFIG: &str = r#"
     [kinds.keep]
     command = ["sh", "-c", "cp $LONGHAUL_PAYLOAD $LONGHAUL_ARTIFACTS/copy; wc -c <$LONGHAUL_PAYLOAD"]
@@ -26,25 +26,25 @@ const CONFIG: &str = r#"
     sweep = "100ms"
 "#;
 
-/// What its caller knows of a job.
+/// The state of a job from the view of its caller.
 #[derive(Default)]
-struct Known {
+struct CallerView {
     id: Option<String>,
-    /// Whether the server was asked to delete it.
+    /// The caller has requested the deletion.
     purged: bool,
 }
 
 /// Sends a payload, waits for the end of its job, deletes it and waits until nothing is left, as far as
 /// all of that goes.
-async fn live(address: SocketAddr, payload: &[u8], known: &mut Known) -> io::Result<Receipt> {
-    let id = known.id.insert(submit(address, payload).await?);
+async fn live(address: SocketAddr, payload: &[u8], view: &mut CallerView) -> io::Result<Receipt> {
+    let id = view.id.insert(submit(address, payload).await?);
     ended(address, id).await?;
-    known.purged = true;
+    view.purged = true;
     delete(address, id).await?;
     all_deleted(address, id).await
 }
 
-/// Whether a killed server leaves the payload in clear in its job's folder; nothing if that is a matter
+/// Reports whether a killed server leaves the decrypted payload in the work directory; `None` if that is a matter
 /// of moments.
 fn leaves_clear(point: Failpoint) -> Option<bool> {
     use Failpoint as At;
@@ -74,9 +74,10 @@ async fn killed_at(storage: &TestStorage, point: Failpoint) {
     let in_parts = [Failpoint::UploadSent, Failpoint::ArtifactStarted].contains(&point);
     let payload = storage.payload(in_parts);
     let mut server = case.start(Some(point)).await;
-    let (mut known, waiting) = (Known::default(), format!("waiting at the failpoint {point:?}"));
+    let (mut view, waiting) =
+        (CallerView::default(), format!("waiting at the failpoint {point:?}"));
     let killed = {
-        let mut life = pin!(live(case.install.address(), &payload, &mut known));
+        let mut life = pin!(live(case.install.address(), &payload, &mut view));
         tokio::select! {
             receipt = &mut life => panic!("{point:?} was never reached: {receipt:?}"),
             () = server.wait_for_log(&waiting) => {}
@@ -93,12 +94,12 @@ async fn killed_at(storage: &TestStorage, point: Failpoint) {
 
     let server = case.start(None).await;
     let address = case.install.address();
-    let id = match known.id {
+    let id = match view.id {
         Some(id) => id,
         None => submit(address, &payload).await.unwrap(),
     };
     let job = ended(address, &id).await.unwrap();
-    assert!(job.is_some() || known.purged, "{point:?}");
+    assert!(job.is_some() || view.purged, "{point:?}");
     case.assert_clean().await;
     if let Some(job) = job {
         let done = (&job["status"], &job["result"]);
@@ -116,7 +117,7 @@ async fn killed_at(storage: &TestStorage, point: Failpoint) {
     assert_strays_are_swept(&case, point).await;
 }
 
-/// What the killed server stored and no job came to know is not there for ever.
+/// Asserts that blobs which no job references are deleted.
 async fn assert_strays_are_swept(case: &Case<'_>, point: Failpoint) {
     let stored = case.stored().await;
     let leaves_stray = [Failpoint::UploadStored, Failpoint::ArtifactStored].contains(&point);

@@ -1,4 +1,4 @@
-//! A server, all places where it keeps things, and the search of each of them.
+//! A server with all of its storage, and the search of each part for the payload.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::servers;
 use crate::harness::TestDatabase;
 use crate::harness::{ExitedProcess, Installation, TestProcess};
 
-/// What a test's cases share.
+/// Database, blob store and canary that the cases of a test share.
 pub(super) struct TestStorage {
     pub(super) canary: Canary,
     on_postgres: bool,
@@ -42,7 +42,7 @@ impl TestStorage {
         })
     }
 
-    /// Looks where cases cannot be told from each other: at the files of Postgres and of the cloud.
+    /// Searches the files that all cases share: those of Postgres and of the cloud.
     pub(super) async fn assert_clean(&self) {
         if let Some(cloud) = &self.cloud {
             assert_eq!(self.canary.found_in(cloud.folder()), Vec::<PathBuf>::new());
@@ -62,7 +62,7 @@ impl TestStorage {
     }
 }
 
-/// One server's places.
+/// One server with its storage.
 pub(super) struct Case<'a> {
     storage: &'a TestStorage,
     pub(super) install: Installation,
@@ -83,7 +83,7 @@ impl<'a> Case<'a> {
         Self { storage, install, database, blobs }
     }
 
-    /// Starts a server that stops at a point, right after another was killed perhaps.
+    /// Starts a server that waits at a failpoint.
     pub(super) async fn start(&self, point: Option<Failpoint>) -> TestProcess {
         for _ in 0..100 {
             let mut serve = self.install.serve();
@@ -107,7 +107,7 @@ impl<'a> Case<'a> {
         panic!("the server does not start");
     }
 
-    /// Where payloads may be in clear, as long as their jobs go on.
+    /// Returns the directory that may contain decrypted payloads while their jobs run.
     pub(super) fn work(&self) -> PathBuf {
         self.install.data_dir().join("work")
     }
@@ -117,7 +117,7 @@ impl<'a> Case<'a> {
         self.storage.canary.found_in(self.install.path())
     }
 
-    /// Nothing can be read anywhere.
+    /// Asserts that the payload is in no file and in no table.
     pub(super) async fn assert_clean(&self) {
         assert_eq!(self.found(), Vec::<PathBuf>::new());
         if let Some(database) = &self.database {
@@ -133,7 +133,7 @@ impl<'a> Case<'a> {
         assert!(!self.storage.canary.is_in(exited.stdout.as_bytes()), "on stdout");
     }
 
-    /// What is in the blob store, finished or not as far as that can be seen.
+    /// Returns the finished and visible unfinished blobs of the blob store.
     pub(super) async fn stored(&self) -> Vec<String> {
         if let Some(folder) = self.blobs.strip_prefix("file:") {
             let files = files_in(folder.as_ref());
@@ -152,7 +152,7 @@ impl<'a> Case<'a> {
         Blobs::open_with(&self.blobs, &options).unwrap()
     }
 
-    /// Waits, by a clock of its own, until a replica has swept what no job knows. No server may run.
+    /// Runs a replica with a manual clock until it has deleted all orphan blobs. No server may run meanwhile.
     pub(super) async fn sweep(&self) {
         let since_1970 = std::time::UNIX_EPOCH.elapsed().unwrap();
         let clock = Clock::manual(Timestamp::from_millis(0).after(since_1970));

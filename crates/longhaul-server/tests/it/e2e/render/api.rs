@@ -72,7 +72,7 @@ async fn render_request_returns_a_job_with_the_image_url() {
 
 #[tokio::test]
 async fn running_render_job_has_the_state_rendering() {
-    // Nobody draws this within the test: the job is running for as long as it is looked at.
+    // Too large to finish within the test, so that the job stays running.
     let install = Installation::with("[render]\ntimeout = \"5m\"\n");
     let _server = install.start().await;
     let dense: Vec<_> = (0..3_000).map(|n| format!("a{n} -> b{}\n", n * 7 % 3_000)).collect();
@@ -88,7 +88,7 @@ async fn running_render_job_has_the_state_rendering() {
     assert_eq!(shown["status"], "rendering", "{shown}");
     assert!(shown["startedAt"].is_string() && shown["completedAt"].is_null(), "{shown}");
 
-    // Whoever does not want it any more gets the place back at once.
+    // Cancelling releases the slot at once.
     let cancel = format!("POST /v1/jobs/{}/cancel", id.as_str().unwrap());
     assert_eq!(ask(&install, &cancel, &Value::Null).await.status, 202);
     end(&install.client(), id.as_str().unwrap()).await;

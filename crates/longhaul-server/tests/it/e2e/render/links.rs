@@ -108,7 +108,7 @@ async fn purged_image_link_is_404_at_once() {
     assert_eq!(get(&install, &url).await.status, 404);
 }
 
-/// A server on which everybody needs a key, with two tenants' keys.
+/// Starts a server that requires keys, with a key for each of two tenants.
 async fn of_two(config: &str) -> (Installation, TestProcess, [String; 2]) {
     let install = Installation::with(&format!("[auth]\nrequire_keys = true\n{config}"));
     let mut server = TestProcess::spawn(install.serve());
@@ -162,7 +162,7 @@ async fn public_image_link_needs_no_key() {
         assert_eq!(field(&picture, "cache-control"), Some("public, max-age=86400, immutable"));
         urls.push(url);
     }
-    // Half of one and half of the other is nobody's.
+    // A link composed of two valid ones is invalid.
     let mixed = format!("{}{}", &urls[0][..14], &urls[1][14..]);
     for wrong in [mixed.as_str(), "/d/AAAAAAAAAAAAAAAAAAAAAAAAAAA", "/d/x"] {
         let answer = get(&install, wrong).await;

@@ -1,4 +1,4 @@
-//! Many at once: what there is no room for is told so, and nothing is lost.
+//! Concurrent render requests: overload is rejected, and no accepted request is lost.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ async fn full_render_queue_rejects_until_jobs_finish() {
     assert!(refused.head.contains("retry-after: 1"), "{refused:?}");
     let why = "queue render has reached its limit of 3 pending jobs";
     assert_eq!(refused.json(), json!({"error": why}));
-    // Whoever asks again for what is in line asks for nothing new; other queues have room.
+    // A repeated request joins the pending job, and other queues are not affected.
     assert_eq!(ask(&install, "POST /render", &flow("one")).await.status, 202);
     let other = ask(&install, "POST /v1/jobs", &json!({"kind": "demo", "input": {}})).await;
     assert_eq!(other.status, 202);
@@ -54,8 +54,8 @@ async fn thousand_concurrent_render_requests_all_complete() {
     const DIAGRAMS: usize = 100;
     let install = Arc::new(Installation::with("[queues.render]\npending_max = 40\n"));
     let _server = install.start().await;
-    // Whoever is refused comes back when somebody else has a picture, since then there is room again, or when it was
-    // told to.
+    // A rejected client retries when another image is finished, because a slot is free then, or after its
+    // `Retry-After`.
     let ended = Arc::new(Notify::new());
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| {

@@ -2,7 +2,7 @@
 
 use longhaul_client::wire::Status;
 
-use super::{Place, submit_telling};
+use super::{WebhookInstallation, submit_with_webhook};
 use crate::e2e::submit::end;
 use crate::harness::Installation;
 use crate::harness::{FakeHttpServer, ReceivedRequest, Reply};
@@ -14,14 +14,14 @@ async fn has_arrived(install: &Installation, job: &str) -> bool {
 
 /// Submits a job and waits until all that is owed for it has arrived.
 async fn tell(install: &Installation, receiver: &FakeHttpServer) {
-    let job = submit_telling(install, receiver.url(), "1ms").await.job_id;
+    let job = submit_with_webhook(install, receiver.url(), "1ms").await.job_id;
     end(&install.client(), &job).await;
     // What the receiver said is stored soon after it was said: each look is a call.
     while !has_arrived(install, &job).await {}
 }
 
-async fn is_sent_once(place: Place, reply: Reply) {
-    let Place { install, .. } = &place;
+async fn is_sent_once(place: WebhookInstallation, reply: Reply) {
+    let WebhookInstallation { install, .. } = &place;
     let receiver = FakeHttpServer::start(move |_, _| reply.clone()).await;
     let server = install.start().await;
     tell(install, &receiver).await;
@@ -39,16 +39,16 @@ async fn is_sent_once(place: Place, reply: Reply) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn delivery_to_an_endpoint_that_closes_after_200_is_sent_once() {
-    is_sent_once(Place::sqlite(), Reply::Leave).await;
+    is_sent_once(WebhookInstallation::sqlite(), Reply::Leave).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn delivery_to_an_endpoint_that_closes_after_200_is_sent_once_on_postgres() {
-    is_sent_once(Place::postgres().await, Reply::Leave).await;
+    is_sent_once(WebhookInstallation::postgres().await, Reply::Leave).await;
 }
 
 /// The status is what counts, and it was there.
 #[tokio::test(flavor = "multi_thread")]
 async fn delivery_to_an_endpoint_that_dies_in_its_200_body_is_sent_once() {
-    is_sent_once(Place::sqlite(), Reply::Break).await;
+    is_sent_once(WebhookInstallation::sqlite(), Reply::Break).await;
 }

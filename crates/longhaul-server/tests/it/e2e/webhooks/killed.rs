@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::{Place, submit_telling};
+use super::{WebhookInstallation, submit_with_webhook};
 use crate::e2e::submit::end;
 use crate::e2e::watch::legal_history;
 use crate::harness::Installation;
 use crate::harness::{FakeHttpServer, OK, ReceivedRequest, Reply};
 
-/// When the server is killed.
+/// The moment of the kill.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     /// A delivery of this is held by the receiver.
     event: &'static str,
     /// It is the one of this number.
     number: usize,
-    /// Whether the job has ended by then.
+    /// The job has finished by then.
     ended: bool,
 }
 
@@ -32,7 +32,7 @@ fn is_of(got: &ReceivedRequest, job: &str) -> bool {
     got.json()["data"]["jobId"] == job
 }
 
-/// Waits until the receiver knows the job's end, and asserts that it was told of every transition, at first in
+/// Waits for the delivery of the job's end, and asserts that every transition was delivered, at first in
 /// their order, and each under one id with one body.
 async fn judge(install: &Installation, receiver: &FakeHttpServer, job: &str) {
     let job = end(&install.client(), job).await.job_id;
@@ -56,8 +56,8 @@ async fn judge(install: &Installation, receiver: &FakeHttpServer, job: &str) {
     assert_eq!(first, owed, "{job}: told of every transition, at first in order");
 }
 
-async fn held_delivery_comes_again_after_a_kill(place: Place, moment: Moment) {
-    let Place { install, .. } = &place;
+async fn held_delivery_comes_again_after_a_kill(place: WebhookInstallation, moment: Moment) {
+    let WebhookInstallation { install, .. } = &place;
     let came = AtomicBool::new(false);
     let receiver = FakeHttpServer::start(move |_, got| {
         let is_first = got.event() == moment.event && !came.swap(true, Ordering::SeqCst);
@@ -65,7 +65,7 @@ async fn held_delivery_comes_again_after_a_kill(place: Place, moment: Moment) {
     })
     .await;
     let server = install.start().await;
-    let job = submit_telling(install, receiver.url(), "50ms").await.job_id;
+    let job = submit_with_webhook(install, receiver.url(), "50ms").await.job_id;
     let held = receiver.first(moment.number).await.remove(moment.number - 1);
     assert_eq!(held.event(), moment.event);
     if moment.ended {
@@ -82,14 +82,14 @@ async fn held_delivery_comes_again_after_a_kill(place: Place, moment: Moment) {
 }
 
 /// Each round the receiver answers some deliveries and holds all that follow, until the server is killed.
-async fn random_kills_lose_no_event_and_keep_the_order(place: Place) {
+async fn random_kills_lose_no_event_and_keep_the_order(place: WebhookInstallation) {
     const ROUNDS: usize = 4;
     const JOBS: usize = 8;
     let seed = std::env::var("LONGHAUL_E2E_SEED")
         .map_or_else(|_| rand::random(), |text| text.parse().unwrap());
     eprintln!("LONGHAUL_E2E_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
-    let Place { install, .. } = &place;
+    let WebhookInstallation { install, .. } = &place;
     let answered = Arc::new(AtomicUsize::new(0));
     let limit = Arc::clone(&answered);
     let receiver =
@@ -105,7 +105,7 @@ async fn random_kills_lose_no_event_and_keep_the_order(place: Place) {
         let until = receiver.all().len() + random.random_range(0..2 * JOBS);
         answered.store(until, Ordering::SeqCst);
         for _ in 0..JOBS {
-            jobs.push(submit_telling(install, receiver.url(), "2ms").await.job_id);
+            jobs.push(submit_with_webhook(install, receiver.url(), "2ms").await.job_id);
         }
         receiver.until(|all| all.len() > until).await;
         server.kill9().await;
@@ -131,7 +131,7 @@ macro_rules! on_both_stores {
             use super::*;
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $name() {
-                $case(Place::sqlite() $(, $moment)?).await;
+                $case(WebhookInstallation::sqlite() $(, $moment)?).await;
             })*
         }
 
@@ -139,7 +139,7 @@ macro_rules! on_both_stores {
             use super::*;
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $name() {
-                $case(Place::postgres().await $(, $moment)?).await;
+                $case(WebhookInstallation::postgres().await $(, $moment)?).await;
             })*
         }
     };

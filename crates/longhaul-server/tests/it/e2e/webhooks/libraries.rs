@@ -1,4 +1,4 @@
-//! What the real server sends, checked by the libraries of the Standard Webhooks for JavaScript and Python.
+//! Verifies deliveries of the real server with the Standard Webhooks libraries for JavaScript and Python.
 
 use std::process::Stdio;
 
@@ -22,7 +22,7 @@ const SCRIPTS: [ThirdParty; 2] = [
     ThirdParty::Python { script: "e2e/webhooks/verify.py" },
 ];
 
-/// What a library says to each of the requests: `ok`, or that it was refused.
+/// Returns the verdict of a library on each request: `ok` or an error.
 async fn verdicts(mut library: Command, requests: &[Value]) -> Vec<String> {
     library.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = library.spawn().unwrap();

@@ -32,7 +32,7 @@ async fn submit(client: &Client) -> String {
     client.submit(&request, &SubmitOptions::default()).await.unwrap().job_id
 }
 
-/// A job that is submitted elsewhere right after the answer is told already, and one that is submitted right
+/// A job that another replica accepts right after the response has deliveries already, and one submitted right
 /// after the endpoint was deleted is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn endpoint_created_at_one_replica_gets_events_of_the_other() {
