@@ -36,8 +36,8 @@ export async function controlledServer(more = () => "") {
   return {
     server,
     /** Creates a file that programs wait for. */
-    place: (name) => writeFileSync(join(folder, name), ""),
-    take: (name) => rmSync(join(folder, name), { force: true }),
+    createFile: (name) => writeFileSync(join(folder, name), ""),
+    removeFile: (name) => rmSync(join(folder, name), { force: true }),
     stop: async () => {
       await server.stop();
       rmSync(folder, { recursive: true, force: true });

@@ -12,29 +12,29 @@ import { absent, confirm, seen } from "../assertions.mjs";
 
 const NARROW = { width: 390, height: 844 };
 const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
-// All rules in one scheme; in the other only those that look at colours, since nothing else differs.
+// All rules in the light scheme, only colour rules in the dark one, because nothing else differs.
 const RULES = {
   light: { type: "tag", values: TAGS },
   dark: { type: "rule", values: ["color-contrast", "link-in-text-block"] },
 };
-const pictures = join(process.env.ARTIFACTS ?? join(import.meta.dirname, "../../../target/artifacts"), "dashboard");
+const screenshots = join(process.env.ARTIFACTS ?? join(import.meta.dirname, "../../../target/artifacts"), "dashboard");
 
-// A dialog covers one screen, and the reference of the API is as long as fifty that say the same.
+// A dialog covers one screen, and the API reference is too long for a full-page screenshot.
 const SCREENS = new Set(["api", "job-fork", "jobs-purge", "keyboard"]);
 const picture = (page, name, how) =>
-  page.screenshot({ path: join(pictures, `${name}-${how}.png`), fullPage: !SCREENS.has(name) });
+  page.screenshot({ path: join(screenshots, `${name}-${how}.png`), fullPage: !SCREENS.has(name) });
 
-describe("everybody reads every page", () => {
+describe("accessibility", () => {
   let day;
   before(async () => {
-    mkdirSync(pictures, { recursive: true });
+    mkdirSync(screenshots, { recursive: true });
     day = await seedServer();
   });
   after(async () => {
     await day?.stop();
   });
 
-  /** Opens every page as somebody who may see all of them, and before that the one that lets them in. */
+  /** Opens the sign-in page and then every page as an administrator. */
   async function everyPage(options, look) {
     await visiting(day.server, options, async (page, visitor) => {
       await page.goto("/");
@@ -49,7 +49,7 @@ describe("everybody reads every page", () => {
   }
 
   for (const colorScheme of ["light", "dark"]) {
-    test(`axe finds nothing on any page in ${colorScheme}, and a picture of each is kept`, async () => {
+    test(`axe finds no violation on any page in ${colorScheme}`, async () => {
       const found = [];
       const check = async (page, name) => {
         await picture(page, name, colorScheme);
@@ -81,7 +81,7 @@ describe("everybody reads every page", () => {
     });
   }
 
-  test("no page scrolls sideways on a telephone", async () => {
+  test("no page scrolls sideways on a phone", async () => {
     const wide = [];
     await everyPage({ viewport: NARROW, hasTouch: true, isMobile: true }, async (page, name) => {
       await picture(page, name, "narrow");
@@ -94,7 +94,7 @@ describe("everybody reads every page", () => {
     assert.deepEqual(wide, []);
   });
 
-  test("every page can be read without script, and jobs changed", async () => {
+  test("pages and actions work without script", async () => {
     await everyPage({ javaScriptEnabled: false }, async (page, name) => {
       assert.notEqual((await page.locator("h1").first().textContent()).trim(), "", name);
       // Without script, times are in UTC.
@@ -112,7 +112,7 @@ describe("everybody reads every page", () => {
     await day.server.until(id, "cancelled");
   });
 
-  test("times are those of the viewer's zone, with the exact instant on hover", async () => {
+  test("times are in the viewer's time zone with a UTC tooltip", async () => {
     const { createdAt } = await day.server.call("GET", `/v1/jobs/${day.failed}`);
     const there = new Intl.DateTimeFormat("en-GB", {
       timeZone: "Asia/Tokyo",
@@ -131,7 +131,7 @@ describe("everybody reads every page", () => {
   });
 });
 
-/** What axe-core has against a page. The page's policy lets no other script in, so it comes past it. */
+/** Returns the violations that axe-core finds. It is evaluated directly, because the page's policy blocks scripts. */
 async function violations(page, runOnly) {
   await page.evaluate(readFileSync(axePath, "utf8"));
   const { violations } = await page.evaluate(

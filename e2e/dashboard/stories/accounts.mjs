@@ -5,7 +5,7 @@ import { visiting } from "../browser.mjs";
 import { absent, confirm, gone, seen } from "../assertions.mjs";
 import { eventually, serve } from "../server.mjs";
 
-describe("signing in, keys and tenants", () => {
+describe("sign-in, keys and tenants", () => {
   let server;
   before(async () => {
     server = await serve("[auth]\nrequire_keys = true\n");
@@ -16,7 +16,7 @@ describe("signing in, keys and tenants", () => {
 
   const newKey = (body) => server.call("POST", "/v1/keys", body);
 
-  test("a key that is not known is told so, and opens nothing", async () => {
+  test("an unknown key is rejected at the sign-in", async () => {
     await visiting(server, {}, async (page, visitor) => {
       await page.goto("/ui/jobs?status=failed");
       assert.equal(new URL(page.url()).pathname, "/ui/sign-in");
@@ -27,12 +27,12 @@ describe("signing in, keys and tenants", () => {
       await seen(page.getByRole("alert").getByText("This key is unknown"));
       await page.getByLabel("API key").fill(server.adminKey);
       await page.getByRole("button", { name: "Sign in" }).click();
-      // Where it wanted to be in the first place.
+      // The sign-in leads back to the requested page.
       await page.waitForURL((url) => url.pathname === "/ui/jobs" && url.search === "?status=failed");
     });
   });
 
-  test("the session's cookie is for this server alone and for no script", async () => {
+  test("the session cookie is secure, HTTP only and for this host only", async () => {
     await visiting(server, {}, async (page, visitor) => {
       await visitor.signIn(server.adminKey);
       const [cookie, ...others] = await visitor.context.cookies();
@@ -44,13 +44,13 @@ describe("signing in, keys and tenants", () => {
       );
       assert.ok(!cookie.value.includes(server.adminKey));
       assert.equal(await page.evaluate(() => document.cookie), "");
-      // The API knows nothing of it.
+      // The API ignores the cookie.
       visitor.expectRefusal(401);
       assert.equal(await page.evaluate(async () => (await fetch("/v1/jobs")).status), 401);
     });
   });
 
-  test("whoever may only read is offered nothing else, and refused it", async () => {
+  test("a read-only key sees no actions and cannot perform them", async () => {
     const { key } = await newKey({ name: "reader", scopes: ["read"] });
     const failed = await server.run("demo", { fail: "for reading" }, { maxAttempts: 1 });
     const running = await server.submit("demo", { sleep: "10m" }, { queue: "slow" });
@@ -90,7 +90,7 @@ describe("signing in, keys and tenants", () => {
     await server.call("POST", `/v1/jobs/${running}/cancel`);
   });
 
-  test("a form without its token, or from another session, changes nothing", async () => {
+  test("a form without a valid token changes nothing", async () => {
     const id = await server.submit("demo", {}, { delay: "1h" });
     await visiting(server, {}, async (page, visitor) => {
       await visitor.signIn(server.adminKey, `/ui/jobs/${id}`);
@@ -105,7 +105,7 @@ describe("signing in, keys and tenants", () => {
     assert.equal((await server.call("GET", `/v1/jobs/${id}`)).status, "pending");
   });
 
-  test("whoever signs out has to sign in again, also on the way back", async () => {
+  test("a sign-out ends the session", async () => {
     await visiting(server, {}, async (page, visitor) => {
       await visitor.signIn(server.adminKey, "/ui/keys");
       await page.getByRole("button", { name: "Sign out" }).click();
@@ -116,12 +116,12 @@ describe("signing in, keys and tenants", () => {
     });
   });
 
-  test("a session ends with its key, whether that is revoked or expires", async () => {
+  test("a session ends when its key is revoked or expires", async () => {
     const revoked = await newKey({ name: "leaver", scopes: ["read"] });
     await visiting(server, {}, async (page, visitor) => {
       await visitor.signIn(revoked.key, "/ui/jobs");
       await server.call("DELETE", `/v1/keys/${revoked.id}`);
-      // The open page notices by itself.
+      // The open page notices it without a reload.
       await seen(page.getByText("Your session has ended."));
       visitor.expectRefusal(401);
       await page.getByLabel("API key").fill(revoked.key);
@@ -136,14 +136,14 @@ describe("signing in, keys and tenants", () => {
     });
   });
 
-  test("a page of somebody else's is no place to go to after signing in", async () => {
+  test("a sign-in does not redirect to another site", async () => {
     await visiting(server, {}, async (page, visitor) => {
       await visitor.signIn(server.adminKey, "/ui/sign-in?next=https%3A%2F%2Fexample.com%2F");
       assert.equal(page.url(), `${server.url}/`);
     });
   });
 
-  test("a key is shown when it is made, and never again", async () => {
+  test("a new key is shown once", async () => {
     await visiting(server, {}, async (page, visitor) => {
       await visitor.signIn(server.adminKey, "/ui/keys");
       await page.getByLabel("Name").fill("night shift");
@@ -163,11 +163,11 @@ describe("signing in, keys and tenants", () => {
       await eventually(async () => {
         const tried = await fetch(`${server.url}/v1/jobs`, { headers: { authorization: `Bearer ${key}` } });
         return tried.status === 401 ? true : undefined;
-      }, "the key is still good");
+      }, "the revoked key still works");
     });
   });
 
-  test("an admin makes a tenant, looks at its jobs, and suspends it", async () => {
+  test("an admin creates a tenant, views its jobs and suspends it", async () => {
     await visiting(server, {}, async (page, visitor) => {
       await visitor.signIn(server.adminKey, "/ui/tenants");
       await page.getByLabel("Id").fill("globex");
@@ -194,7 +194,7 @@ describe("signing in, keys and tenants", () => {
   });
 });
 
-/** Sends what a form would, by hand. */
+/** Posts a form without its page. */
 function post(page, path, token) {
   return page.evaluate(
     async ([path, token]) => (await fetch(path, { method: "POST", body: new URLSearchParams({ token }) })).status,

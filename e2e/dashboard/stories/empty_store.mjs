@@ -7,17 +7,17 @@ import { visiting } from "../browser.mjs";
 import { absent, assertMarked, mark, seen } from "../assertions.mjs";
 import { serve } from "../server.mjs";
 
-describe("the first visit", () => {
-  test("an empty store teaches the next command, and shows the job that it makes", async () => {
+describe("empty store", () => {
+  test("the overview shows a submit command and then its job", async () => {
     const server = await serve();
     try {
       await visiting(server, {}, async (page) => {
         await page.goto("/");
         await absent(page.getByRole("button", { name: "Sign out" }));
         await seen(page.getByText("No jobs yet"), page.getByText("All clear."));
-        const taught = await page.locator(".empty code").first().textContent();
+        const command = await page.locator(".empty code").first().textContent();
         await mark(page);
-        await run(taught, server);
+        await run(command, server);
         await seen(page.getByRole("link", { name: /completed/ }).filter({ hasText: "1" }));
         await absent(page.getByText("No jobs yet"));
         await assertMarked(page);
@@ -27,21 +27,21 @@ describe("the first visit", () => {
     }
   });
 
-  test("every page of an empty store says what to do about it", async () => {
+  test("every page of an empty store has a hint", async () => {
     const server = await serve();
     try {
       await visiting(server, {}, async (page) => {
-        for (const [path, said] of [
+        for (const [path, text] of [
           ["/ui/jobs", "No jobs yet"],
           ["/ui/webhooks", "longhaul endpoints create"],
-          ["/ui/keys", "There is no key"],
+          ["/ui/keys", "No API keys. Authentication is off"],
           ["/ui/tenants", "Tenant"],
           ["/ui/usage", "longhaul usage"],
-          ["/ui/audit", "Nothing was done yet"],
+          ["/ui/audit", "No entries"],
           ["/ui/submit", "demo"],
         ]) {
           await page.goto(path);
-          assert.match(await page.locator("main").textContent(), new RegExp(said), path);
+          assert.match(await page.locator("main").textContent(), new RegExp(text), path);
         }
       });
     } finally {
@@ -50,7 +50,7 @@ describe("the first visit", () => {
   });
 });
 
-/** Types a command of a page into a shell. */
+/** Runs a command of a page in a shell. */
 async function run(command, server) {
   assert.match(command, /^longhaul submit /);
   const script = command.replace(/^longhaul/, '"$LONGHAUL_BINARY"');

@@ -1,5 +1,5 @@
-// What callers write is text on every page, whatever it looks like. A canary that got out would ask for an image,
-// open a dialog, breach the page's policy or be an element: each is looked for.
+// Every page escapes the texts of callers. An unescaped canary would load an image, open a dialog, violate the
+// content security policy or create an element, and each of these fails the story.
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -39,19 +39,19 @@ END
 ]
 `;
 
-describe("what callers write", () => {
-  let shop;
+describe("escaping", () => {
+  let stage;
   let receiver;
   before(async () => {
-    shop = await controlledServer(kinds);
+    stage = await controlledServer(kinds);
     receiver = await receive(() => 503, canary("answer"));
   });
   after(async () => {
-    await shop?.stop();
+    await stage?.stop();
     await receiver?.stop();
   });
 
-  /** These are on the page, letter by letter, and nothing on it is what they wanted to be. */
+  /** Asserts that the canaries are on the page as text and have created no element. */
   async function harmless(page, ...texts) {
     const shown = await page.evaluate(() => {
       const fields = [...document.querySelectorAll("input, textarea")].map((field) => field.value);
@@ -67,8 +67,8 @@ describe("what callers write", () => {
     assert.deepEqual(out, [], page.url());
   }
 
-  test("what comes with a job is text: labels, key, input, result, error", async () => {
-    const { server } = shop;
+  test("labels, keys, inputs, results and errors are escaped", async () => {
+    const { server } = stage;
     const key = 'key"><img/src=x/onerror=alert(1)>';
     const labels = { [canary("name")]: canary("value"), link: LINK };
     const text = { [canary("field")]: [canary("item"), LINK] };
@@ -90,9 +90,9 @@ describe("what callers write", () => {
     });
   });
 
-  test("what a program says is text: progress, phase, steps, artifacts", async () => {
-    const { server } = shop;
-    shop.take("gate");
+  test("progress, phases, steps and artifact names are escaped", async () => {
+    const { server } = stage;
+    stage.removeFile("gate");
     const id = await server.submit("bird", {});
     await server.until(id, "running");
     await visiting(server, {}, async (page, visitor) => {
@@ -102,7 +102,7 @@ describe("what callers write", () => {
       await page.goto("/ui/jobs");
       await harmless(page, canary("message"));
       await page.goto(`/ui/jobs/${id}`);
-      shop.place("gate");
+      stage.createFile("gate");
       await seen(page.locator("#artifacts").getByRole("link", { name: "page.html" }));
       await harmless(page, FILE, canary("phase"));
       const preview = page.getByRole("img", { name: `Preview of ${FILE}` });
@@ -128,8 +128,8 @@ describe("what callers write", () => {
     });
   });
 
-  test("what accounts and endpoints are called is text, and what receivers answer", async () => {
-    const { server } = shop;
+  test("account names, endpoint names and responses are escaped", async () => {
+    const { server } = stage;
     await server.call("POST", "/v1/tenants", { id: "bird", name: canary("tenant name") });
     await server.call("POST", "/v1/keys", { name: canary("key name"), tenant: "bird", scopes: ["read"] });
     const { id } = await server.call("POST", "/v1/endpoints", {
@@ -160,8 +160,8 @@ describe("what callers write", () => {
     await server.call("DELETE", `/v1/endpoints/${id}`);
   });
 
-  test("what an address asks for is text: every parameter and every part of a path", async () => {
-    const id = await shop.server.run("demo", {});
+  test("query parameters and path segments are escaped", async () => {
+    const id = await stage.server.run("demo", {});
     const asked = {
       "/": ["tenant", "did", "count", "nobody"],
       "/ui/jobs": [
@@ -188,7 +188,7 @@ describe("what callers write", () => {
       "/ui/sign-in": ["next", "did"],
     };
     const value = canary("asked");
-    await visiting(shop.server, {}, async (page, visitor) => {
+    await visiting(stage.server, {}, async (page, visitor) => {
       visitor.expectRefusals();
       for (const [path, names] of Object.entries(asked)) {
         for (const name of names) {
@@ -208,8 +208,8 @@ describe("what callers write", () => {
     });
   });
 
-  test("what is written into forms comes back as text", async () => {
-    await visiting(shop.server, {}, async (page, visitor) => {
+  test("form values are escaped", async () => {
+    await visiting(stage.server, {}, async (page, visitor) => {
       visitor.expectRefusals();
       await page.goto("/ui/submit/gated");
       await page.getByLabel("Input").fill(canary("written"));

@@ -11,21 +11,21 @@ const BYTES_PER_S = 400_000;
 const DIAGRAM = { source: "flowchart LR\n A-->B", format: "mermaid", outputType: "svg" };
 
 describe("payloads, artifacts and texts", () => {
-  let shop;
+  let stage;
   before(async () => {
-    shop = await controlledServer();
+    stage = await controlledServer();
   });
   after(async () => {
-    await shop?.stop();
+    await stage?.stop();
   });
 
-  test("a payload is uploaded with how far it is, and reaches its job", async () => {
-    await visiting(shop.server, {}, async (page, visitor) => {
+  test("a payload upload shows its progress and reaches the job", async () => {
+    await visiting(stage.server, {}, async (page, visitor) => {
       await page.goto("/ui/submit/count-bytes");
       await page
         .getByLabel("Payload")
         .setInputFiles({ name: "scan.pdf", mimeType: "application/pdf", buffer: Buffer.alloc(BYTES, 7) });
-      // A line so slow that there is something to be seen.
+      // A slow connection, so that the progress bar is visible.
       const line = await visitor.context.newCDPSession(page);
       await line.send("Network.enable");
       await line.send("Network.emulateNetworkConditions", {
@@ -49,9 +49,9 @@ describe("payloads, artifacts and texts", () => {
     });
   });
 
-  test("an image that a job left is seen, and can be downloaded", async () => {
-    const id = await shop.server.run("render", DIAGRAM);
-    await visiting(shop.server, { acceptDownloads: true }, async (page, visitor) => {
+  test("an image artifact has a preview and a download", async () => {
+    const id = await stage.server.run("render", DIAGRAM);
+    await visiting(stage.server, { acceptDownloads: true }, async (page, visitor) => {
       await page.goto(`/ui/jobs/${id}`);
       const picture = page.getByRole("img", { name: /^Preview of / });
       await picture.scrollIntoViewIfNeeded();
@@ -62,18 +62,18 @@ describe("payloads, artifacts and texts", () => {
         .last();
       const [download] = await Promise.all([page.waitForEvent("download"), link.click()]);
       assert.match(readFileSync(await download.path(), "utf8"), /<svg/);
-      // Not even by its address does it run as a page of ours.
+      // Opened by its URL, it does not run as a page of this server either.
       const answer = await visitor.context.request.get(await link.getAttribute("href"));
       assert.equal(answer.headers()["content-disposition"].split(";")[0], "attachment");
       assert.match(answer.headers()["content-security-policy"], /sandbox/);
     });
   });
 
-  test("inputs and results are read as a tree, copied and downloaded", async () => {
+  test("inputs and results are shown as a tree, copied and downloaded", async () => {
     const input = { result: { deep: { er: [1, { last: "of all" }] }, number: 12345678901234567890n.toString() } };
-    const id = await shop.server.run("demo", input);
+    const id = await stage.server.run("demo", input);
     await visiting(
-      shop.server,
+      stage.server,
       { acceptDownloads: true, permissions: ["clipboard-read", "clipboard-write"] },
       async (page) => {
         await page.goto(`/ui/jobs/${id}`);

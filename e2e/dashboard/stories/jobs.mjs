@@ -6,20 +6,20 @@ import { absent, assertMarked, confirm, counted, gone, mark, seen } from "../ass
 import { controlledServer } from "../controlled_server.mjs";
 
 describe("jobs", () => {
-  let shop;
+  let stage;
   before(async () => {
-    shop = await controlledServer();
+    stage = await controlledServer();
   });
   after(async () => {
-    await shop?.stop();
+    await stage?.stop();
   });
 
   const rows = (page) => page.locator("tbody tr[data-row]");
   const headline = (page, word) => page.locator("#head .headline").getByText(word, { exact: true });
 
-  test("a job that the form submits is watched to its end without a reload", async () => {
-    shop.take("gate");
-    await visiting(shop.server, {}, async (page) => {
+  test("a submitted job is shown live until it finishes", async () => {
+    stage.removeFile("gate");
+    await visiting(stage.server, {}, async (page) => {
       await page.goto("/ui/submit");
       await page.getByRole("link", { name: "gated" }).click();
       await page.getByLabel("Input").fill('{"order": 4711}');
@@ -34,17 +34,17 @@ describe("jobs", () => {
         page.getByText("order-4711"),
       );
       await mark(page);
-      shop.place("gate");
+      stage.createFile("gate");
       await seen(headline(page, "completed"), page.locator("#result").getByText("true"));
       await gone(page.getByRole("button", { name: "Cancel…" }));
       await assertMarked(page);
-      // What was just done is said once.
+      // The notice is removed from the URL.
       assert.equal(new URL(page.url()).search, "");
     });
   });
 
-  test("an input that a kind does not take is said beside what was written", async () => {
-    await visiting(shop.server, {}, async (page, visitor) => {
+  test("an invalid input is reported beside the form", async () => {
+    await visiting(stage.server, {}, async (page, visitor) => {
       await page.goto("/ui/submit/gated");
       await page.getByLabel("Input").fill('{"order": ');
       visitor.expectRefusal(400);
@@ -54,9 +54,9 @@ describe("jobs", () => {
     });
   });
 
-  test("a failed job is found by filters, says why, and goes on when it is resumed", async () => {
-    const { server } = shop;
-    shop.take("mended");
+  test("a failed job is found by filters, shows its error and is resumed", async () => {
+    const { server } = stage;
+    stage.removeFile("mended");
     const failed = await server.run("printer", { pages: 3 }, { labels: { floor: "2" } });
     await server.run("pipeline", {});
     await server.run("demo", { fail: "something else" }, { maxAttempts: 1 });
@@ -76,15 +76,15 @@ describe("jobs", () => {
         page.getByRole("note", { name: "Error" }).getByText("the printer is on fire"),
       );
       await mark(page);
-      shop.place("mended");
+      stage.createFile("mended");
       await confirm(page, page.getByRole("button", { name: "Resume…" }), "Resume this job?", "Resume job");
       await seen(page.getByText("Job queued"), headline(page, "completed"));
       await seen(page.locator("#result").getByText("3", { exact: true }));
     });
   });
 
-  test("a job is found by a part of its error, by its key and by its id", async () => {
-    const { server } = shop;
+  test("a job is found by error text, idempotency key and id", async () => {
+    const { server } = stage;
     const id = await server.run("demo", { fail: "no toner left" }, { maxAttempts: 1, idempotencyKey: "print-77" });
     await visiting(server, {}, async (page) => {
       await page.goto("/ui/jobs");
@@ -95,15 +95,15 @@ describe("jobs", () => {
         await counted(rows(page), 1);
         await seen(page.getByRole("link", { name: id }));
       }
-      await page.getByLabel("Text").fill("nobody says this");
+      await page.getByLabel("Text").fill("no such text");
       await page.getByLabel("Text").press("Enter");
       await page.getByRole("link", { name: "Show all jobs" }).click();
       await seen(page.getByRole("link", { name: id }));
     });
   });
 
-  test("a fork from step two keeps step one and runs the others again", async () => {
-    const { server } = shop;
+  test("a fork from the second step copies the first and runs the others", async () => {
+    const { server } = stage;
     const id = await server.run("pipeline", { day: "monday" });
     await visiting(server, {}, async (page) => {
       await page.goto(`/ui/jobs/${id}`);
@@ -125,8 +125,8 @@ describe("jobs", () => {
     });
   });
 
-  test("many jobs are cancelled at once: those selected, then all that match", async () => {
-    const { server } = shop;
+  test("bulk cancel changes the selected jobs, then all matching jobs", async () => {
+    const { server } = stage;
     await server.call("POST", "/v1/queues/bulk/pause");
     const ids = [];
     for (let n = 0; n < 5; n += 1) ids.push(await server.submit("demo", {}, { queue: "bulk", labels: { n: `${n}` } }));
@@ -154,8 +154,8 @@ describe("jobs", () => {
     await server.call("POST", "/v1/queues/bulk/resume");
   });
 
-  test("no key that is pressed by mistake changes jobs without asking", async () => {
-    const { server } = shop;
+  test("Enter in the list triggers no bulk action", async () => {
+    const { server } = stage;
     await server.call("POST", "/v1/queues/mistake/pause");
     const id = await server.submit("demo", {}, { queue: "mistake" });
     await visiting(server, {}, async (page) => {
@@ -163,15 +163,15 @@ describe("jobs", () => {
       const box = page.getByRole("checkbox", { name: `Select ${id}` });
       await box.check();
       await box.press("Enter");
-      // Whatever it did, it did before this page came.
+      // The next page is rendered after any effect of the key.
       await page.goto(`/ui/jobs/${id}`);
       await seen(headline(page, "pending"));
     });
     await server.call("POST", `/v1/jobs/${id}/cancel`);
   });
 
-  test("a running job is cancelled from its page, and a finished one purged", async () => {
-    const { server } = shop;
+  test("the job page cancels a running job and purges a finished one", async () => {
+    const { server } = stage;
     const id = await server.submit("demo", { sleep: "10m" });
     await server.until(id, "running");
     await visiting(server, {}, async (page, visitor) => {
@@ -187,9 +187,9 @@ describe("jobs", () => {
     });
   });
 
-  test("a queue is paused and goes on", async () => {
-    const { server } = shop;
-    shop.take("gate");
+  test("a queue is paused and resumed", async () => {
+    const { server } = stage;
+    stage.removeFile("gate");
     const first = await server.submit("gated", {}, { queue: "press" });
     await server.until(first, "running");
     await visiting(server, {}, async (page) => {
@@ -198,7 +198,7 @@ describe("jobs", () => {
       await seen(page.getByText("Queue paused."));
       const held = await server.submit("demo", {}, { queue: "press" });
       await seen(page.getByText("with 1 pending job"));
-      shop.place("gate");
+      stage.createFile("gate");
       await server.until(first, "completed");
       await page.getByRole("button", { name: "Resume press" }).click();
       await seen(page.getByText("Queue resumed."));
@@ -206,8 +206,8 @@ describe("jobs", () => {
     });
   });
 
-  test("the list is fresh without a reload, and keeps what is selected", async () => {
-    const { server } = shop;
+  test("the list updates live and keeps the selection", async () => {
+    const { server } = stage;
     const first = await server.run("demo", {}, { labels: { fresh: "yes" } });
     await visiting(server, {}, async (page) => {
       await page.goto("/ui/jobs?label=fresh%3Dyes");

@@ -6,26 +6,26 @@ import { gone, seen } from "../assertions.mjs";
 import { controlledServer } from "../controlled_server.mjs";
 
 describe("the keyboard", () => {
-  let shop;
+  let stage;
   const ids = [];
   before(async () => {
-    shop = await controlledServer();
-    for (let n = 0; n < 3; n += 1) ids.unshift(await shop.server.run("demo", { result: n }));
+    stage = await controlledServer();
+    for (let n = 0; n < 3; n += 1) ids.unshift(await stage.server.run("demo", { result: n }));
   });
   after(async () => {
-    await shop?.stop();
+    await stage?.stop();
   });
 
   const focused = (page) => page.evaluate(() => document.activeElement.textContent);
 
-  test("j and k go through the list, x selects and Enter opens", async () => {
-    await visiting(shop.server, {}, async (page) => {
+  test("j and k move in the list, x selects and Enter opens", async () => {
+    await visiting(stage.server, {}, async (page) => {
       await page.goto("/ui/jobs");
       await page.keyboard.press("j");
       assert.equal(await focused(page), ids[0]);
       await page.keyboard.press("j");
       await page.keyboard.press("j");
-      // There is no fourth.
+      // The third row is the last.
       await page.keyboard.press("j");
       assert.equal(await focused(page), ids[2]);
       await page.keyboard.press("k");
@@ -37,8 +37,8 @@ describe("the keyboard", () => {
     });
   });
 
-  test("a slash searches, and Escape leaves the field to the keys again", async () => {
-    await visiting(shop.server, {}, async (page) => {
+  test("slash focuses the search, and Escape leaves it", async () => {
+    await visiting(stage.server, {}, async (page) => {
       await page.goto("/ui/jobs");
       await page.keyboard.press("/");
       await page.keyboard.type("jk/?");
@@ -49,8 +49,8 @@ describe("the keyboard", () => {
     });
   });
 
-  test("a question mark lists the keys, and Escape closes the list", async () => {
-    await visiting(shop.server, {}, async (page) => {
+  test("question mark opens the list of shortcuts, and Escape closes it", async () => {
+    await visiting(stage.server, {}, async (page) => {
       await page.goto("/");
       await page.keyboard.press("?");
       const list = page.getByRole("dialog", { name: "Keyboard shortcuts" });
@@ -68,9 +68,9 @@ describe("the keyboard", () => {
     });
   });
 
-  test("a question is asked, and Escape answers no, without a mouse", async () => {
-    const id = await shop.server.submit("demo", {}, { delay: "1h" });
-    await visiting(shop.server, {}, async (page) => {
+  test("a confirmation dialog works by keyboard, and Escape cancels it", async () => {
+    const id = await stage.server.submit("demo", {}, { delay: "1h" });
+    await visiting(stage.server, {}, async (page) => {
       await page.goto(`/ui/jobs/${id}`);
       await page.getByRole("button", { name: "Cancel…" }).press("Enter");
       const dialog = page.getByRole("dialog", { name: "Cancel this job?" });
@@ -84,8 +84,8 @@ describe("the keyboard", () => {
     });
   });
 
-  test("the first Tab leads past the menu", async () => {
-    await visiting(shop.server, {}, async (page) => {
+  test("the first Tab skips the menu", async () => {
+    await visiting(stage.server, {}, async (page) => {
       await page.goto("/ui/jobs");
       await page.keyboard.press("Tab");
       assert.equal(await focused(page), "Skip to content");

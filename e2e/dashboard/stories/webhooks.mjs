@@ -7,33 +7,33 @@ import { eventually } from "../server.mjs";
 import { receive } from "../webhook_receiver.mjs";
 import { controlledServer } from "../controlled_server.mjs";
 
-// As the page says it of a job, or of a delivery.
-const ARRIVED = /^(completed|arrived)$/;
+// Status words of a delivered event.
+const DELIVERED = /^(completed|arrived)$/;
 
-// The rows of deliveries that lead to this job or delivery, however much of its id they show.
-const told = (page, id) => page.locator("#deliveries tbody tr").filter({ has: page.locator(`a[href*="${id}"]`) });
+// Rows of deliveries that link to this job or delivery.
+const deliveryRows = (page, id) => page.locator("#deliveries tbody tr").filter({ has: page.locator(`a[href*="${id}"]`) });
 
 describe("webhooks", () => {
-  let shop;
+  let stage;
   let receiver;
   let broken;
-  // What the receiver answers, by path.
-  const answers = {};
+  // Response statuses of the receiver, by path.
+  const statuses = {};
   before(async () => {
-    shop = await controlledServer();
+    stage = await controlledServer();
     broken = await receive(() => 503);
-    receiver = await receive(({ url }) => (answers[url]?.length > 1 ? answers[url].shift() : answers[url]?.[0]) ?? 204);
+    receiver = await receive(({ url }) => (statuses[url]?.length > 1 ? statuses[url].shift() : statuses[url]?.[0]) ?? 204);
   });
   after(async () => {
-    await shop?.stop();
+    await stage?.stop();
     await receiver?.stop();
     await broken?.stop();
   });
 
-  test("a receiver fails: each delivery says why, and one arrives after all", async () => {
-    answers["/shaky"] = [503, 204];
-    const { server } = shop;
-    // On a port of its own: a receiver that keeps failing is left alone with all of its paths.
+  test("failed deliveries show their error, and a retry succeeds", async () => {
+    statuses["/shaky"] = [503, 204];
+    const { server } = stage;
+    // A separate port, because the circuit breaker counts failures per host and port.
     await server.call("POST", "/v1/endpoints", { url: `${broken.url}/down`, events: ["job.completed"] });
     await visiting(server, {}, async (page) => {
       await page.goto("/ui/webhooks");
@@ -52,57 +52,56 @@ describe("webhooks", () => {
       const deliveries = await eventually(async () => {
         const { deliveries } = await server.call("GET", `/v1/jobs/${job}/deliveries`);
         return deliveries.length === 2 ? deliveries : undefined;
-      }, "not both endpoints are told");
-      // The row of what is owed to this path.
-      const owed = (path) => {
+      }, "not both endpoints have deliveries");
+      const rowOf = (path) => {
         const { id } = endpoints.find(({ url }) => url.endsWith(path));
         const { deliveryId } = deliveries.find(({ endpointId }) => endpointId === id);
-        return told(page, deliveryId);
+        return deliveryRows(page, deliveryId);
       };
-      await seen(owed("/down").getByText(/503|left alone/));
-      await seen(owed("/shaky").locator(".status").getByText(ARRIVED));
-      await owed("/shaky").getByRole("link").first().click();
-      const answer = (status) => page.getByRole("cell", { name: status, exact: true });
-      await seen(answer("503"), answer("204"), page.getByText("said by the receiver"));
-      await seen(page.locator("#delivery .headline").getByText(ARRIVED));
+      await seen(rowOf("/down").getByText(/503|circuit|left alone/i));
+      await seen(rowOf("/shaky").locator(".status").getByText(DELIVERED));
+      await rowOf("/shaky").getByRole("link").first().click();
+      const response = (status) => page.getByRole("cell", { name: status, exact: true });
+      await seen(response("503"), response("204"), page.getByText("said by the receiver"));
+      await seen(page.locator("#delivery .headline").getByText(DELIVERED));
     });
   });
 
-  test("a delivery that was given up is found, and arrives when it is sent again", async () => {
-    // 410: the receiver wants nothing more, so that it is not tried again.
-    answers["/once"] = [410, 204];
-    const job = await shop.server.run(
+  test("a failed delivery is found and resent", async () => {
+    // 410 ends the delivery without retries.
+    statuses["/once"] = [410, 204];
+    const job = await stage.server.run(
       "demo",
       {},
       { webhook: { url: `${receiver.url}/once`, events: ["job.completed"] } },
     );
-    await visiting(shop.server, {}, async (page) => {
+    await visiting(stage.server, {}, async (page) => {
       await page.goto("/");
       await seen(page.getByText("webhook deliveries failed"));
       await page.getByRole("link", { name: "Show failed deliveries" }).click();
-      const row = told(page, job).filter({ hasText: "/once" });
+      const row = deliveryRows(page, job).filter({ hasText: "/once" });
       await seen(row.getByText("410"));
       const before = receiver.taken.filter((path) => path === "/once").length;
       await row.getByRole("button", { name: "Resend" }).click();
       await seen(page.getByText("Delivery queued."));
-      await seen(page.locator("#delivery .headline").getByText(ARRIVED));
+      await seen(page.locator("#delivery .headline").getByText(DELIVERED));
       assert.equal(receiver.taken.filter((path) => path === "/once").length, before + 1);
       await page.goto(`/ui/jobs/${job}`);
       const again = page.locator("#deliveries tbody tr").filter({ hasText: "/once" });
       await counted(again, 1);
-      await seen(again.getByText(ARRIVED));
+      await seen(again.getByText(DELIVERED));
     });
   });
 
-  test("an endpoint gets a test, is switched off and on, and deleted", async () => {
-    const { server } = shop;
+  test("an endpoint is tested, disabled, enabled and deleted", async () => {
+    const { server } = stage;
     await server.call("POST", "/v1/endpoints", { url: `${receiver.url}/tried`, events: ["job.failed"] });
     await visiting(server, {}, async (page) => {
       await page.goto("/ui/webhooks");
       const row = page.getByRole("row").filter({ hasText: "/tried" }).first();
       await row.getByRole("button", { name: "Send test" }).click();
       await seen(page.getByText("Test delivery queued"));
-      await eventually(async () => receiver.taken.find((path) => path === "/tried"), "no test arrived");
+      await eventually(async () => receiver.taken.find((path) => path === "/tried"), "no test delivery arrived");
       await row.getByRole("button", { name: "Disable" }).click();
       await seen(page.getByText("Endpoint disabled."), row.getByText("Disabled", { exact: true }));
       await row.getByRole("button", { name: "Enable" }).click();
@@ -113,8 +112,8 @@ describe("webhooks", () => {
     });
   });
 
-  test("an address that no webhook may have is refused with why", async () => {
-    await visiting(shop.server, {}, async (page, visitor) => {
+  test("a forbidden webhook URL is rejected with the reason", async () => {
+    await visiting(stage.server, {}, async (page, visitor) => {
       await page.goto("/ui/webhooks");
       visitor.expectRefusal(422);
       await page
