@@ -1,6 +1,6 @@
 //! The real binary, started as an operator starts it and broken from outside.
 //!
-//! No test asserts a time. Each waits for what an outsider can see: an answer, an event, a line, the
+//! No test asserts a time. Each waits for something visible from outside: a response, an event, a line, the
 //! end of a stream or of a process; what never comes hangs, and the runner ends it.
 
 #[cfg(target_os = "linux")]

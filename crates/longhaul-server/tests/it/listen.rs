@@ -1,6 +1,6 @@
 //! The accept loop against peers that behave badly, on real sockets.
 //!
-//! Timeouts are short, and each test waits for what the peer would see: an answer or the end of
+//! Timeouts are short, and each test waits for what the peer observes: a response or the end of
 //! the connection. A broken timeout shows as a test that hangs, which the runner ends. Where a
 //! test sleeps, the silence is what it is about.
 
@@ -53,24 +53,24 @@ async fn slow_request_head_does_not_extend_its_timeout() {
 async fn idle_keep_alive_connection_is_closed_after_its_answer() {
     let server = start(ConnLimits { header_timeout: SHORT, ..PATIENT }).await;
     let mut socket = send(&server, "GET /peer HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    let answer = until_closed(&mut socket).await;
-    assert!(answer.ends_with(&socket.local_addr().unwrap().to_string()), "{answer}");
+    let response = until_closed(&mut socket).await;
+    assert!(response.ends_with(&socket.local_addr().unwrap().to_string()), "{response}");
 }
 
 #[tokio::test]
 async fn slow_body_gets_408_and_the_connection_is_closed() {
     let server = start(ConnLimits { body_timeout: SHORT, ..PATIENT }).await;
     let head = "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nfew";
-    let answer = until_closed(&mut send(&server, head).await).await;
-    assert_problem(&answer, "408", "request-timeout");
+    let response = until_closed(&mut send(&server, head).await).await;
+    assert_problem(&response, "408", "request-timeout");
 }
 
 #[tokio::test]
 async fn unread_body_does_not_keep_the_connection_open() {
     let server = start(PATIENT).await;
     let head = "POST /ignore HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nfew";
-    let answer = until_closed(&mut send(&server, head).await).await;
-    assert!(answer.ends_with("ignored"), "{answer}");
+    let response = until_closed(&mut send(&server, head).await).await;
+    assert!(response.ends_with("ignored"), "{response}");
 }
 
 #[tokio::test]
@@ -83,8 +83,8 @@ async fn upload_timeout_grows_with_received_bytes() {
     // tidy: allow(sleep) that the timeout passes is what this is about
     tokio::time::sleep(SHORT * 2).await;
     socket.write_all(b"later").await.unwrap();
-    let answer = until_closed(&mut socket).await;
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("xlater"), "{answer}");
+    let response = until_closed(&mut socket).await;
+    assert!(response.starts_with("HTTP/1.1 200") && response.ends_with("xlater"), "{response}");
 }
 
 #[tokio::test]
@@ -93,8 +93,11 @@ async fn silent_event_stream_outlives_every_timeout() {
         ConnLimits { header_timeout: SHORT, body_timeout: SHORT, write_timeout: SHORT, ..PATIENT };
     let server = start(limits).await;
     let mut socket = send(&server, "GET /ticks HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    let answer = until_closed(&mut socket).await;
-    assert!(answer.contains("tick 0") && answer.ends_with("tick 1\n\r\n0\r\n\r\n"), "{answer}");
+    let response = until_closed(&mut socket).await;
+    assert!(
+        response.contains("tick 0") && response.ends_with("tick 1\n\r\n0\r\n\r\n"),
+        "{response}"
+    );
 }
 
 #[tokio::test]
@@ -128,8 +131,8 @@ async fn malformed_head_is_a_problem() {
         "GET / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
         "POST / HTTP/1.1\r\ntransfer-encoding: nonsense\r\n\r\n",
     ] {
-        let answer = until_closed(&mut send(&server, bad).await).await;
-        assert_problem(&answer, "400", "bad-request");
+        let response = until_closed(&mut send(&server, bad).await).await;
+        assert_problem(&response, "400", "bad-request");
     }
 }
 
@@ -207,10 +210,10 @@ async fn hostile_request_bytes_are_rejected() {
     ] {
         let mut socket = connect(&server).await;
         socket.write_all(&sent).await.unwrap();
-        let answer = until_closed(&mut socket).await;
+        let response = until_closed(&mut socket).await;
         let code = if status == "414" { "uri-too-long" } else { "bad-request" };
-        assert!(answer.contains(code), "{:?} got {answer:?}", String::from_utf8_lossy(&sent));
-        assert_problem(&answer, status, code);
+        assert!(response.contains(code), "{:?} got {response:?}", String::from_utf8_lossy(&sent));
+        assert_problem(&response, status, code);
     }
     // HTTP/2 without TLS: a client takes the closed connection for a rejection.
     let mut socket = send(&server, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
@@ -245,15 +248,15 @@ async fn mutated_requests_are_rejected_or_closed_without_a_500() {
         let (bytes, mut socket) = (damaged(seed), connect(&server).await);
         peers.spawn(async move {
             socket.write_all(&bytes).await.unwrap();
-            let mut answer = Vec::new();
+            let mut response = Vec::new();
             // A reset is an end too.
-            socket.read_to_end(&mut answer).await.ok();
-            (seed, String::from_utf8_lossy(&answer).into_owned())
+            socket.read_to_end(&mut response).await.ok();
+            (seed, String::from_utf8_lossy(&response).into_owned())
         });
     }
     while let Some(peer) = peers.join_next().await {
-        let (seed, answer) = peer.unwrap();
-        assert!(!answer.contains("HTTP/1.1 5"), "{seed}: {answer}");
+        let (seed, response) = peer.unwrap();
+        assert!(!response.contains("HTTP/1.1 5"), "{seed}: {response}");
     }
     let good = until_closed(&mut send(&server, whole).await).await;
     assert_eq!(good.matches("HTTP/1.1 200").count(), 2, "{good}");
@@ -269,8 +272,8 @@ async fn only_trusted_proxies_set_the_client_address() {
         let proxies = TrustedProxies::new([proxy.parse().unwrap()]);
         let server =
             start_behind(ListenerConfig { proxies, ..ListenerConfig::plain(PATIENT) }).await;
-        let answer = until_closed(&mut send(&server, &ask).await).await;
-        assert!(answer.ends_with(client), "{answer}");
+        let response = until_closed(&mut send(&server, &ask).await).await;
+        assert!(response.ends_with(client), "{response}");
     }
 }
 
@@ -290,8 +293,8 @@ async fn request_without_exactly_one_host_is_a_problem() {
     let server = start(PATIENT).await;
     for hosts in ["", "host: x\r\nhost: y\r\n"] {
         let request = format!("GET /peer HTTP/1.1\r\n{hosts}connection: close\r\n\r\n");
-        let answer = until_closed(&mut send(&server, &request).await).await;
-        assert_problem(&answer, "400", "bad-request");
+        let response = until_closed(&mut send(&server, &request).await).await;
+        assert_problem(&response, "400", "bad-request");
     }
     let old = until_closed(&mut send(&server, "GET /peer HTTP/1.0\r\n\r\n").await).await;
     assert!(old.starts_with("HTTP/1.0 200"), "{old}");
@@ -304,8 +307,8 @@ async fn too_many_or_too_large_headers_are_a_problem() {
     let large = format!("x: {}\r\n", "y".repeat(PATIENT.header_bytes_max));
     for fields in [many, large] {
         let request = format!("GET /peer HTTP/1.1\r\nhost: x\r\n{fields}\r\n");
-        let answer = until_closed(&mut send(&server, &request).await).await;
-        assert_problem(&answer, "431", "headers-too-large");
+        let response = until_closed(&mut send(&server, &request).await).await;
+        assert_problem(&response, "431", "headers-too-large");
     }
 }
 
@@ -313,8 +316,8 @@ async fn too_many_or_too_large_headers_are_a_problem() {
 async fn too_long_uri_is_a_problem() {
     let server = start(ConnLimits { header_bytes_max: 256 * 1024, ..PATIENT }).await;
     let request = format!("GET /{} HTTP/1.1\r\n\r\n", "y".repeat(70_000));
-    let answer = until_closed(&mut send(&server, &request).await).await;
-    assert_problem(&answer, "414", "uri-too-long");
+    let response = until_closed(&mut send(&server, &request).await).await;
+    assert_problem(&response, "414", "uri-too-long");
 }
 
 #[tokio::test]
@@ -323,9 +326,9 @@ async fn connection_beyond_the_limit_gets_503_and_is_closed() {
     let mut first =
         send(&server, "GET /held HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
     server.entered.recv().await.unwrap();
-    let answer = until_closed(&mut connect(&server).await).await;
-    assert_problem(&answer, "503", "unavailable");
-    assert!(answer.contains("retry-after: 1\r\n"));
+    let response = until_closed(&mut connect(&server).await).await;
+    assert_problem(&response, "503", "unavailable");
+    assert!(response.contains("retry-after: 1\r\n"));
     server.release.cancel();
     assert!(until_closed(&mut first).await.ends_with("held"));
 }

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::harness::{TestResponse, TestServer, redacted, status_url};
 
 async fn key(server: &TestServer, admin: &str, wish: Value) -> Value {
-    let answer = server.post("/v1/keys").key(admin).json(wish).send().await;
-    assert_eq!(answer.status, StatusCode::CREATED, "{answer:?}");
-    answer.json()
+    let response = server.post("/v1/keys").key(admin).json(wish).send().await;
+    assert_eq!(response.status, StatusCode::CREATED, "{response:?}");
+    response.json()
 }
 
 async fn tenant(server: &TestServer, admin: &str, id: &str) {
@@ -311,10 +311,10 @@ async fn audit_log_records_actions_with_their_actor() {
     server.post("/v1/jobs/cancel").key(&ops).json(filter).send().await;
     let audit = async |query: &str| {
         let path = format!("/v1/audit{query}");
-        let answer = server.get(&path).key(&admin).send().await;
-        assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
-        assert!(!answer.text().contains(&ops) && !answer.text().contains(&admin));
-        answer.json()["entries"].as_array().unwrap().clone()
+        let response = server.get(&path).key(&admin).send().await;
+        assert_eq!(response.status, StatusCode::OK, "{response:?}");
+        assert!(!response.text().contains(&ops) && !response.text().contains(&admin));
+        response.json()["entries"].as_array().unwrap().clone()
     };
     let actions = audit("").await;
     let words: Vec<_> = actions.iter().map(|entry| entry["action"].as_str().unwrap()).collect();

@@ -86,6 +86,6 @@ async fn unsigned_stripe_event_changes_nothing() {
 async fn stripe_events_are_rejected_without_a_configured_secret() {
     let server = TestServer::start().await;
     let at = now(&server);
-    let answer = tell(&server, &event("e1", 10, "x", "y"), "", at).await;
-    assert_eq!(answer.problem(), (404, "billing-not-configured".to_owned()));
+    let response = tell(&server, &event("e1", 10, "x", "y"), "", at).await;
+    assert_eq!(response.problem(), (404, "billing-not-configured".to_owned()));
 }

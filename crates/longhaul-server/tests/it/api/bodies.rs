@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::harness::{TestRequest, TestServer};
 
-/// A request for each place where JSON comes in, around `inner` as deep inside as it goes.
+/// Returns a request for each route that accepts JSON, with `inner` nested as deeply as possible.
 fn everywhere(server: &TestServer, inner: &[u8]) -> Vec<(usize, &'static str, TestRequest)> {
     let around = |begin: &str, end: &str| [begin.as_bytes(), inner, end.as_bytes()].concat();
     let fork = "/v1/jobs/01ARZ3NDEKTSV4RRFFQ69G5FAV/fork";
@@ -39,8 +39,8 @@ async fn too_deeply_nested_body_is_rejected_on_every_route() {
     let server = TestServer::start().await;
     for levels in [65, 1_000, 30_000] {
         for (_, place, ask) in everywhere(&server, nested(levels).as_bytes()) {
-            let answer = ask.send().await;
-            assert_eq!(answer.problem(), (400, "json-too-deep".to_owned()), "{place} {levels}");
+            let response = ask.send().await;
+            assert_eq!(response.problem(), (400, "json-too-deep".to_owned()), "{place} {levels}");
         }
     }
     for (around, place, ask) in everywhere(&server, nested(64).as_bytes()) {
@@ -74,13 +74,13 @@ async fn brackets_in_json_strings_do_not_count_as_nesting() {
 async fn duplicate_json_key_is_rejected_on_every_route() {
     let server = TestServer::start().await;
     for (_, place, ask) in everywhere(&server, br#"{"twin":"a","t\u0077in":"b"}"#) {
-        let answer = ask.send().await;
-        assert_eq!(answer.problem(), (400, "invalid-json".to_owned()), "{place}");
-        assert!(answer.detail().contains("\"twin\" twice"), "{place}: {answer:?}");
+        let response = ask.send().await;
+        assert_eq!(response.problem(), (400, "invalid-json".to_owned()), "{place}");
+        assert!(response.detail().contains("\"twin\" twice"), "{place}: {response:?}");
     }
     let twice = r#"{"jobs":[],"jobs":[]}"#;
-    let answer = server.post("/v1/jobs/batch").json_text(twice).send().await;
-    assert_eq!(answer.problem(), (400, "invalid-json".to_owned()));
+    let response = server.post("/v1/jobs/batch").json_text(twice).send().await;
+    assert_eq!(response.problem(), (400, "invalid-json".to_owned()));
 }
 
 #[tokio::test]
@@ -88,8 +88,8 @@ async fn invalid_utf8_body_is_rejected_on_every_route() {
     let server = TestServer::start().await;
     for bad in [&b"\"\xff\""[..], b"\"\xc3(\"", b"\"\xed\xa0\x80\"", b"\"\xf8\x88\x80\x80\x80\""] {
         for (_, place, ask) in everywhere(&server, bad) {
-            let answer = ask.send().await;
-            assert_eq!(answer.problem(), (400, "invalid-json".to_owned()), "{place} {bad:?}");
+            let response = ask.send().await;
+            assert_eq!(response.problem(), (400, "invalid-json".to_owned()), "{place} {bad:?}");
         }
     }
 }

@@ -20,8 +20,8 @@ fn preflight(server: &TestServer, origin: &str) -> TestRequest {
         .header("access-control-request-headers", "authorization,idempotency-key")
 }
 
-fn cors_headers(answer: &TestResponse) -> Vec<String> {
-    let names = answer.headers.keys().map(ToString::to_string);
+fn cors_headers(response: &TestResponse) -> Vec<String> {
+    let names = response.headers.keys().map(ToString::to_string);
     names.filter(|name| name.starts_with("access-control-")).collect()
 }
 
@@ -59,9 +59,9 @@ async fn cors_allows_a_configured_origin_and_exposes_headers() {
     }
     let refused = server.get("/v1/jobs/x").header("origin", APP).send().await;
     assert_eq!(refused.header("access-control-allow-origin"), Some(APP), "errors can be read too");
-    for answer in [asked, made, refused] {
-        assert_eq!(answer.header("access-control-allow-credentials"), None);
-        assert!(answer.header("vary").unwrap().contains("origin"));
+    for response in [asked, made, refused] {
+        assert_eq!(response.header("access-control-allow-credentials"), None);
+        assert!(response.header("vary").unwrap().contains("origin"));
     }
 }
 

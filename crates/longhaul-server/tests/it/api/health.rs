@@ -18,7 +18,7 @@ async fn stopping_server_is_alive_and_not_ready() {
     server.state.stop.cancel();
     assert_eq!(server.get("/livez").send().await.status, StatusCode::OK);
     for path in ["/readyz", "/healthz"] {
-        let answer = server.get(path).send().await;
-        assert_eq!(answer.problem(), (503, "unavailable".to_owned()), "{path}");
+        let response = server.get(path).send().await;
+        assert_eq!(response.problem(), (503, "unavailable".to_owned()), "{path}");
     }
 }

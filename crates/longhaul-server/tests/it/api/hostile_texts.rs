@@ -34,20 +34,20 @@ fn with_header(ask: TestRequest, name: &str, canary: &str) -> Option<TestRequest
 }
 
 /// Checks the properties that every response must have.
-fn assert_inert(answer: &TestResponse, what: &str) {
-    assert!(!answer.status.is_server_error(), "{what}: {answer:?}");
-    assert!(!answer.headers.contains_key("x-injected"), "{what}: {answer:?}");
-    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-    if !answer.status.is_success() {
-        answer.problem();
+fn assert_inert(response: &TestResponse, what: &str) {
+    assert!(!response.status.is_server_error(), "{what}: {response:?}");
+    assert!(!response.headers.contains_key("x-injected"), "{what}: {response:?}");
+    assert_eq!(response.header("x-content-type-options"), Some("nosniff"));
+    if !response.status.is_success() {
+        response.problem();
     }
 }
 
-/// Each was accepted and says the same when it is read again, or was refused.
-async fn assert_kept(server: &TestServer, answer: &TestResponse, pointer: &str, canary: &str) {
-    assert_inert(answer, canary);
-    if answer.status.is_success() {
-        let job = server.get(status_url(&answer.json())).send().await.json();
+/// Asserts that each text was stored unchanged or rejected.
+async fn assert_kept(server: &TestServer, response: &TestResponse, pointer: &str, canary: &str) {
+    assert_inert(response, canary);
+    if response.status.is_success() {
+        let job = server.get(status_url(&response.json())).send().await.json();
         assert_eq!(job.pointer(pointer), Some(&json!(canary)), "{job}");
     }
 }
@@ -76,9 +76,9 @@ async fn hostile_names_of_kinds_queues_artifacts_and_jobs_are_rejected() {
             server.get(&format!("{}?wait={path}", status_url(&job))),
             server.post(&format!("{}/fork", status_url(&job))).json(json!({"fromStep": canary})),
         ] {
-            let answer = ask.send().await;
-            assert_inert(&answer, canary);
-            assert!(answer.status.is_client_error(), "{canary:?}: {answer:?}");
+            let response = ask.send().await;
+            assert_inert(&response, canary);
+            assert!(response.status.is_client_error(), "{canary:?}: {response:?}");
         }
     }
     assert_eq!(server.get(status_url(&job)).send().await.status, StatusCode::OK);
@@ -90,12 +90,12 @@ async fn hostile_labels_and_inputs_are_stored_unchanged_and_searchable() {
     for canary in CANARIES {
         let pointer = format!("/labels/{}", canary.replace('~', "~0").replace('/', "~1"));
         let named = json!({"kind": "gated", "input": canary, "labels": {canary: canary}});
-        let answer = server.post("/v1/jobs").json(named).send().await;
-        assert_kept(&server, &answer, &pointer, canary).await;
-        if !answer.status.is_success() {
+        let response = server.post("/v1/jobs").json(named).send().await;
+        assert_kept(&server, &response, &pointer, canary).await;
+        if !response.status.is_success() {
             continue;
         }
-        let job = answer.json();
+        let job = response.json();
         let input = server.get(&format!("{}/input", status_url(&job))).send().await;
         assert_eq!(input.json(), json!(canary));
         let query = format!("/v1/jobs?label.{}={}", encoded(canary), encoded(canary));
@@ -115,14 +115,14 @@ async fn hostile_idempotency_keys_are_stored_unchanged_or_rejected() {
     for canary in CANARIES {
         let body = || json!({"kind": "gated", "input": 1});
         if let Some(ask) = with_header(server.post("/v1/jobs"), "idempotency-key", canary) {
-            let answer = ask.json(body()).send().await;
-            assert_kept(&server, &answer, "/idempotencyKey", canary).await;
+            let response = ask.json(body()).send().await;
+            assert_kept(&server, &response, "/idempotencyKey", canary).await;
         }
         let mut job = body();
         job["idempotencyKey"] = canary.into();
-        let answer = server.post("/v1/jobs/batch").json(json!({"jobs": [job]})).send().await;
-        assert_inert(&answer, canary);
-        let first = &answer.json()[0];
+        let response = server.post("/v1/jobs/batch").json(json!({"jobs": [job]})).send().await;
+        assert_inert(&response, canary);
+        let first = &response.json()[0];
         let kept = first["idempotencyKey"] == json!(canary);
         assert!(kept || first["code"] == "idempotency-key-invalid", "{first}");
     }
@@ -143,9 +143,9 @@ async fn hostile_headers_are_parsed_ignored_or_rejected() {
         let Some(ask) = with_header(server.get("/nowhere"), "x-request-id", canary) else {
             continue;
         };
-        let answer = ask.send().await;
-        assert_inert(&answer, canary);
-        let id = answer.header("x-request-id").unwrap();
+        let response = ask.send().await;
+        assert_inert(&response, canary);
+        let id = response.header("x-request-id").unwrap();
         assert!(id == canary || id.len() == 26, "{id}");
     }
 }
@@ -162,10 +162,10 @@ async fn hostile_upload_names_are_stored_unchanged_or_rejected() {
              content-type: text/plain\r\n\r\nhello\r\n--X--\r\n"
         );
         let ask = server.post("/v1/jobs").header("content-type", "multipart/form-data; boundary=X");
-        let answer = ask.body(body).send().await;
-        assert_inert(&answer, canary);
-        if answer.status.is_success() {
-            let job = server.until(&answer.json(), |job| job["completedAt"].is_string()).await;
+        let response = ask.body(body).send().await;
+        assert_inert(&response, canary);
+        if response.status.is_success() {
+            let job = server.until(&response.json(), |job| job["completedAt"].is_string()).await;
             assert_eq!(job["status"], "completed", "{canary:?}: {job}");
             let receipt = server.get(&format!("{}/receipt", status_url(&job))).send().await;
             assert_inert(&receipt, canary);
@@ -183,7 +183,7 @@ async fn hostile_methods_are_rejected() {
     let server = TestServer::start().await;
     for canary in ["<SCRIPT>", "GET/../", "'OR'1", "PROPFIND", "TRACE"] {
         let Ok(method) = Method::from_bytes(canary.as_bytes()) else { continue };
-        let answer = server.request(method, "/v1/jobs").send().await;
-        assert_eq!(answer.problem(), (405, "method-not-allowed".to_owned()), "{canary}");
+        let response = server.request(method, "/v1/jobs").send().await;
+        assert_eq!(response.problem(), (405, "method-not-allowed".to_owned()), "{canary}");
     }
 }

@@ -1,4 +1,4 @@
-//! More than the server can do soon.
+//! Load shedding.
 
 use std::time::Duration;
 
@@ -50,8 +50,8 @@ async fn load_shedding_rejects_submissions_before_reads_and_recovers() {
     assert!(metrics.text().contains(shed), "{}", metrics.text());
 
     store.stall_submits(false);
-    while let Some(answer) = stuck.join_next().await {
-        assert_eq!(answer.unwrap().status, StatusCode::ACCEPTED);
+    while let Some(response) = stuck.join_next().await {
+        assert_eq!(response.unwrap().status, StatusCode::ACCEPTED);
     }
     assert_eq!(submit(&server).await.status, StatusCode::ACCEPTED);
 }
@@ -65,16 +65,16 @@ async fn load_shedding_reacts_to_store_latency_before_the_request_limit() {
         stuck.spawn(submit(&server));
         server.state.clock.advance(Duration::from_secs(1));
         tokio::task::yield_now().await;
-        if let Some(answer) = stuck.try_join_next() {
-            break answer.unwrap();
+        if let Some(response) = stuck.try_join_next() {
+            break response.unwrap();
         }
     };
     assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
     assert_eq!(server.get("/v1/jobs").send().await.status, StatusCode::OK);
     store.stall_submits(false);
     let mut accepted = 0;
-    while let Some(answer) = stuck.join_next().await {
-        accepted += usize::from(answer.unwrap().status == StatusCode::ACCEPTED);
+    while let Some(response) = stuck.join_next().await {
+        accepted += usize::from(response.unwrap().status == StatusCode::ACCEPTED);
     }
     assert!(accepted > 0, "not all are refused");
     assert_eq!(submit(&server).await.status, StatusCode::ACCEPTED, "it heals by itself");
@@ -90,7 +90,7 @@ async fn waiting_requests_do_not_count_as_in_flight() {
         held.spawn(server.get(&format!("{}?wait=60", status_url(&job))).send());
         held.spawn(server.post("/v1/jobs?mode=sync").json(body).send());
         tokio::task::yield_now().await;
-        // Both have come in; they leave their places once they wait.
+        // Both are in flight until they start to wait.
         while server.state.load_shedder.in_flight() > 0 {
             tokio::task::yield_now().await;
         }
@@ -99,8 +99,8 @@ async fn waiting_requests_do_not_count_as_in_flight() {
     while answered < 30 {
         server.state.clock.advance(Duration::from_secs(1));
         tokio::task::yield_now().await;
-        while let Some(answer) = held.try_join_next() {
-            assert!(answer.as_ref().unwrap().status.is_success(), "{answer:?}");
+        while let Some(response) = held.try_join_next() {
+            assert!(response.as_ref().unwrap().status.is_success(), "{response:?}");
             answered += 1;
         }
     }

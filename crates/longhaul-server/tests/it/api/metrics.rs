@@ -10,9 +10,9 @@ async fn metrics_count_requests_by_route_and_jobs_by_queue() {
     let job = server.post("/v1/jobs").json(body).send().await.json();
     server.get(job["statusUrl"].as_str().unwrap()).send().await;
     server.get("/nowhere").send().await;
-    let answer = server.get("/metrics").send().await;
-    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
-    let text = answer.text();
+    let response = server.get("/metrics").send().await;
+    assert_eq!(response.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let text = response.text();
     for line in [
         r#"longhaul_http_request_seconds_count{method="POST",route="/v1/jobs",status="202"}"#,
         r#"longhaul_http_request_seconds_bucket{method="GET",route="/v1/jobs/{id}",status="200",le="0.001"}"#,
@@ -32,8 +32,8 @@ async fn metrics_put_unknown_methods_into_one_series() {
     for word in ["BREW", "X-1"] {
         server.request(Method::from_bytes(word.as_bytes()).unwrap(), "/healthz").send().await;
     }
-    let answer = server.get("/metrics").send().await;
-    let text = answer.text();
+    let response = server.get("/metrics").send().await;
+    let text = response.text();
     assert!(text.contains(r#"method="other""#), "{text}");
     assert!(!text.contains("BREW") && !text.contains("X-1"), "{text}");
 }

@@ -87,9 +87,9 @@ fn openapi_document_lists_every_route() {
 #[tokio::test]
 async fn served_openapi_document_is_the_published_one() {
     let server = TestServer::start().await;
-    let answer = server.get("/openapi.json").send().await;
-    assert_eq!(answer.header("content-type"), Some("application/json"));
-    assert_eq!(answer.json(), document());
+    let response = server.get("/openapi.json").send().await;
+    assert_eq!(response.header("content-type"), Some("application/json"));
+    assert_eq!(response.json(), document());
     assert!(document()["openapi"].as_str().unwrap().starts_with("3.1."));
 }
 
@@ -148,10 +148,10 @@ async fn every_openapi_operation_is_served() {
     let document = document();
     for (method, path, _) in operations(&document) {
         let path = path.replace("{id}", "x").replace("{kind}", "x").replace("{name}", "x");
-        let answer = server.request(method.parse().unwrap(), &path).send().await;
-        assert_ne!(answer.status.as_u16(), 405, "{method} {path}");
-        if answer.status.as_u16() == 404 {
-            assert_ne!(answer.problem().1, "not-found", "{method} {path}");
+        let response = server.request(method.parse().unwrap(), &path).send().await;
+        assert_ne!(response.status.as_u16(), 405, "{method} {path}");
+        if response.status.as_u16() == 404 {
+            assert_ne!(response.problem().1, "not-found", "{method} {path}");
         }
     }
 }

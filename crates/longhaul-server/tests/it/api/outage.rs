@@ -59,9 +59,9 @@ async fn unavailable_store_is_503_with_retry_after() {
         server.get("/v1/queues"),
         server.get("/"),
     ] {
-        let answer = ask.send().await;
-        assert_eq!(answer.problem(), (503, "unavailable".to_owned()));
-        assert_eq!(answer.header("retry-after"), Some("1"));
+        let response = ask.send().await;
+        assert_eq!(response.problem(), (503, "unavailable".to_owned()));
+        assert_eq!(response.header("retry-after"), Some("1"));
     }
     store.follow(FaultPlan::none());
     assert_eq!(server.get(url).send().await.status, StatusCode::OK, "it heals by itself");
@@ -74,8 +74,8 @@ async fn server_without_its_store_is_alive_but_not_ready() {
     assert_eq!(server.get("/livez").send().await.status, StatusCode::OK);
     assert_eq!(server.get("/metrics").send().await.status, StatusCode::OK);
     for path in ["/readyz", "/healthz"] {
-        let answer = server.get(path).send().await;
-        assert_eq!(answer.problem(), (503, "unavailable".to_owned()), "{path}");
+        let response = server.get(path).send().await;
+        assert_eq!(response.problem(), (503, "unavailable".to_owned()), "{path}");
     }
 }
 
@@ -85,7 +85,7 @@ async fn submission_whose_response_was_lost_can_be_repeated() {
     let body = json!({"kind": "echo", "input": 1});
     let submit =
         || server.post("/v1/jobs").header("idempotency-key", "k").json(body.clone()).send();
-    // The engine's own calls may take the fault instead: until ours did.
+    // A background call of the engine may consume the fault, so this repeats until the submission did.
     loop {
         store.fail_next(Fault::AfterCommit);
         if submit().await.status == StatusCode::SERVICE_UNAVAILABLE {
@@ -102,7 +102,7 @@ async fn batch_reports_an_unavailable_store_for_each_job() {
     let (server, store) = start().await;
     store.follow(everything_fails());
     let body = json!({"jobs": [{"kind": "echo", "input": 1}, {"kind": "nothing", "input": 1}]});
-    let answers = server.post("/v1/jobs/batch").json(body).send().await.json();
-    assert_eq!(answers[0]["code"], "unavailable");
-    assert_eq!(answers[1]["code"], "unknown-kind");
+    let responses = server.post("/v1/jobs/batch").json(body).send().await.json();
+    assert_eq!(responses[0]["code"], "unavailable");
+    assert_eq!(responses[1]["code"], "unknown-kind");
 }

@@ -6,10 +6,10 @@ use crate::harness::TestServer;
 async fn pages_load_no_external_resources() {
     let server = TestServer::start().await;
     for path in ["/", "/docs"] {
-        let answer = server.get(path).send().await;
-        assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
-        assert!(answer.header("content-security-policy").unwrap().contains("default-src 'none'"));
-        assert!(!answer.text().contains("://"), "{path}");
+        let response = server.get(path).send().await;
+        assert_eq!(response.header("content-type"), Some("text/html; charset=utf-8"));
+        assert!(response.header("content-security-policy").unwrap().contains("default-src 'none'"));
+        assert!(!response.text().contains("://"), "{path}");
     }
 }
 

@@ -42,8 +42,8 @@ async fn queue_shows_its_limits() {
 #[tokio::test]
 async fn queue_without_jobs_can_be_resumed() {
     let server = TestServer::start().await;
-    let answer = server.post("/v1/queues/nobody/resume").send().await;
-    insta::assert_json_snapshot!(answer.json(), @r#"
+    let response = server.post("/v1/queues/nobody/resume").send().await;
+    insta::assert_json_snapshot!(response.json(), @r#"
     {
       "name": "nobody",
       "paused": false,
@@ -59,6 +59,6 @@ async fn queue_without_jobs_can_be_resumed() {
 #[tokio::test]
 async fn invalid_queue_name_is_400() {
     let server = TestServer::start().await;
-    let answer = server.post("/v1/queues/a%2Fb/pause").send().await;
-    assert_eq!(answer.problem(), (400, "bad-request".to_owned()));
+    let response = server.post("/v1/queues/a%2Fb/pause").send().await;
+    assert_eq!(response.problem(), (400, "bad-request".to_owned()));
 }

@@ -34,8 +34,8 @@ impl Case {
         while case.job["status"] != "running" {
             let tag = format!("\"{}\"", case.job["version"]);
             let held = case.get(&format!("{}?wait=60", status_url(&case.job)));
-            let answer = held.header("if-none-match", &tag).send().await;
-            case.job = answer.json();
+            let response = held.header("if-none-match", &tag).send().await;
+            case.job = response.json();
         }
         case
     }
@@ -149,7 +149,7 @@ async fn long_poll_returns_nothing_to_a_key_revoked_meanwhile() {
     let held =
         case.get(&format!("{}?wait=60", status_url(&case.job))).header("if-none-match", &tag);
     let held = tokio::spawn(held.send());
-    // The revocation may also come first: the answer is the same.
+    // The revocation may also come first; the response is the same.
     tokio::task::yield_now().await;
     case.revoke().await;
     case.server.open_gate();

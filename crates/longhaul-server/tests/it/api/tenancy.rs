@@ -1,4 +1,4 @@
-//! Every route of the document, asked by one tenant about another's things.
+//! Tenant isolation on every route of the OpenAPI document.
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -151,12 +151,12 @@ async fn nothing_is_in_any_answer(server: TestServer, admin: String) {
     let document = server.get("/openapi.json").send().await.json();
     for operation in operations(&document) {
         for id_in_path in [id, endpoint, letter, "blue", "x"] {
-            let answer = ask(&server, &with_id(&operation, id_in_path), &green).await;
-            let text = String::from_utf8_lossy(&answer.body).into_owned();
+            let response = ask(&server, &with_id(&operation, id_in_path), &green).await;
+            let text = String::from_utf8_lossy(&response.body).into_owned();
             for canary in ["a-secret-of-blue", "blue-only", "path-of-blue", "purpose-of-blue"] {
                 assert!(!text.contains(canary), "{operation:?}: {text}");
             }
-            assert!(answer.status.as_u16() < 500, "{operation:?}: {text}");
+            assert!(response.status.as_u16() < 500, "{operation:?}: {text}");
         }
     }
     // The same idempotency key belongs to each tenant alone.
@@ -210,18 +210,18 @@ async fn no_response_contains_data_of_another_tenant_on_postgres() {
 async fn every_route_with_data_requires_authentication() {
     let (server, _) = TestServer::with_keys().await;
     let document = server.get("/openapi.json").send().await.json();
-    // The payment provider has no key: it signs what it says.
+    // The payment provider has no key; it signs its events.
     let open = ["/livez", "/readyz", "/healthz", "/v1/billing/stripe"];
     for operation in operations(&document) {
         let (method, path, body) = with_id(&operation, "x");
         let ask = server.request(method, &path);
-        let answer = match body {
+        let response = match body {
             Some(body) => ask.json(body).send().await,
             None => ask.send().await,
         };
         let is_open = open.contains(&path.as_str());
-        let asks = answer.headers.contains_key("www-authenticate");
-        assert_eq!(asks, !is_open, "{operation:?}: {answer:?}");
+        let asks = response.headers.contains_key("www-authenticate");
+        assert_eq!(asks, !is_open, "{operation:?}: {response:?}");
         let (method, path, _) = &operation;
         let described = &document["paths"][path][method.as_str().to_lowercase()];
         assert_eq!(described["security"].is_array(), !is_open, "{operation:?}");

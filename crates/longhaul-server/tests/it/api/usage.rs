@@ -26,12 +26,12 @@ async fn usage_sums_finished_jobs_by_kind() {
     server.run("steps", json!(null)).await;
     server.run("fails", json!(null)).await;
     server.submit("gated", json!(null)).await;
-    // The month may end while this runs: then it is asked for by name.
+    // The month may end during the test, so the query names it.
     let from = hour_of(server.state.engine.now()).as_millis() - 3_600_000;
     let from = longhaul::Timestamp::from_millis(from);
-    let answer = server.get(&format!("/v1/usage?from={from}&by=month")).send().await;
-    assert_eq!(answer.status, StatusCode::OK);
-    insta::assert_json_snapshot!(settled(answer.json()), @r#"
+    let response = server.get(&format!("/v1/usage?from={from}&by=month")).send().await;
+    assert_eq!(response.status, StatusCode::OK);
+    insta::assert_json_snapshot!(settled(response.json()), @r#"
     {
       "from": "[time]",
       "to": "[time]",
@@ -85,12 +85,12 @@ async fn usage_is_grouped_by_the_submitting_key() {
 #[tokio::test]
 async fn usage_without_jobs_is_an_empty_list() {
     let server = TestServer::start().await;
-    let answer = server
+    let response = server
         .get("/v1/usage?from=2026-01-01T00:30:00Z&to=2026-01-02T00:00:00Z")
         .header("accept", "application/json")
         .send()
         .await;
-    insta::assert_json_snapshot!(answer.json(), @r#"
+    insta::assert_json_snapshot!(response.json(), @r#"
     {
       "from": "2026-01-01T00:00:00.000Z",
       "to": "2026-01-02T00:00:00.000Z",
@@ -114,10 +114,10 @@ async fn usage_is_available_as_csv() {
     server.run("steps", json!(null)).await;
     let named = server.get("/v1/usage?format=csv").send().await;
     let negotiated = server.get("/v1/usage").header("accept", "text/csv").send().await;
-    for answer in [&named, &negotiated] {
+    for response in [&named, &negotiated] {
         let csv = "text/csv; charset=utf-8; header=present";
-        assert_eq!(answer.header("content-type"), Some(csv));
-        let lines: Vec<&str> = answer.text().split("\r\n").collect();
+        assert_eq!(response.header("content-type"), Some(csv));
+        let lines: Vec<&str> = response.text().split("\r\n").collect();
         let [header, row, ""] = lines[..] else { panic!("{lines:?}") };
         let columns =
             "start,kind,key,jobs,runSeconds,payloadBytes,steps,promptTokens,completionTokens";
@@ -139,7 +139,7 @@ async fn invalid_usage_parameters_are_rejected() {
         (format!("from={far}"), (422, "validation")),
         ("from=2020-01-01T00:00:00Z".to_owned(), (422, "validation")),
     ] {
-        let answer = server.get(&format!("/v1/usage?{query}")).send().await;
-        assert_eq!(answer.problem(), (problem.0, problem.1.to_owned()), "{query}");
+        let response = server.get(&format!("/v1/usage?{query}")).send().await;
+        assert_eq!(response.problem(), (problem.0, problem.1.to_owned()), "{query}");
     }
 }

@@ -137,7 +137,7 @@ async fn chat_fails_over_to_another_target(backend: Backend) {
     let server = ChatServer::start(backend, &[&one, &other]).await;
     assert_eq!(server.finished(&server.submit("hi").await).await["result"]["target"], "t0");
     one.down().await;
-    // Its models are still remembered: the first job finds out. The one that is down is asked again after a
+    // The models of the stopped target are still cached, so the first job tries it. It is tried again after a
     // while, so that it may take more than two attempts where time is short.
     let job = server.finished(&server.submit("hi").await).await;
     assert_eq!((&job["status"], &job["result"]["target"]), (&json!("completed"), &json!("t1")));

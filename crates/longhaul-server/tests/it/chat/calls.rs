@@ -38,7 +38,7 @@ async fn every_chat_api_works_with_every_target(backend: Backend) {
         assert_eq!(completed["choices"][0]["finish_reason"], "stop");
         assert_eq!(completed["usage"]["total_tokens"], 18);
 
-        // Each was a job like any other, with its tokens in its result.
+        // Each call is an ordinary job with its token counts in the result.
         let job = server.get(&format!("/v1/jobs/{}", chatted.job_id())).send().await.json();
         assert_eq!(
             (&job["kind"], &job["queue"], &job["status"]),
@@ -121,7 +121,7 @@ fn refused(status: u16, body: &str) -> Behaviour {
     Behaviour::Refuses(status, Vec::new(), body.to_owned())
 }
 
-/// Of an answer in Ollama's words and one in those of `OpenAI`: the status and the message, which are the same.
+/// Returns status and message of an error, which are the same in the APIs of Ollama and `OpenAI`.
 async fn both_refusals(server: &ChatServer, body: &Value) -> (u16, String) {
     let ollama = server.post("/api/chat").json(body).send().await;
     let openai = server.post("/v1/chat/completions").json(body).send().await;
@@ -141,7 +141,7 @@ async fn chat_target_error_is_returned_without_retry(backend: Backend) {
     let twice = |mood: Behaviour| [mood.clone(), mood];
     target.behave(twice(refused(400, r#"{"error":"too many birds"}"#)));
     assert_eq!(both_refusals(&server, &body).await, (400, "too many birds".to_owned()));
-    // The operator's key is not the caller's affair.
+    // An error of the operator's key is not the caller's fault.
     target.behave(twice(refused(401, r#"{"error":"who are you"}"#)));
     assert_eq!(both_refusals(&server, &body).await, (502, "who are you".to_owned()));
     let mut unknown = body.clone();
@@ -149,9 +149,9 @@ async fn chat_target_error_is_returned_without_retry(backend: Backend) {
     let (status, message) = both_refusals(&server, &unknown).await;
     assert_eq!((status, message.as_str()), (404, "model \"owl\" not found"));
     assert_eq!(target.received().len(), 4, "each was asked once");
-    let answer = server.post("/v1/chat/completions").json(&unknown).send().await;
-    assert_eq!(answer.header("x-should-retry"), Some("false"));
-    let job = server.get(&format!("/v1/jobs/{}", answer.job_id())).send().await.json();
+    let response = server.post("/v1/chat/completions").json(&unknown).send().await;
+    assert_eq!(response.header("x-should-retry"), Some("false"));
+    let job = server.get(&format!("/v1/jobs/{}", response.job_id())).send().await.json();
     assert_eq!((&job["status"], &job["attempt"]), (&json!("failed"), &json!(1)));
 }
 
@@ -192,8 +192,9 @@ async fn disconnected_chat_caller_leaves_its_job_running(backend: Backend) {
     }
     drop(call);
     target.allow_words(100);
-    let answer = server.post("/api/chat").json(&body).header("idempotency-key", "k1").send().await;
-    assert_eq!(answer.json()["message"]["content"], reply_to("hi"));
+    let response =
+        server.post("/api/chat").json(&body).header("idempotency-key", "k1").send().await;
+    assert_eq!(response.json()["message"]["content"], reply_to("hi"));
     assert_eq!(target.received().len(), 1);
 }
 
@@ -206,10 +207,10 @@ async fn stopping_server_returns_the_chat_job_id(backend: Backend) {
         target.calls(1).await;
         server.state.stop.cancel();
     };
-    let (answer, ()) = tokio::join!(call, stop);
-    assert_eq!(answer.status, 503);
-    assert!(answer.json()["error"].as_str().unwrap().contains("the job 0"), "{answer:?}");
-    assert_eq!(answer.header("x-should-retry"), Some("false"), "it would be another job");
+    let (response, ()) = tokio::join!(call, stop);
+    assert_eq!(response.status, 503);
+    assert!(response.json()["error"].as_str().unwrap().contains("the job 0"), "{response:?}");
+    assert_eq!(response.header("x-should-retry"), Some("false"), "it would be another job");
 }
 
 /// Clients of `OpenAI` have to send some key.
@@ -237,7 +238,7 @@ async fn chat_requires_a_key_if_keys_are_required(backend: Backend) {
     assert_eq!(server.post("/api/chat").json(&chat("hi")).send().await.status, 401);
     assert_eq!(ask(&admin).send().await.status, 200);
 
-    // What one tenant asks is nothing to another.
+    // Chats of one tenant are invisible to another.
     let mut keys = Vec::new();
     for tenant in ["blue", "red"] {
         server.post("/v1/tenants").json(&json!({"id": tenant})).key(&admin).send().await;

@@ -55,9 +55,9 @@ on_both_backends! {
 async fn chat_without_targets_names_the_missing_setting() {
     let server = TestServer::start().await;
     for path in ["/jobs", "/api/chat", "/api/generate", "/v1/chat/completions"] {
-        let answer = server.post(path).json(json!({"model": "m", "messages": []})).send().await;
-        assert_eq!(answer.problem(), (404, "chat-not-configured".to_owned()));
-        assert!(answer.detail().contains("[chat] targets"));
+        let response = server.post(path).json(json!({"model": "m", "messages": []})).send().await;
+        assert_eq!(response.problem(), (404, "chat-not-configured".to_owned()));
+        assert!(response.detail().contains("[chat] targets"));
     }
     for path in ["/api/tags", "/v1/models", "/api/version"] {
         assert_eq!(server.get(path).send().await.problem().1, "chat-not-configured");

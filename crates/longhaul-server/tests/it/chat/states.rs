@@ -50,7 +50,7 @@ async fn chat_state_webhooks_are_sent_once_and_signed(backend: Backend) {
     assert_eq!(attempts, [0, 1, 1, 1]);
     assert_eq!(got[3].json()["result"]["message"]["content"], reply_to("hi"));
     assert!(got[..3].iter().all(|one| one.json()["result"].is_null()));
-    // What the target was sent has nothing of ours in it.
+    // The request to the target has no fields of ours.
     assert_eq!(target.received()[0].body["state_webhook_url"], json!(null));
 }
 
@@ -106,9 +106,9 @@ async fn forbidden_chat_state_webhook_url_is_rejected(backend: Backend) {
     for url in [json!("http://10.0.0.1/x"), json!("ftp://example.com"), json!(7)] {
         let mut body = chat("hi");
         body["state_webhook_url"] = url;
-        let answer = server.post("/jobs").json(&body).send().await;
-        assert_eq!(answer.status, 422, "{answer:?}");
-        assert!(answer.json()["error"].is_string());
+        let response = server.post("/jobs").json(&body).send().await;
+        assert_eq!(response.status, 422, "{response:?}");
+        assert!(response.json()["error"].is_string());
     }
     assert!(target.received().is_empty());
 }

@@ -109,7 +109,7 @@ async fn second_signal_exits_at_once_and_the_job_continues_after_a_restart() {
     assert_eq!(server.end().0, Some(0));
 }
 
-/// A line that could not be written made the thread that logged panic, and with it the job.
+/// Regression: a log line that could not be written caused a panic in the logging thread and failed the job.
 #[tokio::test]
 async fn full_disk_for_logs_affects_neither_jobs_nor_shutdown() {
     let folder = tempfile::tempdir().unwrap();

@@ -18,9 +18,9 @@ impl<'a> Browser<'a> {
     /// Returns a browser that has signed in with this key.
     pub(super) async fn signed_in(server: &'a TestServer, key: &str) -> Self {
         let mut browser = Self::of(server);
-        let answer = browser.send("/ui/sign-in", "/ui/sign-in", &[("key", key)]).await;
-        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{answer:?}");
-        let set = answer.header("set-cookie").unwrap();
+        let response = browser.send("/ui/sign-in", "/ui/sign-in", &[("key", key)]).await;
+        assert_eq!(response.status, StatusCode::SEE_OTHER, "{response:?}");
+        let set = response.header("set-cookie").unwrap();
         browser.cookie = Some(set.split(';').next().unwrap().to_owned());
         browser
     }
@@ -46,9 +46,9 @@ impl<'a> Browser<'a> {
 
     /// Returns a page that must exist.
     pub(super) async fn page(&self, path: &str) -> String {
-        let answer = self.get(path).await;
-        assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.text());
-        answer.text().to_owned()
+        let response = self.get(path).await;
+        assert_eq!(response.status, StatusCode::OK, "{path}: {}", response.text());
+        response.text().to_owned()
     }
 
     /// Submits a form to `path` with the token of the page `of`.
@@ -74,9 +74,9 @@ impl<'a> Browser<'a> {
     }
 
     /// Follows a redirect and returns the page.
-    pub(super) async fn follow(&self, answer: &TestResponse) -> String {
-        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text());
-        self.page(answer.header("location").unwrap()).await
+    pub(super) async fn follow(&self, response: &TestResponse) -> String {
+        assert_eq!(response.status, StatusCode::SEE_OTHER, "{}", response.text());
+        self.page(response.header("location").unwrap()).await
     }
 }
 

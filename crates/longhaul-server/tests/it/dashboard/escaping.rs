@@ -17,7 +17,7 @@ async fn says(ctx: Ctx, _: Json) -> Result<Value, JobError> {
     Err(JobError::fatal(CANARY).with_code(CANARY))
 }
 
-async fn answers(_: Ctx, _: Json) -> Result<Value, JobError> {
+async fn return_canary(_: Ctx, _: Json) -> Result<Value, JobError> {
     Ok(json!({CANARY: [CANARY, {"a": CANARY}]}))
 }
 
@@ -28,7 +28,8 @@ fn assert_inert(page: &str, path: &str) {
 }
 
 async fn server() -> TestServer {
-    let kinds = [Kind::new("says", says).retry(Retry::times(1)), Kind::new("answers", answers)];
+    let kinds =
+        [Kind::new("says", says).retry(Retry::times(1)), Kind::new("returns", return_canary)];
     TestServer::with_kinds(kinds).await
 }
 
@@ -46,7 +47,7 @@ async fn job_texts_are_escaped_on_every_page() {
     };
     let failed = submit("says").send().await.json();
     assert_eq!(failed["error"]["message"], CANARY, "{failed}");
-    let done = submit("answers").send().await.json();
+    let done = submit("returns").send().await.json();
     let encoded = crate::api::hostile_texts::encoded(CANARY);
     let (failed, done) = (id_of(&failed), id_of(&done));
     for path in [
@@ -79,7 +80,7 @@ async fn job_texts_are_escaped_on_every_page() {
 async fn error_pages_escape_request_texts() {
     let server = server().await;
     let browser = Browser::of(&server);
-    let job = server.run("answers", json!(1)).await;
+    let job = server.run("returns", json!(1)).await;
     let encoded = crate::api::hostile_texts::encoded(CANARY);
     for path in [
         format!("/ui/jobs?status={encoded}"),
@@ -96,10 +97,10 @@ async fn error_pages_escape_request_texts() {
         format!("/ui/{encoded}"),
         format!("/ui{}/artifacts/{encoded}", status_url(&job).strip_prefix("/v1").unwrap()),
     ] {
-        let answer = browser.get(&path).await;
-        assert!(answer.status.is_client_error(), "{path}: {}", answer.status);
-        assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
-        assert_inert(answer.text(), &path);
+        let response = browser.get(&path).await;
+        assert!(response.status.is_client_error(), "{path}: {}", response.status);
+        assert_eq!(response.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
+        assert_inert(response.text(), &path);
     }
 }
 

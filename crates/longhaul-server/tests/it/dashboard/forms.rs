@@ -52,9 +52,18 @@ async fn form_token_of_another_session_is_rejected_on_every_form() {
     assert_ne!(theirs, one.token("/").await);
     for path in changes(&id) {
         for token in ["", "x", theirs.as_str()] {
-            let answer = form(one.request(Method::POST, &path), &path, token).send().await;
-            assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path} {token}: {}", answer.text());
-            assert!(answer.text().contains("not from this session"), "{path}: {}", answer.text());
+            let response = form(one.request(Method::POST, &path), &path, token).send().await;
+            assert_eq!(
+                response.status,
+                StatusCode::FORBIDDEN,
+                "{path} {token}: {}",
+                response.text()
+            );
+            assert!(
+                response.text().contains("not from this session"),
+                "{path}: {}",
+                response.text()
+            );
         }
     }
     let entries = server.get("/v1/audit").key(&admin).send().await.json();
@@ -73,19 +82,19 @@ async fn cross_site_forms_are_rejected() {
     for path in changes(&id) {
         for site in ["cross-site", "same-site", "none"] {
             let ask = bare(&path).header("sec-fetch-site", site);
-            let answer = form(ask, &path, &token).send().await;
-            assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path} {site}");
+            let response = form(ask, &path, &token).send().await;
+            assert_eq!(response.status, StatusCode::FORBIDDEN, "{path} {site}");
         }
         for origin in ["https://evil.example", "null", "https://jobs.example", "jobs.example:8080"]
         {
             let ask = bare(&path).header("origin", origin);
-            let answer = form(ask, &path, &token).send().await;
-            assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path} {origin}");
+            let response = form(ask, &path, &token).send().await;
+            assert_eq!(response.status, StatusCode::FORBIDDEN, "{path} {origin}");
         }
-        let answer = form(bare(&path), &path, &token).send().await;
-        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path} without either");
+        let response = form(bare(&path), &path, &token).send().await;
+        assert_eq!(response.status, StatusCode::FORBIDDEN, "{path} without either");
     }
-    // An older browser says nothing but the origin.
+    // An older browser sends only the origin.
     let path = format!("/ui/jobs/{id}/fork");
     let ask = bare(&path).header("origin", "http://jobs.example:8080");
     assert_eq!(form(ask, &path, &token).send().await.status, StatusCode::SEE_OTHER);
@@ -115,13 +124,13 @@ async fn read_only_key_sees_no_actions_and_cannot_perform_them() {
     }
     let token = reader.token("/").await;
     for path in changes(&id).iter().filter(|path| !path.starts_with("/ui/sign")) {
-        let answer = form(reader.request(Method::POST, path), path, &token).send().await;
-        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{path}");
+        let response = form(reader.request(Method::POST, path), path, &token).send().await;
+        assert_eq!(response.status, StatusCode::FORBIDDEN, "{path}");
         assert!(
-            answer.text().contains("this needs a key or a token with the scope")
-                || answer.text().contains("This needs a key"),
+            response.text().contains("this needs a key or a token with the scope")
+                || response.text().contains("This needs a key"),
             "{path}: {}",
-            answer.text()
+            response.text()
         );
     }
     for path in ["/ui/submit", "/ui/submit/echo", "/ui/keys", "/ui/tenants", "/ui/audit"] {

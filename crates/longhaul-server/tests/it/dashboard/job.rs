@@ -113,10 +113,13 @@ async fn downloads_are_attachments() {
     assert!(page.contains("The payload is deleted"), "and so it is not offered to run again");
     assert!(!page.contains("Fork…") && !page.contains("Resume…"));
     for part in ["input", "result", "artifacts/the%20copy.bin"] {
-        let answer = browser.get(&format!("{path}/{part}")).await;
-        assert_eq!(answer.status, StatusCode::OK, "{part}");
-        assert!(answer.header("content-disposition").unwrap().starts_with("attachment"), "{part}");
-        assert_eq!(answer.header("content-security-policy"), Some("default-src 'none'; sandbox"));
+        let response = browser.get(&format!("{path}/{part}")).await;
+        assert_eq!(response.status, StatusCode::OK, "{part}");
+        assert!(
+            response.header("content-disposition").unwrap().starts_with("attachment"),
+            "{part}"
+        );
+        assert_eq!(response.header("content-security-policy"), Some("default-src 'none'; sandbox"));
     }
 }
 
@@ -153,8 +156,8 @@ async fn pages_have_a_strict_content_security_policy() {
         "/ui/sign-in",
         "/docs",
     ] {
-        let answer = browser.get(path).await;
-        let policy = answer.header("content-security-policy").unwrap();
+        let response = browser.get(path).await;
+        let policy = response.header("content-security-policy").unwrap();
         for part in [
             "default-src 'none'",
             "script-src 'self'",
@@ -167,12 +170,12 @@ async fn pages_have_a_strict_content_security_policy() {
             assert!(policy.contains(part), "{path}: {policy}");
         }
         assert!(!policy.contains("unsafe"), "{path}");
-        assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
-        assert_eq!(answer.header("x-frame-options"), Some("DENY"), "{path}");
+        assert_eq!(response.header("cache-control"), Some("no-store"), "{path}");
+        assert_eq!(response.header("x-frame-options"), Some("DENY"), "{path}");
         for inline in ["<style", "style=", " onclick", "javascript:", "://"] {
-            assert!(!answer.text().contains(inline) || inline == "://", "{inline} in {path}");
+            assert!(!response.text().contains(inline) || inline == "://", "{inline} in {path}");
         }
-        assert_eq!(answer.text().matches("<script").count(), 1, "{path}");
+        assert_eq!(response.text().matches("<script").count(), 1, "{path}");
     }
 }
 
@@ -184,9 +187,9 @@ async fn assets_are_cached_by_etag() {
         ("/ui/app.js", "text/javascript"),
         ("/ui/icon.svg", "image/svg+xml"),
     ] {
-        let answer = server.get(path).send().await;
-        assert!(answer.header("content-type").unwrap().starts_with(kind), "{path}");
-        let etag = answer.header("etag").unwrap().to_owned();
+        let response = server.get(path).send().await;
+        assert!(response.header("content-type").unwrap().starts_with(kind), "{path}");
+        let etag = response.header("etag").unwrap().to_owned();
         let again = server.get(path).header("if-none-match", &etag).send().await;
         assert_eq!((again.status, again.body.len()), (StatusCode::NOT_MODIFIED, 0), "{path}");
     }

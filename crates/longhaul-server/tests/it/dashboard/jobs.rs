@@ -37,8 +37,8 @@ async fn job_list_filters_by_query() {
     let page = browser.page("/ui/jobs?kind=nothing").await;
     assert!(page.contains("No matching jobs"), "{page}");
     for wrong in ["status=done", "since=ever", "label=x", "stauts=failed", "cursor=x"] {
-        let answer = browser.get(&format!("/ui/jobs?{wrong}")).await;
-        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{wrong}");
+        let response = browser.get(&format!("/ui/jobs?{wrong}")).await;
+        assert_eq!(response.status, StatusCode::BAD_REQUEST, "{wrong}");
     }
 }
 
@@ -138,7 +138,7 @@ async fn enter_in_the_job_list_triggers_no_bulk_action() {
     let server = TestServer::start().await;
     server.run("echo", json!(1)).await;
     let page = Browser::of(&server).page("/ui/jobs").await;
-    // Enter presses the form's first button, also one of a question that is not shown.
+    // Enter presses the form's first button, even one in a closed dialog.
     let (_, form) = page.split_once("<form id=\"bulk\"").unwrap();
     let (_, first) = form.split_once("<button").unwrap();
     assert!(first.starts_with(" formmethod=\"dialog\" hidden"), "{first}");

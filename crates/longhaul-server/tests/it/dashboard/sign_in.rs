@@ -83,12 +83,12 @@ async fn session_cookie_does_not_authenticate_the_api() {
     let browser = Browser::signed_in(&server, &admin).await;
     browser.page("/").await;
     for api in ["/v1/jobs", "/metrics"] {
-        let answer = browser.get(api).await;
-        assert_eq!(answer.problem(), (401, "unauthorized".to_owned()), "{api}");
+        let response = browser.get(api).await;
+        assert_eq!(response.problem(), (401, "unauthorized".to_owned()), "{api}");
     }
     // And a key in a header is not for pages.
-    let answer = server.get("/ui/jobs").key(&admin).header("accept", "text/html").send().await;
-    assert_eq!(answer.status, StatusCode::SEE_OTHER);
+    let response = server.get("/ui/jobs").key(&admin).header("accept", "text/html").send().await;
+    assert_eq!(response.status, StatusCode::SEE_OTHER);
 }
 
 #[tokio::test]
@@ -142,11 +142,11 @@ async fn sign_in_attempts_are_rate_limited() {
 async fn cross_site_link_keeps_the_session() {
     let (server, _) = TestServer::with_keys().await;
     let asked = server.get("/ui/jobs?kind=demo").header("accept", "text/html");
-    let answer = asked.header("sec-fetch-site", "cross-site").send().await;
-    assert_eq!(answer.status, StatusCode::OK);
-    // Such a link brings no strict cookie: the page asks for itself once more, from here.
+    let response = asked.header("sec-fetch-site", "cross-site").send().await;
+    assert_eq!(response.status, StatusCode::OK);
+    // A cross-site link brings no strict cookie, so the page reloads itself once.
     let again = "<meta http-equiv=\"refresh\" content=\"0; url=/ui/jobs?kind=demo\">";
-    assert!(answer.text().contains(again), "{}", answer.text());
+    assert!(response.text().contains(again), "{}", response.text());
     let stranger = Browser::of(&server);
     assert_eq!(stranger.get("/ui/jobs?kind=demo").await.status, StatusCode::SEE_OTHER);
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::Cluster;
 use crate::harness::TestProcess;
 
-/// Starts a replica; its address, and the admin key if it made one.
+/// Starts a replica and returns its address, and the admin key if it created one.
 async fn start(cluster: &Cluster, name: &str) -> (TestProcess, String, Option<String>) {
     let mut command = cluster.install.command(crate::harness::LONGHAUL);
     command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--replica", name]);

@@ -249,7 +249,7 @@ async fn cli_submit_reads_input_from_argument_file_or_stdin() {
     assert_eq!(none.code, Some(2), "{none:?}");
 }
 
-/// Copies its payload to an artifact, and says how many bytes it has.
+/// Copies its payload to an artifact and returns the size.
 const COPY: &str = r#"
 [kinds.copy]
 payload = true

@@ -139,11 +139,12 @@ async fn full_disk_rejects_submissions_but_not_reads_and_recovers() {
     let body = json!({"kind": "demo", "input": {"result": "x".repeat(4_000)}}).to_string();
     let mut acknowledged = Vec::new();
     let refused = loop {
-        let answer = raw_http::send(install.address(), "POST /v1/jobs", &[], &body).await.unwrap();
-        if !answer.status.to_string().starts_with('2') {
-            break answer;
+        let response =
+            raw_http::send(install.address(), "POST /v1/jobs", &[], &body).await.unwrap();
+        if !response.status.to_string().starts_with('2') {
+            break response;
         }
-        acknowledged.push(answer.json()["jobId"].as_str().unwrap().to_owned());
+        acknowledged.push(response.json()["jobId"].as_str().unwrap().to_owned());
         assert!(acknowledged.len() < 1_000, "the disk never fills");
     };
     assert_eq!(refused.problem(), (503, "storage-full".to_owned()));

@@ -11,7 +11,7 @@ async fn used() -> Installation {
     install
 }
 
-/// The server does not start, and the doctor says so before.
+/// Asserts that the server does not start and that `doctor` reports why.
 async fn refused(install: &Installation, because: &str) {
     let doctor = run(install, &["doctor", "--listen", "127.0.0.1:0"]).await;
     assert_eq!(doctor.code, Some(1), "{doctor:?}");

@@ -116,7 +116,7 @@ async fn witness(
             assert_eq!(*known, step, "a checkpoint never changes");
         }
     }
-    // The answer to a submission may be lost: asking again must find the same job.
+    // The response to a submission may be lost, so repeating it must return the same job.
     assert_eq!(submit(&client, kind, &key).await, id, "one job per key");
     Witness { key, id, seen, steps }
 }

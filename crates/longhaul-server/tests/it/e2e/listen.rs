@@ -142,14 +142,14 @@ async fn listen_prints_json_lines() {
     assert_eq!(listening.interrupt().await, Some(0));
 }
 
-/// Takes one request and answers it.
-async fn receive_one(listener: TcpListener, answer: &'static str) -> String {
+/// Accepts one request and responds.
+async fn receive_one(listener: TcpListener, response: &'static str) -> String {
     let (mut socket, _) = listener.accept().await.unwrap();
     let mut bytes = Vec::new();
     while !String::from_utf8_lossy(&bytes).ends_with(BODY) {
         assert_ne!(socket.read_buf(&mut bytes).await.unwrap(), 0);
     }
-    socket.write_all(answer.as_bytes()).await.unwrap();
+    socket.write_all(response.as_bytes()).await.unwrap();
     String::from_utf8(bytes).unwrap()
 }
 
@@ -160,9 +160,9 @@ async fn listen_forwards_deliveries_unchanged_and_returns_the_response() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mine?a=b", listener.local_addr().unwrap());
     let mut listening = Listening::start(&install, &["--forward", &url]).await;
-    let answer = "HTTP/1.1 429 Slow down\r\nretry-after: 7\r\ncontent-type: text/x\r\nx-other: 1\r\n\
+    let response = "HTTP/1.1 429 Slow down\r\nretry-after: 7\r\ncontent-type: text/x\r\nx-other: 1\r\n\
                   content-length: 5\r\n\r\nlater";
-    let request = tokio::spawn(receive_one(listener, answer));
+    let request = tokio::spawn(receive_one(listener, response));
     let answered = listening.deliver_signed(&secret).await;
     assert_eq!((answered.status, answered.body.as_str()), (429, "later"));
     assert!(answered.head.contains("retry-after: 7\r\n"), "{answered:?}");

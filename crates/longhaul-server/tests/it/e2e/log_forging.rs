@@ -44,8 +44,8 @@ async fn visit(format: &str) -> (String, String) {
         ),
         ("<script>forged</script> /".to_owned(), vec![], String::new()),
     ] {
-        let answer = raw_http::send(install.address(), &call, &fields, &body).await.unwrap();
-        assert!(answer.status < 500, "{call}: {answer:?}");
+        let response = raw_http::send(install.address(), &call, &fields, &body).await.unwrap();
+        assert!(response.status < 500, "{call}: {response:?}");
     }
     let page = raw_http::send(install.address(), "GET /", &[], "").await.unwrap().body;
     (server.sigterm().await.stderr, page)

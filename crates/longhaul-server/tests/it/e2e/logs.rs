@@ -10,7 +10,7 @@ use crate::harness::raw_http;
 
 const CANARY: &str = "canary-7f3a";
 
-/// Everything that a server logs at the level debug while jobs with the canary in every place come
+/// Returns the debug log of a server while jobs with the canary in every field come
 /// and go.
 async fn log(format: &str) -> String {
     let install = Installation::with(&format!(
@@ -44,9 +44,9 @@ async fn log(format: &str) -> String {
         (vec![("authorization", CANARY), ("x-api-key", CANARY)], format!("[\"{CANARY}\"]")),
         (vec![], json!({"kind": "demo", "input": {}, CANARY: 1}).to_string()),
     ] {
-        let answer =
+        let response =
             raw_http::send(install.address(), "POST /v1/jobs", &fields, &body).await.unwrap();
-        assert!(answer.status >= 400, "{answer:?}");
+        assert!(response.status >= 400, "{response:?}");
     }
     let log = server.sigterm().await.stderr;
     for id in ids {

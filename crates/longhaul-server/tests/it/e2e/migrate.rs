@@ -14,7 +14,7 @@ async fn run(install: &Installation, args: &[&str]) -> CommandOutput {
     output_of(command).await.unwrap()
 }
 
-/// Runs it with `--json` and returns what it says.
+/// Runs a command with `--json` and returns its output.
 async fn said(install: &Installation, args: &[&str]) -> Value {
     let ran = run(install, &[args, &["--json"]].concat()).await;
     assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");

@@ -55,16 +55,16 @@ impl RealIssuer {
         drop(rustls::crypto::ring::default_provider().install_default());
         let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
         let body = form.map(|(name, value)| format!("{name}={value}")).join("&");
-        let answer = http
+        let response = http
             .post(format!("{}/token", self.url))
             .header("content-type", "application/x-www-form-urlencoded")
             .body(body)
             .send()
             .await
             .unwrap();
-        let answer: Value = answer.json().await.unwrap();
-        let token = answer["access_token"].as_str();
-        token.unwrap_or_else(|| panic!("{answer}")).to_owned()
+        let response: Value = response.json().await.unwrap();
+        let token = response["access_token"].as_str();
+        token.unwrap_or_else(|| panic!("{response}")).to_owned()
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::submit::submit;
 use crate::harness::Installation;
 
-/// A program that tells its attempt and process id, and then works on without looking at its
+/// A program that writes its attempt and process id, and then continues without reading its
 /// pipes, so that it does not notice that its server is gone.
 fn config(told: &Path) -> String {
     let text = format!("echo $LONGHAUL_ATTEMPT $$ >{}; sleep 600", told.display());

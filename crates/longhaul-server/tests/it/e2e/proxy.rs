@@ -30,10 +30,10 @@ async fn killed_while_the_target_works(install: Installation, target: &FakeHttpS
 
     let _server = install.start_after_kill().await;
     let call = "POST /reports/7?x=1&mode=sync";
-    let answer = raw_http::send(install.address(), call, &fields, body).await.unwrap();
-    assert_eq!((answer.status, answer.body.as_str()), (200, "here it is"), "{answer:?}");
+    let response = raw_http::send(install.address(), call, &fields, body).await.unwrap();
+    assert_eq!((response.status, response.body.as_str()), (200, "here it is"), "{response:?}");
     let id = accepted.json()["jobId"].as_str().unwrap().to_owned();
-    assert!(answer.head.contains(&format!("longhaul-job-id: {id}")), "{answer:?}");
+    assert!(response.head.contains(&format!("longhaul-job-id: {id}")), "{response:?}");
     let got = target.all();
     assert_eq!(got.len(), 2, "once before the kill and once after it");
     for (got, attempt) in got.iter().zip(["1", "2"]) {
@@ -44,7 +44,7 @@ async fn killed_while_the_target_works(install: Installation, target: &FakeHttpS
     }
 }
 
-/// Holds the first request for ever, and answers all others.
+/// Never responds to the first request, and responds to all others.
 async fn slow_at_first() -> FakeHttpServer {
     FakeHttpServer::start(|number, _| match number {
         0 => Reply::Hang,

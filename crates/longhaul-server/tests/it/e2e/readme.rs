@@ -11,7 +11,7 @@ use std::process::Stdio;
 use super::redact::redact;
 use crate::harness::{CommandOutput, Installation, LONGHAUL, output_of};
 
-/// A command and what the text says that it prints.
+/// A command and its expected output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Example {
     /// Line number, from 1.

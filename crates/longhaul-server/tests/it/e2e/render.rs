@@ -130,7 +130,7 @@ async fn render_command_draws_a_file_without_a_server() {
     }
 }
 
-/// Waits for the line that says that the picture was written.
+/// Waits for the line about a written image.
 async fn next_line(watching: &mut TestProcess) -> String {
     watching.line().await.expect("it goes on watching")
 }
@@ -146,7 +146,7 @@ async fn render_watch_redraws_a_changed_file() {
     assert!(next_line(&mut watching).await.contains("flow.svg"));
     assert!(std::fs::read_to_string(&picture).unwrap().contains("Begin"));
 
-    // What is wrong is said, and what was drawn before stays.
+    // The error is printed, and the previous image stays.
     std::fs::write(&file, "flowchart LR\n  A --> [\n").unwrap();
     watching.wait_for_log("line 2").await;
     assert!(std::fs::read_to_string(&picture).unwrap().contains("Begin"));

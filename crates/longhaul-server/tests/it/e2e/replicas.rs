@@ -79,7 +79,7 @@ async fn worker_paused_past_its_lease_writes_nothing() {
     assert_eq!(ended.status, Status::Completed, "{ended:?}");
     assert_eq!(ended.attempt, 2);
 
-    // Once it has done something else, whatever it still had to say of the first job was said.
+    // After another job, the worker has sent all of its updates about the first one.
     drop(workers);
     let other = cluster.submit(1, "0ms").await;
     let other = end(&cluster.client(), &other.job_id).await;

@@ -73,7 +73,7 @@ async fn sigterm_answers_waiting_requests_before_the_exit() {
 
 #[tokio::test]
 async fn second_sigterm_exits_at_once() {
-    // It says when it is at work: a job that is only claimed would be given back uncharged.
+    // Waits until the job runs, because a job that is only claimed is returned without charging an attempt.
     let program = "echo ::phase working >&2; while kill -0 $PPID; do sleep 0.1; done";
     let install = Installation::with(&format!(
         "[worker]\nstop_grace = \"10m\"\n[kinds.work]\ncommand = [\"sh\", \"-c\", \"{program}\"]\n"
@@ -145,7 +145,7 @@ async fn job_that_kills_its_worker_fails_after_its_attempts() {
     let mut server = install.start().await;
     let once = SubmitOptions { idempotency_key: Some("bomb".to_owned()), wait: None };
     let request = SubmitRequest::new("bomb", &json!({})).unwrap();
-    // The answer may be lost with the server: the key finds the job again.
+    // The response may be lost with the server; the idempotency key finds the job again.
     drop(install.client().submit(&request, &once).await);
     let mut deaths = 0;
     let job = loop {

@@ -46,7 +46,7 @@ async fn silent_slow_and_idle_connections_are_closed() {
     assert_eq!(served.status, 200);
 }
 
-/// Of each third: one that says nothing, half a head, half a body.
+/// One third sends nothing, one third half a head, one third half a body.
 const SLOW: [&str; 3] = [
     "",
     "GET /readyz HTTP/1.1\r\nhost: x\r\nx-slow: ",
@@ -95,11 +95,11 @@ async fn server_out_of_file_descriptors_recovers() {
     }
     drop(peers);
     // Those that wait to be taken are closed first, and may take a further one along.
-    let answer = loop {
-        if let Ok(answer) = raw_http::send(install.address(), "GET /readyz", &[], "").await {
-            break answer;
+    let response = loop {
+        if let Ok(response) = raw_http::send(install.address(), "GET /readyz", &[], "").await {
+            break response;
         }
     };
-    assert_eq!(answer.status, 200);
+    assert_eq!(response.status, 200);
     drop(server);
 }

@@ -47,21 +47,21 @@ async fn hundred_concurrent_submissions_of_one_key_make_one_job() {
             raw_http::send(address, "POST /v1/jobs", &key, &body).await.unwrap()
         });
     }
-    let answers = calls.join_all().await;
-    for answer in &answers {
-        // 200 once it has ended, which it may before the last of them is answered.
-        assert!([200, 202].contains(&answer.status), "{answer:?}");
+    let responses = calls.join_all().await;
+    for response in &responses {
+        // 200 once the job has finished, which may be before the last response.
+        assert!([200, 202].contains(&response.status), "{response:?}");
     }
     let ids: HashSet<String> =
-        answers.iter().map(|answer| answer.json()["jobId"].to_string()).collect();
+        responses.iter().map(|response| response.json()["jobId"].to_string()).collect();
     assert_eq!(ids.len(), 1);
     let list = install.client().list(&longhaul_client::ListRequest::default()).await.unwrap();
     assert_eq!(list.jobs.len(), 1);
 
     let other = body.replace("once", "twice");
     let key = [("idempotency-key", "one-key")];
-    let answer = raw_http::send(install.address(), "POST /v1/jobs", &key, &other).await.unwrap();
-    assert_eq!(answer.problem(), (422, "idempotency-key-reused".to_owned()));
+    let response = raw_http::send(install.address(), "POST /v1/jobs", &key, &other).await.unwrap();
+    assert_eq!(response.problem(), (422, "idempotency-key-reused".to_owned()));
 }
 
 #[tokio::test]

@@ -11,14 +11,14 @@ use crate::listen::tls::{put_pair, shake};
 const CONFIG: &str =
     "metrics_listen = \"127.0.0.1:0\"\n[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n";
 
-/// The answer, as far as it is one over a line that this certificate vouches for.
+/// Sends a request over TLS that trusts only this certificate.
 async fn ask(install: &Installation, cert: &CertificateDer<'static>) -> std::io::Result<String> {
     let socket = TcpStream::connect(install.address()).await?;
     let mut line = shake(socket, cert, rustls::ALL_VERSIONS, "http/1.1").await?;
     line.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;
-    let mut answer = String::new();
-    line.read_to_string(&mut answer).await?;
-    Ok(answer)
+    let mut response = String::new();
+    line.read_to_string(&mut response).await?;
+    Ok(response)
 }
 
 #[tokio::test]
@@ -26,8 +26,8 @@ async fn replaced_certificate_is_used_without_a_restart() {
     let install = Installation::with(CONFIG);
     let old = put_pair(install.path(), 2200);
     let mut server = install.start().await;
-    let answer = ask(&install, &old).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("ok"), "{answer}");
+    let response = ask(&install, &old).await.unwrap();
+    assert!(response.starts_with("HTTP/1.0 200") && response.ends_with("ok"), "{response}");
 
     let new = put_pair(install.path(), 2200);
     server.wait_for_log("TLS certificate reloaded").await;

@@ -25,7 +25,7 @@ impl<'a> Watch<'a> {
         Self { install, ready: install.ready(), call, last_event_id, stream: None, ended: false }
     }
 
-    /// The next event; nothing once the server has ended the stream after the terminal one.
+    /// Returns the next event, or `None` once the stream has ended after the terminal one.
     pub(crate) async fn next(&mut self) -> Option<Job> {
         loop {
             let mut stream = match self.stream.take() {
@@ -68,7 +68,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// The next event that came whole; nothing once the connection has ended.
+/// Returns the next complete event, or `None` once the connection has ended.
 async fn event(stream: &mut raw_http::RawStream) -> Option<Job> {
     let (mut id, mut data) = (None, None);
     loop {
@@ -108,9 +108,9 @@ pub(crate) async fn legal_history(install: &Installation, id: &str) -> Vec<Job> 
     assert_eq!(last.result.is_some(), last.status == Status::Completed, "{last:?}");
     let again = last.version.to_string();
     let call = format!("GET /v1/jobs/{id}/events");
-    let answer =
+    let response =
         raw_http::send(install.address(), &call, &[("last-event-id", &again)], "").await.unwrap();
-    assert_eq!(answer.status, 204, "there is nothing after the terminal event");
+    assert_eq!(response.status, 204, "there is nothing after the terminal event");
     history
 }
 

@@ -163,7 +163,7 @@ impl Drop for FakeChatServer {
 }
 
 fn serve(listener: TcpListener, inner: Arc<Inner>) -> JoinHandle<()> {
-    let router = Router::new().fallback(answer).with_state(inner);
+    let router = Router::new().fallback(handle).with_state(inner);
     tokio::spawn(async move {
         // Dropped with this task, which closes every connection.
         let mut connections = JoinSet::new();
@@ -182,7 +182,7 @@ pub(crate) fn reply_to(said: &str) -> String {
     format!("you said {said} and I heard it")
 }
 
-async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
+async fn handle(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
     match (inner.api, parts.uri.path()) {

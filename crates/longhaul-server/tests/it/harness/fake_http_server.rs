@@ -149,16 +149,16 @@ async fn serve(
         let going_on = match reply {
             Reply::Answer(status, headers, body) => {
                 let length = body.len();
-                let answer = format!(
+                let response = format!(
                     "HTTP/1.1 {status} Said\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
                 );
-                stream.write_all(answer.as_bytes()).await.is_ok()
+                stream.write_all(response.as_bytes()).await.is_ok()
             }
             Reply::Close => false,
             Reply::Leave | Reply::Break => {
                 let length = if matches!(reply, Reply::Leave) { 4 } else { 100 };
-                let answer = format!("HTTP/1.1 200 Said\r\ncontent-length: {length}\r\n\r\nbye!");
-                stream.write_all(answer.as_bytes()).await.ok();
+                let response = format!("HTTP/1.1 200 Said\r\ncontent-length: {length}\r\n\r\nbye!");
+                stream.write_all(response.as_bytes()).await.ok();
                 false
             }
             Reply::Drip => {

@@ -96,7 +96,7 @@ pub(crate) const REFUSAL: &str =
 /// A body whose last write is, byte for byte, a refusal.
 async fn lookalike() -> impl IntoResponse {
     let chunks = stream::iter(["start", REFUSAL]).then(|chunk| async move {
-        // Lets hyper write the chunk before it asks for the next.
+        // Lets hyper write the chunk before it polls for the next.
         tokio::task::yield_now().await;
         Ok::<_, std::io::Error>(chunk)
     });
@@ -140,13 +140,13 @@ pub(crate) async fn until(socket: &mut (impl AsyncRead + Unpin), end: &str) -> S
     String::from_utf8(bytes).unwrap()
 }
 
-pub(crate) fn assert_problem(answer: &str, status: &str, code: &str) {
-    assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+pub(crate) fn assert_problem(response: &str, status: &str, code: &str) {
+    assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
     for field in ["content-type: application/problem+json", "cache-control: no-store", "nosniff"] {
-        assert!(answer.contains(field), "{answer}");
+        assert!(response.contains(field), "{response}");
     }
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let (_, body) = response.split_once("\r\n\r\n").unwrap();
     let body: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(body["code"], code);
-    assert!(answer.contains(&format!("x-request-id: {}", body["requestId"].as_str().unwrap())));
+    assert!(response.contains(&format!("x-request-id: {}", body["requestId"].as_str().unwrap())));
 }

@@ -1,4 +1,4 @@
-//! TLS on real sockets, with certificates made for the test.
+//! TLS on real sockets, with certificates created for the test.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -82,10 +82,10 @@ async fn tls_12_and_13_offer_http_1_only() {
         let mut line = shake(connect(&server).await, &cert, &[version], "http/1.1").await.unwrap();
         assert_eq!(line.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
         line.write_all(PEER.as_bytes()).await.unwrap();
-        let answer = until_closed(&mut line).await;
+        let response = until_closed(&mut line).await;
         let peer = line.get_ref().0.local_addr().unwrap().to_string();
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with(&peer), "{answer}");
-        assert!(answer.contains("strict-transport-security: max-age=31536000\r\n"), "{answer}");
+        assert!(response.starts_with("HTTP/1.1 200") && response.ends_with(&peer), "{response}");
+        assert!(response.contains("strict-transport-security: max-age=31536000\r\n"), "{response}");
     }
     let other = shake(connect(&server).await, &cert, rustls::ALL_VERSIONS, "h2").await;
     assert!(other.unwrap_err().to_string().contains("NoApplicationProtocol"));
@@ -177,9 +177,9 @@ async fn plain_http_on_the_tls_port_gets_400_and_is_closed() {
     put_pair(folder.path(), 2200);
     let server = start(&load(folder.path()), PATIENT).await;
     for begin in [PEER, "POST /echo"] {
-        let answer = until_closed(&mut send(&server, begin).await).await;
-        assert_problem(&answer, "400", "bad-request");
-        assert!(answer.contains("https://"), "{answer}");
+        let response = until_closed(&mut send(&server, begin).await).await;
+        assert_problem(&response, "400", "bad-request");
+        assert!(response.contains("https://"), "{response}");
     }
 }
 
@@ -215,7 +215,7 @@ async fn tls_handshakes_count_as_connections() {
     let limits = ConnLimits { connections_max: 1, ..PATIENT };
     let server = start(&load(folder.path()), limits).await;
     let first = connect(&server).await;
-    // Connections are accepted in their order, so the first one has the only place.
+    // Connections are accepted in order, so the first one takes the only slot.
     assert_eq!(until_closed(&mut connect(&server).await).await, "");
     shake(first, &cert, rustls::ALL_VERSIONS, "http/1.1").await.unwrap();
 }

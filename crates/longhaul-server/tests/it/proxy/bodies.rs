@@ -17,7 +17,7 @@ use crate::harness::{Backend, on_both_backends};
 const PIECE: usize = 64 << 10;
 const PIECES: usize = 800;
 
-/// A target that sends back what it gets, in chunks, and answers HEAD with a length.
+/// Starts a target that echoes the body in chunks, and responds to HEAD with a length.
 async fn echo() -> SocketAddr {
     let echo = |request: Request| async move {
         let (parts, body) = request.into_parts();
@@ -57,12 +57,12 @@ async fn proxy_streams_fifty_megabytes_both_ways(backend: Backend) {
     let body = stream::iter(pieces().map(Ok::<_, std::io::Error>));
     // Without a length: it is sent in chunks.
     let asked = server.request(Method::PUT, "/sync/big.bin").header("content-type", "image/odd");
-    let answer = asked.body(reqwest::Body::wrap_stream(body)).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    assert_eq!(answer.headers()["content-type"], "image/odd");
-    assert_eq!(answer.headers()["content-length"], (PIECE * PIECES).to_string().as_str());
-    let id = id_of(&answer);
-    let mut came = answer.bytes_stream();
+    let response = asked.body(reqwest::Body::wrap_stream(body)).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["content-type"], "image/odd");
+    assert_eq!(response.headers()["content-length"], (PIECE * PIECES).to_string().as_str());
+    let id = id_of(&response);
+    let mut came = response.bytes_stream();
     let mut hash = Sha256::new();
     while let Some(piece) = came.next().await {
         hash.update(piece.unwrap());
@@ -85,9 +85,9 @@ async fn proxy_returns_small_bodies_unchanged(backend: Backend) {
         ("text/plain", "\u{fc}\0".as_bytes()),
     ] {
         let asked = server.post("/sync").header("content-type", content_type).body(body);
-        let answer = asked.send().await.unwrap();
-        assert_eq!(answer.headers()["content-type"], content_type);
-        assert_eq!(answer.bytes().await.unwrap(), body);
+        let response = asked.send().await.unwrap();
+        assert_eq!(response.headers()["content-type"], content_type);
+        assert_eq!(response.bytes().await.unwrap(), body);
     }
     let none = server.request(Method::HEAD, "/sync").send().await.unwrap();
     assert_eq!(none.headers()["content-length"], "7", "of what is not sent");

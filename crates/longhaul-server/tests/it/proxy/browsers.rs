@@ -1,4 +1,4 @@
-//! A page that an endpoint answers is served from our origin, and must not act as one of ours.
+//! Pages of a proxied target are served from the server's origin and must not act as its own pages.
 
 use axum::http::Method;
 
@@ -44,8 +44,8 @@ async fn proxy_removes_the_session_cookie_in_both_directions() {
     let target = FakeHttpServer::start(move |_, _| Reply::Answer(200, set, "")).await;
     let server = ProxyServer::start(target.address, Backend::Sqlite).await;
     let asked = server.post("/passing").header("cookie", "b=2; __Host-longhaul=sealed; c=3");
-    let answer = asked.body("x").send().await.unwrap();
-    let set: Vec<_> = answer.headers().get_all("set-cookie").iter().collect();
+    let response = asked.body("x").send().await.unwrap();
+    let set: Vec<_> = response.headers().get_all("set-cookie").iter().collect();
     assert_eq!(set, ["a=1"]);
     assert_eq!(target.first(1).await.remove(0).header("cookie"), "b=2; c=3");
 }

@@ -10,18 +10,18 @@ async fn proxy_rejects_path_traversal(backend: Backend) {
     let server = ProxyServer::start(target.address, backend).await;
     for path in ["/..", "/%2e%2e/admin", "/a/../../x", "//evil", "/a%2fb", "/..;/x", "/%252e%252e/"]
     {
-        let answer = server.raw_request(&format!("GET /sync{path}"), &[]).await;
-        assert_eq!(answer.problem(), (400, "bad-request".to_owned()), "{path}");
+        let response = server.raw_request(&format!("GET /sync{path}"), &[]).await;
+        assert_eq!(response.problem(), (400, "bad-request".to_owned()), "{path}");
     }
-    let answer = server.raw_request("GET /syncopated", &[]).await;
-    assert_eq!(answer.problem(), (404, "not-found".to_owned()));
+    let response = server.raw_request("GET /syncopated", &[]).await;
+    assert_eq!(response.problem(), (404, "not-found".to_owned()));
     assert_eq!(target.all().len(), 0);
 }
 
 async fn proxy_removes_hop_by_hop_headers(backend: Backend) {
     let target = FakeHttpServer::good().await;
     let server = ProxyServer::start(target.address, backend).await;
-    let answer = server
+    let response = server
         .raw_request(
             "GET /sync",
             &[
@@ -36,7 +36,7 @@ async fn proxy_removes_hop_by_hop_headers(backend: Backend) {
             ],
         )
         .await;
-    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(response.status, 200, "{response:?}");
     let got = target.first(1).await.remove(0);
     assert_eq!((got.header("x-kept"), got.header("longhaul-attempt")), ("yes", "1"));
     let head = got.head.to_ascii_lowercase();

@@ -21,7 +21,7 @@ async fn repeated_proxied_request_is_the_same_job(backend: Backend) {
     let first = ask("/sync/a?x=1", "one", "body").send().await.unwrap();
     let id = id_of(&first);
     assert_eq!(first.text().await.unwrap(), "once");
-    // In another way, too: only what is asked for counts.
+    // Also on another route, because only the forwarded request counts.
     let again = ask("/passing/a?x=1&mode=sync", "two", "body").send().await.unwrap();
     assert_eq!((id_of(&again), again.text().await.unwrap().as_str()), (id.clone(), "once"));
     // Chunked, without a content length.

@@ -23,9 +23,9 @@ async fn synchronous_proxy_response_is_the_targets_response(backend: Backend) {
         .header("prefer", "wait=55")
         .header("cookie", "session=secret")
         .body("a;b\n1;2\n");
-    let answer = asked.send().await.unwrap();
-    assert_eq!(answer.status(), 201);
-    let headers = answer.headers().clone();
+    let response = asked.send().await.unwrap();
+    assert_eq!(response.status(), 201);
+    let headers = response.headers().clone();
     let all = |name: &str| -> Vec<Vec<u8>> {
         headers.get_all(name).iter().map(|value| value.as_bytes().to_vec()).collect()
     };
@@ -38,8 +38,8 @@ async fn synchronous_proxy_response_is_the_targets_response(backend: Backend) {
     for none in ["x-hop", "keep-alive", "trailer", "x-content-type-options", "referrer-policy"] {
         assert_eq!(all(none), [b""; 0], "{none}");
     }
-    let id = id_of(&answer);
-    assert_eq!(answer.bytes().await.unwrap(), SPACED);
+    let id = id_of(&response);
+    assert_eq!(response.bytes().await.unwrap(), SPACED);
 
     let got = target.first(1).await.remove(0);
     assert!(got.head.starts_with("PUT /own/7%20x;v=1?k=1&a=%2F&b HTTP/1.1\r\n"), "{}", got.head);
@@ -72,11 +72,11 @@ async fn synchronous_proxy_response_is_the_targets_response(backend: Backend) {
 async fn asynchronous_proxy_request_returns_the_job(backend: Backend) {
     let target = FakeHttpServer::start(|_, _| Reply::Answer(200, "", "done")).await;
     let server = ProxyServer::start(target.address, backend).await;
-    let answer = server.post("/reports").body("x").send().await.unwrap();
-    assert_eq!(answer.status(), 202);
-    let location = answer.headers()["location"].to_str().unwrap().to_owned();
-    assert!(answer.headers().contains_key("retry-after"));
-    let job: serde_json::Value = answer.json().await.unwrap();
+    let response = server.post("/reports").body("x").send().await.unwrap();
+    assert_eq!(response.status(), 202);
+    let location = response.headers()["location"].to_str().unwrap().to_owned();
+    assert!(response.headers().contains_key("retry-after"));
+    let job: serde_json::Value = response.json().await.unwrap();
     assert_eq!(job["statusUrl"], location);
     let id = job["jobId"].as_str().unwrap();
     let job = server.finished(id).await;
@@ -95,11 +95,11 @@ async fn proxy_returns_the_job_after_the_wait_timeout(backend: Backend) {
     let target = FakeHttpServer::start(|_, _| Reply::Hang).await;
     let server = ProxyServer::start(target.address, backend).await;
     let asked = server.post("/reports").header("prefer", "wait=1").body("x");
-    let answer = asked.send().await.unwrap();
-    assert_eq!(answer.status(), 202);
-    assert_eq!(answer.headers()["preference-applied"], "wait=1");
-    assert!(!answer.headers().contains_key("longhaul-job-id"));
-    assert_eq!(answer.json::<serde_json::Value>().await.unwrap()["completedAt"], json!(null));
+    let response = asked.send().await.unwrap();
+    assert_eq!(response.status(), 202);
+    assert_eq!(response.headers()["preference-applied"], "wait=1");
+    assert!(!response.headers().contains_key("longhaul-job-id"));
+    assert_eq!(response.json::<serde_json::Value>().await.unwrap()["completedAt"], json!(null));
 }
 
 async fn proxy_returns_redirects_and_empty_responses_unchanged(backend: Backend) {
@@ -136,8 +136,8 @@ async fn proxy_returns_redirects_and_empty_responses_unchanged(backend: Backend)
 async fn proxied_job_has_ordinary_events(backend: Backend) {
     let target = FakeHttpServer::start(|_, _| Reply::Answer(200, "", "done")).await;
     let server = ProxyServer::start(target.address, backend).await;
-    let answer = server.post("/sync").body("x").send().await.unwrap();
-    let events = server.get(&format!("/v1/jobs/{}/events", id_of(&answer)));
+    let response = server.post("/sync").body("x").send().await.unwrap();
+    let events = server.get(&format!("/v1/jobs/{}/events", id_of(&response)));
     let text = events.send().await.unwrap().text().await.unwrap();
     assert!(text.contains("event: job\n") && text.contains("\"status\":\"completed\""), "{text}");
 }

@@ -28,14 +28,14 @@ async fn forwarded_secrets_are_not_stored_in_clear(backend: Backend) {
         .header("x-token", TOKEN)
         .header("x-plain", "seen-in-the-input")
         .body(BODY);
-    let answer = asked.send().await.unwrap();
-    assert_eq!(answer.status(), 200);
+    let response = asked.send().await.unwrap();
+    assert_eq!(response.status(), 200);
     for got in target.first(2).await {
         assert_eq!((got.header("authorization"), got.header("cookie")), (BEARER, COOKIE));
         assert_eq!(got.header("x-token"), TOKEN);
         assert_eq!(got.body, BODY.as_bytes());
     }
-    let id = id_of(&answer);
+    let id = id_of(&response);
     let input = json_of(server.get(&format!("/v1/jobs/{id}/input"))).await;
     let all = server.stored_bytes().await;
     assert!(has(&all, "seen-in-the-input") && input.to_string().contains("seen-in-the-input"));
@@ -74,8 +74,8 @@ async fn operator_header_overrides_and_is_not_stored(backend: Backend) {
     assert_eq!(target.first(1).await.remove(0).header("authorization"), OPERATOR_AUTHORIZATION);
     let mut shown = String::new();
     for path in ["", "/input", "/result", "/steps", "/attempts"] {
-        let answer: Value = json_of(server.get(&format!("/v1/jobs/{id}{path}"))).await;
-        shown += &answer.to_string();
+        let response: Value = json_of(server.get(&format!("/v1/jobs/{id}{path}"))).await;
+        shown += &response.to_string();
     }
     shown += &json_of(server.get("/v1/kinds")).await.to_string();
     assert!(
@@ -91,9 +91,9 @@ async fn failed_proxied_request_is_resumed_with_its_body(backend: Backend) {
     })
     .await;
     let server = ProxyServer::start(target.address, backend).await;
-    let answer = server.post("/sync").body(BODY).send().await.unwrap();
-    assert_eq!(answer.status(), 400);
-    let id = id_of(&answer);
+    let response = server.post("/sync").body(BODY).send().await.unwrap();
+    assert_eq!(response.status(), 400);
+    let id = id_of(&response);
     server.post(&format!("/v1/jobs/{id}/resume")).send().await.unwrap();
     assert_eq!(server.finished(&id).await["status"], "completed");
     assert!(target.first(2).await.iter().all(|got| got.body == BODY.as_bytes()));

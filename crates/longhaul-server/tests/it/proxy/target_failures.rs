@@ -18,13 +18,13 @@ async fn proxy_returns_the_last_response_if_all_attempts_fail(backend: Backend) 
     })
     .await;
     let server = ProxyServer::start(target.address, backend).await;
-    let answer = server.post("/sync").body("x").send().await.unwrap();
+    let response = server.post("/sync").body("x").send().await.unwrap();
     assert_eq!(
-        (answer.status().as_u16(), &answer.headers()["x-last"]),
+        (response.status().as_u16(), &response.headers()["x-last"]),
         (503, &"yes".parse().unwrap())
     );
-    let id = id_of(&answer);
-    assert_eq!(answer.text().await.unwrap(), "third");
+    let id = id_of(&response);
+    assert_eq!(response.text().await.unwrap(), "third");
     let keys: Vec<String> = target
         .first(3)
         .await
@@ -50,13 +50,13 @@ async fn proxy_does_not_retry_client_errors(backend: Backend) {
     let target =
         FakeHttpServer::start(|_, _| Reply::Answer(404, "X-Own: 1\r\n", "no such report")).await;
     let server = ProxyServer::start(target.address, backend).await;
-    let answer = server.get("/sync/9").send().await.unwrap();
+    let response = server.get("/sync/9").send().await.unwrap();
     assert_eq!(
-        (answer.status().as_u16(), &answer.headers()["x-own"]),
+        (response.status().as_u16(), &response.headers()["x-own"]),
         (404, &"1".parse().unwrap())
     );
-    let id = id_of(&answer);
-    assert_eq!(answer.text().await.unwrap(), "no such report", "and no problem of ours");
+    let id = id_of(&response);
+    assert_eq!(response.text().await.unwrap(), "no such report", "and no problem of ours");
     let job = server.job(&id).await;
     assert_eq!((job["status"].as_str(), job["attempt"].as_u64()), (Some("failed"), Some(1)));
 }
@@ -64,12 +64,12 @@ async fn proxy_does_not_retry_client_errors(backend: Backend) {
 async fn proxy_truncates_large_error_responses(backend: Backend) {
     let target = FakeHttpServer::start(|_, _| Reply::Answer(400, "", large())).await;
     let server = ProxyServer::start(target.address, backend).await;
-    let answer = server.get("/sync").send().await.unwrap();
+    let response = server.get("/sync").send().await.unwrap();
     assert_eq!(
-        (answer.status().as_u16(), &answer.headers()["longhaul-body-cut"]),
+        (response.status().as_u16(), &response.headers()["longhaul-body-cut"]),
         (400, &"true".parse().unwrap())
     );
-    let text = answer.text().await.unwrap();
+    let text = response.text().await.unwrap();
     assert_eq!(text.len(), 64 << 10);
     assert!(large().starts_with(&text));
 }
@@ -110,10 +110,10 @@ async fn proxy_target_without_a_response_is_a_bad_gateway(backend: Backend) {
         FakeHttpServer::start(|number, _| if number == 1 { Reply::Break } else { Reply::Close });
     let target = target.await;
     let server = ProxyServer::start(target.address, backend).await;
-    let answer = server.post("/sync").body("x").send().await.unwrap();
-    let id = id_of(&answer);
-    assert_eq!(answer.headers()["content-type"], "application/problem+json");
-    assert_eq!(answer.status(), 502);
+    let response = server.post("/sync").body("x").send().await.unwrap();
+    let id = id_of(&response);
+    assert_eq!(response.headers()["content-type"], "application/problem+json");
+    assert_eq!(response.status(), 502);
     let job = server.job(&id).await;
     assert_eq!(job["error"]["code"], "target-unreachable");
     assert_eq!(target.all().len(), 3);
@@ -148,8 +148,8 @@ async fn circuit_breaker_of_a_failing_target_charges_no_attempts(backend: Backen
     .await;
     let server = ProxyServer::start(target.address, backend).await;
     for _ in 0..5 {
-        let answer = server.post("/once").body("x").send().await.unwrap();
-        assert_eq!(answer.status(), 500);
+        let response = server.post("/once").body("x").send().await.unwrap();
+        assert_eq!(response.status(), 500);
     }
     let job = server.submit("once", Value::Null).await;
     let id = job["jobId"].as_str().unwrap();

@@ -95,7 +95,7 @@ async fn failed_delivery_is_retried_with_the_same_message_id(backend: Backend) {
     }
 }
 
-/// The library asks the real clock, beside which the test's has gone on.
+/// Verifies a signature at the test's time, because the library uses the real clock.
 fn verify_at_its_time(got: &ReceivedRequest, secret: &str) {
     let at = got.header("webhook-timestamp").parse::<i64>().unwrap();
     let (at, secret) = (longhaul::Timestamp::from_millis(at * 1_000), secret.parse().unwrap());
@@ -137,7 +137,7 @@ async fn failed_delivery_is_listed_and_resent(backend: Backend) {
     server.poll_delivery(&again, |delivery| delivery["status"] == "completed").await;
 }
 
-/// The first one fails and is tried again later; those behind it do not wait for that.
+/// The first delivery fails and is retried later; the following ones do not wait for it.
 async fn failing_delivery_does_not_delay_later_ones(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     const UNFIT: Reply = Reply::Answer(400, "", "what is that?");
@@ -154,7 +154,7 @@ async fn failing_delivery_does_not_delay_later_ones(backend: Backend) {
     }
 }
 
-/// A receiver that keeps failing is left alone for a while; what it has not seen yet stays in order.
+/// The circuit breaker of a failing endpoint opens; deliveries that it has not received stay in order.
 async fn delivery_order_survives_an_endpoint_outage(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let receiver = FakeHttpServer::start(|number, _| if number < 6 { BROKEN } else { OK }).await;
@@ -181,7 +181,7 @@ async fn delivery_order_survives_an_endpoint_outage(backend: Backend) {
     }
 }
 
-/// More deliveries hang than may be under way at one receiver, and none of the others' is held up.
+/// More deliveries hang than one endpoint may have in flight, and other endpoints are not delayed.
 async fn hanging_endpoints_do_not_delay_others(backend: Backend) {
     let server = WebhookServer::start(backend).await;
     let hanging = FakeHttpServer::start(|_, _| Reply::Hang).await;
@@ -199,7 +199,7 @@ async fn hanging_endpoints_do_not_delay_others(backend: Backend) {
     assert_eq!(hanging.all().len(), 2, "one that never answered has no more than two at once");
 }
 
-/// There are more receivers that hang than there are places, and each is owed as much as the good one.
+/// More endpoints hang than there are slots, and each has as many deliveries as the good one.
 async fn hundred_hanging_endpoints_do_not_delay_others(backend: Backend) {
     let server = WebhookServer::with_timeout(backend, Duration::from_hours(9)).await;
     let (hanging, good) =
@@ -303,7 +303,7 @@ async fn forbidden_webhook_url_is_rejected_at_submission(backend: Backend) {
     }
     let jobs = server.get_json("/v1/jobs").await;
     assert_eq!(jobs["jobs"], json!([]), "a refusal leaves no job");
-    let (status, answers) = server
+    let (status, responses) = server
         .post("/v1/jobs/batch")
         .json(json!({"jobs": [
             {"kind": "echo", "input": 1, "webhook": {"url": "http://10.0.0.1/"}},
@@ -312,8 +312,8 @@ async fn forbidden_webhook_url_is_rejected_at_submission(backend: Backend) {
         .fetch()
         .await;
     assert_eq!(status, 200);
-    assert_eq!(answers[0]["code"], "url-refused");
-    assert!(answers[1]["jobId"].is_string());
+    assert_eq!(responses[0]["code"], "url-refused");
+    assert!(responses[1]["jobId"].is_string());
 }
 
 async fn invalid_webhooks_are_rejected_with_a_reason(backend: Backend) {

@@ -15,14 +15,14 @@ async fn batch_accepts_or_rejects_each_job_independently() {
         {"kind": "gated"},
         7,
     ]});
-    let answer = server.post("/v1/jobs/batch").json(body).send().await;
-    assert_eq!(answer.status, StatusCode::OK);
-    let answers = answer.json();
-    let codes: Vec<&str> = answers
+    let response = server.post("/v1/jobs/batch").json(body).send().await;
+    assert_eq!(response.status, StatusCode::OK);
+    let responses = response.json();
+    let codes: Vec<&str> = responses
         .as_array()
         .unwrap()
         .iter()
-        .map(|answer| answer["code"].as_str().unwrap_or("accepted"))
+        .map(|response| response["code"].as_str().unwrap_or("accepted"))
         .collect();
     assert_eq!(
         codes,
@@ -36,8 +36,8 @@ async fn batch_accepts_or_rejects_each_job_independently() {
             "invalid-json",
         ]
     );
-    assert_eq!(answers[0]["jobId"], answers[2]["jobId"]);
-    insta::assert_json_snapshot!(redacted(answers[1].clone()), @r#"
+    assert_eq!(responses[0]["jobId"], responses[2]["jobId"]);
+    insta::assert_json_snapshot!(redacted(responses[1].clone()), @r#"
     {
       "type": "/problems/unknown-kind",
       "title": "There is no such kind",
@@ -53,8 +53,8 @@ async fn batch_accepts_or_rejects_each_job_independently() {
 async fn batch_over_its_limit_is_rejected_as_a_whole() {
     let server = TestServer::start().await;
     let jobs = vec![json!({"kind": "echo", "input": 1}); 1001];
-    let answer = server.post("/v1/jobs/batch").json(json!({"jobs": jobs})).send().await;
-    assert_eq!(answer.problem(), (422, "validation".to_owned()));
+    let response = server.post("/v1/jobs/batch").json(json!({"jobs": jobs})).send().await;
+    assert_eq!(response.problem(), (422, "validation".to_owned()));
     let list = server.get("/v1/jobs").send().await.json();
     assert_eq!(list["jobs"], json!([]));
 }
@@ -63,21 +63,21 @@ async fn batch_over_its_limit_is_rejected_as_a_whole() {
 async fn thousand_jobs_are_one_batch() {
     let server = TestServer::start().await;
     let jobs = vec![json!({"kind": "echo", "input": 1, "delay": "1h"}); 1000];
-    let answer = server.post("/v1/jobs/batch").json(json!({"jobs": jobs})).send().await;
-    assert_eq!(answer.json().as_array().unwrap().len(), 1000);
+    let response = server.post("/v1/jobs/batch").json(json!({"jobs": jobs})).send().await;
+    assert_eq!(response.json().as_array().unwrap().len(), 1000);
 }
 
 #[tokio::test]
 async fn empty_batch_is_an_empty_list() {
     let server = TestServer::start().await;
-    let answer = server.post("/v1/jobs/batch").json(json!({"jobs": []})).send().await;
-    assert_eq!((answer.status, answer.json()), (StatusCode::OK, json!([])));
+    let response = server.post("/v1/jobs/batch").json(json!({"jobs": []})).send().await;
+    assert_eq!((response.status, response.json()), (StatusCode::OK, json!([])));
 }
 
 #[tokio::test]
 async fn batch_rejects_a_shared_idempotency_key() {
     let server = TestServer::start().await;
     let ask = server.post("/v1/jobs/batch").header("idempotency-key", "k");
-    let answer = ask.json(json!({"jobs": []})).send().await;
-    assert_eq!(answer.problem(), (400, "idempotency-key-invalid".to_owned()));
+    let response = ask.json(json!({"jobs": []})).send().await;
+    assert_eq!(response.problem(), (400, "idempotency-key-invalid".to_owned()));
 }

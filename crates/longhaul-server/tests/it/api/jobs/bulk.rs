@@ -32,9 +32,9 @@ async fn bulk_operation_changes_every_matching_job_in_an_allowed_status() {
 async fn bulk_operation_without_a_filter_is_rejected() {
     let server = TestServer::start().await;
     for body in ["{}", r#"{"filter":null}"#, r#"{"filter":{"stauts":"failed"}}"#] {
-        let answer = server.post("/v1/jobs/purge").json_text(body).send().await;
-        assert_eq!(answer.problem(), (422, "validation".to_owned()), "{body}");
+        let response = server.post("/v1/jobs/purge").json_text(body).send().await;
+        assert_eq!(response.problem(), (422, "validation".to_owned()), "{body}");
     }
-    let answer = server.post("/v1/jobs/purge").json_text("").send().await;
-    assert_eq!(answer.problem(), (400, "invalid-json".to_owned()));
+    let response = server.post("/v1/jobs/purge").json_text("").send().await;
+    assert_eq!(response.problem(), (400, "invalid-json".to_owned()));
 }

@@ -12,8 +12,11 @@ async fn pending_job_is_cancelled_at_once() {
     let server = TestServer::start().await;
     let body = json!({"kind": "echo", "input": 1, "delay": "1h"});
     let job = server.post("/v1/jobs").json(body).send().await.json();
-    let answer = command(&server, &job, "cancel").await;
-    assert_eq!((answer.status, &answer.json()["status"]), (StatusCode::OK, &json!("cancelled")));
+    let response = command(&server, &job, "cancel").await;
+    assert_eq!(
+        (response.status, &response.json()["status"]),
+        (StatusCode::OK, &json!("cancelled"))
+    );
     assert_eq!(server.runs(), 0);
 }
 
@@ -22,22 +25,22 @@ async fn running_job_is_cancelled_cooperatively() {
     let server = TestServer::start().await;
     let job = server.submit("gated", json!(1)).await;
     let job = server.until_running(&job).await;
-    let answer = command(&server, &job, "cancel").await;
-    assert_eq!(answer.status, StatusCode::ACCEPTED);
-    assert_eq!(answer.header("location"), Some(status_url(&job)));
-    assert_eq!(answer.json()["phase"], "cancelling");
+    let response = command(&server, &job, "cancel").await;
+    assert_eq!(response.status, StatusCode::ACCEPTED);
+    assert_eq!(response.header("location"), Some(status_url(&job)));
+    assert_eq!(response.json()["phase"], "cancelling");
 }
 
 #[tokio::test]
 async fn failed_job_is_resumed_and_continues() {
     let server = TestServer::start().await;
     let job = server.run("fails", json!(1)).await;
-    let answer = command(&server, &job, "resume").await;
+    let response = command(&server, &job, "resume").await;
     assert_eq!(
-        (answer.status, &answer.json()["status"]),
+        (response.status, &response.json()["status"]),
         (StatusCode::ACCEPTED, &json!("pending"))
     );
-    assert_eq!(answer.json()["jobId"], job["jobId"]);
+    assert_eq!(response.json()["jobId"], job["jobId"]);
 }
 
 #[tokio::test]
@@ -45,10 +48,10 @@ async fn fork_creates_a_job_with_the_earlier_steps() {
     let server = TestServer::start().await;
     let job = server.run("steps", json!({})).await;
     let ask = server.post(&format!("{}/fork", status_url(&job))).json(json!({"fromStep": "two"}));
-    let answer = ask.send().await;
-    assert_eq!(answer.status, StatusCode::ACCEPTED);
-    let fork = answer.json();
-    assert_eq!(answer.header("location"), Some(status_url(&fork)));
+    let response = ask.send().await;
+    assert_eq!(response.status, StatusCode::ACCEPTED);
+    let fork = response.json();
+    assert_eq!(response.header("location"), Some(status_url(&fork)));
     assert_eq!(fork["forkedFrom"], job["jobId"]);
     assert_ne!(fork["jobId"], job["jobId"]);
     let end = server.until(&fork, |job| job["completedAt"].is_string()).await;
@@ -66,8 +69,8 @@ async fn fork_creates_a_job_with_the_earlier_steps() {
 async fn finished_job_is_purged() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
-    let answer = server.delete(status_url(&job)).send().await;
-    assert_eq!((answer.status, answer.body.len()), (StatusCode::NO_CONTENT, 0));
+    let response = server.delete(status_url(&job)).send().await;
+    assert_eq!((response.status, response.body.len()), (StatusCode::NO_CONTENT, 0));
     assert_eq!(
         server.delete(status_url(&job)).send().await.problem(),
         (410, "job-gone".to_owned())
@@ -80,14 +83,14 @@ async fn control_operation_in_the_wrong_status_is_409() {
     let done = server.run("echo", json!(1)).await;
     let going = server.submit("gated", json!(1)).await;
     let mut refusals = Vec::new();
-    for answer in [
+    for response in [
         command(&server, &done, "cancel").await,
         command(&server, &done, "resume").await,
         command(&server, &going, "resume").await,
         server.delete(status_url(&going)).send().await,
     ] {
-        assert_eq!(answer.problem(), (409, "wrong-status".to_owned()));
-        refusals.push(answer.detail().replace("pending", "running"));
+        assert_eq!(response.problem(), (409, "wrong-status".to_owned()));
+        refusals.push(response.detail().replace("pending", "running"));
     }
     insta::assert_snapshot!(refusals.join("\n"), @r#"
     cannot cancel a job that is completed
@@ -101,8 +104,8 @@ async fn control_operation_in_the_wrong_status_is_409() {
 async fn unknown_jobs_cannot_be_changed() {
     let server = TestServer::start().await;
     for path in ["cancel", "resume", "fork"] {
-        let answer =
+        let response =
             server.post(&format!("/v1/jobs/01ARZ3NDEKTSV4RRFFQ69G5FAV/{path}")).send().await;
-        assert_eq!(answer.problem(), (404, "job-not-found".to_owned()), "{path}");
+        assert_eq!(response.problem(), (404, "job-not-found".to_owned()), "{path}");
     }
 }

@@ -80,31 +80,31 @@ async fn keys_come_in_the_order_of_the_contract() {
 async fn etag_is_the_version_and_a_known_one_is_304() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
-    let answer = server.get(status_url(&job)).send().await;
+    let response = server.get(status_url(&job)).send().await;
     let etag = format!("\"{}\"", job["version"]);
-    assert_eq!(answer.header("etag"), Some(&*etag));
+    assert_eq!(response.header("etag"), Some(&*etag));
     for known in [etag.clone(), format!("W/{etag}"), format!("\"x\", {etag}"), "*".to_owned()] {
-        let answer = server.get(status_url(&job)).header("if-none-match", &known).send().await;
-        assert_eq!(answer.status, StatusCode::NOT_MODIFIED, "{known}");
-        assert_eq!(answer.header("etag"), Some(&*etag));
-        assert!(answer.body.is_empty());
+        let response = server.get(status_url(&job)).header("if-none-match", &known).send().await;
+        assert_eq!(response.status, StatusCode::NOT_MODIFIED, "{known}");
+        assert_eq!(response.header("etag"), Some(&*etag));
+        assert!(response.body.is_empty());
     }
-    let answer = server.get(status_url(&job)).header("if-none-match", "\"1\"").send().await;
-    assert_eq!(answer.status, StatusCode::OK);
+    let response = server.get(status_url(&job)).header("if-none-match", "\"1\"").send().await;
+    assert_eq!(response.status, StatusCode::OK);
 }
 
 #[tokio::test]
 async fn retry_after_is_in_header_and_body_until_the_job_has_ended() {
     let server = TestServer::start().await;
     let job = server.submit("gated", json!(1)).await;
-    let answer = server.get(status_url(&job)).send().await;
-    let body = answer.json();
-    assert_eq!(answer.header("retry-after"), Some(&*body["retryAfter"].to_string()));
+    let response = server.get(status_url(&job)).send().await;
+    let body = response.json();
+    assert_eq!(response.header("retry-after"), Some(&*body["retryAfter"].to_string()));
     server.open_gate();
     let job = server.until(&job, |job| job["status"] == "completed").await;
-    let answer = server.get(status_url(&job)).send().await;
-    assert_eq!(answer.header("retry-after"), None);
-    assert_eq!(answer.json()["retryAfter"], json!(null));
+    let response = server.get(status_url(&job)).send().await;
+    assert_eq!(response.header("retry-after"), None);
+    assert_eq!(response.json()["retryAfter"], json!(null));
 }
 
 #[tokio::test]
@@ -114,8 +114,11 @@ async fn long_poll_waits_until_the_version_changes() {
     let job = server.until_running(&job).await;
     let held = tokio::spawn(server.get(&format!("{}?wait=60", status_url(&job))).send());
     server.open_gate();
-    let answer = held.await.unwrap();
-    assert_eq!((answer.status, &answer.json()["status"]), (StatusCode::OK, &json!("completed")));
+    let response = held.await.unwrap();
+    assert_eq!(
+        (response.status, &response.json()["status"]),
+        (StatusCode::OK, &json!("completed"))
+    );
 }
 
 #[tokio::test]
@@ -125,21 +128,21 @@ async fn long_poll_with_the_current_version_is_304_after_its_timeout() {
     let job = server.until_running(&job).await;
     let etag = format!("\"{}\"", job["version"]);
     let path = format!("{}?wait=5", status_url(&job));
-    let answer = server.pass_time(server.get(&path).header("if-none-match", &etag)).await;
-    assert_eq!(answer.status, StatusCode::NOT_MODIFIED);
-    assert!(answer.header("retry-after").is_some());
-    let answer = server.pass_time(server.get(&path)).await;
-    assert_eq!(answer.status, StatusCode::OK, "without a known version there is a body");
-    let answer = server.get(&path).header("if-none-match", "\"0\"").send().await;
-    assert_eq!(answer.status, StatusCode::OK, "another version is answered at once");
+    let response = server.pass_time(server.get(&path).header("if-none-match", &etag)).await;
+    assert_eq!(response.status, StatusCode::NOT_MODIFIED);
+    assert!(response.header("retry-after").is_some());
+    let response = server.pass_time(server.get(&path)).await;
+    assert_eq!(response.status, StatusCode::OK, "without a known version there is a body");
+    let response = server.get(&path).header("if-none-match", "\"0\"").send().await;
+    assert_eq!(response.status, StatusCode::OK, "another version is answered at once");
 }
 
 #[tokio::test]
 async fn long_poll_of_a_finished_job_returns_at_once() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
-    let answer = server.get(&format!("{}?wait=60", status_url(&job))).send().await;
-    assert_eq!(answer.status, StatusCode::OK);
+    let response = server.get(&format!("{}?wait=60", status_url(&job))).send().await;
+    assert_eq!(response.status, StatusCode::OK);
 }
 
 #[tokio::test]
@@ -147,8 +150,8 @@ async fn long_poll_with_fractional_seconds_is_400() {
     let server = TestServer::start().await;
     let job = server.run("echo", json!(1)).await;
     for query in ["wait=soon", "wait=-1", "wait=1.5", "wait=1&wait=1", "wiat=1"] {
-        let answer = server.get(&format!("{}?{query}", status_url(&job))).send().await;
-        assert_eq!(answer.problem(), (400, "bad-request".to_owned()), "{query}");
+        let response = server.get(&format!("{}?{query}", status_url(&job))).send().await;
+        assert_eq!(response.problem(), (400, "bad-request".to_owned()), "{query}");
     }
 }
 
@@ -172,9 +175,9 @@ async fn unknown_and_malformed_ids_are_the_same_404() {
     {
         for part in ["", "/input", "/result", "/steps", "/attempts", "/events"] {
             let path = format!("/v1/jobs/{id}{part}");
-            let answer = server.get(&path).header("x-request-id", "r").send().await;
-            assert_eq!(answer.problem(), (404, "job-not-found".to_owned()), "{path}");
-            bodies.push(answer.body);
+            let response = server.get(&path).header("x-request-id", "r").send().await;
+            assert_eq!(response.problem(), (404, "job-not-found".to_owned()), "{path}");
+            bodies.push(response.body);
         }
     }
     bodies.dedup();
@@ -188,8 +191,8 @@ async fn deleted_job_is_410() {
     let job = server.run("echo", json!(1)).await;
     server.delete(status_url(&job)).send().await;
     for part in ["", "/input", "/result", "/steps", "/attempts", "/events"] {
-        let answer = server.get(&format!("{}{part}", status_url(&job))).send().await;
-        assert_eq!(answer.problem(), (410, "job-gone".to_owned()), "{part}");
+        let response = server.get(&format!("{}{part}", status_url(&job))).send().await;
+        assert_eq!(response.problem(), (410, "job-gone".to_owned()), "{part}");
     }
 }
 

@@ -48,8 +48,8 @@ async fn idempotency_key_reused_with_another_body_is_rejected() {
 async fn malformed_idempotency_keys_are_rejected() {
     let server = TestServer::start().await;
     for key in ["", "two words", "\"open", &"k".repeat(256)] {
-        let answer = submit(&server, key, "echo", json!({})).await;
-        assert_eq!(answer.problem(), (400, "idempotency-key-invalid".to_owned()), "{key:?}");
+        let response = submit(&server, key, "echo", json!({})).await;
+        assert_eq!(response.problem(), (400, "idempotency-key-invalid".to_owned()), "{key:?}");
     }
     let twice = server
         .post("/v1/jobs")
@@ -106,9 +106,9 @@ async fn hundred_concurrent_submissions_of_one_key_make_one_job() {
     });
     let mut ids = std::collections::HashSet::new();
     for ask in asks.collect::<Vec<_>>() {
-        let answer = ask.await.unwrap();
-        assert_eq!(answer.status, StatusCode::ACCEPTED);
-        ids.insert(answer.json()["jobId"].as_str().unwrap().to_owned());
+        let response = ask.await.unwrap();
+        assert_eq!(response.status, StatusCode::ACCEPTED);
+        ids.insert(response.json()["jobId"].as_str().unwrap().to_owned());
     }
     assert_eq!(ids.len(), 1);
     let list = server.get("/v1/jobs").send().await.json();

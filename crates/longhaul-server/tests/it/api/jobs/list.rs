@@ -80,14 +80,14 @@ async fn invalid_list_query_is_400() {
         "kind=a/b",
         "colour=red",
     ] {
-        let answer = server.get(&format!("/v1/jobs?{query}")).send().await;
-        assert_eq!(answer.problem(), (400, "bad-request".to_owned()), "{query}");
+        let response = server.get(&format!("/v1/jobs?{query}")).send().await;
+        assert_eq!(response.problem(), (400, "bad-request".to_owned()), "{query}");
     }
 }
 
 #[tokio::test]
 async fn page_size_over_its_limit_is_rejected() {
     let server = TestServer::start().await;
-    let answer = server.get("/v1/jobs?limit=1001").send().await;
-    assert_eq!(answer.problem(), (422, "validation".to_owned()));
+    let response = server.get("/v1/jobs?limit=1001").send().await;
+    assert_eq!(response.problem(), (422, "validation".to_owned()));
 }

@@ -37,9 +37,9 @@ async fn send_form(server: &TestServer, parts: &[(&str, &str)]) -> TestResponse 
     ask.body(form(parts)).send().await
 }
 
-async fn ended(server: &TestServer, answer: &TestResponse) -> Value {
-    assert_eq!(answer.status, StatusCode::ACCEPTED, "{answer:?}");
-    server.until(&answer.json(), |job| job["completedAt"].is_string()).await
+async fn ended(server: &TestServer, response: &TestResponse) -> Value {
+    assert_eq!(response.status, StatusCode::ACCEPTED, "{response:?}");
+    server.until(&response.json(), |job| job["completedAt"].is_string()).await
 }
 
 async fn receipt(server: &TestServer, job: &Value) -> Value {
@@ -49,8 +49,8 @@ async fn receipt(server: &TestServer, job: &Value) -> Value {
 #[tokio::test]
 async fn non_json_body_becomes_the_payload() {
     let server = TestServer::with_payload_kinds().await;
-    let answer = raw(&server, None).body("hello").send().await;
-    let job = ended(&server, &answer).await;
+    let response = raw(&server, None).body("hello").send().await;
+    let job = ended(&server, &response).await;
     assert_eq!(job["result"], 5);
     let artifact = &job["artifacts"][0];
     assert_eq!(
@@ -73,8 +73,8 @@ async fn multipart_form_carries_the_job_before_the_payload() {
     let server = TestServer::with_payload_kinds().await;
     let job = r#"{"kind":"copy","input":null,"labels":{"a":"b"}}"#;
     for part in ["payload", "file"] {
-        let answer = send_form(&server, &[("job", job), (part, "a,b")]).await;
-        let job = ended(&server, &answer).await;
+        let response = send_form(&server, &[("job", job), (part, "a,b")]).await;
+        let job = ended(&server, &response).await;
         assert_eq!((&job["result"], &job["labels"]["a"]), (&json!(3), &json!("b")));
         assert_eq!(job["artifacts"][0]["contentType"], "text/csv");
         let stored = receipt(&server, &job).await;
@@ -100,8 +100,8 @@ async fn malformed_multipart_form_is_rejected_and_stores_nothing() {
     }
     let ask = server.post("/v1/jobs").header("content-type", "multipart/form-data; boundary=X");
     let cut = form(&[("job", job), ("payload", "x")]);
-    let answer = ask.body(cut[..cut.len() - 8].to_owned()).send().await;
-    assert_eq!(answer.problem(), (400, "bad-request".to_owned()));
+    let response = ask.body(cut[..cut.len() - 8].to_owned()).send().await;
+    assert_eq!(response.problem(), (400, "bad-request".to_owned()));
     let unknown =
         send_form(&server, &[("job", r#"{"kind":"no","input":1}"#), ("payload", "x")]).await;
     assert_eq!(unknown.problem(), (422, "unknown-kind".to_owned()));
@@ -113,9 +113,9 @@ async fn malformed_multipart_form_is_rejected_and_stores_nothing() {
 async fn payload_for_a_kind_without_payloads_is_rejected() {
     let server = TestServer::with_payload_kinds().await;
     let ask = server.post("/v1/kinds/plain/jobs").header("content-type", BYTES);
-    let answer = ask.body("x").send().await;
-    assert_eq!(answer.problem(), (422, "validation".to_owned()));
-    assert!(answer.detail().contains("does not accept payloads"));
+    let response = ask.body("x").send().await;
+    assert_eq!(response.problem(), (422, "validation".to_owned()));
+    assert!(response.detail().contains("does not accept payloads"));
 }
 
 #[tokio::test]
@@ -177,12 +177,12 @@ async fn aborted_upload_does_not_consume_its_idempotency_key() {
         Ok(Bytes::from("he")),
         Err(std::io::Error::other("the line was cut")),
     ]);
-    let answer = raw(&server, Some("k")).body(Body::from_stream(broken)).send().await;
-    assert_eq!(answer.problem(), (400, "bad-request".to_owned()));
+    let response = raw(&server, Some("k")).body(Body::from_stream(broken)).send().await;
+    assert_eq!(response.problem(), (400, "bad-request".to_owned()));
     let wrong = raw(&server, Some("k")).header("content-digest", &digest(b"other"));
     assert_eq!(wrong.body("hello").send().await.problem(), (400, "digest-mismatch".to_owned()));
-    let answer = raw(&server, Some("k")).header("content-digest", &digest(b"hello"));
-    assert_eq!(answer.body("hello").send().await.status, StatusCode::ACCEPTED);
+    let response = raw(&server, Some("k")).header("content-digest", &digest(b"hello"));
+    assert_eq!(response.body("hello").send().await.status, StatusCode::ACCEPTED);
 }
 
 #[tokio::test]
@@ -192,8 +192,8 @@ async fn payload_over_its_limit_is_refused_before_it_is_read() {
     let silent =
         Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
     let announced = raw(&server, None).header("content-length", &(max + 1).to_string());
-    let answer = announced.body(silent).send().await;
-    assert_eq!(answer.problem(), (413, "payload-too-large".to_owned()));
+    let response = announced.body(silent).send().await;
+    assert_eq!(response.problem(), (413, "payload-too-large".to_owned()));
 }
 
 #[tokio::test]
@@ -245,7 +245,7 @@ async fn job_without_its_payload_cannot_be_resumed() {
     let job = ended(&server, &ask.body("hello").send().await).await;
     assert_eq!(job["status"], "failed");
     for change in ["resume", "fork"] {
-        let answer = server.post(&format!("{}/{change}", status_url(&job))).send().await;
-        assert_eq!(answer.problem(), (409, "payload-purged".to_owned()), "{change}");
+        let response = server.post(&format!("{}/{change}", status_url(&job))).send().await;
+        assert_eq!(response.problem(), (409, "payload-purged".to_owned()), "{change}");
     }
 }

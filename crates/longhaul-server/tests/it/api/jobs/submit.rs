@@ -9,14 +9,14 @@ use crate::harness::{TestServer, redacted, status_url};
 #[tokio::test]
 async fn accepted_submission_has_location_and_retry_after() {
     let server = TestServer::start().await;
-    let answer =
+    let response =
         server.post("/v1/jobs").json(json!({"kind": "gated", "input": {"n": 1}})).send().await;
-    assert_eq!(answer.status, StatusCode::ACCEPTED);
-    let job = answer.json();
-    assert_eq!(answer.header("location"), Some(status_url(&job)));
-    assert_eq!(answer.header("retry-after"), Some("10"));
-    assert_eq!(answer.header("etag"), Some("\"1\""));
-    assert!(answer.header("x-request-id").is_some());
+    assert_eq!(response.status, StatusCode::ACCEPTED);
+    let job = response.json();
+    assert_eq!(response.header("location"), Some(status_url(&job)));
+    assert_eq!(response.header("retry-after"), Some("10"));
+    assert_eq!(response.header("etag"), Some("\"1\""));
+    assert!(response.header("x-request-id").is_some());
     insta::assert_json_snapshot!(redacted(job), @r#"
     {
       "jobId": "[id]",
@@ -51,7 +51,7 @@ async fn accepted_submission_has_location_and_retry_after() {
 #[tokio::test]
 async fn every_field_of_a_submission_is_stored() {
     let server = TestServer::start().await;
-    let answer = server
+    let response = server
         .post("/v1/jobs")
         .header("idempotency-key", "all")
         .json(json!({
@@ -61,7 +61,7 @@ async fn every_field_of_a_submission_is_stored() {
         }))
         .send()
         .await;
-    let job = answer.json();
+    let job = response.json();
     assert_eq!(job["queue"], "slow");
     assert_eq!(job["priority"], -3);
     assert_eq!(job["maxAttempts"], 7);
@@ -75,8 +75,8 @@ async fn run_at_accepts_any_offset_and_is_returned_in_utc() {
     let server = TestServer::start().await;
     let at = "2099-01-01T02:00:00+02:00";
     let body = json!({"kind": "echo", "input": {}, "runAt": at});
-    let answer = server.post("/v1/jobs").json(body).send().await;
-    assert_eq!(answer.problem(), (422, "validation".to_owned()), "beyond delay_max");
+    let response = server.post("/v1/jobs").json(body).send().await;
+    assert_eq!(response.problem(), (422, "validation".to_owned()), "beyond delay_max");
     let soon = longhaul::Clock::system().now().after(std::time::Duration::from_hours(24));
     let body = json!({"kind": "echo", "input": {}, "runAt": soon.to_string()});
     let job = server.post("/v1/jobs").json(body).send().await.json();
@@ -87,9 +87,9 @@ async fn run_at_accepts_any_offset_and_is_returned_in_utc() {
 async fn body_of_a_kind_route_is_the_input() {
     let server = TestServer::start().await;
     for input in ["{\"big\":123456789012345678901234567890}", "[1, 2]", "\"text\"", "null"] {
-        let answer = server.post("/v1/kinds/echo/jobs").json_text(input).send().await;
-        assert_eq!(answer.status, StatusCode::ACCEPTED);
-        let job = answer.json();
+        let response = server.post("/v1/kinds/echo/jobs").json_text(input).send().await;
+        assert_eq!(response.status, StatusCode::ACCEPTED);
+        let job = response.json();
         let stored = server.get(&format!("{}/input", status_url(&job))).send().await;
         assert_eq!(stored.text(), input);
         assert_eq!(stored.header("content-type"), Some("application/json"));
@@ -111,11 +111,11 @@ async fn input_and_result_keep_their_bytes() {
 #[tokio::test]
 async fn unknown_kind_is_rejected_with_the_known_kinds() {
     let server = TestServer::start().await;
-    let answer = server.post("/v1/jobs").json(json!({"kind": "ehco", "input": {}})).send().await;
-    assert_eq!(answer.problem(), (422, "unknown-kind".to_owned()));
-    insta::assert_snapshot!(answer.detail(), @r#"unknown kind "ehco"; known kinds: echo, fails, gated, steps"#);
-    let answer = server.post("/v1/kinds/ehco/jobs").json_text("{}").send().await;
-    assert_eq!(answer.problem(), (422, "unknown-kind".to_owned()));
+    let response = server.post("/v1/jobs").json(json!({"kind": "ehco", "input": {}})).send().await;
+    assert_eq!(response.problem(), (422, "unknown-kind".to_owned()));
+    insta::assert_snapshot!(response.detail(), @r#"unknown kind "ehco"; known kinds: echo, fails, gated, steps"#);
+    let response = server.post("/v1/kinds/ehco/jobs").json_text("{}").send().await;
+    assert_eq!(response.problem(), (422, "unknown-kind".to_owned()));
 }
 
 #[tokio::test]
@@ -140,9 +140,9 @@ async fn invalid_submission_is_rejected_with_a_reason() {
     ];
     let mut refusals = Vec::new();
     for case in cases {
-        let answer = server.post("/v1/jobs").json_text(case.to_owned()).send().await;
-        let (status, code) = answer.problem();
-        refusals.push(format!("{status} {code}: {}", answer.detail()));
+        let response = server.post("/v1/jobs").json_text(case.to_owned()).send().await;
+        let (status, code) = response.problem();
+        refusals.push(format!("{status} {code}: {}", response.detail()));
     }
     insta::assert_snapshot!(refusals.join("\n"), @r#"
     422 validation: there is no field "maxAttemps"; did you mean "maxAttempts"? Known: kind, input, queue, priority, runAt, delay, maxAttempts, timeout, labels, retention, webhook
@@ -174,15 +174,15 @@ async fn other_content_types_are_415() {
             _ => &["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"],
         };
         for kind in kinds {
-            let answer = server.post(path).header("content-type", kind).body("{}").send().await;
+            let response = server.post(path).header("content-type", kind).body("{}").send().await;
             assert_eq!(
-                answer.problem(),
+                response.problem(),
                 (415, "unsupported-media-type".to_owned()),
                 "{path} {kind}"
             );
         }
-        let answer = server.post(path).body("{}").send().await;
-        assert_eq!(answer.problem(), (415, "unsupported-media-type".to_owned()), "{path}");
+        let response = server.post(path).body("{}").send().await;
+        assert_eq!(response.problem(), (415, "unsupported-media-type".to_owned()), "{path}");
     }
 }
 
@@ -192,30 +192,30 @@ async fn input_over_its_limit_is_413() {
     let limit = server.state.engine.limits().input_bytes_max;
     for bytes in [limit + 1, limit + 1024 * 1024] {
         let input = format!("\"{}\"", "x".repeat(bytes - 2));
-        let answer = server.post("/v1/kinds/echo/jobs").json_text(input).send().await;
-        assert_eq!(answer.problem(), (413, "payload-too-large".to_owned()));
+        let response = server.post("/v1/kinds/echo/jobs").json_text(input).send().await;
+        assert_eq!(response.problem(), (413, "payload-too-large".to_owned()));
     }
     let input = format!("\"{}\"", "x".repeat(limit - 2));
-    let answer = server.post("/v1/kinds/echo/jobs").json_text(input).send().await;
-    assert_eq!(answer.status, StatusCode::ACCEPTED);
+    let response = server.post("/v1/kinds/echo/jobs").json_text(input).send().await;
+    assert_eq!(response.status, StatusCode::ACCEPTED);
 }
 
 #[tokio::test]
 async fn body_that_is_not_utf8_is_400() {
     let server = TestServer::start().await;
-    let answer = server.post("/v1/jobs").json_text(&b"{\"kind\":\"\xff\"}"[..]).send().await;
-    assert_eq!(answer.problem(), (400, "invalid-json".to_owned()));
-    assert_eq!(answer.detail(), "the body is not UTF-8 at byte 9");
+    let response = server.post("/v1/jobs").json_text(&b"{\"kind\":\"\xff\"}"[..]).send().await;
+    assert_eq!(response.problem(), (400, "invalid-json".to_owned()));
+    assert_eq!(response.detail(), "the body is not UTF-8 at byte 9");
 }
 
 #[tokio::test]
 async fn failed_job_is_not_an_http_error() {
     let server = TestServer::start().await;
     let body = json!({"kind": "fails", "input": {}});
-    let answer = server.post("/v1/jobs?mode=sync").json(body).send().await;
-    assert_eq!(answer.status, StatusCode::OK);
-    let job = answer.json();
-    assert_eq!(answer.header("retry-after"), None);
+    let response = server.post("/v1/jobs?mode=sync").json(body).send().await;
+    assert_eq!(response.status, StatusCode::OK);
+    let job = response.json();
+    assert_eq!(response.header("retry-after"), None);
     assert_eq!((&job["status"], &job["retryAfter"]), (&json!("failed"), &json!(null)));
     insta::assert_json_snapshot!(job["error"], @r#"
     {
@@ -248,8 +248,8 @@ async fn compressed_submission_is_rejected_unread() {
     let ask = server.post("/v1/jobs").header("content-encoding", "gzip").json_text(unread());
     assert_eq!(ask.send().await.problem(), (415, "unsupported-media-type".to_owned()));
     let plain = server.post("/v1/jobs").header("content-encoding", "identity");
-    let answer = plain.json(json!({"kind": "echo", "input": 1})).send().await;
-    assert_eq!(answer.status, StatusCode::ACCEPTED);
+    let response = plain.json(json!({"kind": "echo", "input": 1})).send().await;
+    assert_eq!(response.status, StatusCode::ACCEPTED);
 }
 
 #[tokio::test]
@@ -264,9 +264,9 @@ async fn duplicate_json_key_is_rejected_at_any_depth() {
         ("/v1/jobs/cancel", r#"{"filter":{"twin":"failed","twin":"pending"}}"#),
         (fork.as_str(), r#"{"twin":1,"twin":2}"#),
     ] {
-        let answer = server.post(path).json_text(body).send().await;
-        assert_eq!(answer.problem(), (400, "invalid-json".to_owned()), "{body}");
-        assert!(answer.detail().contains("\"twin\" twice"), "{answer:?}");
+        let response = server.post(path).json_text(body).send().await;
+        assert_eq!(response.problem(), (400, "invalid-json".to_owned()), "{body}");
+        assert!(response.detail().contains("\"twin\" twice"), "{response:?}");
     }
 }
 
@@ -275,9 +275,9 @@ async fn duplicate_json_key_rejects_only_its_job_of_a_batch() {
     let server = TestServer::start().await;
     let body =
         r#"{"jobs":[{"kind":"echo","input":{"a":1,"a":2}},{"kind":"echo","input":{"a":1}}]}"#;
-    let answers = server.post("/v1/jobs/batch").json_text(body).send().await.json();
-    assert_eq!(answers[0]["code"], "invalid-json", "{answers}");
-    assert_eq!(answers[1]["kind"], "echo", "{answers}");
+    let responses = server.post("/v1/jobs/batch").json_text(body).send().await.json();
+    assert_eq!(responses[0]["code"], "invalid-json", "{responses}");
+    assert_eq!(responses[1]["kind"], "echo", "{responses}");
     let outer = server.post("/v1/jobs/batch").json_text(r#"{"jobs":[],"jobs":[]}"#).send().await;
     assert_eq!(outer.problem(), (400, "invalid-json".to_owned()));
 }
@@ -286,8 +286,8 @@ async fn duplicate_json_key_rejects_only_its_job_of_a_batch() {
 async fn null_field_equals_a_missing_field() {
     let server = TestServer::start().await;
     let body = json!({"kind": "echo", "input": 1, "labels": null, "queue": null, "delay": null});
-    let answer = server.post("/v1/jobs").json(body.clone()).send().await;
-    assert_eq!(answer.json()["labels"], json!({}), "{answer:?}");
+    let response = server.post("/v1/jobs").json(body.clone()).send().await;
+    assert_eq!(response.json()["labels"], json!({}), "{response:?}");
     let batch = server.post("/v1/jobs/batch").json(json!({"jobs": [body]})).send().await;
     assert_eq!(batch.json()[0]["labels"], json!({}), "{batch:?}");
 }
@@ -323,9 +323,9 @@ async fn submission_over_the_pending_limit_is_429_with_retry_after() {
         {"kind": "echo", "input": 1, "idempotencyKey": "a"},
         {"kind": "echo", "input": 1, "idempotencyKey": "d"},
     ]});
-    let answers = server.post("/v1/jobs/batch").json(batch).send().await.json();
+    let responses = server.post("/v1/jobs/batch").json(batch).send().await.json();
     assert_eq!(
-        (&answers[0]["jobId"], &answers[1]["code"]),
+        (&responses[0]["jobId"], &responses[1]["code"]),
         (&first["jobId"], &json!("pending-limit"))
     );
 }

@@ -1,4 +1,4 @@
-//! `docs/chat.md`, run as its readers would run it, with a model that says the same each time.
+//! Runs the examples of `docs/chat.md` with a deterministic model.
 
 use crate::e2e::readme::{does_what_it_says, text_of};
 use crate::harness::FakeChatServer;

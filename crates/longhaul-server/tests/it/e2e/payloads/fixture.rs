@@ -48,7 +48,7 @@ impl TestStorage {
             assert_eq!(self.canary.found_in(cloud.folder()), Vec::<PathBuf>::new());
         }
         let Some(since) = &self.log_since else { return };
-        // Whatever a table ever held was in the log before.
+        // All table contents were in the write-ahead log before.
         let now = PathBuf::from(TestDatabase::log_file().await);
         let Ok(listed) = fs::read_dir(since.parent().unwrap()) else {
             eprintln!("skipped: the files of Postgres belong to another user");
@@ -99,7 +99,7 @@ impl<'a> Case<'a> {
             if let Some(point) = point {
                 serve.env("TEST_FAILPOINT", format!("{point:?}"));
             }
-            // A killed server's port and lock may be held for some milliseconds.
+            // The port and the lock of a killed server may be in use for some milliseconds.
             if let Ok(server) = self.install.ready_or_exited(TestProcess::spawn(serve)).await {
                 return server;
             }

@@ -21,11 +21,11 @@ pub(super) async fn get(install: &Installation, path: &str) -> RawResponse {
     ask(install, &format!("GET {path}"), &Value::Null).await
 }
 
-/// Draws and waits for it: the answer's link.
+/// Renders a diagram, waits for it and returns its link.
 pub(super) async fn drawn(install: &Installation, request: &Value) -> String {
-    let answer = ask(install, "POST /render?mode=sync", request).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.json()["url"].as_str().unwrap().to_owned()
+    let response = ask(install, "POST /render?mode=sync", request).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    response.json()["url"].as_str().unwrap().to_owned()
 }
 
 /// The queue does not move until it is resumed.
@@ -125,9 +125,9 @@ async fn waiting_render_caller_gets_the_link_and_the_next_hits_the_cache() {
         json!({"source": flow("Begin")["source"], "format": "mermaid", "outputType": "svg", "options": {"theme": "dark"}}),
         flow("End"),
     ] {
-        let answer = ask(&install, "POST /render?mode=sync", &other).await.json();
-        assert_eq!(answer["cached"], false);
-        assert_ne!(answer["shortlink"], link);
+        let response = ask(&install, "POST /render?mode=sync", &other).await.json();
+        assert_eq!(response["cached"], false);
+        assert_ne!(response["shortlink"], link);
     }
 }
 
@@ -190,7 +190,7 @@ async fn render_jobs_and_images_survive_a_restart() {
     assert_eq!(shown["status"], "completed", "{shown}");
 }
 
-/// One process answers, another draws, on Postgres.
+/// One replica serves the API, another renders, on Postgres.
 #[tokio::test]
 async fn image_rendered_by_one_replica_is_served_by_another() {
     let cluster = Cluster::new("[queues.render]\npending_max = 2\n").await;
@@ -214,7 +214,7 @@ async fn render_api_without_the_kind_is_404() {
         Installation::with("[render]\nenabled = false\n[kinds.render]\ncommand = [\"cat\"]\n");
     let _server = install.start().await;
     for call in ["POST /render", "GET /d/AAAA"] {
-        let answer = ask(&install, call, &Value::Null).await;
-        assert_eq!(answer.problem(), (404, "render-not-configured".to_owned()));
+        let response = ask(&install, call, &Value::Null).await;
+        assert_eq!(response.problem(), (404, "render-not-configured".to_owned()));
     }
 }

@@ -7,8 +7,8 @@ use super::api::{ask, drawn, flow, get};
 use crate::harness::raw_http::{self, RawResponse};
 use crate::harness::{Installation, TestProcess};
 
-fn field<'a>(answer: &'a RawResponse, name: &str) -> Option<&'a str> {
-    let lines = answer.head.lines().filter_map(|line| line.split_once(": "));
+fn field<'a>(response: &'a RawResponse, name: &str) -> Option<&'a str> {
+    let lines = response.head.lines().filter_map(|line| line.split_once(": "));
     lines.filter(|(found, _)| *found == name).map(|(_, value)| value).next()
 }
 
@@ -72,9 +72,9 @@ async fn unknown_image_link_is_404() {
     for path in
         [changed.as_str(), "/d/x", "/d/%ff", "/d/..%2f..%2fetc%2fpasswd", &format!("{url}x")]
     {
-        let answer = get(&install, path).await;
-        assert_eq!(answer.status, 404, "{answer:?}");
-        assert_eq!(answer.json(), json!({"error": "there is no picture under this link"}));
+        let response = get(&install, path).await;
+        assert_eq!(response.status, 404, "{response:?}");
+        assert_eq!(response.json(), json!({"error": "there is no picture under this link"}));
     }
     // A job of another kind under such a key is no picture.
     let key = [("idempotency-key", "render/mine")];
@@ -165,9 +165,9 @@ async fn public_image_link_needs_no_key() {
     // A link composed of two valid ones is invalid.
     let mixed = format!("{}{}", &urls[0][..14], &urls[1][14..]);
     for wrong in [mixed.as_str(), "/d/AAAAAAAAAAAAAAAAAAAAAAAAAAA", "/d/x"] {
-        let answer = get(&install, wrong).await;
+        let response = get(&install, wrong).await;
         let said = json!({"error": "there is no picture under this link"});
-        assert_eq!((answer.status, answer.json()), (404, said));
+        assert_eq!((response.status, response.json()), (404, said));
     }
     assert_eq!(ask(&install, "POST /render", &flow("x")).await.status, 401);
 }

@@ -34,9 +34,9 @@ async fn full_render_queue_rejects_until_jobs_finish() {
 
     resume(&install).await;
     let four = loop {
-        let answer = ask(&install, "POST /render", &flow("four")).await;
-        if answer.status != 429 {
-            break answer;
+        let response = ask(&install, "POST /render", &flow("four")).await;
+        if response.status != 429 {
+            break response;
         }
     };
     let four = four.json();
@@ -47,7 +47,7 @@ async fn full_render_queue_rejects_until_jobs_finish() {
 }
 
 /// A thousand callers, of which every one comes back until it is let in. What the line holds at once is counted by
-/// the server itself, at every submission; here it is that it says so and that each gets its own picture.
+/// the server itself, at every submission; this test checks the rejections and that each client gets its own image.
 #[tokio::test]
 async fn thousand_concurrent_render_requests_all_complete() {
     const CALLERS: usize = 1_000;
@@ -66,14 +66,14 @@ async fn thousand_concurrent_render_requests_all_complete() {
                 loop {
                     let mut room = std::pin::pin!(ended.notified());
                     room.as_mut().enable();
-                    let answer = ask(&install, "POST /render?mode=sync", &flow(&label)).await;
-                    match answer.status {
+                    let response = ask(&install, "POST /render?mode=sync", &flow(&label)).await;
+                    match response.status {
                         200 => {
                             ended.notify_waiters();
-                            break (label, answer.json(), refused);
+                            break (label, response.json(), refused);
                         }
                         429 => refused += 1,
-                        _ => panic!("{answer:?}"),
+                        _ => panic!("{response:?}"),
                     }
                     drop(tokio::time::timeout(Duration::from_secs(1), room).await);
                 }
@@ -83,9 +83,9 @@ async fn thousand_concurrent_render_requests_all_complete() {
     let mut links = HashSet::new();
     let mut refused = 0;
     for caller in callers {
-        let (label, answer, times) = caller.await.unwrap();
+        let (label, response, times) = caller.await.unwrap();
         refused += times;
-        let url = answer["url"].as_str().unwrap().to_owned();
+        let url = response["url"].as_str().unwrap().to_owned();
         if links.insert((label.clone(), url.clone())) {
             let picture = get(&install, &url).await;
             assert!(picture.body.contains(&format!(">{label}<")), "{label}: {picture:?}");

@@ -16,7 +16,7 @@ async fn has_arrived(install: &Installation, job: &str) -> bool {
 async fn tell(install: &Installation, receiver: &FakeHttpServer) {
     let job = submit_with_webhook(install, receiver.url(), "1ms").await.job_id;
     end(&install.client(), &job).await;
-    // What the receiver said is stored soon after it was said: each look is a call.
+    // The response is recorded shortly after it arrives, so this polls.
     while !has_arrived(install, &job).await {}
 }
 

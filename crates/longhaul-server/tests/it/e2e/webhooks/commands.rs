@@ -17,7 +17,7 @@ async fn run(install: &Installation, args: &[&str]) -> CommandOutput {
     ran
 }
 
-/// Runs it with `--json` and returns what it says.
+/// Runs a command with `--json` and returns its output.
 async fn said(install: &Installation, args: &[&str]) -> Value {
     let ran = run(install, &[args, &["--json"]].concat()).await;
     serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"))
@@ -27,7 +27,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_else(|| panic!("no {field} in {value}"))
 }
 
-/// Submits a job and returns the beginning of the line that tells of its end.
+/// Submits a job and returns the prefix of the line about its end.
 async fn submit(install: &Installation, args: &[&str]) -> String {
     let args = [&["submit", "demo", r#"{"result": 1}"#], args].concat();
     let job = run(install, &args).await.out;

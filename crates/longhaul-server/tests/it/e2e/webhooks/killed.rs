@@ -16,7 +16,7 @@ use crate::harness::{FakeHttpServer, OK, ReceivedRequest, Reply};
 /// The moment of the kill.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
-    /// A delivery of this is held by the receiver.
+    /// The receiver delays a delivery of this event.
     event: &'static str,
     /// It is the one of this number.
     number: usize,
@@ -81,7 +81,7 @@ async fn held_delivery_comes_again_after_a_kill(place: WebhookInstallation, mome
     assert!(all.iter().filter(is_again).all(|again| again.body == held.body));
 }
 
-/// Each round the receiver answers some deliveries and holds all that follow, until the server is killed.
+/// In each round, the receiver accepts some deliveries and delays all later ones until the server is killed.
 async fn random_kills_lose_no_event_and_keep_the_order(place: WebhookInstallation) {
     const ROUNDS: usize = 4;
     const JOBS: usize = 8;
@@ -111,7 +111,7 @@ async fn random_kills_lose_no_event_and_keep_the_order(place: WebhookInstallatio
         server.kill9().await;
         server = install.start_after_kill().await;
     }
-    // What is still held by then ends with this one.
+    // Delayed deliveries end with this server.
     server.kill9().await;
     answered.store(usize::MAX, Ordering::SeqCst);
     let _server = install.start_after_kill().await;

@@ -88,7 +88,7 @@ async fn standard_webhooks_libraries_verify_deliveries() {
     let during = receiver.first(2).await.remove(1);
 
     for library in SCRIPTS {
-        // The secret that it was made with, and while it is rotated either of both.
+        // The original secret, and during a rotation either of both.
         for (got, secret) in
             [(&before, &made.secret), (&during, &made.secret), (&during, &new.secret)]
         {

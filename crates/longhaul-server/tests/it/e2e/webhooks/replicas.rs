@@ -11,7 +11,7 @@ use crate::harness::TestDatabase;
 use crate::harness::{FakeHttpServer, ReceivedRequest};
 use crate::harness::{Installation, LONGHAUL, TestProcess};
 
-/// A process of this role, and where it answers.
+/// Starts a replica of this role and returns its address.
 async fn replica(
     install: &Installation,
     database: &TestDatabase,
