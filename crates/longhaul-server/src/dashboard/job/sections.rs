@@ -176,7 +176,7 @@ pub(super) async fn deliveries(ctx: &PageContext<Read>, id: JobId) -> Result<Mar
             table {
                 thead {
                     tr {
-                        th { "Event" } th { "To" } th { "Status" } th { "Attempt" } th { "When" }
+                        th { "Event" } th { "To" } th { "Status" } th { "Attempt" } th { "Time" }
                         th { span.visually-hidden { "Actions" } }
                     }
                 }
@@ -223,7 +223,7 @@ pub(super) fn history(record: &Record) -> Markup {
                 table {
                     thead {
                         tr {
-                            th { "Version" } th { "When" } th { "Status" } th { "Attempt" }
+                            th { "Version" } th { "Time" } th { "Status" } th { "Attempt" }
                             th { "Phase" } th { "Replica" } th { "Error" }
                         }
                     }

@@ -165,7 +165,7 @@ pub(super) async fn show(
                     dt { "Job" }
                     dd { a href=(ctx.link(&format!("/ui/jobs/{job}"), &[])) { code { (job) } } }
                 }
-                dt { "Happened" } dd { (time(&delivery.timestamp)) }
+                dt { "Occurred" } dd { (time(&delivery.timestamp)) }
                 dt { "Due" } dd { (time(&delivery.run_at)) }
             }
             h2 { "Attempts" }

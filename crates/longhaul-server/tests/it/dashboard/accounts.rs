@@ -11,7 +11,7 @@ async fn dashboard_creates_a_key_shows_it_once_and_revokes_it() {
     let fields = [("name", "for <reading>"), ("scope", "read"), ("lasts", "90d")];
     let made = browser.send("/ui/keys", "/ui/keys", &fields).await;
     assert_eq!(made.status, StatusCode::OK, "{}", made.text());
-    let (_, rest) = made.text().split_once("id=\"fresh-key\">").unwrap();
+    let (_, rest) = made.text().split_once("id=\"new-secret\">").unwrap();
     let key = rest.split('<').next().unwrap().to_owned();
     Browser::signed_in(&server, &key).await.page("/ui/jobs").await;
     let page = browser.page("/ui/keys").await;

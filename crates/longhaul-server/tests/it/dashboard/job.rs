@@ -13,7 +13,7 @@ async fn failed_job_page_shows_the_error_and_resumes() {
     let page = browser.page(&path).await;
     for said in [
         "the disk is made of cheese",
-        "cheese</code> in attempt 1",
+        "Attempt 1 failed. Not retryable. <code>cheese</code>",
         "what went in",
         "Attempt 1",
         "Resume…",

@@ -30,7 +30,7 @@ async fn overview_lists_failures_and_paused_queues_first() {
     server.submit("echo", json!(2)).await;
     let page = browser.page("/").await;
     let (first, _) = page.split_once("Jobs by status").unwrap();
-    assert!(first.contains("is paused") && first.contains("1 failed"), "{first}");
+    assert!(first.contains("is paused") && first.contains("1 of 1 jobs failed"), "{first}");
     assert!(
         page.contains("Failing kinds") && page.contains("the disk is made of cheese"),
         "{page}"
