@@ -183,7 +183,7 @@ describe("jobs", () => {
       await absent(page.getByRole("link", { name: id }));
       visitor.expectRefusal(410);
       await page.goto(`/ui/jobs/${id}`);
-      await seen(page.getByText("This job is no longer exists"));
+      await seen(page.getByText("This job no longer exists"));
     });
   });
 
