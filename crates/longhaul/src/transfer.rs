@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::job::{JobId, Name, TenantId};
 use crate::store::postgres::{PostgresStore, fitting};
 use crate::store::sqlite::SqliteStore;
-use crate::store::sqlite::export::{Cursor, Page};
+use crate::store::sqlite::transfer::{Cursor, Page};
 use crate::store::transfer::{ExportedJob, hex};
 use crate::store::{JobStore as _, ReplicaStore as _, StoreError};
 

@@ -5,29 +5,21 @@
 //! writes share a sync.
 
 mod accounts;
-mod aside;
-mod blobs;
 mod claim;
-mod columns;
+mod connection;
 mod control;
-mod endpoints;
-mod error;
-#[cfg(feature = "postgres")]
-pub(crate) mod export;
-mod find;
-mod list;
-mod migrate;
-mod open;
-mod readers;
+mod leases;
+mod maintenance;
+mod outbox;
+mod queries;
 mod replicas;
 mod row;
+mod schema;
 mod settle;
 mod sql;
 mod submit;
-mod task;
-mod usage;
-mod work;
-mod writer;
+#[cfg(feature = "postgres")]
+pub(crate) mod transfer;
 
 #[cfg(test)]
 mod tests;
@@ -40,13 +32,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-pub use open::{OpenError, inspect, migrate_file, version};
+pub use connection::open::{OpenError, inspect, migrate_file, version};
 
 use self::claim::Rotation;
-use self::error::Trouble;
-use self::readers::Readers;
-use self::task::Tx;
-use self::writer::Writer;
+use self::connection::error::SqliteError;
+use self::connection::readers::Readers;
+use self::connection::task::Tx;
+use self::connection::writer::Writer;
+use self::connection::{open, task, writer};
+use self::maintenance::{blobs, prune, rescue};
+use self::queries::{find, list, queues};
 use super::{
     Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
     Heartbeat, JobStore, JobVersion, LeaseRef, MaintenanceStore, NewJob, Page, PageRequest,
@@ -107,7 +102,7 @@ impl SqliteStore {
     async fn read<T, F>(&self, body: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnMut(&Tx<'_>) -> Result<T, Trouble> + Send + 'static,
+        F: FnMut(&Tx<'_>) -> Result<T, SqliteError> + Send + 'static,
     {
         match &self.readers {
             Some(readers) => readers.call(body).await,
@@ -115,12 +110,20 @@ impl SqliteStore {
         }
     }
 
+    async fn write<T, F>(&self, body: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&Tx<'_>) -> Result<T, SqliteError> + Send + 'static,
+    {
+        self.writer.call(body).await
+    }
+
     /// Writes items, each a task of its own: one that fails does not touch the others, and all that
     /// are queued together share a commit.
     async fn write_each<I, T>(
         &self,
         items: Vec<I>,
-        body: fn(&Tx<'_>, &I) -> Result<T, Trouble>,
+        body: fn(&Tx<'_>, &I) -> Result<T, SqliteError>,
     ) -> Vec<Result<T, StoreError>>
     where
         I: Send + 'static,
@@ -221,7 +224,7 @@ impl JobStore for SqliteStore {
 
     async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
         let tenant = tenant.clone();
-        self.read(move |tx| list::queues(tx, &tenant)).await
+        self.read(move |tx| queues::queues(tx, &tenant)).await
     }
 
     async fn pause_queue(
@@ -241,7 +244,7 @@ impl JobStore for SqliteStore {
         up_to: u64,
     ) -> Result<u64, StoreError> {
         let (tenant, queue) = (tenant.clone(), queue.cloned());
-        self.read(move |tx| list::count_pending(tx, &tenant, queue.as_ref(), up_to)).await
+        self.read(move |tx| queues::count_pending(tx, &tenant, queue.as_ref(), up_to)).await
     }
 
     async fn usage(
@@ -251,7 +254,7 @@ impl JobStore for SqliteStore {
         to: Timestamp,
     ) -> Result<Vec<UsageRow>, StoreError> {
         let tenant = tenant.clone();
-        self.read(move |tx| usage::rows(tx, &tenant, from, to)).await
+        self.read(move |tx| queries::usage::rows(tx, &tenant, from, to)).await
     }
 }
 
@@ -267,15 +270,15 @@ impl WorkerStore for SqliteStore {
         leases: Vec<LeaseRef>,
         duration: Duration,
     ) -> Result<Vec<Renewal>, StoreError> {
-        self.writer.call(move |tx| work::renew(tx, &leases, duration)).await
+        self.writer.call(move |tx| leases::renew(tx, &leases, duration)).await
     }
 
     async fn report(&self, reports: Vec<Report>) -> Vec<Result<(), StoreError>> {
-        self.write_each(reports, work::report).await
+        self.write_each(reports, leases::report).await
     }
 
     async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError> {
-        self.writer.call(move |tx| work::checkpoint(tx, &checkpoint)).await
+        self.writer.call(move |tx| leases::checkpoint(tx, &checkpoint)).await
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Result<SettleResult, StoreError>> {
@@ -289,21 +292,21 @@ impl WorkerStore for SqliteStore {
         replica: &str,
     ) -> Result<(), StoreError> {
         let (lease, path, replica) = (lease.clone(), path.to_owned(), replica.to_owned());
-        self.writer.call(move |tx| blobs::record_work_dir(tx, &lease, &path, &replica)).await
+        self.writer.call(move |tx| leases::record_work_dir(tx, &lease, &path, &replica)).await
     }
 }
 
 #[async_trait]
 impl MaintenanceStore for SqliteStore {
     async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
-        self.writer.call(move |tx| settle::rescue(tx, limit)).await
+        self.writer.call(move |tx| rescue::rescue(tx, limit)).await
     }
 
     async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
         let mut deleted = 0;
         loop {
             let left = limit - deleted;
-            match self.writer.call(move |tx| control::prune(tx, left)).await {
+            match self.writer.call(move |tx| prune::prune(tx, left)).await {
                 Ok((more, true)) if more < left => deleted += more,
                 Ok((more, _)) => return Ok(deleted + more),
                 Err(error) if deleted == 0 => return Err(error),
@@ -344,7 +347,7 @@ impl MaintenanceStore for SqliteStore {
     }
 
     async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
-        self.writer.call(move |tx| usage::forget(tx, limit)).await
+        self.writer.call(move |tx| maintenance::usage::forget(tx, limit)).await
     }
 }
 

@@ -5,26 +5,28 @@
 //! and does not grow with what is pending, scheduled, paused or finished, nor with queues, nor with
 //! tenants that only have jobs of other kinds.
 
-mod flow;
-mod line;
-mod outboxes;
+mod candidates;
+mod limits;
+mod outbox;
+pub(crate) mod quarantine;
 mod tenants;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::aside::or_set_aside;
-use super::columns::limit;
-use super::error::Trouble;
-use super::row::{PRIORITY_POINT_MS, Row};
-use super::task::Tx;
-use super::{find, sql};
 use crate::job::Timestamp;
 use crate::store::limits::{LimitCheck, LimitKey};
+use crate::store::sqlite::claim::quarantine::or_quarantine;
+use crate::store::sqlite::connection::columns::limit;
+use crate::store::sqlite::connection::error::SqliteError;
+use crate::store::sqlite::connection::task::Tx;
+use crate::store::sqlite::queries::find;
+use crate::store::sqlite::row::{PRIORITY_POINT_MS, Row};
+use crate::store::sqlite::sql;
 use crate::store::{Claim, ClaimResult, Lease};
-use flow::Meters;
-use line::TenantLine;
+use candidates::TenantQueue;
+use limits::Meters;
 use tenants::Tenants;
 
 /// Jobs whose time has come that a claim puts in line; the next claim takes the rest.
@@ -32,22 +34,22 @@ const PROMOTED_MAX: usize = 1_000;
 
 /// What is remembered from claim to claim. Nothing is lost with it.
 #[derive(Debug, Default)]
-pub(super) struct Rotation {
+pub(crate) struct Rotation {
     /// The tenant that was served last: a hint for fairness. A std mutex: only the writer's thread
     /// takes it.
     last_served: Mutex<String>,
     /// The same for the queues of outboxes.
-    last_told: Mutex<outboxes::Served>,
+    last_told: Mutex<outbox::Served>,
     /// Whether any claim was made since the file was opened.
     begun: AtomicBool,
 }
 
 /// Claims what there is room for.
-pub(super) fn claim(
+pub(crate) fn claim(
     tx: &Tx<'_>,
     want: &Claim,
     rotation: &Rotation,
-) -> Result<ClaimResult, Trouble> {
+) -> Result<ClaimResult, SqliteError> {
     let promoted_max = limit(PROMOTED_MAX.max(want.limit));
     tx.run(sql::PROMOTE_DUE, [tx.now.as_millis(), promoted_max, PRIORITY_POINT_MS])?;
     let mut meters = Meters::new(tx, want)?;
@@ -56,7 +58,7 @@ pub(super) fn claim(
     }
     let picked = if let Some(rooms) = &want.queue_capacity {
         let mut last = rotation.last_told.lock().unwrap_or_else(PoisonError::into_inner);
-        outboxes::pick(tx, want, rooms, &mut last)?
+        outbox::pick(tx, want, rooms, &mut last)?
     } else {
         let mut last = rotation.last_served.lock().unwrap_or_else(PoisonError::into_inner);
         Picker::new(tx, want, &mut meters).pick(&mut last)?
@@ -64,7 +66,7 @@ pub(super) fn claim(
     let mut leases = Vec::with_capacity(picked.len());
     for seq in picked {
         let taken = take(tx, seq, want, &mut meters.gate);
-        leases.extend(or_set_aside(tx, seq, taken)?);
+        leases.extend(or_quarantine(tx, seq, taken)?);
     }
     meters.save(tx)?;
     let next_due_at: Option<i64> = tx.one(sql::NEXT_DUE, [], |row| row.get(0))?.flatten();
@@ -99,7 +101,7 @@ impl<'a, 'm> Picker<'a, 'm> {
         while self.has_room()
             && let Some((tenant, kinds)) = tenants.next(&self.room)?
         {
-            let mut line = TenantLine::new(self.tx, tenant, kinds, self.meters)?;
+            let mut line = TenantQueue::new(self.tx, tenant, kinds, self.meters)?;
             if let Some(seq) = self.pick_from(&mut line)? {
                 picked.push(seq);
                 last_served.clone_from(&line.tenant);
@@ -125,7 +127,7 @@ impl<'a, 'm> Picker<'a, 'm> {
     }
 
     /// The tenant's next job of a kind that has room.
-    fn pick_from(&mut self, line: &mut TenantLine<'a>) -> rusqlite::Result<Option<i64>> {
+    fn pick_from(&mut self, line: &mut TenantQueue<'a>) -> rusqlite::Result<Option<i64>> {
         if self.left == 0 {
             return Ok(None);
         }
@@ -141,13 +143,18 @@ impl<'a, 'm> Picker<'a, 'm> {
 }
 
 /// Gives the job to the replica that asks. Reads all of it before it writes.
-fn take(tx: &Tx<'_>, seq: i64, want: &Claim, gate: &mut LimitCheck<'_>) -> Result<Lease, Trouble> {
+fn take(
+    tx: &Tx<'_>,
+    seq: i64,
+    want: &Claim,
+    gate: &mut LimitCheck<'_>,
+) -> Result<Lease, SqliteError> {
     let mut row = Row::load(tx, seq)?;
     let input = find::input_of(tx, seq)?;
-    let may_have_steps = row.entry.may_have_steps();
+    let may_have_steps = row.stored.may_have_steps();
     let steps = if may_have_steps { find::steps_of(tx, seq)? } else { Vec::new() };
-    let expires_at = row.entry.claim(want, tx.now)?;
-    row.counted = gate.pass(LimitKey::of(&row.entry.job));
-    row.save(tx)?;
-    Ok(Lease { epoch: row.entry.epoch, expires_at, input, steps, job: row.entry.job })
+    let expires_at = row.stored.claim(want, tx.now)?;
+    row.counted = gate.pass(LimitKey::of(&row.stored.job));
+    row.save_transition(tx)?;
+    Ok(Lease { epoch: row.stored.epoch, expires_at, input, steps, job: row.stored.job })
 }

@@ -2,19 +2,19 @@
 
 use rusqlite::params;
 
-use super::columns::{Columns, from_json, millis, to_json};
-use super::error::Trouble;
-use super::sql;
-use super::task::Tx;
 use crate::job::Timestamp;
+use crate::store::sqlite::connection::columns::{Columns, from_json, millis, to_json};
+use crate::store::sqlite::connection::error::SqliteError;
+use crate::store::sqlite::connection::task::Tx;
+use crate::store::sqlite::sql;
 use crate::store::{Heartbeat, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
 /// Says that a replica lives.
-pub(super) fn heartbeat(tx: &Tx<'_>, beat: &Heartbeat) -> Result<(), Trouble> {
+pub(crate) fn heartbeat(tx: &Tx<'_>, beat: &Heartbeat) -> Result<(), SqliteError> {
     let forgotten = tx.now.as_millis().saturating_sub(millis(REPLICA_FORGOTTEN_AFTER));
     tx.run(sql::FORGET_REPLICAS, [forgotten])?;
     let written = tx.run(
-        sql::BEAT,
+        sql::HEARTBEAT,
         params![
             beat.replica,
             beat.run.cast_signed(),
@@ -36,13 +36,13 @@ pub(super) fn heartbeat(tx: &Tx<'_>, beat: &Heartbeat) -> Result<(), Trouble> {
 }
 
 /// All replicas that were heard of lately.
-pub(super) fn replicas(tx: &Tx<'_>) -> Result<Vec<ReplicaState>, Trouble> {
+pub(crate) fn replicas(tx: &Tx<'_>) -> Result<Vec<ReplicaState>, SqliteError> {
     Ok(tx.all(sql::REPLICAS, [], |row| read(&mut Columns::of(row), tx.now))?)
 }
 
 /// Forgets a replica.
-pub(super) fn deregister(tx: &Tx<'_>, replica: &str) -> Result<(), Trouble> {
-    tx.run(sql::LEAVE, [replica])?;
+pub(crate) fn deregister(tx: &Tx<'_>, replica: &str) -> Result<(), SqliteError> {
+    tx.run(sql::DEREGISTER, [replica])?;
     Ok(())
 }
 

@@ -5,27 +5,30 @@
 
 use rusqlite::params;
 
-use super::columns::{Columns, from_json, int, millis, to_json};
-use super::task::Tx;
-use super::{blobs, endpoints, sql, usage};
 use crate::job::{
     Event, Fingerprint, Job, Json, Name, PreviousState, Record, Retention, Status, TenantId,
     Timestamp, Tokens, Usage, UsageMeter,
 };
+use crate::store::sqlite::connection::columns::{Columns, from_json, int, millis, to_json};
+use crate::store::sqlite::connection::task::Tx;
+use crate::store::sqlite::maintenance::blobs;
+use crate::store::sqlite::maintenance::usage;
+use crate::store::sqlite::outbox;
+use crate::store::sqlite::sql;
 use crate::store::stored_job::StoredJob;
 
 /// What a point of priority is worth in waiting.
-pub(super) const PRIORITY_POINT_MS: i64 = 60_000;
+pub(crate) const PRIORITY_POINT_MS: i64 = 60_000;
 
-/// A job's entry and where it is kept.
-pub(super) struct Row {
-    pub(super) seq: i64,
-    pub(super) entry: StoredJob,
-    pub(super) fingerprint: Fingerprint,
+/// A job's stored and where it is kept.
+pub(crate) struct Row {
+    pub(crate) seq: i64,
+    pub(crate) stored: StoredJob,
+    pub(crate) fingerprint: Fingerprint,
     /// The scopes that its lease is counted in.
-    pub(super) counted: Option<String>,
+    pub(crate) counted: Option<String>,
     /// What it has just completed with.
-    pub(super) result: Option<Json>,
+    pub(crate) result: Option<Json>,
     /// Version and epoch in the database, which a write must still find there.
     read_as: (u64, u64),
 }
@@ -38,20 +41,20 @@ struct Place {
 
 impl Row {
     /// A job that was never stored.
-    pub(super) fn new(entry: StoredJob, fingerprint: Fingerprint) -> Self {
-        Self { seq: 0, entry, fingerprint, counted: None, result: None, read_as: (0, 0) }
+    pub(crate) fn new(stored: StoredJob, fingerprint: Fingerprint) -> Self {
+        Self { seq: 0, stored, fingerprint, counted: None, result: None, read_as: (0, 0) }
     }
 
     /// Reads a job that was found in this transaction.
-    pub(super) fn load(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Self> {
+    pub(crate) fn load(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Self> {
         tx.one(sql::JOB, [seq], |row| Self::read(&mut Columns::of(row)))?
             .ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
     /// Inserts the row and sets its `seq`. False, with nothing written, if its id or key is taken.
-    pub(super) fn insert(&mut self, tx: &Tx<'_>) -> rusqlite::Result<bool> {
+    pub(crate) fn insert(&mut self, tx: &Tx<'_>) -> rusqlite::Result<bool> {
         let place = self.place(tx)?;
-        let (entry, job) = (&self.entry, &self.entry.job);
+        let (stored, job) = (&self.stored, &self.stored.job);
         let inserted = tx.run(
             sql::INSERT_JOB,
             params![
@@ -65,8 +68,8 @@ impl Row {
                 place.paused,
                 job.attempt,
                 job.max_attempts,
-                entry.attempt_base,
-                int(entry.epoch),
+                stored.attempt_base,
+                int(stored.epoch),
                 int(job.version),
                 to_json(&job.labels)?,
                 job.idempotency_key,
@@ -74,32 +77,32 @@ impl Row {
                 job.created_at.as_millis(),
                 job.run_at.as_millis(),
                 job.timeout.map(millis),
-                millis(entry.retention.completed),
-                millis(entry.retention.failed),
+                millis(stored.retention.completed),
+                millis(stored.retention.failed),
                 job.forked_from.map(|id| id.to_string()),
                 job.parent_id.map(|id| id.to_string()),
                 self.lines()?,
                 job.has_payload,
-                entry.tally.key,
-                int(entry.tally.payload_bytes),
-                int(entry.tally.metered_steps),
-                entry.webhook.as_ref().map(to_json).transpose()?,
+                stored.tally.key,
+                int(stored.tally.payload_bytes),
+                int(stored.tally.metered_steps),
+                stored.webhook.as_ref().map(to_json).transpose()?,
             ],
         )?;
         self.seq = tx.conn.last_insert_rowid();
         if inserted == 1 {
-            endpoints::announce(tx, &self.entry, None)?;
+            outbox::write_deliveries(tx, &self.stored, None)?;
         }
         Ok(inserted == 1)
     }
 
     /// Writes the row and its new events back.
-    pub(super) fn save(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
-        if self.entry.ended {
+    pub(crate) fn save_transition(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
+        if self.stored.ended {
             self.meter(tx)?;
         }
         let place = self.place(tx)?;
-        let (entry, job) = (&self.entry, &self.entry.job);
+        let (stored, job) = (&self.stored, &self.stored.job);
         let saved = tx.run(
             sql::SAVE_JOB,
             params![
@@ -111,11 +114,11 @@ impl Row {
                 place.rank,
                 job.attempt,
                 job.max_attempts,
-                entry.attempt_base,
-                entry.charge,
-                int(entry.epoch),
-                entry.replica,
-                entry.lease_until.map(Timestamp::as_millis),
+                stored.attempt_base,
+                stored.charge,
+                int(stored.epoch),
+                stored.replica,
+                stored.lease_until.map(Timestamp::as_millis),
                 int(job.version),
                 job.progress.as_ref().map(to_json).transpose()?,
                 job.run_at.as_millis(),
@@ -129,44 +132,44 @@ impl Row {
                 place.paused,
                 self.counted,
                 (!job.artifacts.is_empty()).then(|| to_json(&job.artifacts)).transpose()?,
-                entry.tally.claimed_at.map(Timestamp::as_millis),
-                int(entry.tally.run_ms),
-                entry.tally.metered,
-                int(entry.tally.metered_steps),
+                stored.tally.claimed_at.map(Timestamp::as_millis),
+                int(stored.tally.run_ms),
+                stored.tally.metered,
+                int(stored.tally.metered_steps),
             ],
         )?;
         if saved != 1 {
             return Err(rusqlite::Error::StatementChangedRows(saved));
         }
-        if entry.dooms_payload() {
-            blobs::doom_payload(tx, &job.tenant, job.id)?;
+        if stored.dooms_payload() {
+            blobs::expire_payload_key(tx, &job.tenant, job.id)?;
         }
-        endpoints::announce(tx, &self.entry, self.result.as_ref())?;
-        self.entry.written();
-        self.read_as = (self.entry.job.version, self.entry.epoch);
+        outbox::write_deliveries(tx, &self.stored, self.result.as_ref())?;
+        self.stored.written();
+        self.read_as = (self.stored.job.version, self.stored.epoch);
         Ok(())
     }
 
     /// Adds what the job used until its end. One that used nothing new adds nothing.
     fn meter(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
         let steps = usage::count_steps(tx, self.seq, None)?;
-        if let Some(used) = self.entry.meter(steps).filter(|used| *used != Usage::default()) {
-            usage::add(tx, &self.entry.job, self.entry.tally.key.as_deref(), used);
+        if let Some(used) = self.stored.meter(steps).filter(|used| *used != Usage::default()) {
+            usage::add(tx, &self.stored.job, self.stored.tally.key.as_deref(), used);
         }
         Ok(())
     }
 
     /// Gives back what the lease is counted in. Before the end of its attempt is written.
-    pub(super) fn give_back(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
+    pub(crate) fn release_limits(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
         if self.counted.take().is_some() {
-            tx.run(sql::GIVE_BACK, [self.seq])?;
+            tx.run(sql::RELEASE_LIMITS, [self.seq])?;
         }
         Ok(())
     }
 
     /// Where the job stands. None has a rank that is not pending, not due or paused.
     fn place(&self, tx: &Tx<'_>) -> rusqlite::Result<Place> {
-        let Job { tenant, queue, status, run_at, priority, .. } = &self.entry.job;
+        let Job { tenant, queue, status, run_at, priority, .. } = &self.stored.job;
         if *status != Status::Pending {
             return Ok(Place { rank: None, paused: false });
         }
@@ -180,21 +183,22 @@ impl Row {
 
     /// The new events as they are stored: one a line.
     fn lines(&self) -> rusqlite::Result<Option<String>> {
-        let lines: Vec<String> = self.entry.events.iter().map(to_json).collect::<Result<_, _>>()?;
+        let lines: Vec<String> =
+            self.stored.events.iter().map(to_json).collect::<Result<_, _>>()?;
         Ok((!lines.is_empty()).then(|| lines.join("\n")))
     }
 
     /// The record of a job that was just inserted.
-    pub(super) fn into_new_record(self) -> Record {
-        Record { job: self.entry.job, result: None, history: self.entry.events }
+    pub(crate) fn into_new_record(self) -> Record {
+        Record { job: self.stored.job, result: None, history: self.stored.events }
     }
 
     /// The job with its result and history.
-    pub(super) fn into_record(self, tx: &Tx<'_>) -> rusqlite::Result<Record> {
+    pub(crate) fn into_record(self, tx: &Tx<'_>) -> rusqlite::Result<Record> {
         let history = tx.one(sql::HISTORY, [self.seq], |row| row.get::<_, String>(0))?;
         let history = history.unwrap_or_default();
-        let history = read_history(&history, &self.entry.job);
-        let result = match self.entry.job.status {
+        let history = read_history(&history, &self.stored.job);
+        let result = match self.stored.job.status {
             Status::Completed => tx.one(sql::RESULT, [self.seq], |row| Columns::of(row).json())?,
             Status::Pending
             | Status::Running
@@ -202,7 +206,7 @@ impl Row {
             | Status::Failed
             | Status::Cancelled => None,
         };
-        Ok(Record { job: self.entry.job, result, history })
+        Ok(Record { job: self.stored.job, result, history })
     }
 
     /// In the order of `job.sql`.
@@ -213,7 +217,7 @@ impl Row {
         let charge = columns.get()?;
         let epoch = columns.count()?;
         let read_as = (job.version, epoch);
-        let entry = StoredJob {
+        let stored = StoredJob {
             before: Some(PreviousState::of(&job)),
             job,
             attempt_base,
@@ -230,8 +234,8 @@ impl Row {
         let fingerprint = Fingerprint::from_bytes(columns.get()?);
         let counted = columns.get()?;
         let tally = read_tally(columns)?;
-        let entry = StoredJob { tally, webhook: columns.opt_json()?, ..entry };
-        Ok(Self { seq, entry, fingerprint, counted, result: None, read_as })
+        let stored = StoredJob { tally, webhook: columns.opt_json()?, ..stored };
+        Ok(Self { seq, stored, fingerprint, counted, result: None, read_as })
     }
 }
 

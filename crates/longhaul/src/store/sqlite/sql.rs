@@ -1,109 +1,143 @@
-//! The statements. One a file, each opening with why it is there.
+//! Every SQL statement, one per file, grouped like the modules that run them.
 
-pub(super) const ADD_USAGE: &str = include_str!("sql/add_usage.sql");
-pub(super) const ANY_API_KEY: &str = include_str!("sql/any_api_key.sql");
-pub(super) const API_KEY: &str = include_str!("sql/api_key.sql");
-pub(super) const API_KEYS: &str = include_str!("sql/api_keys.sql");
-pub(super) const API_KEYS_OF_TENANT: &str = include_str!("sql/api_keys_of_tenant.sql");
-pub(super) const AUDIT: &str = include_str!("sql/audit.sql");
-pub(super) const AUDIT_OF_TARGET: &str = include_str!("sql/audit_of_target.sql");
-pub(super) const AUDIT_OF_TENANT: &str = include_str!("sql/audit_of_tenant.sql");
-pub(super) const BEAT: &str = include_str!("sql/beat.sql");
-pub(super) const BILLED_TENANTS: &str = include_str!("sql/billed_tenants.sql");
-pub(super) const BLOBS: &str = include_str!("sql/blobs.sql");
-pub(super) const BLOB_BYTES: &str = include_str!("sql/blob_bytes.sql");
-pub(super) const BURY_BLOB: &str = include_str!("sql/bury_blob.sql");
-pub(super) const CHANGED_API_KEYS: &str = include_str!("sql/changed_api_keys.sql");
-pub(super) const CHANGED_TENANTS: &str = include_str!("sql/changed_tenants.sql");
-pub(super) const COUNT_JOBS: &str = include_str!("sql/count_jobs.sql");
-pub(super) const COUNT_STEPS: &str = include_str!("sql/count_steps.sql");
-pub(super) const DELETE_ENDPOINT: &str = include_str!("sql/delete_endpoint.sql");
-pub(super) const DELETE_INPUT: &str = include_str!("sql/delete_input.sql");
-pub(super) const DELETE_JOB: &str = include_str!("sql/delete_job.sql");
-pub(super) const DELETE_RESULT: &str = include_str!("sql/delete_result.sql");
-pub(super) const DELETE_STEPS: &str = include_str!("sql/delete_steps.sql");
-pub(super) const DOOMED_BLOBS: &str = include_str!("sql/doomed_blobs.sql");
-pub(super) const DOOM_BLOBS: &str = include_str!("sql/doom_blobs.sql");
-pub(super) const DOOM_PAYLOAD: &str = include_str!("sql/doom_payload.sql");
-pub(super) const DROP_QUEUE_INDEX: &str = include_str!("sql/drop_queue_index.sql");
-pub(super) const ENDPOINT: &str = include_str!("sql/endpoint.sql");
-pub(super) const ENDPOINTS: &str = include_str!("sql/endpoints.sql");
-pub(super) const END_API_KEY: &str = include_str!("sql/end_api_key.sql");
-pub(super) const END_LEASES: &str = include_str!("sql/end_leases.sql");
-pub(super) const EXPIRED_JOBS: &str = include_str!("sql/expired_jobs.sql");
-pub(super) const EXPIRED_PAYLOADS: &str = include_str!("sql/expired_payloads.sql");
-pub(super) const EXPORT_JOBS: &str = include_str!("sql/export_jobs.sql");
-pub(super) const EXPORT_PAUSED_QUEUES: &str = include_str!("sql/export_paused_queues.sql");
-pub(super) const EXPORT_TOMBSTONES: &str = include_str!("sql/export_tombstones.sql");
-pub(super) const EXPORT_USAGE: &str = include_str!("sql/export_usage.sql");
-pub(super) const FIND_BLOB: &str = include_str!("sql/find_blob.sql");
-pub(super) const FIND_HELD: &str = include_str!("sql/find_held.sql");
-pub(super) const FIND_JOB: &str = include_str!("sql/find_job.sql");
-pub(super) const FIND_KEY: &str = include_str!("sql/find_key.sql");
-pub(super) const FIND_STEP: &str = include_str!("sql/find_step.sql");
-pub(super) const FIND_TOMBSTONE: &str = include_str!("sql/find_tombstone.sql");
-pub(super) const FOLDERS: &str = include_str!("sql/folders.sql");
-pub(super) const FORGET_AUDIT: &str = include_str!("sql/forget_audit.sql");
-pub(super) const FORGET_BLOBS: &str = include_str!("sql/forget_blobs.sql");
-pub(super) const FORGET_REPLICAS: &str = include_str!("sql/forget_replicas.sql");
-pub(super) const FORGET_TOMBSTONES: &str = include_str!("sql/forget_tombstones.sql");
-pub(super) const FORGET_USAGE: &str = include_str!("sql/forget_usage.sql");
-pub(super) const FORK_INPUT: &str = include_str!("sql/fork_input.sql");
-pub(super) const FORK_STEPS: &str = include_str!("sql/fork_steps.sql");
-pub(super) const GIVE_BACK: &str = include_str!("sql/give_back.sql");
-pub(super) const HISTORY: &str = include_str!("sql/history.sql");
-pub(super) const INDEX_QUEUES: &str = include_str!("sql/index_queues.sql");
-pub(super) const INPUT: &str = include_str!("sql/input.sql");
-pub(super) const INSERT_API_KEY: &str = include_str!("sql/insert_api_key.sql");
-pub(super) const INSERT_AUDIT: &str = include_str!("sql/insert_audit.sql");
-pub(super) const INSERT_BILLING_EVENT: &str = include_str!("sql/insert_billing_event.sql");
-pub(super) const INSERT_BLOB: &str = include_str!("sql/insert_blob.sql");
-pub(super) const INSERT_INPUT: &str = include_str!("sql/insert_input.sql");
-pub(super) const INSERT_JOB: &str = include_str!("sql/insert_job.sql");
-pub(super) const INSERT_RESULT: &str = include_str!("sql/insert_result.sql");
-pub(super) const INSERT_STEP: &str = include_str!("sql/insert_step.sql");
-pub(super) const INSERT_TENANT: &str = include_str!("sql/insert_tenant.sql");
-pub(super) const INSERT_TOMBSTONE: &str = include_str!("sql/insert_tombstone.sql");
-pub(super) const IS_PAUSED: &str = include_str!("sql/is_paused.sql");
-pub(super) const JOB: &str = include_str!("sql/job.sql");
-pub(super) const KEEP_TRYING: &str = include_str!("sql/keep_trying.sql");
-pub(super) const LEAVE: &str = include_str!("sql/leave.sql");
-pub(super) const LINE_HEADS: &str = include_str!("sql/line_heads.sql");
-pub(super) const LISTENERS: &str = include_str!("sql/listeners.sql");
-pub(super) const LIST_BY_ID: &str = include_str!("sql/list_by_id.sql");
-pub(super) const LIST_BY_STATUS: &str = include_str!("sql/list_by_status.sql");
-pub(super) const LIST_OF_PARENT: &str = include_str!("sql/list_of_parent.sql");
-pub(super) const LOST_LEASES: &str = include_str!("sql/lost_leases.sql");
-pub(super) const METERS: &str = include_str!("sql/meters.sql");
-pub(super) const NEXT_DUE: &str = include_str!("sql/next_due.sql");
-pub(super) const NEXT_OUTBOX: &str = include_str!("sql/next_outbox.sql");
-pub(super) const NEXT_OUTBOX_QUEUE: &str = include_str!("sql/next_outbox_queue.sql");
-pub(super) const NEXT_QUEUE: &str = include_str!("sql/next_queue.sql");
-pub(super) const NEXT_TENANT: &str = include_str!("sql/next_tenant.sql");
-pub(super) const NOTE_USE: &str = include_str!("sql/note_use.sql");
-pub(super) const ORIGIN: &str = include_str!("sql/origin.sql");
-pub(super) const OUTBOX_HEADS: &str = include_str!("sql/outbox_heads.sql");
-pub(super) const PAUSE_JOBS: &str = include_str!("sql/pause_jobs.sql");
-pub(super) const PAUSE_QUEUE: &str = include_str!("sql/pause_queue.sql");
-pub(super) const PENDING: &str = include_str!("sql/pending.sql");
-pub(super) const PENDING_IN_QUEUE: &str = include_str!("sql/pending_in_queue.sql");
-pub(super) const PROMOTE_DUE: &str = include_str!("sql/promote_due.sql");
-pub(super) const QUEUES: &str = include_str!("sql/queues.sql");
-pub(super) const QUEUE_HEADS: &str = include_str!("sql/queue_heads.sql");
-pub(super) const REDIGEST_API_KEY: &str = include_str!("sql/redigest_api_key.sql");
-pub(super) const RENEW: &str = include_str!("sql/renew.sql");
-pub(super) const REPLICAS: &str = include_str!("sql/replicas.sql");
-pub(super) const RESULT: &str = include_str!("sql/result.sql");
-pub(super) const RESUME_JOBS: &str = include_str!("sql/resume_jobs.sql");
-pub(super) const RESUME_QUEUE: &str = include_str!("sql/resume_queue.sql");
-pub(super) const REVOKE_API_KEY: &str = include_str!("sql/revoke_api_key.sql");
-pub(super) const SAVE_ENDPOINT: &str = include_str!("sql/save_endpoint.sql");
-pub(super) const SAVE_JOB: &str = include_str!("sql/save_job.sql");
-pub(super) const SAVE_METERS: &str = include_str!("sql/save_meters.sql");
-pub(super) const SAVE_TENANT: &str = include_str!("sql/save_tenant.sql");
-pub(super) const SET_ASIDE: &str = include_str!("sql/set_aside.sql");
-pub(super) const STEPS: &str = include_str!("sql/steps.sql");
-pub(super) const TENANT: &str = include_str!("sql/tenant.sql");
-pub(super) const TENANTS: &str = include_str!("sql/tenants.sql");
-pub(super) const USAGE: &str = include_str!("sql/usage.sql");
-pub(super) const VERSIONS: &str = include_str!("sql/versions.sql");
+macro_rules! statements {
+    ($($group:literal { $($name:ident = $file:literal;)* })*) => {
+        $($(pub(super) const $name: &str = include_str!(concat!("sql/", $group, "/", $file, ".sql"));)*)*
+
+        /// All statements by path, for the test that prepares each one.
+        #[cfg(test)]
+        pub(super) const ALL: &[(&str, &str)] = &[$($((concat!($group, "/", $file), $name)),*),*];
+    };
+}
+
+statements! {
+    "submit" {
+        FIND_KEY = "find_key";
+        FIND_STEP = "find_step";
+        FORK_INPUT = "fork_input";
+        FORK_STEPS = "fork_steps";
+        INSERT_INPUT = "insert_input";
+        INSERT_JOB = "insert_job";
+    }
+    "claim" {
+        IS_PAUSED = "is_paused";
+        LIMIT_COUNTERS = "limit_counters";
+        NEXT_DUE = "next_due";
+        NEXT_OUTBOX = "next_outbox";
+        NEXT_OUTBOX_QUEUE = "next_outbox_queue";
+        NEXT_QUEUE = "next_queue";
+        NEXT_TENANT = "next_tenant";
+        PROMOTE_DUE = "promote_due";
+        QUARANTINE = "quarantine";
+        READY_OF_OUTBOX = "ready_of_outbox";
+        READY_OF_QUEUE = "ready_of_queue";
+        READY_OF_TENANT = "ready_of_tenant";
+        RELEASE_LIMITS = "release_limits";
+        SAVE_LIMIT_COUNTERS = "save_limit_counters";
+    }
+    "settle" {
+        HISTORY = "history";
+        INSERT_RESULT = "insert_result";
+    }
+    "leases" {
+        FIND_LEASED = "find_leased";
+        INSERT_STEP = "insert_step";
+        RENEW = "renew";
+    }
+    "control" {
+        DELETE_INPUT = "delete_input";
+        DELETE_JOB = "delete_job";
+        DELETE_RESULT = "delete_result";
+        DELETE_STEPS = "delete_steps";
+        INSERT_TOMBSTONE = "insert_tombstone";
+        PAUSE_JOBS = "pause_jobs";
+        PAUSE_QUEUE = "pause_queue";
+        RESUME_JOBS = "resume_jobs";
+        RESUME_QUEUE = "resume_queue";
+        SAVE_JOB = "save_job";
+    }
+    "queries" {
+        BLOB_BYTES = "blob_bytes";
+        BLOBS = "blobs";
+        COUNT_PENDING = "count_pending";
+        COUNT_PENDING_IN_QUEUE = "count_pending_in_queue";
+        COUNT_STEPS = "count_steps";
+        FIND_JOB = "find_job";
+        FIND_TOMBSTONE = "find_tombstone";
+        INPUT = "input";
+        JOB = "job";
+        LIST_BY_ID = "list_by_id";
+        LIST_BY_STATUS = "list_by_status";
+        LIST_OF_PARENT = "list_of_parent";
+        QUEUES = "queues";
+        RESULT = "result";
+        STEPS = "steps";
+        USAGE = "usage";
+        VERSIONS = "versions";
+    }
+    "maintenance" {
+        ADD_USAGE = "add_usage";
+        BLOBS_TO_DELETE = "blobs_to_delete";
+        EXPIRE_BLOBS = "expire_blobs";
+        EXPIRE_LEASES = "expire_leases";
+        EXPIRE_PAYLOAD = "expire_payload";
+        EXPIRED_JOBS = "expired_jobs";
+        EXPIRED_LEASES = "expired_leases";
+        EXPIRED_PAYLOADS = "expired_payloads";
+        FIND_BLOB = "find_blob";
+        FORGET_BLOBS = "forget_blobs";
+        FORGET_TOMBSTONES = "forget_tombstones";
+        FORGET_USAGE = "forget_usage";
+        INSERT_BLOB = "insert_blob";
+        RECORD_DELETION = "record_deletion";
+        RETRY_DELETION = "retry_deletion";
+        WORK_DIRS = "work_dirs";
+    }
+    "accounts" {
+        ANY_API_KEY = "any_api_key";
+        API_KEY = "api_key";
+        API_KEYS = "api_keys";
+        API_KEYS_OF_TENANT = "api_keys_of_tenant";
+        AUDIT = "audit";
+        AUDIT_OF_TARGET = "audit_of_target";
+        AUDIT_OF_TENANT = "audit_of_tenant";
+        BILLED_TENANTS = "billed_tenants";
+        CHANGED_API_KEYS = "changed_api_keys";
+        CHANGED_TENANTS = "changed_tenants";
+        DELETE_ENDPOINT = "delete_endpoint";
+        END_API_KEY = "end_api_key";
+        ENDPOINT = "endpoint";
+        ENDPOINTS = "endpoints";
+        FORGET_AUDIT = "forget_audit";
+        INSERT_API_KEY = "insert_api_key";
+        INSERT_AUDIT = "insert_audit";
+        INSERT_BILLING_EVENT = "insert_billing_event";
+        INSERT_TENANT = "insert_tenant";
+        RECORD_API_KEY_USE = "record_api_key_use";
+        REDIGEST_API_KEY = "redigest_api_key";
+        REVOKE_API_KEY = "revoke_api_key";
+        SAVE_ENDPOINT = "save_endpoint";
+        SAVE_TENANT = "save_tenant";
+        SUBSCRIPTIONS = "subscriptions";
+        TENANT = "tenant";
+        TENANTS = "tenants";
+    }
+    "replicas" {
+        DEREGISTER = "deregister";
+        FORGET_REPLICAS = "forget_replicas";
+        HEARTBEAT = "heartbeat";
+        REPLICAS = "replicas";
+    }
+    "transfer" {
+        COUNT_JOBS = "count_jobs";
+        EXPORT_JOBS = "export_jobs";
+        EXPORT_PAUSED_QUEUES = "export_paused_queues";
+        EXPORT_TOMBSTONES = "export_tombstones";
+        EXPORT_USAGE = "export_usage";
+        ORIGIN = "origin";
+    }
+    "schema" {
+        CREATE_QUEUE_INDEX = "create_queue_index";
+        DROP_QUEUE_INDEX = "drop_queue_index";
+    }
+}

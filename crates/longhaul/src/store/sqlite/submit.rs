@@ -2,16 +2,19 @@
 
 use rusqlite::params;
 
-use super::error::Trouble;
-use super::row::Row;
-use super::task::Tx;
-use super::{blobs, find, sql, usage};
 use crate::job::{Job, JobId, TenantId};
+use crate::store::sqlite::connection::error::SqliteError;
+use crate::store::sqlite::connection::task::Tx;
+use crate::store::sqlite::maintenance::blobs;
+use crate::store::sqlite::maintenance::usage;
+use crate::store::sqlite::queries::find;
+use crate::store::sqlite::row::Row;
+use crate::store::sqlite::sql;
 use crate::store::stored_job::StoredJob;
 use crate::store::{BlobRole, NewJob, StoreError, SubmitResult};
 
 /// Accepts a job, or finds the one that this submission made before.
-pub(super) fn submit(tx: &Tx<'_>, new: &NewJob) -> Result<SubmitResult, Trouble> {
+pub(crate) fn submit(tx: &Tx<'_>, new: &NewJob) -> Result<SubmitResult, SqliteError> {
     let mut row = Row::new(StoredJob::accepted(new, tx.now), new.fingerprint);
     if row.insert(tx)? {
         tx.run(sql::INSERT_INPUT, params![row.seq, new.input.as_str()])?;
@@ -30,40 +33,40 @@ pub(super) fn submit(tx: &Tx<'_>, new: &NewJob) -> Result<SubmitResult, Trouble>
         None => find::row(tx, &new.tenant, new.id)?,
     };
     if existing.fingerprint != new.fingerprint {
-        return Err(StoreError::KeyReused { existing: existing.entry.job.id }.into());
+        return Err(StoreError::KeyReused { existing: existing.stored.job.id }.into());
     }
     Ok(SubmitResult { record: existing.into_record(tx)?, created: false })
 }
 
 /// Makes a job of its own from an old one and the first of its steps.
-pub(super) fn fork(
+pub(crate) fn fork(
     tx: &Tx<'_>,
     tenant: &TenantId,
     id: JobId,
     new_id: JobId,
     from_step: Option<&str>,
-) -> Result<Job, Trouble> {
+) -> Result<Job, SqliteError> {
     let old = find::row(tx, tenant, id)?;
     let from = match from_step {
         Some(name) => Some(position(tx, old.seq, name)?),
         None => None,
     };
     let steps = usage::count_steps(tx, old.seq, from)?;
-    let mut row = Row::new(old.entry.fork(new_id, steps, tx.now)?, old.fingerprint);
+    let mut row = Row::new(old.stored.fork(new_id, steps, tx.now)?, old.fingerprint);
     if row.insert(tx)? {
         tx.run(sql::FORK_INPUT, [old.seq, row.seq])?;
         tx.run(sql::FORK_STEPS, params![old.seq, row.seq, from])?;
-        return Ok(row.entry.job);
+        return Ok(row.stored.job);
     }
     // The id is taken: by this very fork, if its answer was lost.
-    let existing = find::row(tx, tenant, new_id)?.entry.job;
+    let existing = find::row(tx, tenant, new_id)?.stored.job;
     if existing.forked_from == Some(id) {
         return Ok(existing);
     }
     Err(StoreError::KeyReused { existing: new_id }.into())
 }
 
-fn position(tx: &Tx<'_>, seq: i64, name: &str) -> Result<u32, Trouble> {
+fn position(tx: &Tx<'_>, seq: i64, name: &str) -> Result<u32, SqliteError> {
     let found = tx.one(sql::FIND_STEP, params![seq, name], |row| row.get(0))?;
     found.ok_or_else(|| StoreError::UnknownStep { name: name.to_owned() }.into())
 }

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{SqliteStore, control};
+use super::SqliteStore;
+use super::maintenance::prune;
 use crate::clock::Clock;
 use crate::job::{
     Fingerprint, IdSource, JobId, Json, Name, Outcome, Retention, Status, TenantId, Timestamp,
@@ -158,7 +159,7 @@ async fn expiring_is_bounded_by_rows_too() {
         SELECT seq, n, n, 'null', 1, 1, 0, 0 FROM jobs, n";
     store.writer.call(move |tx| Ok(tx.run(steps, [])?)).await.unwrap();
     store.clock.advance(Retention::default().failed);
-    let bite = store.writer.call(|tx| control::prune(tx, 100)).await.unwrap();
+    let bite = store.writer.call(|tx| prune::prune(tx, 100)).await.unwrap();
     assert_eq!(bite, (2, true));
     assert_eq!(store.prune(100).await.unwrap(), 1);
 }

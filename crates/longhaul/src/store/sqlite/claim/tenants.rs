@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::super::sql;
-use super::super::task::Tx;
+use crate::store::sqlite::connection::task::Tx;
+use crate::store::sqlite::sql;
 
 /// The tenants that have jobs in line of the kinds asked for, each once, from one on and around.
-pub(super) struct Tenants<'a> {
+pub(crate) struct Tenants<'a> {
     tx: &'a Tx<'a>,
     start: String,
     wrapped: bool,
@@ -21,7 +21,7 @@ struct KindLine<'a> {
 
 impl<'a> Tenants<'a> {
     /// Begins with the tenant after `start`.
-    pub(super) fn after(
+    pub(crate) fn after(
         tx: &'a Tx<'a>,
         start: &str,
         kinds: impl Iterator<Item = &'a str>,
@@ -33,7 +33,7 @@ impl<'a> Tenants<'a> {
     }
 
     /// The next tenant, and which of the kinds that have room it has jobs of.
-    pub(super) fn next(
+    pub(crate) fn next(
         &mut self,
         room: &HashMap<&str, usize>,
     ) -> rusqlite::Result<Option<(String, Vec<&'a str>)>> {

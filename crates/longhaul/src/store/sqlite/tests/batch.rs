@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 use super::{accept, memory, new_job, submit};
 use crate::job::TenantId;
 use crate::store::JobStore as _;
-use crate::store::sqlite::error::Trouble;
-use crate::store::sqlite::task::{Tx, call};
+use crate::store::sqlite::connection::error::SqliteError;
+use crate::store::sqlite::connection::task::{Tx, call};
 use crate::store::sqlite::{SqliteStore, sql, submit as submit_in};
 use crate::store::{NewJob, StoreError, SubmitResult};
 
@@ -27,7 +27,7 @@ async fn hold(store: &SqliteStore) -> (mpsc::Sender<()>, Answer<()>) {
 
 async fn queue<T: Send + 'static>(
     store: &SqliteStore,
-    body: impl FnMut(&Tx<'_>) -> Result<T, Trouble> + Send + 'static,
+    body: impl FnMut(&Tx<'_>) -> Result<T, SqliteError> + Send + 'static,
 ) -> Answer<T> {
     let (task, answer) = call(body);
     store.writer.send(task).await.unwrap();
@@ -38,7 +38,7 @@ async fn queue_submit(store: &SqliteStore, job: NewJob) -> Answer<SubmitResult> 
     queue(store, move |tx| submit_in::submit(tx, &job)).await
 }
 
-fn failure(code: std::ffi::c_int) -> Trouble {
+fn failure(code: std::ffi::c_int) -> SqliteError {
     rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()
 }
 
@@ -128,7 +128,7 @@ async fn full_disk_refuses_and_heals() {
 #[tokio::test]
 async fn panicking_body_breaks_the_store_instead_of_hanging_it() {
     let store = memory();
-    let panicked = queue(&store, |tx| -> Result<(), Trouble> {
+    let panicked = queue(&store, |tx| -> Result<(), SqliteError> {
         tx.run(sql::DELETE_JOB, [0])?;
         panic!("a bug");
     });

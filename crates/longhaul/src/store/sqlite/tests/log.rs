@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{accept, claim, clock, new_job};
 use crate::job::{JobId, Json, Outcome, TenantId};
 use crate::store::sqlite::SqliteStore;
-use crate::store::sqlite::task::Tx;
+use crate::store::sqlite::connection::task::Tx;
 use crate::store::{JobStore as _, WorkerStore as _};
 use crate::store::{NewBlob, NewJob, Settlement, WrappedKey};
 

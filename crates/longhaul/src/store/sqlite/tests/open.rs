@@ -7,8 +7,8 @@ use tempfile::TempDir;
 
 use super::{accept, claim, clock, new_job};
 use crate::job::{Status, TenantId, Timestamp, Usage};
-use crate::store::sqlite::error::Trouble;
-use crate::store::sqlite::migrate::MIGRATIONS;
+use crate::store::sqlite::connection::error::SqliteError;
+use crate::store::sqlite::schema::migrate::{KNOWN, MIGRATIONS};
 use crate::store::sqlite::{OpenError, SqliteStore};
 use crate::store::{Heartbeat, StoreError};
 use crate::store::{JobStore as _, MaintenanceStore as _, ReplicaStore as _};
@@ -146,9 +146,9 @@ async fn marker_of_an_open_database_goes_with_a_clean_close_only() {
     assert!(!marker.exists());
     let store = SqliteStore::open(&path, clock()).unwrap();
     let failure = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
-    let failed = store
-        .writer
-        .call(move |_| Err::<(), _>(Trouble::Sql(rusqlite::Error::SqliteFailure(failure, None))));
+    let failed = store.writer.call(move |_| {
+        Err::<(), _>(SqliteError::Database(rusqlite::Error::SqliteFailure(failure, None)))
+    });
     assert!(matches!(failed.await, Err(StoreError::Broken(_))));
     drop(store);
     assert!(marker.exists());
@@ -180,51 +180,43 @@ async fn replicas_of_earlier_processes_are_forgotten_at_open() {
 }
 
 #[tokio::test]
-async fn database_of_the_first_shape_is_brought_to_the_present_one() {
+async fn database_without_a_schema_is_migrated_and_keeps_its_jobs_afterwards() {
     let folder = folder();
     let path = folder.path().join("jobs.db");
+    drop(rusqlite::Connection::open(&path).unwrap());
     let store = SqliteStore::open(&path, clock()).unwrap();
     let id = accept(&store, new_job()).await;
     drop(store);
     let conn = rusqlite::Connection::open(&path).unwrap();
-    let undo = "DROP TABLE replicas; DROP TABLE flow; DROP TABLE blobs; DROP TABLE usage; DROP TABLE origin;
-        DROP TABLE tenants; DROP TABLE api_keys; DROP TABLE billing_events; DROP TABLE audit;
-        ALTER TABLE jobs DROP COLUMN counted; ALTER TABLE jobs DROP COLUMN key_id;
-        ALTER TABLE jobs DROP COLUMN claimed_at; ALTER TABLE jobs DROP COLUMN run_ms;
-        ALTER TABLE jobs DROP COLUMN payload_bytes; ALTER TABLE jobs DROP COLUMN metered;
-        ALTER TABLE jobs DROP COLUMN metered_steps;
-        DROP TABLE endpoints; DROP INDEX jobs_of_parent; DROP INDEX jobs_in_outboxes; ALTER TABLE jobs DROP COLUMN webhook;
-        PRAGMA user_version = 1";
-    conn.execute_batch(undo).unwrap();
+    let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(version, KNOWN);
     drop(conn);
     let store = SqliteStore::open(&path, clock()).unwrap();
     assert!(store.replicas().await.unwrap().is_empty());
     assert_eq!(claim(&store, 1).await.leases[0].job.id, id);
 }
 
-/// A job that ran when the program was replaced by one that meters jobs.
+/// A row without a claim time, as an older program may have written it.
 #[tokio::test]
-async fn job_from_before_it_was_metered_is_metered_by_its_end() {
+async fn running_job_without_a_claim_time_is_metered_when_it_is_rescued() {
     let folder = folder();
     let path = folder.path().join("jobs.db");
     let conn = rusqlite::Connection::open(&path).unwrap();
-    for (_, migration) in MIGRATIONS.iter().filter(|(number, _)| *number <= 4) {
+    for (_, migration) in MIGRATIONS {
         conn.execute_batch(migration).unwrap();
     }
-    conn.pragma_update(None, "user_version", 4).unwrap();
+    conn.pragma_update(None, "user_version", KNOWN).unwrap();
     let old = "
         INSERT INTO jobs (
             tenant_id, id, kind, queue, status, priority, paused, attempt, max_attempts,
             attempt_base, epoch, replica, lease_until, version, labels, fingerprint, created_at,
-            run_at, started_at, retention_completed_ms, retention_failed_ms, has_payload, history
+            run_at, started_at, retention_completed_ms, retention_failed_ms, has_payload,
+            payload_bytes, history
         ) VALUES (
             'default', '01K9XG83KB000FET3YVZ75BXD7', 'demo', 'default', 'running', 0, 0, 1, 1,
-            0, 1, 'r1', 5, 2, '{}', zeroblob(32), 1, 1, 1, 1000, 1000, 1, ''
+            0, 1, 'r1', 5, 2, '{}', zeroblob(32), 1, 1, 1, 1000, 1000, 1, 4711, ''
         );
-        INSERT INTO inputs (seq, input) VALUES (1, 'null');
-        INSERT INTO blobs (
-            tenant_id, id, path, role, name, content_type, size, stored_at, stored_by
-        ) VALUES ('default', '01K9XG83KB000FET3YVZ75BXD7', 'p', 'payload', '', '', 4711, 1, 'r1')";
+        INSERT INTO inputs (seq, input) VALUES (1, 'null')";
     conn.execute_batch(old).unwrap();
     drop(conn);
     let store = SqliteStore::open(&path, clock()).unwrap();

@@ -1,24 +1,12 @@
 //! The statements against a migrated database.
 
-use std::fs;
-use std::path::PathBuf;
-
-use crate::store::sqlite::{open, sql};
-
-fn statements() -> Vec<(PathBuf, String)> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sqlite/sql");
-    fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sql"))
-        .map(|path| (path.clone(), fs::read_to_string(path).unwrap()))
-        .collect()
-}
+use crate::store::sqlite::connection::open;
+use crate::store::sqlite::sql;
 
 /// With all that a claim may make on its way.
 fn database() -> rusqlite::Connection {
     let conn = open::open_memory().unwrap();
-    conn.execute(sql::INDEX_QUEUES, []).unwrap();
+    conn.execute(sql::CREATE_QUEUE_INDEX, []).unwrap();
     conn
 }
 
@@ -37,12 +25,10 @@ fn plan(sql: &str) -> String {
 #[test]
 fn every_statement_prepares_and_opens_by_saying_why() {
     let conn = database();
-    let statements = statements();
-    assert!(!statements.is_empty());
-    for (path, sql) in statements {
-        assert!(sql.starts_with("-- "), "{}", path.display());
-        if let Err(error) = conn.prepare(&sql) {
-            panic!("{}: {error}", path.display());
+    for (path, sql) in sql::ALL {
+        assert!(sql.starts_with("-- "), "{path}");
+        if let Err(error) = conn.prepare(sql) {
+            panic!("{path}: {error}");
         }
     }
 }
@@ -52,16 +38,19 @@ fn every_statement_prepares_and_opens_by_saying_why() {
 #[test]
 fn claims_seek_to_the_last_column_and_never_sort() {
     for (sql, seek) in [
-        (sql::NEXT_TENANT, "jobs_in_line (kind=? AND tenant_id>?)"),
-        (sql::LINE_HEADS, "jobs_in_line (kind=? AND tenant_id=? AND rank>?)"),
-        (sql::NEXT_QUEUE, "jobs_in_queue (kind=? AND tenant_id=? AND queue>?)"),
-        (sql::QUEUE_HEADS, "jobs_in_queue (kind=? AND tenant_id=? AND queue=? AND rank>?)"),
+        (sql::NEXT_TENANT, "jobs_ready (kind=? AND tenant_id>?)"),
+        (sql::READY_OF_TENANT, "jobs_ready (kind=? AND tenant_id=? AND rank>?)"),
+        (sql::NEXT_QUEUE, "jobs_ready_by_queue (kind=? AND tenant_id=? AND queue>?)"),
+        (
+            sql::READY_OF_QUEUE,
+            "jobs_ready_by_queue (kind=? AND tenant_id=? AND queue=? AND rank>?)",
+        ),
         (sql::PAUSE_JOBS, "jobs_pending (tenant_id=? AND queue=?)"),
         (sql::RESUME_JOBS, "jobs_pending (tenant_id=? AND queue=?)"),
-        (sql::PROMOTE_DUE, "jobs_later (run_at<?)"),
-        (sql::LOST_LEASES, "jobs_leased (lease_until<?)"),
+        (sql::PROMOTE_DUE, "jobs_scheduled (run_at<?)"),
+        (sql::EXPIRED_LEASES, "jobs_leased (lease_until<?)"),
         (sql::EXPIRED_JOBS, "jobs_expiring (expires_at<?)"),
-        (sql::PENDING, "jobs_pending (tenant_id=?)"),
+        (sql::COUNT_PENDING, "jobs_pending (tenant_id=?)"),
     ] {
         let plan = plan(sql);
         assert!(plan.contains(seek), "{seek} is not in:\n{plan}");
@@ -71,18 +60,18 @@ fn claims_seek_to_the_last_column_and_never_sort() {
 
 #[test]
 fn no_statement_scans_the_jobs() {
-    for (path, sql) in statements() {
-        // A copy reads everything, and nobody else is there.
-        if path.ends_with("count_jobs.sql") {
+    for (path, sql) in sql::ALL {
+        // A copy reads everything while no other process has the file open.
+        if path.ends_with("/count_jobs") {
             continue;
         }
-        let plan = plan(&sql);
+        let plan = plan(sql);
         let scans = plan.lines().any(|line| {
             line.contains("SCAN jobs")
-                && !line.contains("jobs_later")
+                && !line.contains("jobs_scheduled")
                 && !line.contains("jobs_leased")
         });
-        assert!(!scans, "{}:\n{plan}", path.display());
+        assert!(!scans, "{path}:\n{plan}");
     }
 }
 

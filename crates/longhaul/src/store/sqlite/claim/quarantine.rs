@@ -1,0 +1,46 @@
+//! Jobs that cannot be read. One of them must not stop the others.
+
+use crate::store::sqlite::connection::error::SqliteError;
+use crate::store::sqlite::connection::task::Tx;
+use crate::store::sqlite::sql;
+
+/// What was read of a job, or none if it holds what this program never wrote: then nobody meets it
+/// again until its queue is resumed or the file is opened anew.
+pub(crate) fn or_quarantine<T>(
+    tx: &Tx<'_>,
+    seq: i64,
+    read: Result<T, SqliteError>,
+) -> Result<Option<T>, SqliteError> {
+    match read {
+        Err(SqliteError::Database(error)) if is_unreadable(&error) => {
+            let text = |row: &rusqlite::Row<'_>, column| row.get(column).unwrap_or_default();
+            // Nobody would give it back later.
+            tx.run(sql::RELEASE_LIMITS, [seq])?;
+            let found = tx.one(sql::QUARANTINE, [seq], |row| Ok((text(row, 0), text(row, 1))))?;
+            let (tenant, id): (String, String) = found.unwrap_or_default();
+            tracing::error!(
+                job.id = id,
+                tenant.id = tenant,
+                seq,
+                "a job that cannot be read is set aside"
+            );
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
+}
+
+pub(crate) fn is_unreadable(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{
+        FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, QueryReturnedNoRows,
+        Utf8Error,
+    };
+    matches!(
+        error,
+        FromSqlConversionFailure(..)
+            | IntegralValueOutOfRange(..)
+            | InvalidColumnType(..)
+            | QueryReturnedNoRows
+            | Utf8Error(..)
+    )
+}

@@ -1,0 +1,9 @@
+//! Connections: opening the file, the writer thread, reader threads and column types.
+
+pub(crate) mod columns;
+pub(crate) mod error;
+pub(crate) mod open;
+pub(crate) mod readers;
+pub(crate) mod task;
+mod wal;
+pub(crate) mod writer;

@@ -1,0 +1,73 @@
+//! From SQLite's errors to what the caller can do about them.
+
+use rusqlite::{ErrorCode, ffi};
+
+use crate::store::StoreError;
+
+/// Why a body of a transaction stopped.
+#[derive(Debug)]
+pub(crate) enum SqliteError {
+    /// An answer like any other: it does not concern the transactions beside it.
+    Rejected(StoreError),
+    /// What nobody expected.
+    Database(rusqlite::Error),
+}
+
+impl From<StoreError> for SqliteError {
+    fn from(error: StoreError) -> Self {
+        Self::Rejected(error)
+    }
+}
+
+impl From<rusqlite::Error> for SqliteError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// What an unexpected error means to whoever called.
+pub(crate) fn to_store_error(error: &rusqlite::Error) -> StoreError {
+    let Some(cause) = error.sqlite_error() else {
+        return StoreError::Unavailable(error.to_string());
+    };
+    // A full disk shows first where the index of the write-ahead log has to grow.
+    let is_full =
+        cause.code == ErrorCode::DiskFull || cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE;
+    let is_broken = [
+        ErrorCode::SystemIoFailure,
+        ErrorCode::DatabaseCorrupt,
+        ErrorCode::NotADatabase,
+        ErrorCode::CannotOpen,
+        ErrorCode::ReadOnly,
+    ]
+    .contains(&cause.code);
+    if is_full {
+        StoreError::StorageFull
+    } else if is_broken {
+        StoreError::Broken(error.to_string())
+    } else {
+        StoreError::Unavailable(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(extended_code: std::ffi::c_int) -> StoreError {
+        let cause = ffi::Error::new(extended_code);
+        to_store_error(&rusqlite::Error::SqliteFailure(cause, None))
+    }
+
+    #[test]
+    fn full_disk_heals_and_failed_sync_does_not() {
+        assert_eq!(of(ffi::SQLITE_FULL), StoreError::StorageFull);
+        assert_eq!(of(ffi::SQLITE_IOERR_SHMSIZE), StoreError::StorageFull);
+        for broken in [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_CORRUPT] {
+            assert!(matches!(of(broken), StoreError::Broken(_)));
+        }
+        for busy in [ffi::SQLITE_BUSY, ffi::SQLITE_LOCKED] {
+            assert!(matches!(of(busy), StoreError::Unavailable(_)));
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What workers write. Every write finds its job by the lease's epoch, or not at all.
+
+use std::time::Duration;
+
+use rusqlite::params;
+
+use crate::store::sqlite::connection::columns::int;
+use crate::store::sqlite::connection::error::SqliteError;
+use crate::store::sqlite::connection::task::Tx;
+use crate::store::sqlite::queries::find;
+use crate::store::sqlite::sql;
+use crate::store::{BlobRole, Checkpoint, LeaseRef, Renewal, Report, StoreError};
+
+/// Extends leases.
+pub(crate) fn renew(
+    tx: &Tx<'_>,
+    leases: &[LeaseRef],
+    duration: Duration,
+) -> Result<Vec<Renewal>, SqliteError> {
+    let until = tx.now.after(duration).as_millis();
+    let renew = |lease: &LeaseRef| {
+        let key = params![lease.tenant.as_str(), lease.job.to_string(), int(lease.epoch), until];
+        let kept = tx.one(sql::RENEW, key, |row| row.get(0))?;
+        Ok(kept.map_or(Renewal::Lost, |cancel_requested| Renewal::Kept { cancel_requested }))
+    };
+    leases.iter().map(renew).collect()
+}
+
+/// Records what a running job tells of itself.
+pub(crate) fn report(tx: &Tx<'_>, report: &Report) -> Result<(), SqliteError> {
+    let mut row = find::held(tx, &report.lease)?.ok_or(StoreError::LeaseLost)?;
+    row.stored.tell(&report.phases, report.progress.as_ref(), tx.now);
+    Ok(row.save_transition(tx)?)
+}
+
+/// Stores a step's output.
+pub(crate) fn checkpoint(tx: &Tx<'_>, step: &Checkpoint) -> Result<(), SqliteError> {
+    let stored = tx.run(
+        sql::INSERT_STEP,
+        params![
+            step.lease.tenant.as_str(),
+            step.lease.job.to_string(),
+            int(step.lease.epoch),
+            step.name,
+            step.position,
+            step.output.as_str(),
+            step.alone,
+            step.started_at.as_millis(),
+            tx.now.as_millis(),
+        ],
+    )?;
+    if stored == 1 {
+        return Ok(());
+    }
+    let row = find::held(tx, &step.lease)?.ok_or(StoreError::LeaseLost)?;
+    let output: Option<String> =
+        tx.one(sql::FIND_STEP, params![row.seq, step.name], |row| row.get(1))?;
+    if output.as_deref() == Some(step.output.as_str()) {
+        return Ok(());
+    }
+    Err(StoreError::StepConflict { name: step.name.clone() }.into())
+}
+
+/// Notes a folder of a running attempt.
+pub(crate) fn record_work_dir(
+    tx: &Tx<'_>,
+    lease: &LeaseRef,
+    path: &str,
+    replica: &str,
+) -> Result<(), SqliteError> {
+    find::held(tx, lease)?.ok_or(StoreError::LeaseLost)?;
+    let (tenant, id, at) = (lease.tenant.as_str(), lease.job.to_string(), tx.now.as_millis());
+    let none: Option<Vec<u8>> = None;
+    let role = BlobRole::Folder.as_str();
+    tx.run(sql::INSERT_BLOB, params![tenant, id, path, role, "", "", 0, none, none, at, replica])?;
+    Ok(())
+}

@@ -1,0 +1,6 @@
+//! Background maintenance: rescue, prune, blob deletion and usage.
+
+pub(crate) mod blobs;
+pub(crate) mod prune;
+pub(crate) mod rescue;
+pub(crate) mod usage;

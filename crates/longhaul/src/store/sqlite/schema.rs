@@ -1,0 +1,3 @@
+//! The database schema and its migrations.
+
+pub(crate) mod migrate;

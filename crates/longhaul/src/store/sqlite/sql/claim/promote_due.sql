@@ -1,0 +1,8 @@
+-- Puts jobs whose time has come in line, so that claims never look at those whose time has not.
+UPDATE jobs SET rank = run_at - priority * ?3
+WHERE seq IN (
+    SELECT seq FROM jobs INDEXED BY jobs_scheduled
+    WHERE status = 'pending' AND rank IS NULL AND paused = 0 AND run_at <= ?1
+    ORDER BY run_at
+    LIMIT ?2
+)

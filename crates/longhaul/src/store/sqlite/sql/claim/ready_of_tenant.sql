@@ -1,0 +1,7 @@
+-- A tenant's jobs of one kind in their order, from where the last look ended.
+SELECT seq, rank, id FROM jobs INDEXED BY jobs_ready
+WHERE
+    rank IS NOT NULL AND kind = ?1 AND tenant_id = ?2
+    AND rank >= ?3 AND (rank, id) > (?3, ?4)
+ORDER BY rank, id
+LIMIT ?5

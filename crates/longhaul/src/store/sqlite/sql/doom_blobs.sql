@@ -1,6 +1,0 @@
--- The job is deleted: nobody needs what was stored for it, nor can read it any more.
-UPDATE blobs SET
-    wrapped_key = NULL,
-    key_destroyed_at = CASE WHEN role <> 'folder' THEN coalesce(key_destroyed_at, ?3) END,
-    bury_at = CASE WHEN role <> 'folder' AND deleted_at IS NULL THEN coalesce(bury_at, ?3) END
-WHERE tenant_id = ?1 AND id = ?2

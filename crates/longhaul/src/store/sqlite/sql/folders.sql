@@ -1,5 +1,0 @@
--- Folders of one host, `?1` up to `?2`, that are not known to be deleted.
-SELECT tenant_id, id, path FROM blobs INDEXED BY folders_left
-WHERE role = 'folder' AND deleted_at IS NULL AND path >= ?1 AND path < ?2
-ORDER BY path
-LIMIT ?3

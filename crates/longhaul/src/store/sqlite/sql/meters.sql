@@ -1,2 +1,0 @@
--- What is counted of a scope that has a limit.
-SELECT running, parts, taken_at FROM flow WHERE scope = ?1 AND name = ?2

@@ -1,7 +1,0 @@
--- An outbox's jobs of one kind and queue in their order, from where the last look ended.
-SELECT seq, rank, id FROM jobs INDEXED BY jobs_in_outboxes
-WHERE
-    rank IS NOT NULL AND tenant_id >= '~' AND kind = ?1 AND tenant_id = ?2 AND queue = ?6
-    AND rank >= ?3 AND (rank, id) > (?3, ?4)
-ORDER BY rank, id
-LIMIT ?5

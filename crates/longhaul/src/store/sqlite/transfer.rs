@@ -1,0 +1,160 @@
+//! Reading everything, page by page, for a store elsewhere.
+
+use crate::job::{JobId, Status, TenantId, UsageRow};
+use crate::store::StoreError;
+use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::connection::columns::{Columns, limit};
+use crate::store::sqlite::connection::error::SqliteError;
+use crate::store::sqlite::connection::task::Tx;
+use crate::store::sqlite::maintenance::blobs;
+use crate::store::sqlite::queries::find;
+use crate::store::sqlite::queries::usage;
+use crate::store::sqlite::row::Row;
+use crate::store::sqlite::sql;
+use crate::store::transfer::{ExportedJob, Tombstone};
+
+/// The most jobs of a page.
+const JOBS_MAX: usize = 500;
+/// A page ends with the job that makes it this large.
+const BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The tombstones of a page.
+const TOMBSTONES_MAX: usize = 5_000;
+
+/// The rows of usage of a page.
+const USAGE_MAX: usize = 2_000;
+
+/// Where the next page begins: after this tenant and id.
+pub(crate) type Cursor = (String, String);
+
+/// A tenant's usage.
+pub(crate) type Used = (TenantId, UsageRow);
+
+/// Some jobs.
+pub(crate) struct Page {
+    pub(crate) parcels: Vec<ExportedJob>,
+    /// Jobs that hold what this program never wrote.
+    pub(crate) unreadable: Vec<Cursor>,
+    pub(crate) next: Option<Cursor>,
+}
+
+impl SqliteStore {
+    /// How many jobs there are.
+    pub(crate) async fn export_count(&self) -> Result<u64, StoreError> {
+        let counted =
+            |tx: &Tx<'_>| Ok(tx.one(sql::COUNT_JOBS, [], |row| Columns::of(row).count())?);
+        Ok(self.read(counted).await?.unwrap_or_default())
+    }
+
+    /// The jobs after a cursor, by tenant and id; running ones with their attempts given back.
+    pub(crate) async fn export_jobs(&self, after: Cursor) -> Result<Page, StoreError> {
+        self.read(move |tx| jobs(tx, &after)).await
+    }
+
+    /// The tombstones after a cursor, by tenant and id.
+    pub(crate) async fn export_tombstones(
+        &self,
+        after: Cursor,
+    ) -> Result<Vec<Tombstone>, StoreError> {
+        self.read(move |tx| {
+            let (tenant, id) = (&after.0, &after.1);
+            let page = rusqlite::params![tenant, id, limit(TOMBSTONES_MAX)];
+            Ok(tx.all(sql::EXPORT_TOMBSTONES, page, |row| {
+                Ok(Tombstone { tenant: row.get(0)?, id: row.get(1)?, gone_at: row.get(2)? })
+            })?)
+        })
+        .await
+    }
+
+    /// What tells this store from others.
+    pub(crate) async fn origin(&self) -> Result<String, StoreError> {
+        let origin = self.read(|tx| Ok(tx.one(sql::ORIGIN, [], |row| row.get(0))?)).await?;
+        origin.ok_or_else(|| StoreError::Broken("the database has lost its name".to_owned()))
+    }
+
+    /// What finished jobs used, after a row.
+    pub(crate) async fn export_usage(&self, after: Option<Used>) -> Result<Vec<Used>, StoreError> {
+        self.read(move |tx| {
+            let (tenant, hour, kind, key) = match &after {
+                Some((tenant, row)) => {
+                    (tenant.as_str(), row.hour.as_millis(), row.kind.as_str(), row.key.as_deref())
+                }
+                None => ("", i64::MIN, "", None),
+            };
+            let key = key.unwrap_or_default();
+            let page = rusqlite::params![tenant, hour, kind, key, limit(USAGE_MAX)];
+            Ok(tx.all(sql::EXPORT_USAGE, page, |row| {
+                let mut columns = Columns::of(row);
+                let tenant = columns.text(TenantId::stored)?;
+                Ok((tenant, usage::read(&mut columns)?))
+            })?)
+        })
+        .await
+    }
+
+    /// The paused queues, by tenant and name.
+    pub(crate) async fn export_paused_queues(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.read(|tx| {
+            Ok(tx.all(sql::EXPORT_PAUSED_QUEUES, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
+        })
+        .await
+    }
+}
+
+fn jobs(tx: &Tx<'_>, after: &Cursor) -> Result<Page, SqliteError> {
+    let wanted = rusqlite::params![after.0, after.1, limit(JOBS_MAX)];
+    let found: Vec<(Cursor, i64)> =
+        tx.all(sql::EXPORT_JOBS, wanted, |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
+    let mut page = Page { parcels: Vec::new(), unreadable: Vec::new(), next: None };
+    let (mut bytes, all) = (0, found.len());
+    for (place, (cursor, seq)) in found.into_iter().enumerate() {
+        if is_named(&cursor) {
+            match parcel(tx, seq) {
+                Ok(parcel) => {
+                    bytes += parcel.bytes();
+                    page.parcels.push(parcel.released()?);
+                }
+                Err(error) if crate::store::sqlite::claim::quarantine::is_unreadable(&error) => {
+                    page.unreadable.push(cursor.clone());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        } else {
+            page.unreadable.push(cursor.clone());
+        }
+        if bytes >= BYTES_MAX || place + 1 == all {
+            page.next = Some(cursor);
+            break;
+        }
+    }
+    Ok(page)
+}
+
+fn is_named((tenant, id): &Cursor) -> bool {
+    TenantId::stored(tenant).is_some() && id.parse::<JobId>().is_ok()
+}
+
+fn parcel(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<ExportedJob> {
+    let Row { stored: entry, fingerprint, .. } = Row::load(tx, seq)?;
+    let result = if entry.job.status == Status::Completed {
+        tx.one(sql::RESULT, [seq], |row| Columns::of(row).json())?
+    } else {
+        None
+    };
+    let (tenant, id) = (entry.job.tenant.clone(), entry.job.id);
+    let blobs = match blobs::blobs(tx, &tenant, id) {
+        Ok(blobs) => blobs,
+        Err(SqliteError::Database(error)) => return Err(error),
+        Err(SqliteError::Rejected(_)) => Vec::new(),
+    };
+    let history = tx.one(sql::HISTORY, [seq], |row| row.get(0))?;
+    Ok(ExportedJob {
+        entry,
+        fingerprint: Some(fingerprint),
+        input: find::input_of(tx, seq)?,
+        result,
+        history: history.unwrap_or_default(),
+        steps: find::steps_of(tx, seq)?,
+        blobs,
+        used: None,
+    })
+}
