@@ -1,23 +1,23 @@
-//! What stores know of bytes that are kept elsewhere: payloads, artifacts, and folders that held them.
+//! Metadata of payloads, artifacts and work directories, whose bytes are in the blob store or on a host.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::job::{Artifact, JobId, TenantId, Timestamp};
 
-/// What stored bytes are to their job.
+/// The role of stored bytes in their job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlobRole {
-    /// What was uploaded with it. Unreadable from the moment that the job ends, and then deleted.
+    /// Uploaded with the submission. Unreadable as soon as the job finishes, and then deleted.
     Payload,
-    /// What it produced. Deleted with the job.
+    /// Produced by the job. Deleted with it.
     Artifact,
-    /// A working folder that its payload was written to in clear. Deleted when the attempt ends.
+    /// A work directory that the payload was written to in clear. Deleted when the attempt ends.
     Folder,
 }
 
 impl BlobRole {
-    /// The word used in the database and on the wire.
+    /// Returns the name used in the database and on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Payload => "payload",
@@ -26,14 +26,14 @@ impl BlobRole {
         }
     }
 
-    /// Reads the word back.
+    /// Parses a name that [`Self::as_str`] returned.
     pub fn parse(word: &str) -> Option<Self> {
         let all = [Self::Payload, Self::Artifact, Self::Folder];
         all.into_iter().find(|role| role.as_str() == word)
     }
 }
 
-/// A blob's key, sealed with a key of the server's that no store knows.
+/// A blob's encryption key, wrapped with a server key that the store does not have.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WrappedKey(pub Vec<u8>);
 
@@ -43,27 +43,27 @@ impl fmt::Debug for WrappedKey {
     }
 }
 
-/// A payload or an artifact whose bytes are in the blob store.
+/// A payload or artifact that is already in the blob store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewBlob {
-    /// Where it is, in the words of the blob store.
+    /// Path in the blob store.
     pub path: String,
-    /// Its name, unique among the job's artifacts.
+    /// Name, unique among the job's artifacts.
     pub name: String,
-    /// What it is.
+    /// Media type.
     pub content_type: String,
-    /// Its size in clear, in bytes.
+    /// Size before encryption, in bytes.
     pub size: u64,
-    /// SHA-256 of its bytes in clear.
+    /// SHA-256 of the unencrypted bytes.
     pub digest: [u8; 32],
-    /// What it can be read with.
+    /// Encryption key.
     pub key: WrappedKey,
-    /// Who stored it.
+    /// Replica that stored it.
     pub replica: String,
 }
 
 impl NewBlob {
-    /// As its job shows it.
+    /// Returns the artifact as it is shown in its job.
     pub fn to_artifact(&self) -> Artifact {
         Artifact {
             name: self.name.clone(),
@@ -73,66 +73,66 @@ impl NewBlob {
     }
 }
 
-/// Something that was stored for a job, and what became of it.
+/// A stored blob and its deletion state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
-    /// What it is to the job.
+    /// Role in the job.
     pub role: BlobRole,
-    /// Where it is or was, in the words of the blob store; a folder's host and path.
+    /// Path in the blob store; for a work directory, `host:path`.
     pub path: String,
-    /// Its name.
+    /// Name, unique among the job's artifacts.
     pub name: String,
-    /// What it is.
+    /// Media type.
     pub content_type: String,
-    /// Its size in clear, in bytes.
+    /// Size before encryption, in bytes.
     pub size: u64,
-    /// SHA-256 of its bytes in clear; none of a folder.
+    /// SHA-256 of the unencrypted bytes; `None` for a work directory.
     pub digest: Option<[u8; 32]>,
-    /// What it can be read with; none once that was destroyed.
+    /// Encryption key; `None` after it was destroyed.
     pub key: Option<WrappedKey>,
-    /// When it was stored.
+    /// Time of upload.
     pub stored_at: Timestamp,
-    /// Who stored it.
+    /// Replica that stored it.
     pub stored_by: String,
-    /// When its key was destroyed: from then on nobody can read it.
+    /// Time when the key was destroyed, which makes the blob unreadable.
     pub key_destroyed_at: Option<Timestamp>,
-    /// When it was deleted.
+    /// Time of deletion.
     pub deleted_at: Option<Timestamp>,
-    /// Who deleted it.
+    /// Replica that deleted it.
     pub deleted_by: Option<String>,
-    /// How often deleting it has failed.
+    /// Number of failed deletions.
     pub failures: u32,
-    /// Why, the last time.
+    /// Error of the last failed deletion.
     pub failure: Option<String>,
 }
 
-/// Names something that was stored for a job.
+/// A reference to a stored blob.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobRef {
-    /// Whose job.
+    /// Tenant of the job.
     pub tenant: TenantId,
-    /// The job.
+    /// Job that owns the blob.
     pub job: JobId,
-    /// Where it is or was.
+    /// Path in the blob store, or `host:path`.
     pub path: String,
 }
 
-/// An attempt to delete something.
+/// A deletion attempt.
 #[derive(Debug, Clone)]
 pub struct Deletion {
-    /// What.
+    /// Deleted blob.
     pub blob: BlobRef,
-    /// Why it failed, if it did.
+    /// Error, if the deletion failed.
     pub failure: Option<String>,
 }
 
-/// How soon a deletion that failed is tried again; each further time after twice as long.
+/// Delay before the first retry of a failed deletion. Doubles with each failure.
 pub(super) const DELETE_RETRY_FIRST: Duration = Duration::from_secs(5);
-/// The longest that it takes until the next try.
+/// Maximum delay before a retry of a failed deletion.
 pub(super) const DELETE_RETRY_MAX: Duration = Duration::from_mins(15);
 
-/// Paths of a host's folders are at or after the first and before the second of these.
+/// Returns the half-open range that contains the paths of all work directories of a host.
 pub(super) fn host_range(host: &str) -> (String, String) {
-    // The character after a colon.
+    // `;` is the character after `:`.
     (format!("{host}:"), format!("{host};"))
 }

@@ -1,7 +1,6 @@
-//! Endpoints: where a tenant wants to be told of what happens to its jobs.
+//! Webhook endpoints of tenants.
 //!
-//! Stores tell them in the transaction of what happens: see `announce`. Whoever changes one here
-//! changes who is told from then on.
+//! A store writes deliveries to the endpoints in the transaction that records an event: see `outbox`.
 
 use async_trait::async_trait;
 
@@ -9,54 +8,54 @@ use super::StoreError;
 use super::accounts::AuditEntry;
 use crate::job::{EventFilter, TenantId, Timestamp};
 
-/// Where a tenant wants to be told.
+/// A webhook endpoint that receives events of a tenant's jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Whose it is.
+    /// Tenant that owns it.
     pub tenant: TenantId,
-    /// Its id.
+    /// Endpoint id.
     pub id: String,
-    /// Where deliveries go.
+    /// URL that deliveries are posted to.
     pub url: String,
-    /// For people.
+    /// Description for operators.
     pub description: String,
-    /// What it is told of.
+    /// Events that it receives.
     pub events: EventFilter,
-    /// Whether results of any size are sent.
+    /// If true, results are sent regardless of their size.
     pub full: bool,
-    /// Whether it is told of anything.
+    /// If false, no deliveries are created for it.
     pub enabled: bool,
-    /// Why it is not, if nobody switched it off by hand.
+    /// Reason, if the server disabled it.
     pub disabled_reason: Option<String>,
-    /// What deliveries are signed with, sealed with the server's key.
+    /// Signing secret, encrypted with the server key.
     pub sealed_secret: String,
-    /// What they were signed with before, and until when they are signed with that too.
+    /// Previous signing secret and the time until which deliveries are also signed with it.
     pub former_secret: Option<(String, Timestamp)>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// Time of the last change.
     pub changed_at: Timestamp,
 }
 
-/// A change of an endpoint. What is None stays.
+/// A change to an endpoint. Fields that are `None` do not change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EndpointChange {
-    /// Where deliveries go.
+    /// URL that deliveries are posted to.
     pub url: Option<String>,
-    /// For people.
+    /// Description for operators.
     pub description: Option<String>,
-    /// What it is told of.
+    /// Events that it receives.
     pub events: Option<EventFilter>,
-    /// Whether results of any size are sent.
+    /// If true, results are sent regardless of their size.
     pub full: Option<bool>,
-    /// Switches it on or off, and why if nobody did so by hand.
+    /// Enables or disables it, with a reason if the server does so.
     pub enabled: Option<(bool, Option<String>)>,
-    /// Another sealed secret, and until when the former one is used too.
+    /// New encrypted secret, and the time until which the previous one is also used.
     pub secret: Option<(String, Timestamp)>,
 }
 
 impl Endpoint {
-    /// Makes a change.
+    /// Applies a change.
     pub(crate) fn change(&mut self, change: &EndpointChange, now: Timestamp) {
         if let Some(url) = &change.url {
             self.url.clone_from(url);
@@ -72,7 +71,7 @@ impl Endpoint {
             self.enabled = *enabled;
             self.disabled_reason = reason.clone().filter(|_| !enabled);
         }
-        // A repeated change, whose answer was lost, must not make the new secret the former one.
+        // A repeated call, whose first response was lost, must not make the new secret the previous one.
         if let Some((secret, until)) = &change.secret
             && *secret != self.sealed_secret
         {
@@ -83,20 +82,20 @@ impl Endpoint {
     }
 }
 
-/// Keeps endpoints. Each call may be repeated when its answer was lost.
+/// Storage of webhook endpoints. A call may be repeated when its response was lost.
 #[async_trait]
 pub trait Endpoints: Send + Sync {
-    /// Makes an endpoint.
+    /// Creates an endpoint.
     async fn create_endpoint(
         &self,
         endpoint: &Endpoint,
         audit: &AuditEntry,
     ) -> Result<(), StoreError>;
 
-    /// One of the tenant's endpoints.
+    /// Returns one of the tenant's endpoints.
     async fn endpoint(&self, tenant: &TenantId, id: &str) -> Result<Option<Endpoint>, StoreError>;
 
-    /// Up to `limit` of the tenant's endpoints by id, those after `after`.
+    /// Returns up to `limit` of the tenant's endpoints by id, starting after `after`.
     async fn endpoints(
         &self,
         tenant: &TenantId,
@@ -104,7 +103,7 @@ pub trait Endpoints: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Endpoint>, StoreError>;
 
-    /// Changes an endpoint. None if the tenant has none of that id.
+    /// Changes an endpoint. `None` if the tenant has no endpoint with this id.
     async fn change_endpoint(
         &self,
         tenant: &TenantId,
@@ -113,7 +112,7 @@ pub trait Endpoints: Send + Sync {
         audit: &AuditEntry,
     ) -> Result<Option<Endpoint>, StoreError>;
 
-    /// Deletes an endpoint. False if the tenant has none of that id.
+    /// Deletes an endpoint. `false` if the tenant has no endpoint with this id.
     async fn delete_endpoint(
         &self,
         tenant: &TenantId,
@@ -121,7 +120,7 @@ pub trait Endpoints: Send + Sync {
         audit: &AuditEntry,
     ) -> Result<bool, StoreError>;
 
-    /// How long it takes at most until every process that shares the store tells endpoints as they are now.
+    /// Maximum time until a change is effective on every replica that shares the store.
     fn endpoint_propagation(&self) -> std::time::Duration;
 }
 
@@ -130,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rotation_that_is_repeated_keeps_the_former_secret() {
+    fn repeated_secret_rotation_keeps_the_previous_secret() {
         let at = Timestamp::from_millis;
         let mut endpoint = Endpoint {
             tenant: TenantId::default(),

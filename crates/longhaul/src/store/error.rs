@@ -1,16 +1,16 @@
-//! What can go wrong in a store, by what the caller can do about it.
+//! Store errors, by what the caller can do about them.
 
 use crate::job::{Command, JobId, Status};
 
-/// Why a store did not do what it was asked.
+/// An error of a store operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Stop working: somebody else holds the job, or it has ended.
-    #[error("the lease on this job is lost: it ended or another attempt holds it")]
+    /// Stop working: the job has finished, or another attempt has the lease.
+    #[error("lease lost: the job has finished or another attempt runs it")]
     LeaseLost,
 
-    /// Fix the request: there is no such job.
-    #[error("there is no such job")]
+    /// Fix the request: the job does not exist.
+    #[error("job not found")]
     NotFound,
     /// Fix the request: the job was deleted.
     #[error("the job was deleted")]
@@ -18,54 +18,55 @@ pub enum StoreError {
     /// Fix the request: the job's status does not allow it.
     #[error("cannot {command} a job that is {status}")]
     WrongStatus {
-        /// Where the job stands.
+        /// Current status.
         status: Status,
-        /// What was asked.
+        /// Rejected command.
         command: Command,
     },
     /// Fix the request: the key belongs to another submission.
     #[error("the idempotency key was used for another submission (job {existing})")]
     KeyReused {
-        /// The job that has it.
+        /// Job that was submitted with the key.
         existing: JobId,
     },
     /// Fix the request: the step is stored with another output.
     #[error("step {name:?} is stored with another output")]
     StepConflict {
-        /// The step.
+        /// Step name.
         name: String,
     },
     /// Fix the request: the job has no such step.
     #[error("the job has no finished step {name:?}")]
     UnknownStep {
-        /// The step.
+        /// Step name.
         name: String,
     },
 
-    /// Fix the request: the job had a payload, which is gone.
-    #[error("the job's payload is gone: submit it again")]
+    /// Fix the request: the job's payload was deleted, so the job cannot run again.
+    #[error("the job's payload was deleted; submit the job again")]
     PayloadPurged,
 
-    /// Fix the configuration: another process that lives has this name.
+    /// Fix the configuration: a running process has this replica name.
     #[error("another replica with the name {replica:?} is running")]
     NameTaken {
-        /// The name.
+        /// Replica name.
         replica: String,
     },
 
-    /// Try again later: the store is busy or out of reach. Whether the write happened is unknown.
+    /// Retry later: the store is busy or unreachable. It is unknown whether the write happened.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// Tell the operator: no room. Nothing was written; reads go on, and it heals by itself.
+    /// Inform the operator: the disk is full. Nothing was written, reads still work, and writes succeed again
+    /// when there is space.
     #[error("the storage is full")]
     StorageFull,
-    /// Tell the operator: the store can no longer promise anything. Stop the process.
+    /// Inform the operator and stop the process: the store can no longer guarantee durability.
     #[error("the store is broken: {0}")]
     Broken(String),
 }
 
 impl StoreError {
-    /// Whether the same call may succeed later.
+    /// Returns true if the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unavailable(_) | Self::StorageFull => true,

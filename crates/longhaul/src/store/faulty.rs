@@ -1,4 +1,4 @@
-//! A wrapper that fails chosen calls of a store, before or after their commit.
+//! Fault injection: a store wrapper that fails chosen calls before or after their commit.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,32 +8,32 @@ use tokio::sync::watch;
 
 use super::{NewJob, Store, StoreError, SubmitResult};
 
-/// Where a call fails.
+/// The point at which a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The store is never asked: the connection was cut on the way there.
+    /// The request is lost: the store is not called.
     BeforeCommit,
-    /// The store did it and nobody hears of it: the connection was cut on the way back.
+    /// The response is lost: the store is called, and its result discarded.
     AfterCommit,
 }
 
-/// Decides which calls fail.
+/// A plan of failing calls.
 #[derive(Debug)]
 pub struct FaultPlan {
     random: StdRng,
-    /// Of a thousand calls, how many fail at each of the two places.
+    /// Failures per thousand calls, for each [`Fault`].
     per_mille: u32,
     next: Option<Fault>,
 }
 
 impl FaultPlan {
-    /// No call fails.
+    /// Returns a plan without failures.
     pub fn none() -> Self {
         Self::seeded(0, 0)
     }
 
-    /// Of a thousand calls, about `per_mille` fail before their commit and as many after it; which
-    /// ones follows from the seed.
+    /// Returns a plan in which about `per_mille` of a thousand calls fail before their commit and as many
+    /// after it, chosen by the seed.
     pub fn seeded(seed: u64, per_mille: u32) -> Self {
         Self { random: StdRng::seed_from_u64(seed), per_mille, next: None }
     }
@@ -50,13 +50,12 @@ impl FaultPlan {
     }
 }
 
-/// A store whose calls fail by a plan, each with [`StoreError::Unavailable`].
+/// A store whose calls fail according to a plan, each with [`StoreError::Unavailable`].
 #[derive(Debug)]
 pub struct FaultyStore<S: ?Sized> {
     inner: Arc<S>,
-    /// A std mutex: held for a draw, never across an await.
+    // A std mutex, because it is never held across an await.
     plan: Mutex<FaultPlan>,
-    /// Whether submissions wait.
     stalled: watch::Sender<bool>,
 }
 
@@ -66,27 +65,27 @@ impl<S: Store + ?Sized> FaultyStore<S> {
         Self { inner, plan: Mutex::new(plan), stalled: watch::Sender::new(false) }
     }
 
-    /// Replaces the plan, for instance by one with which everything heals.
+    /// Replaces the plan, for example by one without failures.
     pub fn follow(&self, plan: FaultPlan) {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 
-    /// Makes the next call fail here.
+    /// Makes the next call fail.
     pub fn fail_next(&self, fault: Fault) {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner).next = Some(fault);
     }
 
-    /// Makes submissions wait, those that come in from now on, until it is told that they need not.
+    /// Stalls or resumes submissions that start from now on.
     pub fn stall_submits(&self, stalled: bool) {
         self.stalled.send_replace(stalled);
     }
 
-    /// The store that is wrapped, for whoever wants to see what really happened.
+    /// Returns the wrapped store, for reading its true state.
     pub fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// Takes the wrapping off.
+    /// Returns the wrapped store.
     pub fn into_inner(self) -> Arc<S> {
         self.inner
     }
@@ -133,7 +132,7 @@ impl<S: Store + ?Sized> FaultyStore<S> {
 }
 
 fn unavailable() -> StoreError {
-    StoreError::Unavailable("a fault on purpose".to_owned())
+    StoreError::Unavailable("injected fault".to_owned())
 }
 
 macro_rules! call {

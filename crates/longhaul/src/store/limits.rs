@@ -1,78 +1,78 @@
-//! Limits on what runs at once and on how fast it starts, over all replicas.
+//! Concurrency and rate limits over all replicas.
 //!
-//! A store keeps a meter for each queue, kind and tenant that has a limit: how many of its jobs run,
-//! and what is left of its rate. A claim reads the meters of what it is about to take, lets a [`LimitCheck`]
-//! decide, and writes them back in its own transaction. A lease remembers which meters counted it, so
-//! that its end gives back exactly that, whatever the limits are by then.
+//! A store keeps a counter for each queue, kind and tenant with a limit: the number of its running jobs and
+//! the level of its token bucket. A claim reads the counters of its candidates, lets a [`LimitCheck`] decide,
+//! and writes the counters back in its transaction. A lease records which counters include it, so that its
+//! end decrements exactly those, even if the limits have changed.
 
 use std::collections::HashMap;
 
 use crate::job::{Job, Name, Rate, TenantId, Timestamp, TokenBucket};
 
-/// Limits that hold over all replicas that claim with them. Those that share a store should have the
-/// same: each claim is held to the limits that it brings.
+/// Limits that apply over all replicas. Replicas that share a store should have the same limits, because each
+/// claim applies its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FlowLimits {
-    /// Kinds, and how many jobs of each may run at once.
+    /// Maximum number of running jobs by kind.
     pub kinds: Vec<(Name, u32)>,
-    /// Queues, each over all tenants.
+    /// Limits of queues, each over all tenants.
     pub queues: Vec<(Name, FlowLimit)>,
-    /// Tenants, all alike and each on its own.
+    /// Limit of each tenant that is not in `by_tenant`.
     pub tenants: FlowLimit,
-    /// Tenants that have another limit than all others.
+    /// Limits of single tenants.
     pub by_tenant: HashMap<TenantId, FlowLimit>,
 }
 
-/// What one queue or tenant may do. The default is no limit.
+/// The limit of one queue or tenant. Defaults to no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlowLimit {
-    /// Jobs that may run at once. Jobs that began while there was no such limit are not counted.
+    /// Maximum number of running jobs. Jobs that started before the limit existed are not counted.
     pub running_max: Option<u32>,
-    /// How fast jobs may start.
+    /// Maximum rate of starts.
     pub rate: Option<Rate>,
 }
 
 impl FlowLimit {
-    /// At most so many at once.
+    /// Returns a concurrency limit.
     pub const fn running(jobs: u32) -> Self {
         Self { running_max: Some(jobs), rate: None }
     }
 
-    /// At most so fast.
+    /// Returns a rate limit.
     pub const fn rate(rate: Rate) -> Self {
         Self { running_max: None, rate: Some(rate) }
     }
 
-    /// Also at most so fast.
+    /// Adds a rate limit.
     #[must_use]
     pub const fn and_rate(mut self, rate: Rate) -> Self {
         self.rate = Some(rate);
         self
     }
 
-    /// Whether it limits nothing.
+    /// Returns true if there is no limit.
     pub const fn is_none(&self) -> bool {
         self.running_max.is_none() && self.rate.is_none()
     }
 }
 
 impl FlowLimits {
-    /// Whether they limit nothing.
+    /// Returns true if there is no limit.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty() && !self.tenant_limit() && !self.limit_queues()
     }
 
-    /// Whether any tenant has a limit.
+    /// Returns true if any tenant has a limit.
     pub fn tenant_limit(&self) -> bool {
         !self.tenants.is_none() || self.by_tenant.values().any(|limit| !limit.is_none())
     }
 
-    /// Whether any queue has a limit.
+    /// Returns true if any queue has a limit.
     pub fn limit_queues(&self) -> bool {
         self.queues.iter().any(|(_, limit)| !limit.is_none())
     }
 
-    /// The limit of a queue.
+    /// Returns the limit of a queue.
     pub fn queue(&self, queue: &Name) -> FlowLimit {
         let found = self.queues.iter().find(|(name, _)| name == queue);
         found.map_or(FlowLimit::default(), |(_, limit)| *limit)
@@ -85,14 +85,14 @@ impl FlowLimits {
                 found.map_or(FlowLimit::default(), |(_, jobs)| FlowLimit::running(*jobs))
             }
             Scope::Queue(queue) => self.queue(queue),
-            // What a tenant may run is about its jobs, not about telling of them.
+            // Deliveries do not count against a tenant's limit.
             Scope::Tenant(tenant) if tenant.is_outbox() => FlowLimit::default(),
             Scope::Tenant(tenant) => *self.by_tenant.get(tenant).unwrap_or(&self.tenants),
         }
     }
 }
 
-/// What a limit is about.
+/// The scope of a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Scope {
     Kind(Name),
@@ -105,7 +105,7 @@ const QUEUE: &str = "queue";
 const TENANT: &str = "tenant";
 
 impl Scope {
-    /// As it is stored.
+    /// Returns scope and name as stored.
     pub(crate) fn as_strs(&self) -> (&'static str, &str) {
         match self {
             Self::Kind(name) => (KIND, name.as_str()),
@@ -114,7 +114,7 @@ impl Scope {
         }
     }
 
-    /// From how it is stored.
+    /// Parses a stored scope and name.
     #[cfg(feature = "postgres")]
     pub(crate) fn parse(scope: &str, name: &str) -> Option<Self> {
         match scope {
@@ -126,12 +126,12 @@ impl Scope {
     }
 }
 
-/// Where a job waits, as far as limits are about it.
+/// The names of a job that select its limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LimitKey<'a> {
     pub(crate) tenant: &'a TenantId,
     pub(crate) kind: &'a Name,
-    /// None where no queue has a limit and nobody looked.
+    /// `None` if no queue has a limit, because the queue is then not read.
     pub(crate) queue: Option<&'a Name>,
 }
 
@@ -147,98 +147,104 @@ impl<'a> LimitKey<'a> {
     }
 }
 
-/// What is kept of a scope. The default is that of one that was never met.
+/// The stored state of a scope. Defaults to the state of an unused scope.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LimitCounter {
-    /// Jobs that run and were counted.
+    /// Running jobs that were counted.
     pub(crate) running: u64,
-    /// None if nothing was ever taken from it.
+    /// `None` if the rate limit was never used.
     pub(crate) bucket: Option<TokenBucket>,
 }
 
-/// Lets one claim take what the limits allow, and no more.
+/// Checks the limits for the jobs of one claim.
 #[derive(Debug)]
 pub(crate) struct LimitCheck<'a> {
     limits: &'a FlowLimits,
     open: bool,
     now: Timestamp,
-    passages: HashMap<Scope, Passage>,
+    scopes: HashMap<Scope, Allowance>,
 }
 
-/// What a gate knows of one scope.
+/// A scope's remaining allowance during one claim.
 #[derive(Debug)]
-struct Passage {
+struct Allowance {
     limit: FlowLimit,
     meter: LimitCounter,
-    /// How many more may pass in this claim.
+    /// Jobs that this claim may still take.
     left: u64,
-    passed: u32,
-    /// Whether something had to stay because of it.
+    counted_starts: u32,
+    /// True if the limit held a job back.
     held_back: bool,
 }
 
 impl<'a> LimitCheck<'a> {
     pub(crate) fn new(limits: &'a FlowLimits, now: Timestamp) -> Self {
-        Self { limits, open: limits.is_empty(), now, passages: HashMap::new() }
+        Self { limits, open: limits.is_empty(), now, scopes: HashMap::new() }
     }
 
-    /// Whether nothing is limited.
+    /// Returns true if there are no limits.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// The scopes of a lane that have limits.
+    /// Returns the scopes of a job that have limits.
     pub(crate) fn limited(&self, lane: LimitKey<'_>) -> impl Iterator<Item = Scope> {
         lane.scopes().filter(|scope| !self.limits.of(scope).is_none())
     }
 
-    /// Whether this scope's meter is known.
+    /// Returns true if this scope's counter was loaded.
     pub(crate) fn knows(&self, scope: &Scope) -> bool {
-        self.passages.contains_key(scope)
+        self.scopes.contains_key(scope)
     }
 
-    /// Takes note of what the store has of a scope.
+    /// Loads the stored counter of a scope.
     pub(crate) fn learn(&mut self, scope: Scope, meter: LimitCounter) {
-        let passage = self.passage(&scope, meter);
-        self.passages.insert(scope, passage);
+        let allowance = self.allowance(&scope, meter);
+        self.scopes.insert(scope, allowance);
     }
 
-    /// Takes note of a scope that others have exhausted, as far as one can see without its lock. It
-    /// counts as holding something back, because nobody looks for what waits behind it.
+    /// Loads a counter that was read without its lock, if it is exhausted. The scope counts as holding a job
+    /// back, because candidates behind it are not read.
     #[cfg(feature = "postgres")]
     pub(crate) fn glance(&mut self, scope: Scope, meter: LimitCounter) {
-        let passage = self.passage(&scope, meter);
-        if passage.left == 0 {
-            self.passages.insert(scope, Passage { held_back: true, ..passage });
+        let allowance = self.allowance(&scope, meter);
+        if allowance.left == 0 {
+            self.scopes.insert(scope, Allowance { held_back: true, ..allowance });
         }
     }
 
-    fn passage(&self, scope: &Scope, meter: LimitCounter) -> Passage {
+    fn allowance(&self, scope: &Scope, meter: LimitCounter) -> Allowance {
         let limit = self.limits.of(scope);
         let by_running =
             limit.running_max.map_or(u64::MAX, |max| u64::from(max).saturating_sub(meter.running));
         let by_rate =
             limit.rate.map_or(u64::MAX, |rate| u64::from(rate.available(meter.bucket, self.now)));
-        Passage { limit, meter, left: by_running.min(by_rate), passed: 0, held_back: false }
+        Allowance {
+            limit,
+            meter,
+            left: by_running.min(by_rate),
+            counted_starts: 0,
+            held_back: false,
+        }
     }
 
-    /// Lets nothing of this scope pass in this claim, because its meter is in other hands.
+    /// Excludes a scope from this claim, because another claim has locked its counter.
     #[cfg(feature = "postgres")]
     pub(crate) fn close(&mut self, scope: Scope) {
-        let passage = self.passage(&scope, LimitCounter::default());
-        self.passages.insert(scope, Passage { left: 0, ..passage });
+        let allowance = self.allowance(&scope, LimitCounter::default());
+        self.scopes.insert(scope, Allowance { left: 0, ..allowance });
     }
 
-    /// Whether one more job of this lane may start. Not if a scope has a limit and no known meter.
+    /// Returns true if one more job may start. False if a limited scope has no loaded counter.
     pub(crate) fn admits(&mut self, lane: LimitKey<'_>) -> bool {
         if self.open {
             return true;
         }
         let mut admits = true;
         for scope in lane.scopes() {
-            match self.passages.get_mut(&scope) {
-                Some(passage) if passage.left == 0 => {
-                    passage.held_back = true;
+            match self.scopes.get_mut(&scope) {
+                Some(allowance) if allowance.left == 0 => {
+                    allowance.held_back = true;
                     admits = false;
                 }
                 Some(_) => {}
@@ -248,70 +254,71 @@ impl<'a> LimitCheck<'a> {
         admits
     }
 
-    /// Keeps a place for one job of this lane.
+    /// Reserves one start.
     pub(crate) fn reserve(&mut self, lane: LimitKey<'_>) {
         if self.open {
             return;
         }
         for scope in lane.scopes() {
-            if let Some(passage) = self.passages.get_mut(&scope) {
-                passage.left = passage.left.saturating_sub(1);
+            if let Some(allowance) = self.scopes.get_mut(&scope) {
+                allowance.left = allowance.left.saturating_sub(1);
             }
         }
     }
 
-    /// Counts one job of this lane that a place was kept for. What its lease remembers: the scopes
-    /// that it runs in, none if it is counted in none.
+    /// Counts one reserved start. Returns the scopes whose running counters include the job, which the lease
+    /// records; `None` if there are none.
     pub(crate) fn pass(&mut self, lane: LimitKey<'_>) -> Option<String> {
         if self.open {
             return None;
         }
         let mut counted = Vec::new();
         for scope in lane.scopes() {
-            let Some(passage) = self.passages.get_mut(&scope) else { continue };
-            passage.passed += 1;
-            if passage.limit.running_max.is_some() {
+            let Some(allowance) = self.scopes.get_mut(&scope) else { continue };
+            allowance.counted_starts += 1;
+            if allowance.limit.running_max.is_some() {
                 counted.push(scope.as_strs().0);
             }
         }
         (!counted.is_empty()).then(|| counted.join(" "))
     }
 
-    /// The scopes that let nothing more pass.
+    /// Returns the exhausted scopes.
     #[cfg(feature = "postgres")]
     pub(crate) fn closed(&self) -> impl Iterator<Item = &Scope> {
-        self.passages.iter().filter(|(_, passage)| passage.left == 0).map(|(scope, _)| scope)
+        self.scopes.iter().filter(|(_, allowance)| allowance.left == 0).map(|(scope, _)| scope)
     }
 
-    /// The meters that changed, as they are to be written, in the order of their keys.
+    /// Returns the changed counters in the order of their keys, which is the lock order.
     pub(crate) fn changed(&self) -> Vec<(&Scope, LimitCounter)> {
-        let changed = |(_, passage): &(&Scope, &Passage)| passage.passed > 0;
-        let mut changed: Vec<_> = self.passages.iter().filter(changed).collect();
+        let changed = |(_, allowance): &(&Scope, &Allowance)| allowance.counted_starts > 0;
+        let mut changed: Vec<_> = self.scopes.iter().filter(changed).collect();
         changed.sort_unstable_by_key(|(scope, _)| *scope);
-        changed.into_iter().map(|(scope, passage)| (scope, passage.after(self.now))).collect()
+        changed.into_iter().map(|(scope, allowance)| (scope, allowance.after(self.now))).collect()
     }
 
-    /// When a rate that held something back next lets a job start.
+    /// Returns the next time at which a rate limit that held a job back admits one.
     pub(crate) fn next_at(&self) -> Option<Timestamp> {
-        let waits = self.passages.values().filter(|passage| passage.held_back);
+        let waits = self.scopes.values().filter(|allowance| allowance.held_back);
         waits
-            .filter_map(|passage| {
-                let next_at = passage.limit.rate?.next_at(passage.after(self.now).bucket, self.now);
+            .filter_map(|allowance| {
+                let next_at =
+                    allowance.limit.rate?.next_at(allowance.after(self.now).bucket, self.now);
                 next_at.filter(|at| *at > self.now)
             })
             .min()
     }
 }
 
-impl Passage {
-    /// The meter with what passed.
+impl Allowance {
+    /// Returns the counter after this claim.
     fn after(&self, now: Timestamp) -> LimitCounter {
         let LimitCounter { mut running, mut bucket } = self.meter;
         if self.limit.running_max.is_some() {
-            running += u64::from(self.passed);
+            running += u64::from(self.counted_starts);
         }
-        if let Some(rate) = self.limit.rate.filter(|_| self.passed > 0) {
-            bucket = Some(rate.take(bucket, self.passed, now));
+        if let Some(rate) = self.limit.rate.filter(|_| self.counted_starts > 0) {
+            bucket = Some(rate.take(bucket, self.counted_starts, now));
         }
         LimitCounter { running, bucket }
     }

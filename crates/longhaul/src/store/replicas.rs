@@ -1,52 +1,52 @@
-//! What a store knows of the processes that share it.
+//! Heartbeats and states of the processes that share a store.
 
 use std::time::Duration;
 
 use crate::job::{Name, Timestamp};
 
-/// A replica that has been silent for this long is forgotten.
+/// Time without a heartbeat after which a replica is deleted from the registry.
 pub const REPLICA_FORGOTTEN_AFTER: Duration = Duration::from_hours(24);
 
-/// A sign of life.
+/// A heartbeat of a replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// The replica's name: one name, one living process.
+    /// Replica name. Unique among running processes.
     pub replica: String,
-    /// Drawn at its start: tells a process from another one that was given the same name.
+    /// Random number drawn at start, which distinguishes processes with the same name.
     pub run: u64,
-    /// What it does: `all`, `api` or `worker`.
+    /// Role: `all`, `api` or `worker`.
     pub role: String,
-    /// The version of its program.
+    /// Program version.
     pub version: String,
-    /// The host it runs on.
+    /// Host name.
     pub host: String,
-    /// Its process there.
+    /// Process id on the host.
     pub pid: u32,
-    /// The kinds that it declares, whether or not it runs them.
+    /// Declared kinds, including those that it does not run.
     pub kinds: Vec<Name>,
-    /// Jobs that it runs now.
+    /// Number of running jobs.
     pub running: u32,
-    /// Jobs that it runs at most.
+    /// Maximum number of running jobs.
     pub concurrency: u32,
-    /// It is taken for dead after so long without another beat.
+    /// Time without a heartbeat after which the replica counts as dead.
     pub silent_after: Duration,
 }
 
-/// A replica as it was last heard of.
+/// A replica with its last heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaState {
-    /// Its last sign of life.
+    /// Last heartbeat.
     pub heartbeat: Heartbeat,
-    /// When this run of it was first heard of.
+    /// Time of the first heartbeat of this process.
     pub started_at: Timestamp,
-    /// When it was last heard of.
+    /// Time of the last heartbeat.
     pub seen_at: Timestamp,
-    /// Whether that is not too long ago.
+    /// If true, the last heartbeat is recent enough.
     pub alive: bool,
 }
 
 impl Heartbeat {
-    /// Whether a replica that said this at `seen_at` is taken for alive at `now`.
+    /// Returns true if a replica with this heartbeat at `seen_at` is alive at `now`.
     pub fn is_alive(&self, seen_at: Timestamp, now: Timestamp) -> bool {
         seen_at.after(self.silent_after) > now
     }

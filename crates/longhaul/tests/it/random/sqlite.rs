@@ -66,7 +66,7 @@ impl StoreFactory for OnDisk {
                 continue;
             }
             // What limits count outlives jobs, and counts none of them any more.
-            let filter = if table == "flow" { "WHERE running <> 0" } else { "" };
+            let filter = if table == "limit_counters" { "WHERE running <> 0" } else { "" };
             let count = format!("SELECT count(*) FROM {table} {filter}");
             let rows: i64 = database.query_row(&count, [], |row| row.get(0)).unwrap();
             if rows > 0 {
