@@ -1,4 +1,4 @@
-//! Runs the console examples of the README and of the pages in `docs/`.
+//! Runs the console examples of the README and of the pages in `docs/`, and checks their configurations.
 //!
 //! In a block marked `console`, each line that starts with `$ ` is a command, continued while a line
 //! ends with `\`. The lines below it are its expected output, where `…` matches anything. Ids, times
@@ -11,16 +11,16 @@ use std::process::Stdio;
 use super::redact::redact;
 use crate::harness::{CommandOutput, Installation, LONGHAUL, output_of};
 
-/// A command and its expected output.
+/// A command with its expected output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Example {
-    /// Line number, from 1.
+    /// Line in the page, from 1.
     line: usize,
     command: String,
     expected: Vec<String>,
 }
 
-/// The commands of a text, in their order.
+/// Returns the commands of a page, in order.
 pub(crate) fn examples(text: &str) -> Vec<Example> {
     let mut found: Vec<Example> = Vec::new();
     let (mut inside, mut runs, mut continued) = (false, false, false);
@@ -28,7 +28,7 @@ pub(crate) fn examples(text: &str) -> Vec<Example> {
         if let Some(info) = line.strip_prefix("```") {
             inside = !inside;
             runs = inside && info.trim() == "console";
-            // What a block begins with belongs to no command before it.
+            // A block's first lines belong to no command of an earlier block.
             continued = false;
         } else if !runs {
         } else if let Some(command) = line.strip_prefix("$ ") {
@@ -48,7 +48,7 @@ pub(crate) fn examples(text: &str) -> Vec<Example> {
     found
 }
 
-/// Reports whether a printed line matches an expected one.
+/// Returns whether a printed line matches an expected one.
 fn matches(expected: &str, printed: &str) -> bool {
     let mut rest = printed;
     let pieces: Vec<&str> = expected.split('…').collect();
@@ -70,7 +70,7 @@ fn matches(expected: &str, printed: &str) -> bool {
     true
 }
 
-/// Reports whether the whole output matches. A line of `…` alone matches any number of lines.
+/// Returns whether the output matches. A line of `…` alone matches any number of lines.
 fn all_match(expected: &[String], printed: &[&str]) -> bool {
     match (expected, printed) {
         ([], []) => true,
@@ -89,12 +89,12 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// A text of the repository.
+/// Reads a file of the repository.
 pub(super) fn text_of(file: &str) -> Option<String> {
     std::fs::read_to_string(repository().join(file)).ok()
 }
 
-/// Runs the commands of a text beside a server.
+/// Runs the commands of a page against a server.
 pub(super) async fn does_what_it_says(file: &str, text: &str, install: &Installation) {
     for example in examples(text) {
         let Prints { as_expected, shown } = run(install, file, &example).await;
@@ -102,14 +102,14 @@ pub(super) async fn does_what_it_says(file: &str, text: &str, install: &Installa
     }
 }
 
-/// Output of a command.
+/// Result of an example.
 pub(crate) struct Prints {
     pub(crate) as_expected: bool,
-    /// Returns both, for error messages.
+    /// Expected and actual output, for the failure message.
     pub(crate) shown: String,
 }
 
-/// Runs one example of a text beside a server.
+/// Runs one example against a server.
 pub(crate) async fn run(install: &Installation, text: &str, example: &Example) -> Prints {
     let beside = Path::new(LONGHAUL).parent().unwrap().display();
     let path = format!("{beside}:{}", std::env::var("PATH").unwrap());
@@ -128,23 +128,26 @@ pub(crate) async fn run(install: &Installation, text: &str, example: &Example) -
     }
 }
 
-/// Pages whose examples need an upstream of their own: other tests run them.
+/// Pages whose examples need an upstream: other tests run them.
 const WITH_UPSTREAM: [&str; 3] = ["docs/chat.md", "docs/proxy.md", "docs/render.md"];
 
-#[tokio::test]
-async fn readme_and_docs_console_examples_print_what_they_show() {
+/// Returns the README and the pages in `docs/`, with their texts.
+fn pages() -> Vec<(String, String)> {
     let mut pages = vec!["README.md".to_owned()];
     for entry in std::fs::read_dir(repository().join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        let page = format!("docs/{name}");
-        if name.ends_with(".md") && !WITH_UPSTREAM.contains(&page.as_str()) {
-            pages.push(page);
+        if name.ends_with(".md") {
+            pages.push(format!("docs/{name}"));
         }
     }
+    pages.into_iter().map(|page| (page.clone(), text_of(&page).unwrap())).collect()
+}
+
+#[tokio::test]
+async fn readme_and_docs_console_examples_print_what_they_show() {
     let mut commands = 0;
-    for page in pages {
-        let text = text_of(&page).unwrap();
-        if examples(&text).is_empty() {
+    for (page, text) in pages() {
+        if WITH_UPSTREAM.contains(&page.as_str()) || examples(&text).is_empty() {
             continue;
         }
         let install = Installation::new();
@@ -156,6 +159,30 @@ async fn readme_and_docs_console_examples_print_what_they_show() {
         commands >= 7,
         "only {commands} commands found: are the blocks still marked `console`?"
     );
+}
+
+#[tokio::test]
+async fn readme_and_docs_configuration_examples_are_valid() {
+    let mut blocks = 0;
+    for (page, text) in pages() {
+        for block in text.split("\n```toml").skip(1) {
+            let (_, block) = block.split_once('\n').unwrap();
+            let (config, _) = block.split_once("\n```").unwrap();
+            let install = Installation::new();
+            let file = install.path().join("example.toml");
+            std::fs::write(&file, config).unwrap();
+            let mut doctor = install.command(LONGHAUL);
+            doctor.args(["--json", "doctor", "--config"]).arg(&file);
+            doctor.env("REPORT_TOKEN", "a token").env("OPENAI_API_KEY", "a key");
+            let CommandOutput { out, err, .. } = output_of(doctor).await.unwrap();
+            let report: serde_json::Value = serde_json::from_str(&out).expect(&err);
+            // With an invalid configuration the doctor skips all other checks.
+            let checks = report["checks"].as_array().unwrap();
+            assert!(checks.len() > 1, "{page}:\n{config}\n{out}");
+            blocks += 1;
+        }
+    }
+    assert!(blocks >= 8, "only {blocks} configurations found: are the blocks still marked `toml`?");
 }
 
 #[test]
