@@ -20,7 +20,7 @@ SLOW = {
     "body": b"POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
     b"content-length: 100\r\n\r\n{",
 }
-# Each address of ours has ports of its own.
+# Each local address has separate ports.
 ADDRESSES = 8
 # The limit is for a server that closes no socket.
 PATIENCE_S = 120

@@ -75,7 +75,7 @@ def unfinished(file: Path) -> int:
 async def by_callers(
     callers: int, jobs: int, call: Callable[[], Awaitable[object]]
 ) -> tuple[float, list[float]]:
-    """Seconds in all, and milliseconds of each call, sorted."""
+    """Returns total seconds, and sorted milliseconds of each call."""
     took: list[float] = []
     turns = iter(range(jobs))
 
@@ -113,7 +113,7 @@ def report(scenario: str, jobs: int, seconds: float, took: list[float], steps: i
 
 def submit_and_drain(args: argparse.Namespace, file: Path) -> None:
     fresh(file, args.journal)
-    # A first launch makes the tables; it listens to another queue, so that nothing runs yet.
+    # The first launch creates the tables; it listens to another queue, so that nothing runs yet.
     launch(file, ["none"])
     DBOS.register_queue(QUEUE, polling_interval_sec=POLL_EVERY_S, worker_concurrency=args.concurrency)
     DBOS.destroy()
@@ -163,7 +163,7 @@ def main() -> None:
     file = args.folder.resolve() / "dbos.db"
     submit_and_drain(args, file)
     steps(args, file)
-    # Its threads may sleep on for seconds; everything is measured and on the disk.
+    # Exits without waiting for sleeping threads: all results are on disk.
     sys.stdout.flush()
     os._exit(0)
 

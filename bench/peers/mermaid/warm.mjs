@@ -1,4 +1,4 @@
-// Draws with mermaid-cli's own function in one browser that stays open, which saves it all of its start.
+// Renders with mermaid-cli's function in one browser that stays open, without the cost of starting it.
 //
 // Usage: node warm.mjs CHROMIUM <SOURCES   an array of texts in JSON; prints {"ms": […]}, without the first
 

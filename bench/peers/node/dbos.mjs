@@ -31,9 +31,9 @@ async function launch(plan, listenQueues) {
 
 await main({
   async connect(plan) {
-    // A first launch makes the tables; it listens to another queue, so that nothing runs yet.
+    // The first launch creates the tables; it listens to another queue, so that nothing runs yet.
     await launch(plan, ['none']);
-    // Polled every second unless told.
+    // Polled every second by default.
     await DBOS.registerQueue(QUEUE, { workerConcurrency: 200, minPollingIntervalMs: 5 });
     await DBOS.shutdown();
     client = await DBOSClient.create({
@@ -45,7 +45,7 @@ await main({
 
   submit: (load) => client.enqueue({ queueName: QUEUE, workflowName: 'noop' }, load),
 
-  // In this process, past the queue: a row, and it runs.
+  // Bypasses the queue: inserts a row and runs in this process.
   start: (load) => DBOS.startWorkflow(noop)(load),
 
   async work(plan, ran) {

@@ -4,14 +4,14 @@
 //
 // A peer is an object of
 //   bulk                  jobs of one call that submits many; none where no such call is documented
-//   connect(plan)         makes the tables; nothing runs yet
+//   connect(plan)         creates the tables; nothing runs yet
 //   submit(load)          one durable submit
 //   submitAll(loads)      many at once
 //   work(plan, ran)       starts workers; their handlers begin with ran(load)
-//   unsettled()           how many jobs are not settled
-//   start(load)           as submit, or a way round the queue where the peer documents one
+//   unsettled()           number of jobs that are not settled
+//   start(load)           as submit, or a documented call that bypasses the queue
 //   threeSteps(load)      runs a job of three steps to its result, for peers that have steps
-//   settled(), vacuum()   where something else than a look at the database says so, or there is none
+//   settled(), vacuum()   if the peer needs something other than a database query
 
 import { parseArgs } from 'node:util';
 import pg from 'pg';
@@ -19,7 +19,7 @@ import pg from 'pg';
 const PICKUP_EVERY_MS = 20;
 const LOOK_EVERY_MS = 2;
 const GIVE_UP_AFTER_MS = 120_000;
-// So that connections are open and hot code is compiled.
+// Opens connections and compiles hot code.
 const WARM_UP_CALLS = 200;
 const WARM_UP_PICKUPS = 50;
 const STEPS = 3;
@@ -50,7 +50,7 @@ export async function main(peer) {
   await peer.connect(plan);
   const line = await SCENARIOS[plan.scenario](plan, peer);
   console.log(JSON.stringify({ scenario: plan.scenario, jobs: plan.jobs, ...line }));
-  // Some of them sleep on for seconds; everything is measured and on the disk.
+  // Exits without waiting for sleeping threads: all results are on disk.
   process.exit(0);
 }
 
@@ -82,7 +82,7 @@ const SCENARIOS = {
   async drain(plan, peer) {
     if (peer.bulk) await submitInBulk(plan, peer);
     else await callers(32, plan.jobs, () => peer.submit(load(plan)));
-    // Autovacuum would do so sooner or later, in the middle of some runs and not of others.
+    // Otherwise autovacuum would run in the middle of some runs and not of others.
     if (peer.vacuum !== false) await count(plan.database, 'vacuum analyze');
     let left = plan.jobs;
     const began = now();

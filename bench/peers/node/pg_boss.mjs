@@ -11,7 +11,7 @@ await main({
   bulk: 5000,
 
   async connect(plan) {
-    // NOTIFY is what wakes an idle worker, and what slows down each submit: on only where it helps.
+    // NOTIFY wakes idle workers and slows down submissions: enabled only for pickup.
     const notify = plan.scenario === 'pickup';
     boss = new PgBoss({
       connectionString: plan.database,

@@ -15,22 +15,22 @@ use crate::plan::Plan;
 const PICKUP_EVERY: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(120);
-/// As many as for the peers in Node, which compiles what is hot.
+/// The same number as for peers in Node, whose hot code has to be compiled first.
 const WARM_UP_CALLS: usize = 200;
 const WARM_UP_PICKUPS: usize = 50;
 const STEPS: usize = 3;
 
-/// What a peer has to do to be measured. Its handlers begin with [`load::ran`].
+/// A system to measure. Its handlers start with [`load::ran`].
 pub trait Peer: Sized + Send + Sync + 'static {
     /// Jobs of one call that submits many; none where no such call is documented.
     const BULK: Option<usize>;
     /// Counts the jobs that are not settled.
     const UNSETTLED: &'static str;
 
-    /// Makes the tables. Nothing runs yet.
+    /// Creates the tables. Nothing runs yet.
     fn connect(plan: &Plan) -> impl Future<Output = anyhow::Result<Self>> + Send;
     fn submit(&self, load: Load) -> impl Future<Output = anyhow::Result<()>> + Send;
-    /// As submit, or a way round the queue where the peer documents one.
+    /// As submit, or a documented call that bypasses the queue.
     fn start(&self, load: Load) -> impl Future<Output = anyhow::Result<()>> + Send {
         self.submit(load)
     }
@@ -86,7 +86,7 @@ async fn drain<P: Peer>(plan: &Plan, peer: Arc<P>) -> anyhow::Result<Value> {
         callers(32, plan.jobs, &peer, call).await?;
     }
     let db = PgPool::connect(&plan.database).await?;
-    // Autovacuum would do so sooner or later, in the middle of some runs and not of others.
+    // Otherwise autovacuum would run in the middle of some runs and not of others.
     sqlx::query("vacuum analyze").execute(&db).await?;
     let mut runs = load::runs();
     let timer = Instant::now();
@@ -153,7 +153,7 @@ async fn submit_in_bulk<P: Peer>(
     Ok((timer.elapsed(), took))
 }
 
-/// How long `jobs` calls took by so many callers, in all and each.
+/// Measures the total time and the time of each of `jobs` calls.
 async fn callers<P: Peer, C, F>(
     callers: usize,
     jobs: usize,

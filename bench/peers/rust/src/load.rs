@@ -1,4 +1,4 @@
-//! A job's input, and how its handler says that it ran.
+//! A job's input, and the signal that its handler ran.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ static BEGAN: OnceLock<Instant> = OnceLock::new();
 static RAN: OnceLock<mpsc::UnboundedSender<Duration>> = OnceLock::new();
 
 impl Load {
-    /// As of now: how long it takes to its handler counts from here.
+    /// Creates an input; the pickup time counts from here.
     pub fn new(filler: &str) -> Self {
         Self { submitted_ns: now_ns(), filler: filler.to_owned() }
     }
@@ -25,12 +25,12 @@ impl Load {
 /// The first line of each handler.
 pub fn ran(load: &Load) {
     if let Some(ran) = RAN.get() {
-        // Nobody listens any more only when the scenario is over.
+        // The receiver is gone only after the scenario.
         let _ = ran.send(Duration::from_nanos(now_ns().saturating_sub(load.submitted_ns)));
     }
 }
 
-/// How long each job waited for its handler, as they start. Once in a process.
+/// Pickup times of jobs, as they start. Callable once per process.
 pub fn runs() -> mpsc::UnboundedReceiver<Duration> {
     let (sender, receiver) = mpsc::unbounded_channel();
     RAN.set(sender).expect("one scenario in a process");

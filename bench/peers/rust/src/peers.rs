@@ -1,4 +1,4 @@
-//! One file a peer: its settings, and how it submits and works.
+//! One file per peer: settings, submission and workers.
 
 pub mod apalis;
 pub mod dbos;

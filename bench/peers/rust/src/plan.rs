@@ -1,4 +1,4 @@
-//! What to measure, from the command line.
+//! Command-line arguments: the scenario and its sizes.
 
 use anyhow::Context as _;
 

@@ -13,7 +13,7 @@ use crate::plan::Plan;
 const APP: &str = "bench";
 const QUEUE: &str = "bench";
 const WORKERS: i32 = 1_000;
-/// A second unless told.
+/// One second by default.
 const POLL_EVERY: Duration = Duration::from_millis(5);
 
 async fn noop(load: Load) -> dbos::Result<()> {
@@ -75,7 +75,7 @@ impl Peer for Dbos {
         Ok(())
     }
 
-    /// In this process, past the queue: a row, and it runs.
+    /// Bypasses the queue: inserts a row and runs in this process.
     async fn start(&self, load: Load) -> anyhow::Result<()> {
         self.noop.start(load).await?;
         Ok(())

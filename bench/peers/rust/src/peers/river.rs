@@ -1,4 +1,4 @@
-//! River for Rust. Completions go by the batch without being asked to; finished jobs are kept.
+//! River for Rust. Completions are batched by default; finished jobs are kept.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::harness::Peer;
 use crate::load::{self, Load};
 use crate::plan::Plan;
 
-/// Also how many it claims at once.
+/// Also the size of a claim.
 const WORKERS: usize = 1_000;
-/// The least it takes, of fetches and of notifications; 100 ms unless told.
+/// The minimum for fetches and notifications. Defaults to 100 ms.
 const FETCH_COOLDOWN: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Serialize, Deserialize, JobArgs)]

@@ -173,7 +173,7 @@ async fn readme_and_docs_configuration_examples_are_valid() {
             std::fs::write(&file, config).unwrap();
             let mut doctor = install.command(LONGHAUL);
             doctor.args(["--json", "doctor", "--config"]).arg(&file);
-            doctor.env("REPORT_TOKEN", "a token").env("OPENAI_API_KEY", "a key");
+            doctor.env("REPORT_TOKEN", "token").env("OPENAI_API_KEY", "key");
             let CommandOutput { out, err, .. } = output_of(doctor).await.unwrap();
             let report: serde_json::Value = serde_json::from_str(&out).expect(&err);
             // With an invalid configuration the doctor skips all other checks.
