@@ -140,17 +140,17 @@ TWIN_FILES = [
 
 @rule
 def twin_stores(tree: Tree) -> Iterator[Finding]:
-    """The stores have the same folders and the same shared files, so that one can be read against the other."""
+    """The stores have the same shared files and SQL groups, so that one can be read against the other."""
     inside = [{path.removeprefix(store) for path in tree if path.startswith(store)} for store in STORES]
     if ENGINE + "src/store.rs" not in tree:
         return
-    folders = [{path.rsplit("/", 1)[0] for path in paths if "/" in path} for paths in inside]
-    for store, paths, own, other in zip(STORES, inside, folders, reversed(folders)):
+    groups = [{path.split("/")[1] for path in paths if re.match(r"sql/[^/]+/", path)} for paths in inside]
+    for store, paths, own, other in zip(STORES, inside, groups, reversed(groups)):
         for name in TWIN_FILES:
             if name not in paths:
                 yield Finding(store + name, 0, "missing: both stores have this file")
-        for folder in sorted(other - own):
-            yield Finding(store + folder, 0, "missing: the other store has this folder")
+        for group in sorted(other - own):
+            yield Finding(f"{store}sql/{group}", 0, "missing: the other store has this group of statements")
     places = [{path.rsplit("/", 1)[1]: path for path in paths if path.startswith("sql/")} for paths in inside]
     for name in sorted(places[0].keys() & places[1].keys()):
         if places[0][name] != places[1][name]:

@@ -47,7 +47,7 @@ CATCHES = {
     ],
     "twin-stores": [
         {path: text for path, text in STORES.items() if path != tidy.STORES[0] + "leases.rs"},
-        STORES | {tidy.STORES[0] + "claim/extra.rs": ""},
+        STORES | {tidy.STORES[0] + "sql/claim/a.sql": WHY, tidy.STORES[0] + "claim.rs": "a"},
         STORES
         | {tidy.STORES[0] + "sql/claim/a.sql": WHY, tidy.STORES[1] + "sql/claim/b.sql": WHY}
         | {tidy.STORES[0] + "sql/settle/c.sql": WHY, tidy.STORES[1] + "sql/settle/a.sql": WHY}
