@@ -1,36 +1,34 @@
-//! The kind `chat`: a call to a language model, as a job.
+//! The kind `chat`: a call to a language model.
 //!
-//! Its input is `{"api": "ollama-chat" | "ollama-generate" | "openai-chat", "body": {…}}`, where the body is what a
-//! caller of that API sends. Its result is `{"api", "body", "promptTokens", "completionTokens", "target"}`, where the
-//! body is what a caller that does not stream is answered.
+//! Its input is `{"api": "ollama-chat" | "ollama-generate" | "openai-chat", "body": {…}}` with the body of a request in that
+//! API. Its result is `{"api", "body", "promptTokens", "completionTokens", "target"}` with the body of a response that is
+//! not streamed.
 //!
 //! # Targets
 //!
-//! A target is a server that has models and api Ollama's API or that of `OpenAI`. A call goes to the least busy of
-//! those that have its model and do not fail; where the APIs differ, the call and its answer are translated (`request`,
-//! `translate`). How many calls a target serves at once is counted by each process for itself; a job that finds
-//! no place waits for its turn in the order in which jobs came, and holds a worker's place meanwhile.
+//! A target is a model server with Ollama's API or that of `OpenAI`. A call goes to the least busy target that has its model
+//! and did not fail recently; between different APIs, request and response are translated (`request`, `translate`). Each
+//! process limits its own concurrent calls per target. A job without a free slot waits in order of arrival and
+//! occupies a worker slot meanwhile.
 //!
-//! # Failing
+//! # Failures
 //!
-//! A target that cannot be reached, breaks off, is busy or fails is tried again later, as often as the kind's attempts
-//! say; a call that it refuses fails at once, with the target's own words. See [`ChatError`].
+//! Unreachable, busy and failing targets are retried, up to the attempts of the kind. A call that a target rejects fails at
+//! once with the message of the target. See [`ChatError`].
 //!
 //! # Streaming
 //!
-//! Targets are always asked to stream. Pieces of the answer, in the caller's API, go to the [`StreamLogs`], where those who
-//! wait in the same process find them. What somebody who streams to a caller can rely on, and has to do:
+//! Targets always stream. Chunks in the caller's API go to the [`StreamLogs`] of the process. The contract for readers:
 //!
-//! - Pieces of one attempt come in order, each once, from the beginning. The end of an answer is never among
-//!   them: it is known when the job has completed, and comes from its result.
-//! - An attempt may fail in the middle, or its process die; then another one begins anew, and may say something else.
-//!   Its pieces have another number. Whoever has sent nothing yet goes on with them; whoever has, waits for the
-//!   result.
-//! - The result of the job is the truth. What is missing to it, [`Accumulator::remaining`] tells: the remaining if what was sent is
-//!   its beginning, else that it is not, and then the stream has to end with an error. So no caller ever
-//!   gets a word twice, or the beginning of one answer and the end of another.
-//! - The same holds for who falls behind further than the stream_logs's log reaches, or is in another process than the attempt:
-//!   it gets all that is missing in one piece, at the end.
+//! - The chunks of one attempt arrive in order, each once, from the start. The final chunk is never among them, because it
+//!   is sent only after the job has completed, from its result.
+//! - An attempt may fail, or its process may die. Then another attempt starts over with different text and a new number. A
+//!   reader that has forwarded nothing continues with the new chunks; otherwise it waits for the result.
+//! - The result of the job is authoritative. [`Accumulator::remaining`] returns the chunks that are missing if the
+//!   forwarded text is a prefix of the result, and an error otherwise, which must end the stream. So no caller receives a
+//!   word twice, or the start of one response and the end of another.
+//! - A reader that falls behind the log, or runs in another process than the attempt, forwards everything that is missing
+//!   in one chunk at the end.
 
 mod accumulate;
 mod attempt;
@@ -67,12 +65,12 @@ use catalog::Catalog;
 use client::Client;
 use target_slots::TargetSlots;
 
-/// The name of the kind, and of the queue of its jobs.
+/// Name of the kind and of its queue.
 pub const CHAT: &str = "chat";
-/// Jobs that wait in a process for a place at a target, besides those that have one: with several models, one
-/// that is much asked for must not keep jobs of the others from being claimed.
+/// Jobs of a process that wait for a target slot, besides those that have one, so that a popular model does not
+/// keep jobs of other models from being claimed.
 const WAITING_MAX: usize = 32;
-/// For all of an attempt, waiting for a place included; each silence of a target has its own, shorter limit.
+/// Timeout of an attempt, including the wait for a slot. Silence of a target has shorter limits.
 const TIMEOUT: Duration = Duration::from_hours(24);
 
 /// Calls to language models. Clones share everything.
@@ -90,7 +88,6 @@ struct Inner {
 }
 
 impl Chat {
-    /// Calls to these targets.
     pub fn new(targets: Vec<ModelServer>, retry: Retry, clock: Clock) -> Self {
         let slots = targets.iter().map(|target| target.concurrency);
         let slots = TargetSlots::new(slots, clock.clone());
@@ -99,7 +96,7 @@ impl Chat {
         Self(Arc::new(Inner { targets, slots, catalog, client, stream_logs, retry, clock }))
     }
 
-    /// What an engine runs chats by.
+    /// Creates the kind that runs calls.
     pub fn kind(&self) -> Kind {
         let chat = Arc::clone(&self.0);
         let run = move |ctx: Ctx, call: ChatCall| {
@@ -109,7 +106,7 @@ impl Chat {
         self.described(Kind::new(CHAT, run)).concurrency(self.concurrency()).timeout(TIMEOUT)
     }
 
-    /// The kind for a process that runs no jobs.
+    /// Creates the kind for a process that runs no jobs.
     pub fn remote(&self) -> Kind {
         self.described(Kind::remote(CHAT))
     }
@@ -120,55 +117,55 @@ impl Chat {
         let kind = kind.retry(self.0.retry).accepts_payload(false).description(description);
         let kind = kind.input_schema(include_str!("chat/input.schema.json"));
         match Name::new(CHAT) {
-            // Of its own, so that the operator can limit chats over all replicas.
+            // Separate, so that the operator can limit calls over all replicas.
             Ok(queue) => kind.queue(queue),
             Err(_) => kind,
         }
     }
 
-    /// Jobs at once in this process: those that targets serve, and some that wait for their turn.
+    /// Concurrent jobs of this process: those with a slot, and some that wait for one.
     pub fn concurrency(&self) -> usize {
         let served: usize = self.0.targets.iter().map(|target| target.concurrency).sum();
         served.saturating_add(WAITING_MAX)
     }
 
-    /// Where the words of running answers are.
+    /// Returns the chunks of running calls.
     pub fn stream_logs(&self) -> &StreamLogs {
         &self.0.stream_logs
     }
 
-    /// All models, as `GET /api/tags` has them.
+    /// Lists all models in the format of `GET /api/tags`.
     pub async fn tags(&self) -> Result<Value, ChatError> {
         let models = self.0.catalog.all(&self.0.client, &self.0.targets).await?;
         Ok(json!({"models": models.iter().map(catalog::Model::to_ollama).collect::<Vec<_>>()}))
     }
 
-    /// All models, as `GET /v1/models` has them.
+    /// Lists all models in the format of `GET /v1/models`.
     pub async fn models(&self) -> Result<Value, ChatError> {
         let models = self.0.catalog.all(&self.0.client, &self.0.targets).await?;
         let data: Vec<Value> = models.iter().map(catalog::Model::to_openai).collect();
         Ok(json!({"object": "list", "data": data}))
     }
 
-    /// One model, as `GET /v1/models/{model}` has it.
+    /// Returns one model in the format of `GET /v1/models/{model}`.
     pub async fn model(&self, name: &str) -> Result<Value, ChatError> {
         let models = self.0.catalog.all(&self.0.client, &self.0.targets).await?;
         let found = models.iter().find(|model| model.name() == name);
         found.map(catalog::Model::to_openai).ok_or_else(|| ChatError::no_model(name))
     }
 
-    /// What a target says of a model that it has, as `POST /api/show` has it.
+    /// Returns the details of a model in the format of `POST /api/show`.
     pub async fn show(&self, body: &JsonObject) -> Result<Value, ChatError> {
         let inner = &*self.0;
         let name: Option<String> = body.get("model").or_else(|| body.get("name"));
-        let refused = |message: String| ChatError::Refused { status: 400, message };
-        let name = name.ok_or_else(|| refused("model is required".to_owned()))?;
+        let rejected = |message: String| ChatError::Refused { status: 400, message };
+        let name = name.ok_or_else(|| rejected("model is required".to_owned()))?;
         let serving = inner.catalog.serving(&inner.client, &inner.targets, &name).await?;
-        let targets = serving.into_iter().filter_map(|place| inner.targets.get(place));
+        let targets = serving.into_iter().filter_map(|index| inner.targets.get(index));
         let mut ollama = targets.filter(|target| target.api == TargetApi::Ollama);
         let target = ollama.next().ok_or_else(|| ChatError::no_model(&name))?;
-        let body = body.to_json().map_err(|error| refused(error.to_string()))?;
-        inner.client.ask(target, "/api/show", body.as_str().to_owned()).await
+        let body = body.to_json().map_err(|error| rejected(error.to_string()))?;
+        inner.client.post(target, "/api/show", body.as_str().to_owned()).await
     }
 }
 

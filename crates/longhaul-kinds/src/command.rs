@@ -1,52 +1,46 @@
-//! The kind `command`: a program, or a durable pipeline of programs.
+//! The kind `command`: runs a program, or a durable pipeline of programs.
 //!
-//! # What a program gets
+//! # Input of a program
 //!
-//! - on stdin, `{"input": …, "steps": {…}, "job": {…}}`: the job's input, the outputs of the
-//!   pipeline's steps so far by name, and [what job it is](self#the-job);
-//! - `LONGHAUL_JOB_ID` and `LONGHAUL_ATTEMPT` in its environment, besides [`CommandKind::env`] and
-//!   of the server's own environment only `PATH`, `HOME`, `LANG`, `LC_ALL` and `TZ`: a server's
-//!   secrets are not its programs' business;
-//! - what was uploaded with the job, if anything was, as a file whose path is in `LONGHAUL_PAYLOAD`;
-//! - a folder, whose path is in `LONGHAUL_ARTIFACTS`: files in it become the job's artifacts when it
-//!   completes. Files only, no folders and no links. What an earlier attempt put there is gone: a
-//!   pipeline's artifacts are best made by its last program;
-//! - a working folder of its own, which is also its `TMPDIR`, and which is deleted with all that
-//!   is in it when the attempt ends. The programs of a pipeline share it; what a later attempt
-//!   needs belongs on stdout, because an attempt starts with an empty folder.
+//! - Standard input is `{"input": …, "steps": {…}, "job": {…}}`: the job's input, the outputs of the earlier
+//!   pipeline steps by name, and [the job](self#the-job).
+//! - `LONGHAUL_JOB_ID` and `LONGHAUL_ATTEMPT` are in its environment, with [`CommandKind::env`]. Of the server's
+//!   environment it gets only `PATH`, `HOME`, `LANG`, `LC_ALL` and `TZ`, so that programs do not see the server's
+//!   secrets.
+//! - `LONGHAUL_PAYLOAD` is the path of the uploaded payload, if the job has one.
+//! - `LONGHAUL_ARTIFACTS` is the path of a folder whose files become the job's artifacts when it completes. It may
+//!   contain files only, no folders and no links. It is empty at the start of each attempt, so the last program
+//!   of a pipeline should write the artifacts.
+//! - The working directory is a new folder, also its `TMPDIR`, that is deleted when the attempt ends. The
+//!   programs of a pipeline share it. Data that a later attempt needs belongs on standard output.
 //!
-//! It is started with fixed arguments and without a shell.
+//! The program is started with fixed arguments and without a shell.
 //!
-//! # What it says
+//! # Output of a program
 //!
-//! - stdout: its result, as JSON. Nothing at all is `null`.
-//! - stderr: a line `::progress 3/10 text` (or `::progress 3`) is the job's progress, a line
-//!   `::phase text` its phase (up to 100 of them, of 64 characters). The rest is its log: the last
-//!   20 lines of it are in the error of a program that failed, and all of it is traced below
-//!   `longhaul_kinds::command` at the level TRACE, which is off unless asked for, since what
-//!   programs say may hold what jobs are about.
-//! - exit code: 0 is completed, 75 (`EX_TEMPFAIL`) is failed but worth another attempt, everything
-//!   else is failed. A program that a signal killed gets another attempt, since what killed it
-//!   (often a machine short of memory) may not come again.
+//! - Standard output is its result, as JSON. Empty output is `null`.
+//! - On standard error, a line `::progress 3/10 text` (or `::progress 3`) sets the job's progress and a line
+//!   `::phase text` its phase (up to 100 phases of 64 characters). All other lines are its log. The last 20 lines
+//!   are part of the error of a failed program, and all lines are traced below `longhaul_kinds::command` at level
+//!   TRACE, which is off by default because logs may contain inputs.
+//! - Exit code 0 completes the job, 75 (`EX_TEMPFAIL`) fails the attempt with a retry, all others fail without one.
+//!   A program that is killed by a signal is retried, because the cause (often a lack of memory) may pass.
 //!
-//! # How it is stopped
+//! # Stopping a program
 //!
-//! It runs in a process group of its own, and the whole group is stopped with it. When the job is
-//! cancelled or a step takes too long: SIGTERM, then SIGKILL after [`CommandKind::stop_grace`].
-//! When the attempt takes too long, or the lease is lost or given back: SIGKILL at once, because
-//! another attempt may begin. Whatever a program leaves running in its group when it exits is
-//! killed, too.
+//! It runs in its own process group, and the whole group is stopped. When the job is cancelled or a step times
+//! out: SIGTERM, then SIGKILL after [`CommandKind::stop_grace`]. When the attempt times out, or the lease is lost
+//! or returned: SIGKILL at once, because another attempt may start. Processes that a program leaves in its group
+//! are killed when it exits.
 //!
 //! # After a crash
 //!
-//! A server that is itself killed with SIGKILL cannot stop its programs: they may go on until they
-//! find their pipes broken. Nobody hears them any more, so nothing that they say reaches the job.
-//! On Linux, the next server on the same data kills them before it runs any job
-//! ([`clear_work_root`]), so that a job does not run beside its older self. It knows them by their
-//! `TMPDIR`, which the processes that they start inherit. Whoever has cleaned its environment, has
-//! another `TMPDIR` (also by [`CommandKind::env`]), has deleted its working folder or may not be
-//! looked at by the server (a setuid program) escapes. So a program should be idempotent in what
-//! it does elsewhere, for example by its job's id.
+//! A server that is killed with SIGKILL cannot stop its programs. They may run until their pipes break, and their
+//! output is lost. On Linux, the next server on the same data kills them before it runs any job
+//! ([`clear_work_root`]), so that a job does not run beside its earlier attempt. It finds them by their `TMPDIR`,
+//! which child processes inherit. A process escapes if it clears its environment, changes `TMPDIR` (also by
+//! [`CommandKind::env`]), deletes its working folder, or is not readable for the server (a setuid program). So
+//! programs should be idempotent in their external effects, for example by job id.
 //!
 //! # The job
 //!
@@ -76,13 +70,13 @@ use longhaul::{Ctx, Kind};
 
 pub use work_dir::clear_work_root;
 
-/// What a program inherits of the server's environment.
+/// Variables that programs inherit from the server.
 const INHERITED: [&str; 5] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ"];
 
-/// Well below the time that the engine gives a cancelled handler to return.
+/// Well below the time that the engine waits for a cancelled handler.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Describes a kind whose jobs are run by programs.
+/// Builder of a kind whose jobs run programs.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -101,7 +95,7 @@ const STOP_GRACE: Duration = Duration::from_secs(2);
 ///     .concurrency(4);
 /// # Ok::<(), longhaul_kinds::command::CommandError>(())
 /// ```
-#[must_use = "describes a kind; `build` makes it"]
+#[must_use = "call `build` to create the kind"]
 #[derive(Debug, Clone)]
 pub struct CommandKind {
     name: String,
@@ -112,64 +106,46 @@ pub struct CommandKind {
     stop_grace: Duration,
 }
 
-/// What runs a job. The first of each `argv` is a program: looked up in `PATH`, or, if it has a
-/// `/`, relative to the folder in which the server was started.
+/// Programs of a job. The first element of each `argv` is looked up in `PATH` or, if it contains a `/`,
+/// relative to the folder in which the server was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
-    /// One program; its output is the job's result.
-    Single {
-        /// The program and its arguments.
-        argv: Vec<String>,
-    },
-    /// Programs one after the other. Each output is a checkpoint, so that another attempt goes on
-    /// behind it; the last one is also the job's result.
-    Pipeline {
-        /// In this order.
-        steps: Vec<PipelineStep>,
-    },
+    /// One program, whose output is the job's result.
+    Single { argv: Vec<String> },
+    /// Programs in sequence. Each output is a checkpoint, so that another attempt continues behind it; the
+    /// last one is also the job's result.
+    Pipeline { steps: Vec<PipelineStep> },
 }
 
-/// One program of a pipeline.
+/// Program of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelineStep {
-    /// Its name, unique in the pipeline; later programs find its output under it.
+    /// Unique in the pipeline. Key of its output for later programs.
     pub name: String,
-    /// The program and its arguments.
     pub argv: Vec<String>,
-    /// How long it may take; otherwise only the attempt's own timeout counts.
+    /// Defaults to the timeout of the attempt.
     pub timeout: Option<Duration>,
 }
 
-/// What is wrong with the description of a command kind.
+/// Invalid configuration of a command kind.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// There is no program in an `argv`.
-    #[error("{0} names no program to run")]
+    #[error("{0} has no program to run")]
     NoProgram(String),
-    /// A pipeline has no steps.
-    #[error("the kind {0:?} is a pipeline without steps")]
+    #[error("the pipeline of kind {0:?} has no steps")]
     NoSteps(String),
-    /// Two steps of a pipeline have one name.
-    #[error("the pipeline of the kind {kind:?} has two steps {step:?}")]
-    StepTwice {
-        /// The kind.
-        kind: String,
-        /// The name that is there twice.
-        step: String,
-    },
-    /// A relative path cannot be made absolute.
-    #[error("cannot tell where {path:?} is")]
+    #[error("the pipeline of kind {kind:?} has two steps named {step:?}")]
+    DuplicateStep { kind: String, step: String },
+    #[error("cannot make {path:?} absolute")]
     Path {
-        /// The path as it was given.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
 }
 
-/// What attempts need to know, checked.
-struct Setup {
+/// Checked configuration of the kind.
+struct CommandConfig {
     program: Program,
     work_root: PathBuf,
     env: Vec<(OsString, OsString)>,
@@ -178,13 +154,11 @@ struct Setup {
 }
 
 impl PipelineStep {
-    /// A step without a timeout of its own.
     pub fn new(name: impl Into<String>, argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let argv = argv.into_iter().map(Into::into).collect();
         Self { name: name.into(), argv, timeout: None }
     }
 
-    /// How long it may take.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -193,7 +167,7 @@ impl PipelineStep {
 }
 
 impl CommandKind {
-    /// A kind that `program` runs, in folders of its own below `work_root`.
+    /// Runs `program` for each job, in new folders below `work_root`.
     pub fn new(name: impl Into<String>, program: Program, work_root: impl Into<PathBuf>) -> Self {
         Self {
             name: name.into(),
@@ -205,44 +179,44 @@ impl CommandKind {
         }
     }
 
-    /// Adds a variable to the environment of the programs.
+    /// Adds an environment variable for the programs.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// The most that one program may write to stdout. Should not be more than the engine's
-    /// `result_bytes_max` and `step_bytes_max`, whose default it has.
+    /// Limits the standard output of one program. Should not exceed the engine's `result_bytes_max` and
+    /// `step_bytes_max`, and has the same default.
     pub fn stdout_bytes_max(mut self, bytes: usize) -> Self {
         self.stdout_bytes_max = bytes;
         self
     }
 
-    /// How long a program may take to end by itself after SIGTERM; 2 s if nobody says.
+    /// Time between SIGTERM and SIGKILL. Defaults to 2 s.
     pub fn stop_grace(mut self, grace: Duration) -> Self {
         self.stop_grace = grace;
         self
     }
 
-    /// Checks the description and makes the kind. Touches no file: a program that is not there
-    /// yet fails the jobs that need it.
+    /// Checks the configuration and creates the kind. Does not look for the programs: a missing one fails
+    /// the jobs that need it.
     pub fn build(self) -> Result<Kind, CommandError> {
         let program = self.program.checked(&self.name)?;
         let description = program.description();
-        // Inherited and not configuration: read here, once, so that all jobs get the same.
+        // Read once, so that all jobs get the same values.
         let inherited = INHERITED.iter().filter_map(|name| {
-            // tidy: allow(environment) what programs inherit is not our configuration
+            // tidy: allow(environment) inherited by programs, not configuration
             Some((name.into(), std::env::var_os(name)?))
         });
-        let given = self.env.into_iter().map(|(name, value)| (name.into(), value.into()));
-        let setup = Arc::new(Setup {
+        let configured = self.env.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let config = Arc::new(CommandConfig {
             program,
             work_root: absolute(&self.work_root)?,
-            env: inherited.chain(given).collect(),
+            env: inherited.chain(configured).collect(),
             stdout_bytes_max: self.stdout_bytes_max,
             stop_grace: self.stop_grace,
         });
-        let run = move |ctx: Ctx, input: Json| attempt::run(Arc::clone(&setup), ctx, input);
+        let run = move |ctx: Ctx, input: Json| attempt::run(Arc::clone(&config), ctx, input);
         Ok(Kind::new(&self.name, run).description(description))
     }
 }
@@ -259,7 +233,7 @@ impl Program {
                 for PipelineStep { name, argv, .. } in steps {
                     if !names.insert(name.clone()) {
                         let (kind, step) = (kind.to_owned(), name.clone());
-                        return Err(CommandError::StepTwice { kind, step });
+                        return Err(CommandError::DuplicateStep { kind, step });
                     }
                     resolve(argv, || format!("the step {name:?} of the kind {kind:?}"))?;
                 }
@@ -268,7 +242,7 @@ impl Program {
         Ok(self)
     }
 
-    /// Programs only: arguments may hold what not everybody who lists kinds should see.
+    /// Names the programs without their arguments, which may be secret.
     fn description(&self) -> String {
         match self {
             Self::Single { argv } => {
@@ -282,10 +256,10 @@ impl Program {
     }
 }
 
-/// Makes the program's path absolute, since it will be started in another folder.
-fn resolve(argv: &mut [String], whose: impl FnOnce() -> String) -> Result<(), CommandError> {
+/// Makes the program's path absolute, because it is started in another folder.
+fn resolve(argv: &mut [String], owner: impl FnOnce() -> String) -> Result<(), CommandError> {
     let program = argv.first_mut().filter(|program| !program.is_empty());
-    let program = program.ok_or_else(|| CommandError::NoProgram(whose()))?;
+    let program = program.ok_or_else(|| CommandError::NoProgram(owner()))?;
     if program.contains('/') {
         let path = absolute(Path::new(program.as_str()))?.into_os_string();
         *program = path.into_string().map_err(|path| CommandError::Path {

@@ -1,4 +1,4 @@
-//! The kind `demo`: for the quick start, the load generator and tests.
+//! The kind `demo`, for the quick start, the load generator and tests.
 
 use std::time::Duration;
 
@@ -7,69 +7,69 @@ use longhaul::{Ctx, JobError, Kind};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// The kind `demo`, which is always there.
+/// The built-in kind `demo`.
 ///
-/// Its input is `{"steps"?: 1, "sleep"?: "2s", "fail"?: "text", "result"?: any}`. It runs `steps`
-/// checkpointed steps (1 if it is not said) that sleep `sleep` each (not at all if it is not said)
-/// and reports progress after each. Then it fails with `fail`, retryably, or returns `result`, or
-/// its input if there is none.
+/// Its input is `{"steps"?: 1, "sleep"?: "2s", "fail"?: "text", "result"?: any}`. It runs `steps` checkpointed
+/// steps (default 1) that sleep for `sleep` each (default 0) and reports progress after each. Then it fails with
+/// the retryable error `fail`, or returns `result`, which defaults to its input.
 pub fn demo() -> Kind {
     Kind::new("demo", run)
         .accepts_payload(false)
-        .description("does what its input says: steps, sleep, fail, result")
+        .description("runs steps, sleeps, fails or returns a result, as its input specifies")
         .input_schema(include_str!("demo/input.schema.json"))
 }
 
-async fn run(ctx: Ctx, Given { raw, wish }: Given) -> Result<Json, JobError> {
-    let total = wish.steps;
+async fn run(ctx: Ctx, DemoInput { raw, options }: DemoInput) -> Result<Json, JobError> {
+    let total = options.steps;
     for n in 1..=total {
-        ctx.step(format!("step-{n}"), || nap(wish.sleep)).await?;
+        ctx.step(format!("step-{n}"), || nap(options.sleep)).await?;
         ctx.progress_with(n.into(), u64::from(total), format!("step {n} of {total}"));
     }
-    match wish.fail {
+    match options.fail {
         Some(text) => Err(JobError::retryable(text)),
-        None => Ok(wish.result.unwrap_or(raw)),
+        None => Ok(options.result.unwrap_or(raw)),
     }
 }
 
-/// Holds its worker, unlike `ctx.sleep`: it stands for work. A cancel ends the step around it.
+/// Occupies its worker slot, unlike `ctx.sleep`, because it simulates work. Cancellation drops it.
 async fn nap(length: Duration) -> Result<(), JobError> {
-    // Even the shortest timer costs a millisecond, which a load test would measure.
+    // Even the shortest timer takes a millisecond, which would distort a load test.
     if !length.is_zero() {
         tokio::time::sleep(length).await;
     }
     Ok(())
 }
 
-/// The input as it came, to be returned as it came, and what it says.
-struct Given {
+/// Verbatim input, which may be the result, and its options.
+struct DemoInput {
     raw: Json,
-    wish: Wish,
+    options: DemoOptions,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Wish {
+struct DemoOptions {
     steps: u32,
     #[serde(deserialize_with = "duration")]
     sleep: Duration,
     fail: Option<String>,
-    #[serde(deserialize_with = "even_null")]
+    #[serde(deserialize_with = "some")]
     result: Option<Json>,
 }
 
-impl Default for Wish {
+impl Default for DemoOptions {
     fn default() -> Self {
         Self { steps: 1, sleep: Duration::ZERO, fail: None, result: None }
     }
 }
 
-impl<'de> Deserialize<'de> for Given {
+impl<'de> Deserialize<'de> for DemoInput {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Json::deserialize(deserializer)?;
-        // `null` is what a submission without any input has.
-        let wish: Option<Wish> = serde_json::from_str(raw.as_str()).map_err(D::Error::custom)?;
-        Ok(Self { raw, wish: wish.unwrap_or_default() })
+        // A submission without an input has `null`.
+        let options: Option<DemoOptions> =
+            serde_json::from_str(raw.as_str()).map_err(D::Error::custom)?;
+        Ok(Self { raw, options: options.unwrap_or_default() })
     }
 }
 
@@ -77,7 +77,7 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
     parse_duration(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// `"result": null` asks for null, and not for the input.
-fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+/// Distinguishes `"result": null` from a missing result.
+fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }

@@ -1,28 +1,28 @@
-//! The kind `http`: an HTTP endpoint that is there already, made durable.
+//! The kind `http`: sends a durable request to an HTTP endpoint.
 //!
-//! # What is sent
+//! # Request
 //!
-//! The job's input is the body, as JSON, or its payload is, streamed and with its own content type. An input
-//! whose only key is `$request` says more:
+//! The job's input is the JSON body, or its payload is the body, streamed with its content type. An input whose only
+//! key is `$request` specifies more:
 //!
 //! ```json
 //! {"$request": {"method": "PUT", "path": "/7", "query": "draft=1", "headers": [["accept", "text/csv"]], "body": {}}}
 //! ```
 //!
-//! `path` and `query` are appended to the target's own, and a path that could lead elsewhere fails the job.
-//! With it go `Idempotency-Key` (the job's, or its id: the same in every attempt), `Longhaul-Job-Id`,
-//! `Longhaul-Attempt`, and last the operator's own headers, which win. Redirects are answers, and no proxy of the
-//! environment is asked.
+//! `path` and `query` are appended to those of the target; a path that could leave the target fails the job. The request
+//! carries `Idempotency-Key` (that of the job, or the job's id: the same in every attempt), `Longhaul-Job-Id`,
+//! `Longhaul-Attempt`, and the operator's headers, which override those of the job. Redirects are not followed, and
+//! proxies from the environment are ignored.
 //!
-//! # What becomes of the answer
+//! # Response
 //!
-//! 2xx and 3xx complete the job with `{"status", "headers", "body", "encoding"}`: JSON and text up to 64 KiB as
-//! they are, everything else as the artifact `body`, which is never in memory as a whole. What is in
-//! [`RetryOn`] is tried again, after `Retry-After` if the target says so; everything else fails at once. What
-//! the target said to an attempt that failed is a step, `answer 1` and so on, so that it can be told.
+//! 2xx and 3xx complete the job with `{"status", "headers", "body", "encoding"}`. JSON and text up to 64 KiB are inlined,
+//! other bodies become the artifact `body` without ever being in memory as a whole. Failures in [`RetryOn`] are retried,
+//! after `Retry-After` if the target sends one; other failures are final. The response to a failed attempt is stored as
+//! a step (`answer 1` and so on), so that clients can read it.
 //!
-//! A target that failed five times in a row is left alone for 1 to 30 s, and then tried by one: jobs wait
-//! meanwhile, and no attempt is charged.
+//! A circuit breaker opens after five consecutive failures of the target, for 1 s to 30 s. Jobs wait meanwhile without
+//! using an attempt.
 
 mod attempt;
 mod call;
@@ -56,25 +56,24 @@ pub use retry_on::{FailureClass, RetryOn, UnknownFailureClass};
 pub use sealed::{seal_body, seal_headers};
 pub use target::{PathError, TargetUrl, TargetUrlError, check_path};
 
-/// The code of a job whose target answered with a failure: its last step has the answer.
+/// Error code of a job whose target responded with an error status. Its last step has the response.
 pub const CODE_ERROR_STATUS: &str = "target-answered";
-/// The code of a job whose target gave no answer.
+/// Error code of a job whose target did not respond.
 pub const CODE_UNREACHABLE: &str = "target-unreachable";
-/// The code of a job whose target gave no answer in time.
+/// Error code of a job whose target did not respond in time.
 pub const CODE_TIMEOUT: &str = "target-timeout";
-/// What the steps are called that keep answers to attempts that failed, before their number.
+/// Name of the steps that store responses of failed attempts, in front of their number.
 pub const RESPONSE_STEP: &str = "answer";
 
-/// How long one attempt may take if nobody says.
-const TIMEOUT: Duration = Duration::from_mins(30);
-/// The engine gives an attempt up only well after this kind has.
+const TIMEOUT_DEFAULT: Duration = Duration::from_mins(30);
+/// Time that the engine's timeout exceeds that of a request, so that this kind's own error wins.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(30);
-/// Connections to a target that are kept for the next request.
+/// Idle connections per target.
 const IDLE_PER_HOST_MAX: usize = 64;
-/// Below the five seconds after which many servers close theirs, so that no request meets one just then.
+/// Below the 5 s after which many servers close idle connections, so that no request hits a closing one.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Describes a kind whose jobs are requests to an endpoint.
+/// Builder of a kind whose jobs are HTTP requests.
 ///
 /// ```
 /// use longhaul_kinds::http::{HttpKind, TargetUrl};
@@ -83,12 +82,11 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// let report = HttpKind::new("report", target).build().concurrency(4);
 /// # Ok::<(), longhaul_kinds::http::TargetUrlError>(())
 /// ```
-#[must_use = "describes a kind; `build` makes it"]
+#[must_use = "call `build` to create the kind"]
 pub struct HttpKind {
     config: HttpConfig,
 }
 
-/// What attempts need to know.
 struct HttpConfig {
     name: String,
     target: Option<TargetUrl>,
@@ -100,17 +98,17 @@ struct HttpConfig {
     keyring: Option<Arc<Keyring>>,
     clock: Clock,
     breaker: CircuitBreaker,
-    /// Made when first needed: reading the machine's certificates takes time and memory.
+    /// Created on first use, because reading the system's certificates takes time and memory.
     http: OnceLock<reqwest::Client>,
 }
 
 impl HttpKind {
-    /// A kind that sends its jobs there.
+    /// Sends requests to this target.
     pub fn new(name: impl Into<String>, target: TargetUrl) -> Self {
         Self::with(name, Some(target))
     }
 
-    /// A kind that sends its jobs where their caller_urls say, as far as that client goes.
+    /// Sends requests to the URLs in the jobs' inputs, within the client's egress policy.
     pub fn to_caller_urls(name: impl Into<String>, client: egress::Client) -> Self {
         Self::with(name, None).caller_urls(client)
     }
@@ -123,7 +121,7 @@ impl HttpKind {
                 method: Method::POST,
                 headers: HeaderMap::new(),
                 retry_on: RetryOn::default(),
-                timeout: TIMEOUT,
+                timeout: TIMEOUT_DEFAULT,
                 caller_urls: None,
                 keyring: None,
                 clock: Clock::system(),
@@ -133,57 +131,56 @@ impl HttpKind {
         }
     }
 
-    /// How it is asked, unless a job says otherwise; POST, if nobody says.
+    /// Sets the default method. Defaults to POST.
     pub fn method(mut self, method: Method) -> Self {
         self.config.method = method;
         self
     }
 
-    /// Fields that are sent with every request to the target, instead of a job's own of the same names. No
-    /// job, log or error has them.
+    /// Sets headers for every request to the target. They override headers of a job and are in no job, log or
+    /// error.
     pub fn headers(mut self, headers: HeaderMap) -> Self {
         self.config.headers = headers;
         self
     }
 
-    /// After which failures a request is sent again.
+    /// Sets the failures to retry.
     pub fn retry_on(mut self, retry_on: RetryOn) -> Self {
         self.config.retry_on = retry_on;
         self
     }
 
-    /// How long one attempt may take; 30 minutes if nobody says.
+    /// Sets the timeout of one attempt. Defaults to 30 minutes.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.config.timeout = timeout;
         self
     }
 
-    /// Lets jobs name a URL of their own, as far as this client goes. What belongs to the target, such as its
-    /// headers, is not sent there.
+    /// Allows jobs to specify a URL, within the client's egress policy. The target's headers are not sent there.
     pub fn caller_urls(mut self, client: egress::Client) -> Self {
         self.config.caller_urls = Some(client);
         self
     }
 
-    /// What opens the fields that were [sealed](seal_headers) for a job.
+    /// Sets the keyring for [sealed](seal_headers) headers and bodies.
     pub fn keyring(mut self, keyring: Arc<Keyring>) -> Self {
         self.config.keyring = Some(keyring);
         self
     }
 
-    /// The time that requests are given up by.
+    /// Sets the clock for timeouts and the circuit breaker.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.config.clock = clock;
         self
     }
 
-    /// Makes the kind. Nobody is asked yet: a target that is not there fails the jobs that need it.
+    /// Creates the kind. Does not connect: an unreachable target fails the jobs that need it.
     pub fn build(self) -> Kind {
         let config = Arc::new(self.config);
-        // Where it is, is not for everybody who lists kinds.
+        // The URL is not visible to callers who list kinds.
         let description = match &config.target {
-            Some(_) => "asks an HTTP endpoint",
-            None => "asks the URL in its input",
+            Some(_) => "sends a request to an HTTP endpoint",
+            None => "sends a request to the URL in its input",
         };
         let (name, timeout) = (config.name.clone(), config.timeout);
         let run = move |ctx: Ctx, input: Json| attempt::run(Arc::clone(&config), ctx, input);
@@ -194,7 +191,7 @@ impl HttpKind {
     }
 }
 
-/// Without fields, which may be secret.
+/// Omits headers, which may be secret.
 impl std::fmt::Debug for HttpKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HttpKind")

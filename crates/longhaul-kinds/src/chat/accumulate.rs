@@ -1,8 +1,8 @@
-//! From the pieces of a streamed answer to the answer as a whole, and back to the pieces that somebody still lacks.
+//! Accumulates stream chunks into a response, and computes the chunks that are missing.
 //!
-//! Both ends go by it. An attempt gathers what its target says, and the whole becomes the job's result. Whoever
-//! streams to a caller gathers what was sent, and gets what is missing from the result at the end: the remaining of a
-//! text whose beginning was sent, all of it if nothing was, and a refusal if what was sent is not its beginning.
+//! An attempt accumulates the chunks of its target into the job's result. A gateway accumulates the chunks that
+//! it has sent to a caller, and computes the missing ones from the result at the end. It fails if the sent text
+//! is not a prefix of the result.
 
 mod ollama;
 mod openai;
@@ -13,7 +13,7 @@ use super::call::ChatApi;
 use ollama::Ollama;
 use openai::OpenAi;
 
-/// An answer so far.
+/// Response assembled from chunks.
 #[derive(Debug, Clone)]
 pub struct Accumulator(Kind);
 
@@ -23,13 +23,12 @@ enum Kind {
     OpenAi(OpenAi),
 }
 
-/// What was sent of an answer is not its beginning.
+/// The sent chunks are not a prefix of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the answer was made again and begins differently than what was already sent")]
+#[error("the response was generated again and differs from the part that was already sent")]
 pub struct StreamDiverged;
 
 impl Accumulator {
-    /// Nothing yet, of an answer in this API.
     pub fn new(api: ChatApi) -> Self {
         Self(match api {
             ChatApi::OllamaChat => Kind::Ollama(Ollama::new(false)),
@@ -38,7 +37,6 @@ impl Accumulator {
         })
     }
 
-    /// Adds a piece.
     pub fn add(&mut self, piece: &Value) {
         match &mut self.0 {
             Kind::Ollama(accumulator) => accumulator.add(piece),
@@ -46,7 +44,6 @@ impl Accumulator {
         }
     }
 
-    /// Whether the answer has its end.
     pub fn is_complete(&self) -> bool {
         match &self.0 {
             Kind::Ollama(accumulator) => accumulator.is_complete(),
@@ -54,7 +51,7 @@ impl Accumulator {
         }
     }
 
-    /// The answer as a whole, as somebody gets it who does not stream.
+    /// Returns the body of a response that is not streamed.
     pub fn body(&self) -> Value {
         match &self.0 {
             Kind::Ollama(accumulator) => accumulator.body(),
@@ -62,7 +59,7 @@ impl Accumulator {
         }
     }
 
-    /// Tokens that were read and written, as far as the answer tells.
+    /// Returns prompt and completion tokens, if the target reported them.
     pub fn tokens(&self) -> (Option<u64>, Option<u64>) {
         match &self.0 {
             Kind::Ollama(accumulator) => accumulator.tokens(),
@@ -70,8 +67,8 @@ impl Accumulator {
         }
     }
 
-    /// The pieces that are missing to this whole answer, its end included. `usage` says whether a caller of
-    /// `OpenAI`'s API asked for it.
+    /// Returns the chunks that are missing to this response body, including the final one. `usage` is set if a
+    /// caller of `OpenAI`'s API requested usage.
     pub fn remaining(&self, body: &Value, usage: bool) -> Result<Vec<Value>, StreamDiverged> {
         match &self.0 {
             Kind::Ollama(sent) => sent.remaining(body),
@@ -80,7 +77,7 @@ impl Accumulator {
     }
 }
 
-/// Whether a piece belongs to the end of an answer, which is told only once the job has ended.
+/// Returns true for a final chunk, which is sent only after the job has finished.
 pub(super) fn is_end(api: ChatApi, piece: &Value) -> bool {
     match api {
         ChatApi::OllamaChat | ChatApi::OllamaGenerate => ollama::is_end(piece),
@@ -88,8 +85,7 @@ pub(super) fn is_end(api: ChatApi, piece: &Value) -> bool {
     }
 }
 
-/// What is left of a text behind its beginning.
-fn behind<'a>(whole: &'a str, sent: &str) -> Result<&'a str, StreamDiverged> {
+fn suffix<'a>(whole: &'a str, sent: &str) -> Result<&'a str, StreamDiverged> {
     whole.strip_prefix(sent).ok_or(StreamDiverged)
 }
 

@@ -1,4 +1,4 @@
-//! One attempt: from the call to its answer.
+//! One attempt of a chat job.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::Inner;
 use super::accumulate::{Accumulator, is_end};
 use super::call::{ChatApi, ChatCall, ChatResult};
 use super::client::reason;
-use super::error::{ChatError, in_stream};
+use super::error::{ChatError, stream_error};
 use super::request::TargetRequest;
 use super::stream_decoder::StreamDecoder;
 use super::stream_log::StreamWriter;
@@ -20,99 +20,94 @@ use super::target::{ModelServer, TargetApi};
 use super::target_slots::TargetSlot;
 use super::translate::{StreamChunk, Translator};
 
-/// How long a target may take for its first word: a large model takes minutes to load.
-const FIRST_WORD: Duration = Duration::from_mins(30);
-/// How long it may be silent between two.
-const NEXT_WORD: Duration = Duration::from_mins(5);
-/// What is read of one answer: its words are a small part of it.
+/// Time to the first chunk, because loading a large model takes minutes.
+const FIRST_CHUNK_TIMEOUT: Duration = Duration::from_mins(30);
+/// Time between chunks.
+const NEXT_CHUNK_TIMEOUT: Duration = Duration::from_mins(5);
+/// Bytes of a response stream, most of which are JSON around the text.
 const STREAM_BYTES_MAX: usize = 512 * 1024 * 1024;
 
-/// What ends an attempt early.
 enum AttemptError {
-    By(ChatError),
-    /// The job's own affair, already said as it is to be.
-    As(JobError),
+    Target(ChatError),
+    Job(JobError),
 }
 
 impl From<ChatError> for AttemptError {
     fn from(failure: ChatError) -> Self {
-        Self::By(failure)
+        Self::Target(failure)
     }
 }
 
-/// Runs one attempt, until it has an answer or somebody asks the job to stop.
+/// Runs one attempt until it has a response or the job is cancelled.
 pub(super) async fn run(chat: &Inner, ctx: Ctx, call: ChatCall) -> Result<ChatResult, JobError> {
-    let answer = tokio::select! {
+    let result = tokio::select! {
         biased;
-        answer = answer(chat, &ctx, &call) => answer,
+        result = call_target(chat, &ctx, &call) => result,
         () = ctx.cancelled() => {
-            return Err(JobError::fatal("the job was asked to stop").with_code("cancelled"));
+            return Err(JobError::fatal("the job was cancelled").with_code("cancelled"));
         }
     };
-    answer.map_err(|ended| match ended {
-        AttemptError::By(failure) => failure.into_error(chat.retry, ctx.attempt(), rand::random()),
-        AttemptError::As(error) => error,
+    result.map_err(|error| match error {
+        AttemptError::Target(failure) => {
+            failure.into_error(chat.retry, ctx.attempt(), rand::random())
+        }
+        AttemptError::Job(error) => error,
     })
 }
 
-async fn answer(chat: &Inner, ctx: &Ctx, call: &ChatCall) -> Result<ChatResult, AttemptError> {
-    let refused = |message: String| ChatError::Refused { status: 400, message };
-    call.check().map_err(|why| refused(why.to_owned()))?;
+async fn call_target(chat: &Inner, ctx: &Ctx, call: &ChatCall) -> Result<ChatResult, AttemptError> {
+    let rejected = |message: String| ChatError::Refused { status: 400, message };
+    call.check().map_err(|why| rejected(why.to_owned()))?;
     let model = call.model().unwrap_or_default();
     let serving = chat.catalog.serving(&chat.client, &chat.targets, &model).await?;
-    let place = chat.slots.acquire(&serving).await.ok_or_else(|| ChatError::no_model(&model))?;
-    let Some(target) = chat.targets.get(place.target()) else {
+    let slot = chat.slots.acquire(&serving).await.ok_or_else(|| ChatError::no_model(&model))?;
+    let Some(target) = chat.targets.get(slot.target()) else {
         return Err(ChatError::no_model(&model).into());
     };
     let outgoing =
-        TargetRequest::of(call, target.api).map_err(|unfit| refused(unfit.to_string()))?;
-    let heard = TargetCall { chat, ctx, call, target, place: &place };
-    let result = heard.converse(outgoing, &model).await;
-    if let Err(AttemptError::By(ChatError::Unreachable { .. })) = &result {
-        place.failure();
+        TargetRequest::build(call, target.api).map_err(|error| rejected(error.to_string()))?;
+    let target_call = TargetCall { chat, ctx, call, target, slot: &slot };
+    let result = target_call.run(outgoing, &model).await;
+    if let Err(AttemptError::Target(ChatError::Unreachable { .. })) = &result {
+        slot.failure();
     }
     result
 }
 
-/// A conversation with one target.
 struct TargetCall<'a> {
     chat: &'a Inner,
     ctx: &'a Ctx,
     call: &'a ChatCall,
     target: &'a ModelServer,
-    place: &'a TargetSlot,
+    slot: &'a TargetSlot,
 }
 
 impl TargetCall<'_> {
-    async fn converse(
-        &self,
-        outgoing: TargetRequest,
-        model: &str,
-    ) -> Result<ChatResult, AttemptError> {
+    async fn run(&self, outgoing: TargetRequest, model: &str) -> Result<ChatResult, AttemptError> {
         let loaded = self.is_loaded(model).await?;
         self.phase(if loaded { PHASE_WORKING } else { PHASE_LOADING }).await?;
         let job = self.ctx.job();
         let writer = self.chat.stream_logs.write(&job.tenant, job.id);
-        let began = self.chat.clock.now();
+        let started_at = self.chat.clock.now();
         let api = outgoing.api;
-        let response = self.within(FIRST_WORD, self.begin(outgoing)).await??;
-        let created_s = began.as_millis() / 1_000;
+        let response = self.within(FIRST_CHUNK_TIMEOUT, self.begin(outgoing)).await??;
+        let created_s = started_at.as_millis() / 1_000;
         let id = job.id.to_string();
-        let said = ResponseStream {
+        let stream = ResponseStream {
             api: self.call.api,
             translator: Translator::new(api, self.call.api, &id, created_s),
             accumulator: Accumulator::new(self.call.api),
             writer,
             is_first: true,
         };
-        let said = self.listen(response, api, said, loaded).await?;
-        if !said.accumulator.is_complete() {
-            let why = "the answer has no end".to_owned();
+        let stream = self.read_stream(response, api, stream, loaded).await?;
+        if !stream.accumulator.is_complete() {
+            let why = "the response has no final chunk".to_owned();
             return Err(ChatError::BrokeOff { target: self.target.name.clone(), why }.into());
         }
-        let body = Json::from_value(&said.accumulator.body());
-        let body = body.map_err(|error| AttemptError::As(JobError::from(error)))?;
-        let (prompt_tokens, completion_tokens) = said.accumulator.tokens();
+        let body = Json::from_value(&stream.accumulator.body());
+        let body = body.map_err(|error| AttemptError::Job(JobError::from(error)))?;
+        let (prompt_tokens, completion_tokens) = stream.accumulator.tokens();
         self.ctx.record_tokens(Tokens {
             prompt: prompt_tokens.unwrap_or_default(),
             completion: completion_tokens.unwrap_or_default(),
@@ -125,19 +120,19 @@ impl TargetCall<'_> {
         self.chat.client.call(self.target, outgoing.path, outgoing.body).await
     }
 
-    /// Whether the model is in memory; one that cannot tell counts as ready.
+    /// Returns true if the model is in memory, or if the target cannot report it.
     async fn is_loaded(&self, model: &str) -> Result<bool, ChatError> {
         match self.target.api {
             TargetApi::OpenAi => Ok(true),
             TargetApi::Ollama => match self.chat.client.get(self.target, "/api/ps").await {
-                Ok(answer) => {
-                    let running = answer.get("models").and_then(Value::as_array);
+                Ok(reply) => {
+                    let running = reply.get("models").and_then(Value::as_array);
                     let name = |one: &Value| Some(one.get("name")?.as_str()?.to_owned());
                     Ok(running.is_none_or(|running| {
                         running
                             .iter()
                             .filter_map(name)
-                            .any(|one| self.target.is_called(&one, model))
+                            .any(|one| self.target.is_same_model(&one, model))
                     }))
                 }
                 Err(failure @ ChatError::Unreachable { .. }) => Err(failure),
@@ -147,7 +142,7 @@ impl TargetCall<'_> {
     }
 
     async fn phase(&self, phase: &str) -> Result<(), AttemptError> {
-        self.ctx.phase(phase).await.map_err(AttemptError::As)
+        self.ctx.phase(phase).await.map_err(AttemptError::Job)
     }
 
     async fn within<T>(
@@ -164,12 +159,12 @@ impl TargetCall<'_> {
         }
     }
 
-    /// Hears the target out.
-    async fn listen(
+    /// Reads the stream until its end.
+    async fn read_stream(
         &self,
         mut response: Response,
         api: ChatApi,
-        mut said: ResponseStream,
+        mut stream: ResponseStream,
         loaded: bool,
     ) -> Result<ResponseStream, AttemptError> {
         let content_type =
@@ -178,33 +173,35 @@ impl TargetCall<'_> {
         let mut lines = StreamDecoder::new(api, is_json);
         let mut bytes_read = 0_usize;
         loop {
-            let limit = if said.is_first { FIRST_WORD } else { NEXT_WORD };
+            let limit = if stream.is_first { FIRST_CHUNK_TIMEOUT } else { NEXT_CHUNK_TIMEOUT };
             let read = self.within(limit, response.chunk()).await?;
-            let bytes = read.map_err(|error| self.cut_off(&said, reason(&error)))?;
+            let bytes = read.map_err(|error| self.cut_off(&stream, reason(&error)))?;
             let texts = match &bytes {
                 Some(bytes) => {
                     bytes_read += bytes.len();
                     let most = bytes_read <= STREAM_BYTES_MAX;
                     let texts = lines.push(bytes).ok().filter(|_| most);
-                    texts.ok_or_else(|| self.failed("its answer is too long"))?
+                    texts.ok_or_else(|| self.failed("the response is too long"))?
                 }
                 None => lines.end(),
             };
             for text in texts {
-                if said.is_first {
-                    self.place.success();
+                if stream.is_first {
+                    self.slot.success();
                     if !loaded {
                         self.phase(PHASE_WORKING).await?;
                     }
                 }
-                said.hear(text).map_err(|message| self.failed(&message))?;
+                stream.handle(text).map_err(|message| self.failed(&message))?;
             }
             if bytes.is_none() {
-                if said.is_first {
-                    return Err(self.cut_off(&said, "it closed the connection".to_owned()).into());
+                if stream.is_first {
+                    return Err(self
+                        .cut_off(&stream, "the connection was closed".to_owned())
+                        .into());
                 }
-                said.end();
-                return Ok(said);
+                stream.end();
+                return Ok(stream);
             }
         }
     }
@@ -213,9 +210,9 @@ impl TargetCall<'_> {
         ChatError::Failed { target: self.target.name.clone(), message: message.to_owned() }
     }
 
-    fn cut_off(&self, said: &ResponseStream, why: String) -> ChatError {
+    fn cut_off(&self, stream: &ResponseStream, why: String) -> ChatError {
         let target = self.target.name.clone();
-        if said.is_first {
+        if stream.is_first {
             ChatError::Unreachable { target, why }
         } else {
             ChatError::BrokeOff { target, why }
@@ -223,7 +220,7 @@ impl TargetCall<'_> {
     }
 }
 
-/// What a target has said so far, in the caller's API.
+/// Stream of a target, translated to the caller's API.
 struct ResponseStream {
     api: ChatApi,
     translator: Translator,
@@ -233,30 +230,30 @@ struct ResponseStream {
 }
 
 impl ResponseStream {
-    /// Takes what a target says, or returns what it says instead.
-    fn hear(&mut self, text: String) -> Result<(), String> {
+    /// Handles one JSON text of the stream. Fails with the error that a target reports in the stream.
+    fn handle(&mut self, text: String) -> Result<(), String> {
         self.is_first = false;
         let value: Value =
-            serde_json::from_str(&text).map_err(|_| "what it says is no JSON".to_owned())?;
-        if let Some(error) = in_stream(&value) {
+            serde_json::from_str(&text).map_err(|_| "the response is not JSON".to_owned())?;
+        if let Some(error) = stream_error(&value) {
             return Err(error);
         }
-        let pieces = self.translator.take(StreamChunk { text, value });
-        self.tell(pieces);
+        let chunks = self.translator.take(StreamChunk { text, value });
+        self.log(chunks);
         Ok(())
     }
 
     fn end(&mut self) {
-        let pieces = self.translator.end();
-        self.tell(pieces);
+        let chunks = self.translator.end();
+        self.log(chunks);
     }
 
-    /// The end is told by whoever sees the job end: until then it may be made again.
-    fn tell(&mut self, pieces: Vec<StreamChunk>) {
-        for piece in pieces {
-            self.accumulator.add(&piece.value);
-            if !is_end(self.api, &piece.value) {
-                self.writer.add(&piece.text);
+    /// Logs chunks except the final one, because the response may be generated again until the job has finished.
+    fn log(&mut self, chunks: Vec<StreamChunk>) {
+        for chunk in chunks {
+            self.accumulator.add(&chunk.value);
+            if !is_end(self.api, &chunk.value) {
+                self.writer.add(&chunk.text);
             }
         }
     }

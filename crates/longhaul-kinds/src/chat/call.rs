@@ -1,11 +1,11 @@
-//! What a chat job is about and what comes of it.
+//! Input and result of a chat job.
 
 use longhaul::job::Json;
 use serde::{Deserialize, Serialize};
 
 use super::json_object::JsonObject;
 
-/// In which API somebody api.
+/// API of a request and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChatApi {
@@ -18,50 +18,45 @@ pub enum ChatApi {
     OpenAiChat,
 }
 
-/// The input of a chat job.
+/// Input of a chat job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChatCall {
-    /// In which API the body is, and the answer will be.
     pub api: ChatApi,
-    /// What the caller sent, as it came.
+    /// Request body, verbatim.
     pub body: JsonObject,
 }
 
-/// The result of a chat job.
+/// Result of a chat job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatResult {
-    /// In which API the body is.
     pub api: ChatApi,
-    /// What a caller that does not stream is answered.
+    /// Body of a response that is not streamed.
     pub body: Json,
-    /// Tokens that were read, if the target told.
     #[serde(default)]
     pub prompt_tokens: Option<u64>,
-    /// Tokens that were written, if the target told.
     #[serde(default)]
     pub completion_tokens: Option<u64>,
-    /// The name of the target that answered.
+    /// Name of the target.
     pub target: String,
 }
 
 impl ChatCall {
-    /// The model that is asked for.
     pub fn model(&self) -> Option<String> {
         self.body.get::<String>("model").filter(|model| !model.is_empty())
     }
 
-    /// Whether the caller wants the answer as it comes. Ollama streams unless told not to.
+    /// Returns true if the caller requests a stream. Ollama streams by default.
     pub fn streams(&self) -> bool {
-        let asked = self.body.get("stream");
+        let stream = self.body.get("stream");
         match self.api {
-            ChatApi::OllamaChat | ChatApi::OllamaGenerate => asked.unwrap_or(true),
-            ChatApi::OpenAiChat => asked.unwrap_or(false),
+            ChatApi::OllamaChat | ChatApi::OllamaGenerate => stream.unwrap_or(true),
+            ChatApi::OpenAiChat => stream.unwrap_or(false),
         }
     }
 
-    /// What is missing for it to be a call at all.
+    /// Checks the required fields.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.model().is_none() {
             return Err("model is required");
@@ -87,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn ollama_streams_unless_told_not_to_and_openai_the_other_way_round() {
+    fn ollama_streams_by_default_and_openai_does_not() {
         let streams =
             |api: &str, body: &str| call(&format!(r#"{{"api":"{api}","body":{body}}}"#)).streams();
         assert!(streams("ollama-chat", "{}") && streams("ollama-generate", "{}"));
@@ -97,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn call_without_a_model_or_with_odd_messages_is_none() {
+    fn call_without_a_model_or_with_invalid_messages_is_rejected() {
         let checked =
             |body: &str| call(&format!(r#"{{"api":"ollama-chat","body":{body}}}"#)).check().is_ok();
         assert!(checked(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#));

@@ -1,4 +1,4 @@
-//! Which models there are, and where.
+//! Models of the targets, cached.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,21 +11,20 @@ use super::client::Client;
 use super::error::ChatError;
 use super::target::{ModelServer, TargetApi};
 
-/// How long it is remembered which models a target has.
-const REMEMBERED: Duration = Duration::from_mins(1);
+/// Lifetime of a cached model list.
+const CACHE_LIFETIME: Duration = Duration::from_mins(1);
 
-/// A model, as its target lists it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Model {
     name: String,
-    /// In the target's API; nothing if the configuration names it.
+    /// Entry in the target's API. `None` for configured models.
     entry: Option<Value>,
     api: TargetApi,
 }
 
 type Models = Arc<[Model]>;
 
-/// What is known of the models of all targets, in their order.
+/// Model lists of all targets, in their order.
 #[derive(Debug)]
 pub(super) struct Catalog {
     clock: Clock,
@@ -38,31 +37,31 @@ impl Catalog {
         Self { clock, known: (0..targets).map(|_| Mutex::new(None)).collect() }
     }
 
-    /// The targets that have a model. Those are asked of which nothing is known, or nothing new, if none that is
-    /// known well has it.
+    /// Returns the targets that have a model. Queries targets without a fresh list only if no fresh list has the
+    /// model.
     pub(super) async fn serving(
         &self,
         client: &Client,
         targets: &[ModelServer],
         model: &str,
     ) -> Result<Vec<usize>, ChatError> {
-        let has = |(place, models): (usize, &Models)| {
-            let target = targets.get(place)?;
-            models.iter().any(|one| target.is_called(&one.name, model)).then_some(place)
+        let has = |(index, models): (usize, &Models)| {
+            let target = targets.get(index)?;
+            models.iter().any(|one| target.is_same_model(&one.name, model)).then_some(index)
         };
-        let fresh = |(place, target)| self.fresh(place, target);
+        let fresh = |(index, target)| self.fresh(index, target);
         let fresh: Vec<Option<Models>> = targets.iter().enumerate().map(fresh).collect();
         let known =
-            fresh.iter().enumerate().filter_map(|(place, models)| Some((place, models.as_ref()?)));
+            fresh.iter().enumerate().filter_map(|(index, models)| Some((index, models.as_ref()?)));
         let serving: Vec<usize> = known.filter_map(has).collect();
         if !serving.is_empty() {
             return Ok(serving);
         }
         let listed = self.list(client, targets).await;
         let known =
-            listed.iter().enumerate().filter_map(|(place, one)| Some((place, one.as_ref().ok()?)));
+            listed.iter().enumerate().filter_map(|(index, one)| Some((index, one.as_ref().ok()?)));
         let serving: Vec<usize> = known.filter_map(has).collect();
-        // One that could not be asked may have it.
+        // An unreachable target may have it.
         let unknown = listed.into_iter().find_map(Result::err);
         match (serving.is_empty(), unknown) {
             (false, _) => Ok(serving),
@@ -71,52 +70,52 @@ impl Catalog {
         }
     }
 
-    /// The models of each target. Of one that does not answer, those that it had.
+    /// Returns the models of each target, from an expired list if it is unreachable.
     async fn list(
         &self,
         client: &Client,
         targets: &[ModelServer],
     ) -> Vec<Result<Models, ChatError>> {
-        let asked = targets.iter().enumerate().map(async |(place, target)| {
-            if let Some(models) = self.fresh(place, target) {
+        let lists = targets.iter().enumerate().map(async |(index, target)| {
+            if let Some(models) = self.fresh(index, target) {
                 return Ok(models);
             }
             match ask(client, target).await {
                 Ok(models) => {
-                    self.remember(place, &models);
+                    self.remember(index, &models);
                     Ok(models)
                 }
-                Err(failure) => self.stale(place).ok_or(failure),
+                Err(failure) => self.stale(index).ok_or(failure),
             }
         });
-        join_all(asked).await
+        join_all(lists).await
     }
 
-    /// What is configured, or was told a moment ago.
-    fn fresh(&self, place: usize, target: &ModelServer) -> Option<Models> {
+    /// Returns configured models or a fresh list.
+    fn fresh(&self, index: usize, target: &ModelServer) -> Option<Models> {
         if let Some(names) = &target.models {
             let model = |name: &String| Model { name: name.clone(), entry: None, api: target.api };
             return Some(names.iter().map(model).collect());
         }
         let now = self.clock.now();
-        let known = self.known.get(place)?.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.get(index)?.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, models) = known.as_ref()?;
-        (now < at.after(REMEMBERED)).then(|| Arc::clone(models))
+        (now < at.after(CACHE_LIFETIME)).then(|| Arc::clone(models))
     }
 
-    fn stale(&self, place: usize) -> Option<Models> {
-        let known = self.known.get(place)?.lock().unwrap_or_else(PoisonError::into_inner);
+    fn stale(&self, index: usize) -> Option<Models> {
+        let known = self.known.get(index)?.lock().unwrap_or_else(PoisonError::into_inner);
         known.as_ref().map(|(_, models)| Arc::clone(models))
     }
 
-    fn remember(&self, place: usize, models: &Models) {
-        if let Some(known) = self.known.get(place) {
+    fn remember(&self, index: usize, models: &Models) {
+        if let Some(known) = self.known.get(index) {
             let known = &mut *known.lock().unwrap_or_else(PoisonError::into_inner);
             *known = Some((self.clock.now(), Arc::clone(models)));
         }
     }
 
-    /// All models, each once, by name. An error if nobody could be asked.
+    /// Returns all models, each once, sorted by name. Fails if no target is reachable.
     pub(super) async fn all(
         &self,
         client: &Client,
@@ -130,7 +129,7 @@ impl Catalog {
         }
         let models = listed.iter().filter_map(|one| one.as_ref().ok());
         let mut all: Vec<Model> = models.flat_map(|models| models.iter().cloned()).collect();
-        // Of several targets that have it, the first one's word stands.
+        // The entry of the first target wins.
         all.sort_by(|one, other| one.name.cmp(&other.name));
         all.dedup_by(|later, first| later.name == first.name);
         Ok(all)
@@ -144,7 +143,7 @@ async fn ask(client: &Client, target: &ModelServer) -> Result<Models, ChatError>
     };
     let answer = client.get(target, path).await.map_err(|failure| unlisted(target, failure))?;
     let Some(items) = answer.get(list).and_then(Value::as_array) else {
-        let why = format!("it does not tell its models at {path}; name them in the configuration");
+        let why = format!("it does not list its models at {path}; configure `models`");
         return Err(ChatError::Unreachable { target: target.name.clone(), why });
     };
     let model = |item: &Value| {
@@ -154,13 +153,12 @@ async fn ask(client: &Client, target: &ModelServer) -> Result<Models, ChatError>
     Ok(items.iter().filter_map(model).collect())
 }
 
-/// A target that refuses to tell its models is no reason to refuse a call.
+/// Makes a rejected list retryable, because the call itself may be valid.
 fn unlisted(target: &ModelServer, failure: ChatError) -> ChatError {
     match failure {
         ChatError::Refused { status, message } => {
-            let why = format!(
-                "it does not tell its models ({status}: {message}); name them in the configuration"
-            );
+            let why =
+                format!("it does not list its models ({status}: {message}); configure `models`");
             ChatError::Unreachable { target: target.name.clone(), why }
         }
         ChatError::Unreachable { .. }
@@ -176,7 +174,7 @@ impl Model {
         &self.name
     }
 
-    /// As `/api/tags` has it.
+    /// Format of `/api/tags`.
     pub(super) fn to_ollama(&self) -> Value {
         match (&self.entry, self.api) {
             (Some(entry), TargetApi::Ollama) => entry.clone(),
@@ -191,7 +189,7 @@ impl Model {
         }
     }
 
-    /// As `/v1/models` has it.
+    /// Format of `/v1/models`.
     pub(super) fn to_openai(&self) -> Value {
         match (&self.entry, self.api) {
             (Some(entry), TargetApi::OpenAi) => entry.clone(),

@@ -1,4 +1,4 @@
-//! Calls to targets. Their URLs are the operator's, so they may be anywhere.
+//! HTTP client for targets. Not subject to the egress policy, because the operator configures the URLs.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -11,38 +11,35 @@ use super::error::ChatError;
 use super::target::ModelServer;
 use longhaul_net::http_client;
 
-/// For what a target knows without thinking: its models, and which of them are loaded.
-const ASK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of what is asked like this, and of an error.
-const ASKED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Timeout of requests that run no model.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of their responses and of errors.
+const QUERY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The client of all targets.
 #[derive(Debug, Default)]
 pub(super) struct Client {
-    /// Made when first needed: reading the machine's certificates takes time and memory.
+    /// Created on first use, because reading the system's certificates takes time and memory.
     http: OnceLock<reqwest::Client>,
 }
 
 impl Client {
-    /// Asks for something that is answered at once.
     pub(super) async fn get(&self, target: &ModelServer, path: &str) -> Result<Value, ChatError> {
-        let request = self.http(target)?.get(target.at(path)).timeout(ASK_TIMEOUT);
-        asked(target, checked(target, send(target, request).await?).await?).await
+        let request = self.http(target)?.get(target.at(path)).timeout(QUERY_TIMEOUT);
+        read_json(target, checked(target, send(target, request).await?).await?).await
     }
 
-    /// The same with a body.
-    pub(super) async fn ask(
+    pub(super) async fn post(
         &self,
         target: &ModelServer,
         path: &str,
         body: String,
     ) -> Result<Value, ChatError> {
-        let request = self.http(target)?.post(target.at(path)).timeout(ASK_TIMEOUT);
+        let request = self.http(target)?.post(target.at(path)).timeout(QUERY_TIMEOUT);
         let request = request.header(CONTENT_TYPE, "application/json").body(body);
-        asked(target, checked(target, send(target, request).await?).await?).await
+        read_json(target, checked(target, send(target, request).await?).await?).await
     }
 
-    /// Begins a call whose answer comes bit by bit.
+    /// Starts a call with a streamed response.
     pub(super) async fn call(
         &self,
         target: &ModelServer,
@@ -75,33 +72,34 @@ async fn send(target: &ModelServer, request: RequestBuilder) -> Result<Response,
     request.send().await.map_err(|error| unreachable(target, &error))
 }
 
-/// The answer, if it is one.
+/// Returns a successful response, or else its error.
 async fn checked(target: &ModelServer, mut response: Response) -> Result<Response, ChatError> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
-    let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let retry_after = asked.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
-    let mut said = Vec::new();
+    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let retry_after =
+        retry_after.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+    let mut body = Vec::new();
     while let Ok(Some(bytes)) = response.chunk().await {
-        said.extend_from_slice(&bytes);
-        if said.len() > ASKED_BYTES_MAX {
+        body.extend_from_slice(&bytes);
+        if body.len() > QUERY_BYTES_MAX {
             break;
         }
     }
-    Err(ChatError::answered(&target.name, status.as_u16(), &said, retry_after))
+    Err(ChatError::from_response(&target.name, status.as_u16(), &body, retry_after))
 }
 
-async fn asked(target: &ModelServer, mut response: Response) -> Result<Value, ChatError> {
-    let mut said = Vec::new();
+async fn read_json(target: &ModelServer, mut response: Response) -> Result<Value, ChatError> {
+    let mut body = Vec::new();
     while let Some(bytes) = response.chunk().await.map_err(|error| unreachable(target, &error))? {
-        said.extend_from_slice(&bytes);
-        if said.len() > ASKED_BYTES_MAX {
-            return Err(failed(target, "it says more than it was asked"));
+        body.extend_from_slice(&bytes);
+        if body.len() > QUERY_BYTES_MAX {
+            return Err(failed(target, "the response is too long"));
         }
     }
-    serde_json::from_slice(&said).map_err(|_| failed(target, "what it says is no JSON"))
+    serde_json::from_slice(&body).map_err(|_| failed(target, "the response is not JSON"))
 }
 
 fn failed(target: &ModelServer, message: &str) -> ChatError {
@@ -112,13 +110,13 @@ fn unreachable(target: &ModelServer, error: &reqwest::Error) -> ChatError {
     ChatError::Unreachable { target: target.name.clone(), why: reason(error) }
 }
 
-/// What went wrong, without the URL, which may have a password in it.
+/// Returns the cause of an error without the URL, which may contain a password.
 pub(super) fn reason(error: &reqwest::Error) -> String {
     let mut source: &dyn std::error::Error = error;
     while let Some(cause) = source.source() {
         source = cause;
     }
-    // The innermost has no URL; the outermost has, if it is the only one.
-    let is_alone = std::error::Error::source(error).is_none();
-    if is_alone { "the request could not be sent".to_owned() } else { source.to_string() }
+    // Only the outermost error contains the URL.
+    let is_outermost = std::error::Error::source(error).is_none();
+    if is_outermost { "the request could not be sent".to_owned() } else { source.to_string() }
 }

@@ -1,4 +1,4 @@
-//! What holds of whatever a target says.
+//! Fuzz target of streams.
 
 use serde_json::Value;
 
@@ -10,8 +10,8 @@ use super::translate::{StreamChunk, Translator};
 use crate::fuzzing::FuzzTarget;
 
 pub(crate) const STREAM: FuzzTarget = (
-    "chat-answer",
-    answer,
+    "chat-stream",
+    stream,
     &[
         b"\x05{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"Hi\"},\"done\":false}\n{\"done\":true,\"eval_count\":2}\n",
         b"\x01data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
@@ -22,11 +22,11 @@ pub(crate) const STREAM: FuzzTarget = (
 
 const APIS: [ChatApi; 3] = [ChatApi::OllamaChat, ChatApi::OllamaGenerate, ChatApi::OpenAiChat];
 
-/// Where the stream is cut makes no difference; and in every API a caller that has any beginning of the answer gets the
-/// remaining of it, and who has all of it gets nothing more.
-fn answer(bytes: &[u8]) {
+/// The chunk size makes no difference, and in every API the remaining chunks complete any prefix of the response
+/// exactly once.
+fn stream(bytes: &[u8]) {
     let Some((size, stream)) = bytes.split_first() else { return };
-    drop(ChatError::answered("t", 500, stream, None).to_string());
+    drop(ChatError::from_response("t", 500, stream, None).to_string());
     for (target, caller) in APIS.into_iter().flat_map(|api| APIS.map(|caller| (api, caller))) {
         let whole = lines(target, std::iter::once(stream));
         let cut = stream.chunks(usize::from(*size).max(1));
@@ -35,11 +35,11 @@ fn answer(bytes: &[u8]) {
         let mut pieces: Vec<Value> = Vec::new();
         for text in whole {
             let Ok(value) = serde_json::from_str(&text) else { continue };
-            let told = translator.take(StreamChunk { text, value });
-            pieces.extend(told.into_iter().map(|piece| piece.value));
+            let translated = translator.take(StreamChunk { text, value });
+            pieces.extend(translated.into_iter().map(|piece| piece.value));
         }
         pieces.extend(translator.end().into_iter().map(|piece| piece.value));
-        rest_of(caller, &pieces);
+        check_remaining(caller, &pieces);
     }
 }
 
@@ -51,7 +51,7 @@ fn lines<'a>(api: ChatApi, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String
     all
 }
 
-fn rest_of(api: ChatApi, pieces: &[Value]) {
+fn check_remaining(api: ChatApi, pieces: &[Value]) {
     let mut whole = Accumulator::new(api);
     for piece in pieces {
         whole.add(piece);

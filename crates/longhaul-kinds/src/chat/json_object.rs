@@ -1,4 +1,4 @@
-//! A JSON object whose fields stay as they came.
+//! JSON object with verbatim values.
 
 use std::fmt;
 
@@ -8,30 +8,29 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// The fields of an object, in their order and in their own spelling: what is passed on to somebody who understands
-/// more of it than we do must not be rewritten on the way.
+/// Object whose fields keep their order and spelling, because a target may understand more of them than
+/// Longhaul.
 #[derive(Debug, Clone, Default)]
 pub struct JsonObject(Vec<(String, Box<RawValue>)>);
 
 impl JsonObject {
-    /// The value of a field, read as a type; none if it is not there, null or of another type.
+    /// Returns a field as a type, or `None` if it is missing, null or of another type.
     pub fn get<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
         let (_, value) = self.0.iter().find(|(known, _)| known == name)?;
         serde_json::from_str::<Option<T>>(value.get()).ok().flatten()
     }
 
-    /// Whether there is such a field, whatever is in it.
+    /// Returns true if the field exists, even if it is null.
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(known, _)| known == name)
     }
 
-    /// Takes a field out.
     pub fn remove(&mut self, name: &str) -> Option<Box<RawValue>> {
-        let place = self.0.iter().position(|(known, _)| known == name)?;
-        Some(self.0.remove(place).1)
+        let position = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(position).1)
     }
 
-    /// Gives a field a value, in its old place if it has one.
+    /// Sets a field, in its old position if it exists.
     pub fn set(&mut self, name: &str, value: &impl Serialize) -> Result<(), JsonError> {
         let value = to_raw_value(value)?;
         match self.0.iter_mut().find(|(known, _)| known == name) {
@@ -41,7 +40,6 @@ impl JsonObject {
         Ok(())
     }
 
-    /// As a JSON text.
     pub fn to_json(&self) -> Result<Json, JsonError> {
         Json::from_value(self)
     }
@@ -84,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_changed_keeps_its_place_and_spelling() {
+    fn unchanged_fields_keep_position_and_spelling() {
         let text = r#"{"z":1.50,"stream":false,"a":{"y":1e3, "b":12345678901234567890123}}"#;
         let mut fields: JsonObject = serde_json::from_str(text).unwrap();
         fields.set("stream", &true).unwrap();
@@ -100,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_an_object_is_one() {
+    fn other_json_than_objects_is_rejected() {
         for text in ["[]", "1", "null", "\"x\""] {
             assert!(serde_json::from_str::<JsonObject>(text).is_err(), "{text}");
         }

@@ -1,9 +1,7 @@
-//! What a target is sent for a call: the caller's body as it came if both speak the same API, otherwise a
-//! translation.
+//! Request to a target: the caller's body verbatim if the target has the same API, or else translated.
 //!
-//! Whatever has no counterpart in the other API is left out: how long a model stays loaded, the size of its context,
-//! templates, and sampling options that only one of them knows. What would change the meaning of the answer if it
-//! were left out is refused.
+//! Options without a counterpart in the other API are dropped: keep-alive, context size, templates and some sampling
+//! options. A request is rejected if dropping an option would change the meaning of the response.
 
 mod to_ollama;
 mod to_openai;
@@ -15,24 +13,20 @@ use super::call::{ChatApi, ChatCall};
 use super::target::TargetApi;
 pub(super) use to_ollama::arguments;
 
-/// A request to a target.
 #[derive(Debug)]
 pub(super) struct TargetRequest {
-    /// Behind the target's URL.
     pub(super) path: &'static str,
-    /// In which API it will be answered.
+    /// API of the response.
     pub(super) api: ChatApi,
-    /// As JSON.
     pub(super) body: String,
 }
 
-/// Why a call cannot be put to a target.
+/// Reason why a call cannot be translated.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TranslateError {
-    /// Its body is not what its API says.
-    #[error("the body does not fit its API: {0}")]
+    #[error("the body is invalid for its API: {0}")]
     Body(#[from] JsonError),
-    /// The target's API has no words for it.
+    /// No counterpart in the target's API.
     #[error("{0}")]
     Unsupported(&'static str),
 }
@@ -44,12 +38,12 @@ impl From<serde_json::Error> for TranslateError {
 }
 
 impl TargetRequest {
-    /// For a target of this API. The answer is always streamed, so that its words come as they are made.
-    pub(super) fn of(call: &ChatCall, target: TargetApi) -> Result<Self, TranslateError> {
+    /// Builds a request that always streams.
+    pub(super) fn build(call: &ChatCall, target: TargetApi) -> Result<Self, TranslateError> {
         match (call.api, target) {
-            (ChatApi::OllamaChat, TargetApi::Ollama) => Self::as_it_came(call, "/api/chat"),
-            (ChatApi::OllamaGenerate, TargetApi::Ollama) => Self::as_it_came(call, "/api/generate"),
-            (ChatApi::OpenAiChat, TargetApi::OpenAi) => Self::as_it_came(call, "/chat/completions"),
+            (ChatApi::OllamaChat, TargetApi::Ollama) => Self::verbatim(call, "/api/chat"),
+            (ChatApi::OllamaGenerate, TargetApi::Ollama) => Self::verbatim(call, "/api/generate"),
+            (ChatApi::OpenAiChat, TargetApi::OpenAi) => Self::verbatim(call, "/chat/completions"),
             (ChatApi::OpenAiChat, TargetApi::Ollama) => {
                 let body = to_ollama::chat(&value(call)?)?;
                 Ok(Self { path: "/api/chat", api: ChatApi::OllamaChat, body: body.to_string() })
@@ -67,7 +61,7 @@ impl TargetRequest {
         }
     }
 
-    fn as_it_came(call: &ChatCall, path: &'static str) -> Result<Self, TranslateError> {
+    fn verbatim(call: &ChatCall, path: &'static str) -> Result<Self, TranslateError> {
         let mut body = call.body.clone();
         body.set("stream", &true)?;
         if call.api == ChatApi::OpenAiChat {
@@ -84,11 +78,10 @@ fn value(call: &ChatCall) -> Result<Value, TranslateError> {
     Ok(serde_json::from_str(call.body.to_json()?.as_str())?)
 }
 
-/// Names of sampling options that mean the same in both.
+/// Sampling options with the same name and meaning in both APIs.
 const SAME_OPTIONS: [&str; 5] =
     ["temperature", "top_p", "seed", "frequency_penalty", "presence_penalty"];
 
-/// A field that is there and not null.
 fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     object.get(name).filter(|value| !value.is_null())
 }
@@ -101,7 +94,6 @@ fn list<'a>(object: &'a Value, name: &str) -> &'a [Value] {
     object.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// An object of those fields that have a value.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     let mut object = json!({});
     for (name, value) in fields {

@@ -1,11 +1,11 @@
-//! From the bytes of a streamed answer to its events.
+//! Decodes NDJSON and server-sent events into JSON texts.
 
 use super::call::ChatApi;
 
-/// The longest line that is read: a line holds at least one token, and at most a whole answer.
+/// A line has at least one token, and at most a whole response.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Cuts a stream into JSON texts: lines of NDJSON, or the data of server-sent events.
+/// Splits a stream into JSON texts.
 #[derive(Debug)]
 pub(super) struct StreamDecoder {
     form: Form,
@@ -16,17 +16,16 @@ pub(super) struct StreamDecoder {
 enum Form {
     StreamDecoder,
     Events,
-    /// One text, whatever its lines are: of a target that does not stream though it was asked to.
+    /// One JSON text, of a target that does not stream despite the request.
     Whole,
 }
 
-/// A line that goes on for ever.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("a line of the answer has more than {LINE_BYTES_MAX} bytes")]
+#[error("a line of the response has more than {LINE_BYTES_MAX} bytes")]
 pub(super) struct LineTooLong;
 
 impl StreamDecoder {
-    /// As this API streams; `is_json` says that the answer is one text instead.
+    /// Creates a decoder for this API. `is_json` is set if the response is one JSON text.
     pub(super) fn new(api: ChatApi, is_json: bool) -> Self {
         let form = match api {
             ChatApi::OllamaChat | ChatApi::OllamaGenerate => Form::StreamDecoder,
@@ -36,7 +35,7 @@ impl StreamDecoder {
         Self { form, buffer: Vec::new() }
     }
 
-    /// The JSON texts that are whole with these bytes.
+    /// Returns the JSON texts that these bytes complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, LineTooLong> {
         self.buffer.extend_from_slice(bytes);
         let end = match self.form {
@@ -57,7 +56,7 @@ impl StreamDecoder {
         Ok(self.texts(&whole))
     }
 
-    /// What is left when the stream ends without a last line break.
+    /// Returns the rest of a stream without a final newline.
     pub(super) fn end(&mut self) -> Vec<String> {
         let left = std::mem::take(&mut self.buffer);
         self.texts(&left)
@@ -72,7 +71,7 @@ impl StreamDecoder {
     fn text<'a>(&self, line: &'a str) -> Option<&'a str> {
         let text = match self.form {
             Form::StreamDecoder | Form::Whole => line.trim(),
-            // Comments keep a connection alive; names, ids and delays of events mean nothing here.
+            // Comments are keep-alives; event names, ids and retry delays are ignored.
             Form::Events => line.trim().strip_prefix("data:")?.trim_start(),
         };
         Some(text).filter(|text| !text.is_empty() && *text != "[DONE]")
@@ -85,7 +84,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn events_are_told_from_comments_and_the_end() {
+    fn sse_comments_and_done_are_skipped() {
         let mut lines = StreamDecoder::new(ChatApi::OpenAiChat, false);
         let text = ": hello\n\nevent: x\ndata: {\"a\":1}\r\n\r\ndata:{\"b\":2}\n\ndata: [DONE]\n\n";
         assert_eq!(lines.push(text.as_bytes()).unwrap(), [r#"{"a":1}"#, r#"{"b":2}"#]);
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn last_line_needs_no_line_break() {
+    fn last_line_needs_no_newline() {
         let mut lines = StreamDecoder::new(ChatApi::OllamaChat, false);
         assert_eq!(lines.push(b"{\"a\":1}\n{\"b\"").unwrap(), [r#"{"a":1}"#]);
         assert!(lines.push(b":2}").unwrap().is_empty());
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_that_is_not_streamed_is_one_text() {
+    fn unstreamed_response_is_one_text() {
         let mut lines = StreamDecoder::new(ChatApi::OpenAiChat, true);
         assert!(lines.push(b"{\n  \"a\":").unwrap().is_empty());
         assert!(lines.push(b" 1\n}\n").unwrap().is_empty());
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_line_is_refused() {
+    fn endless_line_is_rejected() {
         let mut lines = StreamDecoder::new(ChatApi::OllamaChat, false);
         let mebibyte = vec![b'x'; 1024 * 1024];
         let refused = (0..17).find_map(|_| lines.push(&mebibyte).err());
@@ -118,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_between_reads_change_nothing(words in proptest::collection::vec("[a-zä ]{0,9}", 0..9), cuts in proptest::collection::vec(1usize..9, 0..40)) {
+        fn stream_decoding_does_not_depend_on_chunk_sizes(words in proptest::collection::vec("[a-zä ]{0,9}", 0..9), cuts in proptest::collection::vec(1usize..9, 0..40)) {
             let texts: Vec<String> = words.iter().map(|word| format!("{{\"w\":{word:?}}}")).collect();
             let stream = texts.join("\n");
             let (mut lines, mut read, mut remaining) = (StreamDecoder::new(ChatApi::OllamaChat, false), Vec::new(), stream.as_bytes());
@@ -133,7 +132,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read(bytes: Vec<u8>) {
+        fn stream_decoder_never_panics(bytes: Vec<u8>) {
             for api in [ChatApi::OllamaChat, ChatApi::OpenAiChat] {
                 let mut lines = StreamDecoder::new(api, false);
                 lines.push(&bytes).unwrap();

@@ -1,4 +1,4 @@
-//! From an attempt to those who wait for its words in the same process.
+//! Logs of stream chunks, from attempts to readers in the same process.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -7,15 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use longhaul::{JobId, TenantId};
 use tokio::sync::watch;
 
-/// What is kept of a running answer for those who read slower than it comes.
+/// Bytes of a log, for readers that are slower than the target.
 const KEPT_BYTES_MAX: usize = 1024 * 1024;
 
-/// Where attempts put the pieces of their answers, and readers find them. By tenant too: whoever knows another tenant's
-/// id must not read along.
+/// Logs by tenant and job. The tenant is part of the key, so that knowing a job id gives no access.
 ///
-/// Each job that runs or is read has a log of its newest pieces. Readers have places in it, so that one who is
-/// slow holds nobody up and costs nothing; who falls further behind than the log reaches has missed something, and is
-/// told so.
+/// Each job that is written or read has a log of its newest chunks. Readers keep a position, so that a slow
+/// one delays no other. A reader that falls behind the log gets [`StreamRead::Missed`].
 #[derive(Clone, Default)]
 pub struct StreamLogs(Arc<Mutex<Logs>>);
 
@@ -24,76 +22,73 @@ type Logs = HashMap<Key, Log>;
 
 #[derive(Default)]
 struct Log {
-    /// Attempts and readers that have it.
-    held: usize,
-    /// Counts the attempts that wrote here.
+    /// Open handles of attempts and readers.
+    handles: usize,
+    /// Number of attempts so far.
     run: u64,
-    /// The number of the first piece that is kept.
+    /// Index of the first chunk in the log.
     first: usize,
-    pieces: VecDeque<Arc<str>>,
+    chunks: VecDeque<Arc<str>>,
     bytes: usize,
     changed: watch::Sender<()>,
 }
 
-/// What a reader finds.
+/// Result of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamRead {
-    /// The next piece of the attempt of this number.
+    /// Attempt number and next chunk.
     Chunk(u64, Arc<str>),
-    /// A piece of this attempt is no longer there.
+    /// The log of this attempt no longer has the next chunk.
     Missed(u64),
 }
 
-/// A hold on the log of a job; it goes with the last one.
+/// Handle of a log, which is deleted with its last handle.
 struct LogHandle {
     stream_logs: StreamLogs,
     key: Key,
 }
 
-/// An attempt's end of a log.
 pub(super) struct StreamWriter(LogHandle);
 
-/// A reader's end of a log.
 pub struct StreamReader {
-    held: LogHandle,
+    handles: LogHandle,
     run: u64,
-    place: usize,
+    position: usize,
     changed: watch::Receiver<()>,
 }
 
 impl StreamLogs {
-    fn hold(&self, key: Key) -> LogHandle {
-        self.lock().entry(key.clone()).or_default().held += 1;
+    fn open(&self, key: Key) -> LogHandle {
+        self.lock().entry(key.clone()).or_default().handles += 1;
         LogHandle { stream_logs: self.clone(), key }
     }
 
-    /// Begins the log anew: what an earlier attempt wrote is not what this one will say.
+    /// Starts a new attempt and clears the log.
     pub(super) fn write(&self, tenant: &TenantId, job: JobId) -> StreamWriter {
-        let writer = StreamWriter(self.hold((tenant.clone(), job)));
+        let writer = StreamWriter(self.open((tenant.clone(), job)));
         writer.0.change(|log| {
             log.run += 1;
             (log.first, log.bytes) = (0, 0);
-            log.pieces.clear();
+            log.chunks.clear();
         });
         writer
     }
 
-    /// Reads a job's answer from the beginning of the attempt that runs, or of the next one.
+    /// Reads from the start of the running attempt, or of the next one.
     pub fn read(&self, tenant: &TenantId, job: JobId) -> StreamReader {
-        let held = self.hold((tenant.clone(), job));
-        let changed = held.change(|log| log.changed.subscribe()).unwrap_or_else(|| {
-            // LogHandle just now, so it is there; a reader without a log waits for the job's end.
+        let handles = self.open((tenant.clone(), job));
+        let changed = handles.change(|log| log.changed.subscribe()).unwrap_or_else(|| {
+            // Unreachable, because the handle keeps the log.
             watch::Sender::default().subscribe()
         });
-        StreamReader { held, run: 0, place: 0, changed }
+        StreamReader { handles, run: 0, position: 0, changed }
     }
 
-    /// Jobs that are written or read.
+    /// Returns the number of jobs that are written or read.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether nothing is written or read.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -113,8 +108,8 @@ impl Drop for LogHandle {
     fn drop(&mut self) {
         let mut logs = self.stream_logs.lock();
         let left = logs.get_mut(&self.key).map(|log| {
-            log.held = log.held.saturating_sub(1);
-            log.held
+            log.handles = log.handles.saturating_sub(1);
+            log.handles
         });
         if left == Some(0) {
             logs.remove(&self.key);
@@ -123,13 +118,13 @@ impl Drop for LogHandle {
 }
 
 impl StreamWriter {
-    /// Adds a piece, and forgets the oldest ones if there are too many.
-    pub(super) fn add(&self, piece: &str) {
+    /// Appends a chunk, and drops the oldest ones over the limit.
+    pub(super) fn add(&self, chunk: &str) {
         self.0.change(|log| {
-            log.bytes += piece.len();
-            log.pieces.push_back(piece.into());
+            log.bytes += chunk.len();
+            log.chunks.push_back(chunk.into());
             while log.bytes > KEPT_BYTES_MAX {
-                let Some(oldest) = log.pieces.pop_front() else { break };
+                let Some(oldest) = log.chunks.pop_front() else { break };
                 log.bytes = log.bytes.saturating_sub(oldest.len());
                 log.first += 1;
             }
@@ -139,7 +134,7 @@ impl StreamWriter {
 }
 
 impl StreamReader {
-    /// The next piece, once there is one. It waits for ever if none comes: whoever reads also watches the job.
+    /// Waits for the next chunk, for ever if none arrives. Callers also watch the job.
     pub async fn next(&mut self) -> StreamRead {
         loop {
             self.changed.borrow_and_update();
@@ -152,20 +147,20 @@ impl StreamReader {
         }
     }
 
-    /// The next piece, if it is there.
+    /// Returns the next chunk if it is available.
     pub fn now(&mut self) -> Option<StreamRead> {
-        let (run, place) = (&mut self.run, &mut self.place);
-        self.held.change(|log| {
+        let (run, position) = (&mut self.run, &mut self.position);
+        self.handles.change(|log| {
             if log.run != *run {
-                (*run, *place) = (log.run, 0);
+                (*run, *position) = (log.run, 0);
             }
-            if *place < log.first {
-                *place = log.first;
+            if *position < log.first {
+                *position = log.first;
                 return Some(StreamRead::Missed(*run));
             }
-            let piece = log.pieces.get(*place - log.first)?;
-            *place += 1;
-            Some(StreamRead::Chunk(*run, Arc::clone(piece)))
+            let chunk = log.chunks.get(*position - log.first)?;
+            *position += 1;
+            Some(StreamRead::Chunk(*run, Arc::clone(chunk)))
         })?
     }
 }
@@ -185,12 +180,12 @@ mod tests {
         (TenantId::default(), JobId::from_parts(Timestamp::from_millis(1), number))
     }
 
-    fn piece(run: u64, text: &str) -> StreamRead {
+    fn chunk(run: u64, text: &str) -> StreamRead {
         StreamRead::Chunk(run, text.into())
     }
 
     #[tokio::test]
-    async fn readers_find_what_was_written_before_and_after_they_came() {
+    async fn readers_get_chunks_written_before_and_after_they_start() {
         let (stream_logs, (tenant, id)) = (StreamLogs::default(), job(1));
         let mut early = stream_logs.read(&tenant, id);
         assert_eq!(early.now(), None);
@@ -199,8 +194,8 @@ mod tests {
         let mut late = stream_logs.read(&tenant, id);
         writer.add("two");
         for reader in [&mut early, &mut late] {
-            assert_eq!(reader.next().await, piece(1, "one"));
-            assert_eq!(reader.next().await, piece(1, "two"));
+            assert_eq!(reader.next().await, chunk(1, "one"));
+            assert_eq!(reader.next().await, chunk(1, "two"));
             assert_eq!(reader.now(), None);
         }
         let mut other = stream_logs.read(&TenantId::new("other").unwrap(), id);
@@ -210,21 +205,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn second_attempt_begins_anew_under_another_number() {
+    async fn second_attempt_restarts_the_log_with_a_new_number() {
         let (stream_logs, (tenant, id)) = (StreamLogs::default(), job(2));
         let mut reader = stream_logs.read(&tenant, id);
         let writer = stream_logs.write(&tenant, id);
         writer.add("one");
-        assert_eq!(reader.next().await, piece(1, "one"));
+        assert_eq!(reader.next().await, chunk(1, "one"));
         drop(writer);
         let writer = stream_logs.write(&tenant, id);
         assert_eq!(reader.now(), None);
         writer.add("uno");
-        assert_eq!(reader.next().await, piece(2, "uno"));
+        assert_eq!(reader.next().await, chunk(2, "uno"));
     }
 
     #[test]
-    fn reader_that_falls_behind_is_told_that_it_missed_something() {
+    fn reader_that_falls_behind_gets_missed() {
         let (stream_logs, (tenant, id)) = (StreamLogs::default(), job(3));
         let mut reader = stream_logs.read(&tenant, id);
         let writer = stream_logs.write(&tenant, id);
@@ -233,8 +228,8 @@ mod tests {
             writer.add(&half);
         }
         assert_eq!(reader.now(), Some(StreamRead::Missed(1)));
-        assert_eq!(reader.now(), Some(piece(1, &half)));
-        assert_eq!(reader.now(), Some(piece(1, &half)));
+        assert_eq!(reader.now(), Some(chunk(1, &half)));
+        assert_eq!(reader.now(), Some(chunk(1, &half)));
         assert_eq!(reader.now(), None);
     }
 }

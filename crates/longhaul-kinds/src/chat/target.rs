@@ -1,20 +1,19 @@
-//! Where chats go: one server that has models.
+//! Model server configuration.
 
 use std::fmt;
 
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 
-/// In which API a target api.
+/// API of a model server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetApi {
-    /// Ollama's own.
     Ollama,
-    /// That of `OpenAI`, which many servers have.
+    /// The API of `OpenAI`, which many servers implement.
     OpenAi,
 }
 
-/// A server that has models.
+/// Server with language models, a target of calls.
 #[derive(Clone)]
 pub struct ModelServer {
     pub(super) name: String,
@@ -25,19 +24,17 @@ pub struct ModelServer {
     pub(super) key: Option<HeaderValue>,
 }
 
-/// What is wrong with the description of a target.
+/// Invalid configuration of a model server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelServerError {
-    /// It cannot be called there.
-    #[error("it is no http:// or https:// URL")]
+    #[error("not an http:// or https:// URL")]
     Url,
-    /// It cannot be sent.
-    #[error("the key has characters that no header may have")]
+    #[error("the key contains characters that are not allowed in a header")]
     Key,
 }
 
 impl ModelServer {
-    /// A target that is asked which models it has and serves one call at a time.
+    /// Creates a server that lists its own models and runs one call at a time.
     pub fn new(
         name: impl Into<String>,
         url: &str,
@@ -51,7 +48,7 @@ impl ModelServer {
         url.set_fragment(None);
         let path = url.path().trim_end_matches('/');
         let path = match api {
-            // People write the base URL of OpenAI's API with its version, as its clients take it, or without.
+            // The base URL may include the version, as OpenAI's clients expect, or not.
             TargetApi::OpenAi if !path.ends_with("/v1") => format!("{path}/v1"),
             TargetApi::OpenAi | TargetApi::Ollama => path.to_owned(),
         };
@@ -59,21 +56,21 @@ impl ModelServer {
         Ok(Self { name: name.into(), url, api, models: None, concurrency: 1, key: None })
     }
 
-    /// It has these models, and is not asked.
+    /// Sets the models, in place of the list of the server.
     #[must_use]
     pub fn models(mut self, models: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.models = Some(models.into_iter().map(Into::into).collect());
         self
     }
 
-    /// It serves so many calls at once.
+    /// Sets the number of concurrent calls. Defaults to 1.
     #[must_use]
     pub fn concurrency(mut self, calls: usize) -> Self {
         self.concurrency = calls.max(1);
         self
     }
 
-    /// It wants this key as a bearer's token.
+    /// Sets the API key, sent as a bearer token.
     pub fn key(mut self, key: &str) -> Result<Self, ModelServerError> {
         let mut value =
             HeaderValue::from_str(&format!("Bearer {key}")).map_err(|_| ModelServerError::Key)?;
@@ -82,27 +79,25 @@ impl ModelServer {
         Ok(self)
     }
 
-    /// What it is called.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where something of it is.
     pub(super) fn at(&self, path: &str) -> String {
         format!("{}{path}", self.url.as_str().trim_end_matches('/'))
     }
 
-    /// Whether a model that it lists is the one that is asked for: in Ollama a name without a tag is its newest.
-    pub(super) fn is_called(&self, listed: &str, asked: &str) -> bool {
+    /// Compares a listed model with a requested one. In Ollama, a name without a tag means `latest`.
+    pub(super) fn is_same_model(&self, listed: &str, requested: &str) -> bool {
         let plain = |name: &str| name.strip_suffix(":latest").unwrap_or(name).to_owned();
         match self.api {
-            TargetApi::Ollama => plain(listed) == plain(asked),
-            TargetApi::OpenAi => listed == asked,
+            TargetApi::Ollama => plain(listed) == plain(requested),
+            TargetApi::OpenAi => listed == requested,
         }
     }
 }
 
-/// Without the key, and without a password that may be in the URL.
+/// Omits the key and a password in the URL.
 impl fmt::Debug for ModelServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ModelServer")
@@ -120,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_of_openais_api_may_be_in_the_url_or_not() {
+    fn openai_url_may_omit_the_version() {
         let at = |url| ModelServer::new("t", url, TargetApi::OpenAi).unwrap().at("/models");
         for url in ["http://host:1", "http://host:1/", "http://host:1/v1", "http://host:1/v1/"] {
             assert_eq!(at(url), "http://host:1/v1/models");
@@ -131,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_passwords_are_not_shown() {
+    fn debug_output_hides_keys_and_passwords() {
         let target = ModelServer::new("t", "http://me:hunter2@host", TargetApi::OpenAi).unwrap();
         let shown = format!("{:?}", target.key("sk-secret").unwrap());
         assert!(!shown.contains("hunter2") && !shown.contains("sk-secret"), "{shown}");
@@ -144,11 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn newest_is_what_has_no_tag() {
+    fn ollama_model_without_a_tag_is_latest() {
         let ollama = ModelServer::new("t", "http://host", TargetApi::Ollama).unwrap();
-        assert!(ollama.is_called("llama3.2:latest", "llama3.2"));
-        assert!(!ollama.is_called("llama3.2:1b", "llama3.2"));
+        assert!(ollama.is_same_model("llama3.2:latest", "llama3.2"));
+        assert!(!ollama.is_same_model("llama3.2:1b", "llama3.2"));
         let other = ModelServer::new("t", "http://host", TargetApi::OpenAi).unwrap();
-        assert!(!other.is_called("llama3.2:latest", "llama3.2"));
+        assert!(!other.is_same_model("llama3.2:latest", "llama3.2"));
     }
 }

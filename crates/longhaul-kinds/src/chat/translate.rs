@@ -1,4 +1,4 @@
-//! From the pieces of a target's answer to pieces in the caller's API.
+//! Translates stream chunks of a target to the caller's API.
 
 mod to_ollama;
 mod to_openai;
@@ -9,16 +9,15 @@ use super::call::ChatApi;
 use to_ollama::ToOllama;
 use to_openai::ToOpenAi;
 
-/// Translates one answer, piece by piece.
+/// Translator of one stream.
 #[derive(Debug)]
 pub(super) enum Translator {
-    /// Both speak the same.
     Unchanged,
     ToOpenAi(ToOpenAi),
     ToOllama(ToOllama),
 }
 
-/// A piece in the caller's API: its text is what is sent.
+/// Chunk with its JSON text, which is sent verbatim.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StreamChunk {
     pub(super) text: String,
@@ -26,13 +25,13 @@ pub(super) struct StreamChunk {
 }
 
 impl StreamChunk {
-    fn of(value: Value) -> Self {
+    fn new(value: Value) -> Self {
         Self { text: value.to_string(), value }
     }
 }
 
 impl Translator {
-    /// From what a target api to what the caller does. `id` is what the answer is known by where it has none.
+    /// Creates a translator from the target's API to the caller's. `id` is used for responses without an id.
     pub(super) fn new(target: ChatApi, caller: ChatApi, id: &str, created_s: i64) -> Self {
         match (target, caller) {
             (ChatApi::OllamaChat | ChatApi::OllamaGenerate, ChatApi::OpenAiChat) => {
@@ -52,20 +51,20 @@ impl Translator {
         }
     }
 
-    /// What the caller is told for a piece of the target's.
-    pub(super) fn take(&mut self, piece: StreamChunk) -> Vec<StreamChunk> {
+    /// Translates one chunk.
+    pub(super) fn take(&mut self, chunk: StreamChunk) -> Vec<StreamChunk> {
         match self {
-            Self::Unchanged => vec![piece],
-            Self::ToOpenAi(to) => to.take(&piece.value).into_iter().map(StreamChunk::of).collect(),
-            Self::ToOllama(to) => to.take(&piece.value).into_iter().map(StreamChunk::of).collect(),
+            Self::Unchanged => vec![chunk],
+            Self::ToOpenAi(to) => to.take(&chunk.value).into_iter().map(StreamChunk::new).collect(),
+            Self::ToOllama(to) => to.take(&chunk.value).into_iter().map(StreamChunk::new).collect(),
         }
     }
 
-    /// What the caller is told when the target has said all.
+    /// Returns the chunks after the last one of the target.
     pub(super) fn end(&mut self) -> Vec<StreamChunk> {
         match self {
             Self::Unchanged | Self::ToOpenAi(_) => Vec::new(),
-            Self::ToOllama(to) => to.end().into_iter().map(StreamChunk::of).collect(),
+            Self::ToOllama(to) => to.end().into_iter().map(StreamChunk::new).collect(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What programs leave to be kept.
+//! Stores the files that programs write as artifacts.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -9,39 +9,39 @@ use longhaul::{Ctx, JobError};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
-/// The work_dir's name, inside of the attempt's own.
+/// Name inside of the working folder.
 const FOLDER: &str = "artifacts";
-/// How much of a file is in memory at a time.
+/// Bytes of a file in memory at a time.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// Makes the work_dir for artifacts.
-pub(super) async fn make_folder(work_dir: &Path) -> Result<PathBuf, JobError> {
-    let path = work_dir.join(FOLDER);
+/// Creates the folder for artifacts.
+pub(super) async fn create_folder(folder: &Path) -> Result<PathBuf, JobError> {
+    let path = folder.join(FOLDER);
     let made = tokio::fs::create_dir(&path).await;
     made.map_err(|error| {
-        JobError::retryable(format!("cannot make the artifacts' work_dir: {error}"))
+        JobError::retryable(format!("cannot create the artifacts folder: {error}"))
     })?;
     Ok(path)
 }
 
-/// Stores every file of the work_dir as an artifact of the job.
-pub(super) async fn store(ctx: &Ctx, work_dir: &Path) -> Result<(), JobError> {
-    let listed = work_dir.to_owned();
+/// Stores every file of the folder as an artifact.
+pub(super) async fn store(ctx: &Ctx, folder: &Path) -> Result<(), JobError> {
+    let listed = folder.to_owned();
     let files = tokio::task::spawn_blocking(move || list(&listed)).await?;
     for (path, name, metadata) in files.map_err(|error| cannot_read(&error))? {
-        // A link could lead to what the server may read and the job's caller may not.
+        // A link could expose files that only the server may read.
         if !metadata.is_file() {
-            let why = format!("{name:?} in the artifacts' work_dir is not a file");
-            return Err(JobError::fatal(why).with_code("artifact-not-a-file"));
+            let message = format!("{name:?} in the artifacts folder is not a file");
+            return Err(JobError::fatal(message).with_code("artifact-not-a-file"));
         }
         store_file(ctx, &path, name).await?;
     }
     Ok(())
 }
 
-fn list(work_dir: &Path) -> io::Result<Vec<(PathBuf, String, Metadata)>> {
+fn list(folder: &Path) -> io::Result<Vec<(PathBuf, String, Metadata)>> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(work_dir)? {
+    for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         files.push((entry.path(), name, entry.path().symlink_metadata()?));

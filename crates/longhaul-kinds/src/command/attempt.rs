@@ -1,4 +1,4 @@
-//! One attempt: from the job's input to its result.
+//! One attempt of a command job.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -13,12 +13,16 @@ use tokio::sync::Mutex;
 use super::process_group::ProcessGroup;
 use super::stderr_reader::StderrReader;
 use super::work_dir::WorkDir;
-use super::{PipelineStep, Program, Setup, artifacts, exit_status, stdin};
+use super::{CommandConfig, PipelineStep, Program, artifacts, exit_status, stdin};
 
 /// Runs the kind's programs for one attempt.
-pub(super) async fn run(setup: Arc<Setup>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
-    let attempt = Attempt::begin(&setup, &ctx, &input).await?;
-    let result = match &setup.program {
+pub(super) async fn run(
+    config: Arc<CommandConfig>,
+    ctx: Ctx,
+    input: Json,
+) -> Result<Json, JobError> {
+    let attempt = Attempt::begin(&config, &ctx, &input).await?;
+    let result = match &config.program {
         Program::Single { argv } => attempt.single(argv).await,
         Program::Pipeline { steps } => attempt.pipeline(steps).await,
     };
@@ -31,46 +35,49 @@ pub(super) async fn run(setup: Arc<Setup>, ctx: Ctx, input: Json) -> Result<Json
 }
 
 struct Attempt<'a> {
-    setup: &'a Setup,
+    config: &'a CommandConfig,
     ctx: &'a Ctx,
     input: &'a Json,
-    /// The program that runs now. Here and not in the future that runs it: the engine drops that
-    /// one when a step is cancelled or takes too long, and the program is to end gently then.
-    /// When the attempt itself is dropped, this kills it. Declared before the work_dir, so that
-    /// it also does so before the work_dir goes.
+    /// Running program. Not owned by the future of its step, because the engine drops that one when the step
+    /// is cancelled or times out, and the program should stop gracefully then. Dropping the attempt kills
+    /// it. Declared before the folder, so that it is killed before the folder is deleted.
     running: Mutex<Option<ProcessGroup>>,
     work_dir: WorkDir,
-    /// Where its programs put what is to be kept.
+    /// Folder for artifacts.
     artifacts: PathBuf,
-    /// The file that what was uploaded with the job is in, if anything was.
+    /// Path of the payload.
     payload: Option<PathBuf>,
-    /// Whether the program that ran last told its own progress.
+    /// Set if the last program reported its own progress.
     reports_progress: AtomicBool,
 }
 
 impl<'a> Attempt<'a> {
-    async fn begin(setup: &'a Setup, ctx: &'a Ctx, input: &'a Json) -> Result<Self, JobError> {
-        let work_dir = WorkDir::create(&setup.work_root, ctx.id(), ctx.attempt()).await?;
-        let artifacts = artifacts::make_folder(work_dir.path()).await?;
+    async fn begin(
+        config: &'a CommandConfig,
+        ctx: &'a Ctx,
+        input: &'a Json,
+    ) -> Result<Self, JobError> {
+        let work_dir = WorkDir::create(&config.work_root, ctx.id(), ctx.attempt()).await?;
+        let artifacts = artifacts::create_folder(work_dir.path()).await?;
         let payload = if ctx.job().has_payload {
             Some(ctx.payload().await?.file_in(work_dir.path()).await?)
         } else {
             None
         };
         let (running, reports_progress) = (Mutex::new(None), AtomicBool::new(false));
-        Ok(Self { setup, ctx, input, running, work_dir, artifacts, payload, reports_progress })
+        Ok(Self { config, ctx, input, running, work_dir, artifacts, payload, reports_progress })
     }
 
-    /// The program is no step: its output is the result, and storing it twice gains nothing.
+    /// Runs the program outside of a step, because its output is the result and need not be stored twice.
     async fn single(&self, argv: &[String]) -> Result<Json, JobError> {
-        let asked_to_stop = || JobError::fatal("the job was asked to stop").with_code("cancelled");
+        let cancelled = || JobError::fatal("the job was cancelled").with_code("cancelled");
         if self.ctx.is_cancelled() {
-            return Err(asked_to_stop());
+            return Err(cancelled());
         }
         tokio::select! {
             biased;
             result = self.execute(argv, &[]) => result,
-            () = self.ctx.cancelled() => Err(asked_to_stop()),
+            () = self.ctx.cancelled() => Err(cancelled()),
         }
     }
 
@@ -105,7 +112,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Runs one program to its end.
+    /// Runs one program until it exits.
     async fn execute(&self, argv: &[String], outputs: &[(&str, Json)]) -> Result<Json, JobError> {
         let program = argv.first().map_or("", String::as_str);
         let stdin = stdin::text(self.input, outputs, self.ctx.job())?;
@@ -115,13 +122,13 @@ impl<'a> Attempt<'a> {
         let mut reader = StderrReader::new(self.ctx);
         let ended = running
             .insert(group)
-            .exchange(&stdin, self.setup.stdout_bytes_max, &mut reader)
+            .exchange(&stdin, self.config.stdout_bytes_max, &mut reader)
             .await
-            // It may still run: the end of the attempt stops it.
-            .map_err(|fault| exit_status::broken_off(program, &fault))?;
+            // A program that still runs is stopped at the end of the attempt.
+            .map_err(|fault| exit_status::exchange_failed(program, &fault))?;
         *running = None;
         self.reports_progress.store(reader.reports_progress(), Ordering::Relaxed);
-        exit_status::of(program, ended, reader.tail())
+        exit_status::into_result(program, ended, reader.tail())
     }
 
     fn command(&self, program: &str, args: &[String]) -> Command {
@@ -131,7 +138,7 @@ impl<'a> Attempt<'a> {
             .current_dir(self.work_dir.path())
             .env_clear()
             .env("TMPDIR", self.work_dir.path())
-            .envs(self.setup.env.iter().map(|(name, value)| (name, value)))
+            .envs(self.config.env.iter().map(|(name, value)| (name, value)))
             .env("LONGHAUL_JOB_ID", self.ctx.id().to_string())
             .env("LONGHAUL_ATTEMPT", self.ctx.attempt().to_string())
             .env("LONGHAUL_ARTIFACTS", &self.artifacts)
@@ -144,7 +151,7 @@ impl<'a> Attempt<'a> {
 
     async fn end(self) {
         if let Some(group) = self.running.into_inner() {
-            group.stop(self.setup.stop_grace).await;
+            group.stop(self.config.stop_grace).await;
         }
         self.work_dir.delete().await;
     }

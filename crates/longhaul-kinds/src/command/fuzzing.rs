@@ -1,4 +1,4 @@
-//! What holds of a program's stderr.
+//! Fuzz target of the stderr protocol.
 
 use super::stderr_protocol::{
     LINE_BYTES_MAX, LineSplitter, LogTail, PHASE_CHARS_MAX, StderrLine, TAIL_BYTES_MAX,
@@ -7,7 +7,7 @@ use crate::fuzzing::FuzzTarget;
 
 pub(crate) const STDERR_PROTOCOL: FuzzTarget = (
     "stderr",
-    said,
+    stderr,
     &[
         b"\x03::progress 3/10 on the way\n::progress 4\n::phase unpacking\nfoo\n",
         b"\x01::progress 18446744073709551615/1 \t x\r\n::phase \xff\n::phase\n",
@@ -16,25 +16,25 @@ pub(crate) const STDERR_PROTOCOL: FuzzTarget = (
     ],
 );
 
-/// Where the stream is cut makes no difference, lines and what is kept of them have their limits, and what
-/// was understood is understood again when it is said plainly.
-fn said(bytes: &[u8]) {
+/// The chunk size makes no difference, lines and the tail keep their limits, and a parsed line parses the same
+/// in its canonical form.
+fn stderr(bytes: &[u8]) {
     let Some((size, stream)) = bytes.split_first() else { return };
     let whole = lines(std::iter::once(stream));
     assert_eq!(lines(stream.chunks(usize::from(*size).max(1))), whole, "in pieces of {size}");
     let mut tail = LogTail::default();
     for line in whole {
-        // A byte that is no text becomes a sign of three.
+        // An invalid byte becomes a character of three bytes.
         assert!(line.len() <= 3 * LINE_BYTES_MAX && !line.contains('\n'), "{line:?}");
-        again(&line);
+        check_round_trip(&line);
         tail.push(line);
         assert!(tail.to_string().len() <= TAIL_BYTES_MAX + 20);
     }
 }
 
-fn again(line: &str) {
-    let said = StderrLine::parse(line);
-    let plainly = match &said {
+fn check_round_trip(line: &str) {
+    let parsed = StderrLine::parse(line);
+    let canonical = match &parsed {
         StderrLine::Progress { done, total, message } => {
             let total = total.map_or_else(String::new, |total| format!("/{total}"));
             let message = message.as_deref().unwrap_or_default();
@@ -46,12 +46,12 @@ fn again(line: &str) {
         }
         StderrLine::Log => return,
     };
-    assert_eq!(StderrLine::parse(&plainly), said, "{line:?}");
+    assert_eq!(StderrLine::parse(&canonical), parsed, "{line:?}");
 }
 
 fn lines<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
     let mut lines = LineSplitter::default();
     let mut all: Vec<String> = pieces.flat_map(|piece| lines.feed(piece)).collect();
-    all.extend(lines.rest());
+    all.extend(lines.finish());
     all
 }

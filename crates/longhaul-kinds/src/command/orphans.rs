@@ -1,19 +1,18 @@
-//! The programs that a killed server left running.
+//! Orphaned programs of a killed server.
 
 use std::io;
 use std::path::Path;
 
-/// Kills every process that belongs to a work_dir in `work_root`, and returns when they are gone.
+/// Kills every process that belongs to a folder in `work_root`, and returns when they have exited.
 ///
-/// A work_dir outlives its programs only if their server was killed, so what has none any more (a
-/// daemon that an earlier job started on purpose) is left alone.
+/// A folder outlives its programs only if their server was killed. So daemons that an earlier job started
+/// on purpose, whose folder was deleted, are not killed.
 #[cfg(target_os = "linux")]
 pub(super) fn kill(work_root: &Path) -> io::Result<()> {
     linux::kill(work_root)
 }
 
-/// Not done here: only Linux shows the environment of a process as a file. Elsewhere such programs
-/// go on until they find their pipes broken.
+/// Does nothing, because only Linux exposes the environment of a process. Programs run until their pipes break.
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::unnecessary_wraps, reason = "it can fail on Linux")]
 pub(super) fn kill(_: &Path) -> io::Result<()> {
@@ -32,15 +31,15 @@ mod linux {
 
     use rustix::process::{Pid, Signal, getpid, kill_process};
 
-    /// 5 s in all: who is still there then hangs in the kernel or is not ours to kill.
+    /// 5 s in total. Processes that remain then hang in the kernel or may not be killed.
     const ROUNDS_MAX: u32 = 500;
     const ROUND_PAUSE: Duration = Duration::from_millis(10);
 
-    /// A process that forks and exits, or is in the middle of an exec, can slip through one look.
-    const QUIET_LOOKS: u32 = 2;
+    /// Empty scans in a row, because a process that forks and exits, or that is inside of an exec, can be
+    /// missed by one scan.
+    const EMPTY_SCANS: u32 = 2;
 
-    /// A work_dir by device and inode, since its path may lead elsewhere for a process in a
-    /// container, and another path may lead to it.
+    /// Device and inode of a folder, because paths differ inside of containers.
     type Identity = (u64, u64);
 
     pub(super) fn kill(work_root: &Path) -> io::Result<()> {
@@ -53,11 +52,11 @@ mod linux {
             let found = processes(&folders)?;
             left = found.len();
             quiet = if found.is_empty() { quiet + 1 } else { 0 };
-            if quiet == QUIET_LOOKS {
+            if quiet == EMPTY_SCANS {
                 break;
             }
             for &pid in &found {
-                // It fails if the process is gone, which is fine.
+                // Fails if the process has exited.
                 kill_process(pid, Signal::KILL).ok();
             }
             killed.extend(found);
@@ -67,7 +66,7 @@ mod linux {
         }
         if !killed.is_empty() {
             let killed = killed.len();
-            tracing::warn!(killed, left, "killed processes that an earlier server left running");
+            tracing::warn!(killed, left, "killed orphaned processes of an earlier server");
         }
         Ok(())
     }
@@ -85,8 +84,8 @@ mod linux {
         (metadata.dev(), metadata.ino())
     }
 
-    /// Who is alive in these folders: without us, and without those who may not be looked at or
-    /// have just gone.
+    /// Returns the processes with a `TMPDIR` in these folders, except this one and those that are not
+    /// readable.
     fn processes(folders: &HashMap<OsString, Identity>) -> io::Result<Vec<Pid>> {
         let pid = |entry: fs::DirEntry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?);
         let others =
@@ -105,8 +104,7 @@ mod linux {
         })
     }
 
-    /// Asks each thread, since others may go on after the first one. Those that have exited have
-    /// no environment any more.
+    /// Reads the environment of any thread, because the first one may have exited and then has none.
     fn tmpdir(process: &Path) -> Option<PathBuf> {
         let threads = fs::read_dir(process.join("task")).ok()?.flatten();
         let environ = threads

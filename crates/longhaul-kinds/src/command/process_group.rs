@@ -1,4 +1,4 @@
-//! A program with all the processes that it starts.
+//! Process group of a program and the processes that it starts.
 
 use std::future::pending;
 use std::io;
@@ -15,45 +15,45 @@ use tokio::time::timeout;
 
 use super::stderr_reader::StderrReader;
 
-/// How long the pipes of a program that has exited are still read. They close at once, unless a
-/// process that left the group on purpose (a daemon) holds them open.
+/// Time to read the pipes of a program that has exited. They close at once, unless a process that left the
+/// group (a daemon) keeps them open.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// A running process group. Dropping it kills it.
+/// Running process group, killed when dropped.
 ///
-/// As long as its leader is not reaped, nobody else can get its number: so the leader is reaped
-/// last, and no signal is sent after that.
+/// The id of the group cannot be reused until its leader is reaped. So the leader is reaped last, and no
+/// signal is sent after that.
 pub(super) struct ProcessGroup {
     child: Child,
     leader: Pid,
     reaped: bool,
 }
 
-/// A program that has ended.
+/// Exit status and output of a program.
 pub(super) struct ProgramOutput {
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
 }
 
-/// Why a conversation with a program was broken off.
+/// Error of the pipes to a program.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExchangeError {
-    #[error("it wrote more than {bytes_max} bytes to stdout (stdout_bytes_max)")]
+    #[error("stdout exceeds {bytes_max} bytes (stdout_bytes_max)")]
     StdoutTooLong { bytes_max: usize },
-    #[error("lost touch with it: {0}")]
+    #[error("pipe failed: {0}")]
     Io(#[from] io::Error),
 }
 
 impl ProcessGroup {
-    /// Starts a program as the leader of a group of its own.
+    /// Starts a program as the leader of a new group.
     pub(super) fn spawn(mut command: Command) -> io::Result<Self> {
         let child = command.process_group(0).spawn()?;
         let leader = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-        let leader = leader.ok_or_else(|| io::Error::other("it has no process id"))?;
+        let leader = leader.ok_or_else(|| io::Error::other("no process id"))?;
         Ok(Self { child, leader, reaped: false })
     }
 
-    /// Writes stdin and reads what the program says, all at the same time, until it has exited.
+    /// Writes stdin and reads stdout and stderr concurrently until the program exits.
     pub(super) async fn exchange(
         &mut self,
         stdin: &Json,
@@ -64,24 +64,24 @@ impl ProcessGroup {
         let mut output = Vec::new();
         {
             let Child { stdin: to, stdout, stderr, .. } = &mut self.child;
-            let mut talk = pin!(async {
+            let mut pipes = pin!(async {
                 tokio::try_join!(
                     write(to.take(), stdin.as_str().as_bytes()),
                     read(stdout.as_mut(), &mut output, stdout_bytes_max),
-                    async { Ok(reader.listen(stderr.as_mut()).await?) },
+                    async { Ok(reader.read(stderr.as_mut()).await?) },
                 )
             });
             tokio::select! {
-                talked = &mut talk => {
-                    talked?;
+                result = &mut pipes => {
+                    result?;
                     exited(leader).await?;
                 }
                 exited = exited(leader) => {
                     exited?;
-                    // What it left behind holds the pipes open.
+                    // Processes that it left behind keep the pipes open.
                     kill(leader, Signal::KILL);
-                    if let Ok(talked) = timeout(DRAIN, talk).await {
-                        talked?;
+                    if let Ok(result) = timeout(DRAIN, pipes).await {
+                        result?;
                     }
                 }
             }
@@ -90,20 +90,20 @@ impl ProcessGroup {
         Ok(ProgramOutput { status, stdout: output })
     }
 
-    /// Asks the group to end, and kills it if its leader has not ended after `grace`.
+    /// Sends SIGTERM to the group, and SIGKILL if its leader has not exited after `grace`.
     pub(super) async fn stop(mut self, grace: Duration) {
         self.child.stdin = None;
         kill(self.leader, Signal::TERM);
         {
-            // Somebody must read, or its last words would block it or break its pipe.
+            // Keep reading, so that its last output does not block it or break its pipe.
             let Child { stdout, stderr, .. } = &mut self.child;
-            let overhear = async {
+            let drain = async {
                 tokio::join!(discard(stdout.as_mut()), discard(stderr.as_mut()));
                 pending::<()>().await;
             };
             tokio::select! {
                 _ = timeout(grace, exited(self.leader)) => {}
-                () = overhear => {}
+                () = drain => {}
             }
         }
         if let Err(error) = self.reap().await {
@@ -111,7 +111,7 @@ impl ProcessGroup {
         }
     }
 
-    /// Kills what is left of the group, then reaps its leader.
+    /// Kills the remaining processes of the group, then reaps its leader.
     async fn reap(&mut self) -> io::Result<ExitStatus> {
         kill(self.leader, Signal::KILL);
         let status = self.child.wait().await?;
@@ -123,24 +123,24 @@ impl ProcessGroup {
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if !self.reaped {
-            // Dropping the child hands it to the runtime, which reaps it.
+            // The runtime reaps a dropped child.
             kill(self.leader, Signal::KILL);
         }
     }
 }
 
 fn kill(leader: Pid, signal: Signal) {
-    // It fails if there is nobody left, which is fine.
+    // Fails if no process is left.
     kill_process_group(leader, signal).ok();
 }
 
-/// Returns when the leader has exited, and leaves it unreaped.
+/// Waits for the exit of the leader without reaping it.
 async fn exited(leader: Pid) -> io::Result<()> {
-    // Before the first look, so that no exit falls between two looks.
-    let mut some_child_ended = signal(SignalKind::child())?;
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    while waitid(WaitId::Pid(leader), look)?.is_none() {
-        some_child_ended.recv().await;
+    // Subscribed before the first check, so that no exit is missed.
+    let mut child_exited = signal(SignalKind::child())?;
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    while waitid(WaitId::Pid(leader), options)?.is_none() {
+        child_exited.recv().await;
     }
     Ok(())
 }
@@ -148,7 +148,7 @@ async fn exited(leader: Pid) -> io::Result<()> {
 async fn write(to: Option<ChildStdin>, text: &[u8]) -> Result<(), ExchangeError> {
     let Some(mut to) = to else { return Ok(()) };
     match to.write_all(text).await {
-        // A program need not read what it has no use for.
+        // A program need not read its input.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
     }

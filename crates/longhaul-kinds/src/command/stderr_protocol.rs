@@ -1,33 +1,36 @@
-//! What the lines on a program's stderr mean. Pure.
+//! Protocol of a program's stderr: progress, phases and log lines. Pure.
 
 use std::collections::VecDeque;
 use std::fmt;
 
-/// What is beyond it is cut off a line.
+/// Longer lines are truncated.
 pub(super) const LINE_BYTES_MAX: usize = 1_024;
 const TAIL_LINES_MAX: usize = 20;
 pub(super) const TAIL_BYTES_MAX: usize = 4_096;
 pub(super) const PHASE_CHARS_MAX: usize = 64;
 
-/// A line, understood.
+/// Parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StderrLine {
     /// `::progress 3/10 text`, with or without total and text.
-    Progress { done: u64, total: Option<u64>, message: Option<String> },
+    Progress {
+        done: u64,
+        total: Option<u64>,
+        message: Option<String>,
+    },
     /// `::phase text`.
     Phase(String),
-    /// Anything else.
     Log,
 }
 
 impl StderrLine {
     pub(super) fn parse(line: &str) -> Self {
-        let said = match line.split_once(' ') {
+        let parsed = match line.split_once(' ') {
             Some(("::progress", rest)) => progress(rest.trim()),
             Some(("::phase", rest)) => phase(rest.trim()),
             _ => None,
         };
-        said.unwrap_or(Self::Log)
+        parsed.unwrap_or(Self::Log)
     }
 }
 
@@ -43,27 +46,27 @@ fn progress(text: &str) -> Option<StderrLine> {
 
 fn phase(text: &str) -> Option<StderrLine> {
     let phase: String = text.chars().take(PHASE_CHARS_MAX).collect();
-    // Where it was cut there may be a space.
+    // Truncation may leave a trailing space.
     Some(StderrLine::Phase(phase.trim_end().to_owned())).filter(|_| !text.is_empty())
 }
 
-/// Cuts a stream of bytes into lines of bounded length.
+/// Splits a stream into lines of limited length.
 #[derive(Debug, Default)]
 pub(super) struct LineSplitter {
-    begun: Vec<u8>,
+    partial: Vec<u8>,
 }
 
 impl LineSplitter {
-    /// The lines that end in these bytes.
+    /// Returns the lines that end in these bytes.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let room = LINE_BYTES_MAX.saturating_sub(self.begun.len());
+            let room = LINE_BYTES_MAX.saturating_sub(self.partial.len());
             let (text, ends) = match piece.split_last() {
                 Some((b'\n', text)) => (text, true),
                 _ => (piece, false),
             };
-            self.begun.extend(text.iter().take(room));
+            self.partial.extend(text.iter().take(room));
             if ends {
                 lines.push(self.take());
             }
@@ -71,19 +74,19 @@ impl LineSplitter {
         lines
     }
 
-    /// A last line that nothing ended.
-    pub(super) fn rest(&mut self) -> Option<String> {
-        if self.begun.is_empty() { None } else { Some(self.take()) }
+    /// Returns the last line if it has no newline.
+    pub(super) fn finish(&mut self) -> Option<String> {
+        if self.partial.is_empty() { None } else { Some(self.take()) }
     }
 
     fn take(&mut self) -> String {
-        let line = String::from_utf8_lossy(&self.begun).trim_end().to_owned();
-        self.begun.clear();
+        let line = String::from_utf8_lossy(&self.partial).trim_end().to_owned();
+        self.partial.clear();
         line
     }
 }
 
-/// The last lines of a log, bounded in number and length.
+/// Last lines of a log, limited in number and length.
 #[derive(Debug, Default)]
 pub(super) struct LogTail {
     lines: VecDeque<String>,
@@ -107,8 +110,8 @@ impl LogTail {
 
 impl fmt::Display for LogTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, line) in self.lines.iter().enumerate() {
-            let separator = if place == 0 { "" } else { "\n" };
+        for (index, line) in self.lines.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
             write!(f, "{separator}{line}")?;
         }
         Ok(())
@@ -124,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_comes_with_or_without_total_and_text() {
+    fn progress_line_may_omit_total_and_text() {
         assert_eq!(StderrLine::parse("::progress 3"), progress(3, None, None));
         assert_eq!(StderrLine::parse("::progress 3/10"), progress(3, Some(10), None));
         assert_eq!(StderrLine::parse("::progress 3 some"), progress(3, None, Some("some")));
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn phase_is_named_in_up_to_64_characters() {
+    fn phase_is_truncated_to_64_characters() {
         assert_eq!(StderrLine::parse("::phase loading"), StderrLine::Phase("loading".into()));
         let cut = format!("::phase {} b", "a".repeat(63));
         assert_eq!(
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_log() {
+    fn other_stderr_lines_are_log() {
         for line in [
             "",
             "hello",
@@ -164,18 +167,18 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_the_same_however_the_bytes_arrive() {
+    fn line_splitting_does_not_depend_on_chunk_size() {
         let text = "one\r\ntwo\n\nthree ä".as_bytes();
         for size in 1..=text.len() {
             let mut lines = LineSplitter::default();
-            let mut heard: Vec<_> = text.chunks(size).flat_map(|bytes| lines.feed(bytes)).collect();
-            heard.extend(lines.rest());
-            assert_eq!(heard, ["one", "two", "", "three ä"], "in pieces of {size}");
+            let mut split: Vec<_> = text.chunks(size).flat_map(|bytes| lines.feed(bytes)).collect();
+            split.extend(lines.finish());
+            assert_eq!(split, ["one", "two", "", "three ä"], "in pieces of {size}");
         }
     }
 
     #[test]
-    fn line_without_end_is_cut() {
+    fn long_stderr_line_is_truncated() {
         let mut lines = LineSplitter::default();
         for _ in 0..10 {
             assert!(lines.feed(&[b'x'; 1_000]).is_empty());
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn tail_keeps_the_last_lines_within_its_bounds() {
+    fn log_tail_keeps_the_last_lines_within_its_limits() {
         let mut tail = LogTail::default();
         (1..=30).for_each(|n| tail.push(n.to_string()));
         assert_eq!(tail.to_string().lines().count(), TAIL_LINES_MAX);

@@ -1,4 +1,4 @@
-//! Listens to a program's stderr.
+//! Reads a program's stderr.
 
 use std::io;
 
@@ -7,11 +7,10 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use super::stderr_protocol::{LineSplitter, LogTail, StderrLine};
 
-/// Each phase is a transition that is stored for good: a program must not be able to write
-/// without end. Further ones are ignored.
+/// Further phases are ignored, because each one is stored as an event of the job.
 const PHASES_MAX: usize = 100;
 
-/// Passes on what a program says of its progress and keeps the end of the rest.
+/// Reports progress and phases, and keeps the end of the log.
 pub(super) struct StderrReader<'a> {
     ctx: &'a Ctx,
     lines: LineSplitter,
@@ -26,11 +25,8 @@ impl<'a> StderrReader<'a> {
         Self { ctx, lines, tail, phases: 0, reports_progress: false }
     }
 
-    /// Listens until the other end is closed.
-    pub(super) async fn listen(
-        &mut self,
-        stderr: Option<impl AsyncRead + Unpin>,
-    ) -> io::Result<()> {
+    /// Reads until the pipe closes.
+    pub(super) async fn read(&mut self, stderr: Option<impl AsyncRead + Unpin>) -> io::Result<()> {
         let Some(stderr) = stderr else { return Ok(()) };
         let mut stderr = BufReader::new(stderr);
         loop {
@@ -45,7 +41,7 @@ impl<'a> StderrReader<'a> {
                 self.handle_line(line).await;
             }
         }
-        if let Some(line) = self.lines.rest() {
+        if let Some(line) = self.lines.finish() {
             self.handle_line(line).await;
         }
         Ok(())
@@ -68,7 +64,7 @@ impl<'a> StderrReader<'a> {
                     None => self.ctx.progress(done, total),
                 }
             }
-            StderrLine::Phase(phase) => self.enter(phase).await,
+            StderrLine::Phase(phase) => self.set_phase(phase).await,
             StderrLine::Log => {
                 tracing::trace!(job.id = %self.ctx.id(), "{line}");
                 self.tail.push(line);
@@ -76,14 +72,14 @@ impl<'a> StderrReader<'a> {
         }
     }
 
-    async fn enter(&mut self, phase: String) {
+    async fn set_phase(&mut self, phase: String) {
         if self.phases == PHASES_MAX {
             return;
         }
         self.phases += 1;
-        // A phase is news, not work: losing one must not fail the job.
+        // A phase is informational: losing one must not fail the job.
         if let Err(error) = self.ctx.phase(phase).await {
-            tracing::warn!(%error, job.id = %self.ctx.id(), "cannot store a job's phase");
+            tracing::warn!(%error, job.id = %self.ctx.id(), "cannot store the phase of a job");
         }
     }
 }

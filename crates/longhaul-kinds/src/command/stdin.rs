@@ -1,4 +1,4 @@
-//! What a program reads.
+//! Standard input of a program.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ struct Stdin<'a> {
     job: JobInfo<'a>,
 }
 
-/// The job, in the words of the HTTP API.
+/// The job, with the field names of the HTTP API.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct JobInfo<'a> {
@@ -28,7 +28,7 @@ struct JobInfo<'a> {
     created_at: Timestamp,
 }
 
-/// `{"input", "steps", "job"}`, with the outputs as they were written and in their order.
+/// Returns `{"input", "steps", "job"}` with the outputs verbatim and in order.
 pub(super) fn text(input: &Json, outputs: &[(&str, Json)], job: &Job) -> Result<Json, JsonError> {
     let about = JobInfo {
         job_id: job.id,

@@ -1,4 +1,4 @@
-//! The working work_dir of an attempt.
+//! Working folder of an attempt.
 
 use std::fs;
 use std::io;
@@ -11,14 +11,14 @@ use tokio::runtime::Handle;
 
 use super::orphans;
 
-/// For the owner alone: it holds what a job is about.
+/// Owner only, because the files belong to a job.
 const MODE: u32 = 0o700;
 
-/// Processes that were killed a moment ago may still be in the middle of writing a file.
+/// Retries, because a killed process may still be writing a file.
 const DELETE_TRIES: u32 = 10;
 const DELETE_PAUSE: Duration = Duration::from_millis(50);
 
-/// A work_dir that is deleted with all that is in it.
+/// Folder that is deleted with its content.
 pub(super) struct WorkDir {
     path: PathBuf,
     job: JobId,
@@ -26,14 +26,14 @@ pub(super) struct WorkDir {
 }
 
 impl WorkDir {
-    /// A new work_dir below `root`. Its name is unique even where an attempt is run again, or what
-    /// a crashed server started is still alive.
+    /// Creates a folder below `root`. Its name is unique even if an attempt runs again or a program of a
+    /// crashed server is still alive.
     pub(super) async fn create(root: &Path, job: JobId, attempt: u32) -> Result<Self, JobError> {
         let (root, prefix) = (root.to_owned(), format!("{job}-{attempt}-"));
         let creating = tokio::task::spawn_blocking(move || {
             create(&root, &prefix).map_err(|error| {
                 JobError::retryable(format!(
-                    "cannot create a working work_dir in {}: {error}",
+                    "cannot create a working folder in {}: {error}",
                     root.display()
                 ))
             })
@@ -45,7 +45,7 @@ impl WorkDir {
         &self.path
     }
 
-    /// Deletes it. Dropping does the same, but nobody knows when it is done.
+    /// Deletes the folder. Dropping does the same in the background.
     pub(super) async fn delete(mut self) {
         delete(self.path.clone(), self.job).await;
         self.deleted = true;
@@ -98,15 +98,14 @@ fn or_gone(result: io::Result<()>) -> io::Result<()> {
 
 fn log(result: io::Result<()>, job: JobId) {
     if let Err(error) = result {
-        tracing::warn!(%error, job.id = %job, "cannot delete a job's working work_dir");
+        tracing::warn!(%error, job.id = %job, "cannot delete the working folder of a job");
     }
 }
 
-/// Kills what attempts of a server that was killed have left running, as far as
-/// [it can be found](super#after-a-crash), and deletes what they have left in `work_root`.
+/// Kills programs that a crashed server left running, as far as
+/// [they can be found](super#after-a-crash), and deletes their folders in `work_root`.
 ///
-/// For the start of a server, before its engine starts: it would kill running jobs and take their
-/// folders away, too.
+/// Call it before the engine starts, because it also kills the programs of running jobs.
 pub fn clear_work_root(work_root: &Path) -> io::Result<()> {
     orphans::kill(work_root)?;
     or_gone(fs::remove_dir_all(work_root))

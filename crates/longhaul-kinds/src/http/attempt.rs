@@ -1,4 +1,4 @@
-//! One attempt: from the job's input to the target's answer.
+//! One attempt of an HTTP job.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,23 +16,23 @@ use super::{CODE_ERROR_STATUS, CODE_TIMEOUT, CODE_UNREACHABLE, HttpConfig};
 use longhaul_net::circuit_breaker::Permit;
 use longhaul_net::egress::{RetryAfter, SendError};
 
-/// The longest that a target may put its next attempt off.
+/// Longest `Retry-After` that is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
-/// Sends the job's request and waits for the answer.
+/// Sends the request of the job and stores the response.
 pub(super) async fn run(config: Arc<HttpConfig>, ctx: Ctx, input: Json) -> Result<Json, JobError> {
-    // What earlier attempts were told: asked for, because a job asks for all that it stored.
-    let told = ctx.finished_steps().len();
-    for place in 1..=told {
-        let _: StoredResponse = ctx.step(step_name(place), || async { Err(not_stored()) }).await?;
+    // Replays the responses of earlier attempts, because a job must request every step that it stored.
+    let stored = ctx.finished_steps().len();
+    for number in 1..=stored {
+        let _: StoredResponse = ctx.step(step_name(number), || async { Err(not_stored()) }).await?;
     }
     let call = HttpCall::of(&input)?;
-    // Of caller_urls' own targets nothing is known: there are as many as caller_urls like.
-    let pass = if call.url.is_none() {
+    // No breaker for caller URLs, because there may be any number of them.
+    let permit = if call.url.is_none() {
         match config.breaker.acquire(config.clock.now().into()) {
-            Ok(pass) => Some(pass),
+            Ok(permit) => Some(permit),
             Err(wait) => {
-                // Spread: of all that wait only one may try.
+                // Jitter, because only one waiting job may probe.
                 let delay = wait.mul_f64(1.0 + rand::random::<f64>());
                 return Err(ctx.snooze(delay).await);
             }
@@ -40,116 +40,119 @@ pub(super) async fn run(config: Arc<HttpConfig>, ctx: Ctx, input: Json) -> Resul
     } else {
         None
     };
-    let outgoing = PreparedRequest::of(&config, &ctx, call).await?;
+    let outgoing = PreparedRequest::build(&config, &ctx, call).await?;
     let method = outgoing.method.clone();
     let exchange = async {
-        let response = outgoing.send(&config).await.map_err(ExchangeError::Sending)?;
+        let response = outgoing.send(&config).await.map_err(ExchangeError::Send)?;
         let incoming = IncomingResponse::new(response, &method);
         match config.class(incoming.status) {
-            StatusClass::Completed => Ok(Exchange::Done(incoming.whole(&ctx).await?)),
-            class @ (StatusClass::Again | StatusClass::Refused) => {
-                let asked = RetryAfter::from_headers(&incoming.headers);
+            StatusClass::Completed => Ok(Exchange::Completed(incoming.store(&ctx).await?)),
+            class @ (StatusClass::Retryable | StatusClass::Fatal) => {
+                let retry_after = RetryAfter::from_headers(&incoming.headers);
                 let status = incoming.status;
-                Ok(Exchange::Failed { class, status, asked, answer: incoming.cut().await? })
+                Ok(Exchange::Failed {
+                    class,
+                    status,
+                    retry_after,
+                    response: incoming.truncated().await?,
+                })
             }
         }
     };
-    let patience = ctx.job().timeout.unwrap_or(config.timeout);
-    let said = tokio::select! {
+    let timeout = ctx.job().timeout.unwrap_or(config.timeout);
+    let outcome = tokio::select! {
         biased;
-        said = exchange => said,
+        outcome = exchange => outcome,
         () = ctx.cancelled() => {
-            return Err(JobError::fatal("the job was asked to stop").with_code("cancelled"));
+            return Err(JobError::fatal("the job was cancelled").with_code("cancelled"));
         }
-        () = config.clock.sleep(patience) => Err(ExchangeError::Sending(SendError::TimedOut)),
+        () = config.clock.sleep(timeout) => Err(ExchangeError::Send(SendError::TimedOut)),
     };
-    config.note(pass.as_ref(), &said);
-    // Its place is free before the store is told.
-    drop(pass);
-    match said {
-        Ok(Exchange::Done(answer)) => Ok(Json::from_value(&answer)?),
-        Ok(Exchange::Failed { class, status, asked, answer }) => {
-            remember(&ctx, told + 1, answer).await?;
-            Err(config.answered(class, status, asked))
+    config.report(permit.as_ref(), &outcome);
+    // Released before the store is called.
+    drop(permit);
+    match outcome {
+        Ok(Exchange::Completed(response)) => Ok(Json::from_value(&response)?),
+        Ok(Exchange::Failed { class, status, retry_after, response }) => {
+            store_response(&ctx, stored + 1, response).await?;
+            Err(config.error_status(class, status, retry_after))
         }
-        Err(ExchangeError::Sending(error)) => Err(config.unanswered(&error)),
-        Err(ExchangeError::Storing(error)) => Err(error),
+        Err(ExchangeError::Send(error)) => Err(config.no_response(&error)),
+        Err(ExchangeError::Store(error)) => Err(error),
     }
 }
 
-/// What a status means for the job.
+/// Effect of a status on the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StatusClass {
     Completed,
-    /// Failed, and worth another attempt.
-    Again,
-    /// Failed, and every other attempt would.
-    Refused,
+    Retryable,
+    Fatal,
 }
 
-/// What the target said.
+/// Response of the target.
 enum Exchange {
-    Done(StoredResponse),
+    Completed(StoredResponse),
     Failed {
         class: StatusClass,
         status: StatusCode,
-        asked: Option<RetryAfter>,
-        answer: StoredResponse,
+        retry_after: Option<RetryAfter>,
+        response: StoredResponse,
     },
 }
 
 impl HttpConfig {
     fn class(&self, status: StatusCode) -> StatusClass {
-        if self.retry_on.covers(FailureClass::Answered(status)) {
-            StatusClass::Again
+        if self.retry_on.covers(FailureClass::Status(status)) {
+            StatusClass::Retryable
         } else if status.is_success() || status.is_redirection() {
             StatusClass::Completed
         } else {
-            StatusClass::Refused
+            StatusClass::Fatal
         }
     }
 
-    /// Tells the breaker. Whoever is told to wait, or asked for what cannot be, met a target that is well.
-    fn note(&self, pass: Option<&Permit>, said: &Result<Exchange, ExchangeError>) {
-        let Some(pass) = pass else { return };
-        let is_down = match said {
+    /// Reports the outcome to the breaker. Client errors and 429 count as success, because the target works.
+    fn report(&self, permit: Option<&Permit>, outcome: &Result<Exchange, ExchangeError>) {
+        let Some(permit) = permit else { return };
+        let is_down = match outcome {
             Ok(Exchange::Failed { status, .. }) => status.is_server_error(),
-            Ok(Exchange::Done(_)) => false,
-            Err(ExchangeError::Sending(_)) => true,
-            // Says nothing of the target.
-            Err(ExchangeError::Storing(_)) => return,
+            Ok(Exchange::Completed(_)) => false,
+            Err(ExchangeError::Send(_)) => true,
+            // Not a failure of the target.
+            Err(ExchangeError::Store(_)) => return,
         };
         if !is_down {
-            return pass.success();
+            return permit.success();
         }
-        if let Some(alone) = pass.failure(self.clock.now().into()) {
-            let (kind, seconds) = (&self.name, alone.as_secs());
-            tracing::warn!(job.kind = %kind, seconds, "the target keeps failing and is left alone");
+        if let Some(open) = permit.failure(self.clock.now().into()) {
+            let (kind, seconds) = (&self.name, open.as_secs());
+            tracing::warn!(job.kind = %kind, seconds, "circuit breaker opened: the target keeps failing");
         }
     }
 
-    fn answered(
+    fn error_status(
         &self,
         class: StatusClass,
         status: StatusCode,
-        asked: Option<RetryAfter>,
+        retry_after: Option<RetryAfter>,
     ) -> JobError {
-        let message = format!("the target answered {status}");
-        match (class, asked) {
-            (StatusClass::Again, Some(asked)) => {
-                let pause = asked.delay(self.clock.now().into()).min(RETRY_AFTER_MAX);
-                JobError::retryable(message).retry_in(pause)
+        let message = format!("the target responded with {status}");
+        match (class, retry_after) {
+            (StatusClass::Retryable, Some(retry_after)) => {
+                let delay = retry_after.delay(self.clock.now().into()).min(RETRY_AFTER_MAX);
+                JobError::retryable(message).retry_in(delay)
             }
-            (StatusClass::Again, None) => JobError::retryable(message),
-            (StatusClass::Completed | StatusClass::Refused, _) => JobError::fatal(message),
+            (StatusClass::Retryable, None) => JobError::retryable(message),
+            (StatusClass::Completed | StatusClass::Fatal, _) => JobError::fatal(message),
         }
         .with_code(CODE_ERROR_STATUS)
     }
 
-    fn unanswered(&self, error: &SendError) -> JobError {
-        let (trouble, code) = match error {
+    fn no_response(&self, error: &SendError) -> JobError {
+        let (failure, code) = match error {
             SendError::Denied(_) => {
-                return JobError::fatal(format!("the url may not be reached: {error}"))
+                return JobError::fatal(format!("the URL is not allowed: {error}"))
                     .with_code("url-refused");
             }
             SendError::Unresolved(_) | SendError::Unreachable(_) | SendError::Tls(_) => {
@@ -158,28 +161,32 @@ impl HttpConfig {
             SendError::TimedOut => (FailureClass::Timeout, CODE_TIMEOUT),
             SendError::Reset | SendError::Protocol(_) => (FailureClass::Reset, CODE_UNREACHABLE),
         };
-        let message = format!("the target gave no answer: {error}");
-        let again = self.retry_on.covers(trouble);
-        if again { JobError::retryable(message) } else { JobError::fatal(message) }.with_code(code)
+        let message = format!("the target did not respond: {error}");
+        let retry = self.retry_on.covers(failure);
+        if retry { JobError::retryable(message) } else { JobError::fatal(message) }.with_code(code)
     }
 }
 
-/// Keeps what the target said to an attempt that failed.
-async fn remember(ctx: &Ctx, place: usize, answer: StoredResponse) -> Result<(), JobError> {
+/// Stores the response of a failed attempt as a step.
+async fn store_response(
+    ctx: &Ctx,
+    number: usize,
+    response: StoredResponse,
+) -> Result<(), JobError> {
     let _: StoredResponse = ctx
-        .step(step_name(place), || {
-            let answer = answer.clone();
-            async { Ok::<_, JobError>(answer) }
+        .step(step_name(number), || {
+            let response = response.clone();
+            async { Ok::<_, JobError>(response) }
         })
         .await?;
     Ok(())
 }
 
-fn step_name(place: usize) -> String {
-    format!("{} {place}", super::RESPONSE_STEP)
+fn step_name(number: usize) -> String {
+    format!("{} {number}", super::RESPONSE_STEP)
 }
 
-/// A step that is stored is never run.
+/// Error of a step that must be stored already.
 fn not_stored() -> JobError {
-    JobError::fatal("an answer that was stored is not there")
+    JobError::fatal("a stored response is missing")
 }

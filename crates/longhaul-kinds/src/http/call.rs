@@ -1,4 +1,4 @@
-//! What a job asks for, from its input. Pure.
+//! Request in a job's input. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,39 +9,37 @@ use serde_json::value::RawValue;
 
 use super::headers::HeaderField;
 
-/// The only key of an input that says more than a body.
+/// Only key of an input that specifies more than a body.
 const REQUEST: &str = "$request";
 const CONTENT_TYPE: &str = "content-type";
 
-/// A request in a job's input. It shows nothing of itself: what it says is the caller's.
+/// Request in a job's input. Its `Debug` output is empty, because the content belongs to the caller.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpCall {
-    /// Instead of the kind's own.
+    /// Defaults to the method of the kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Appended to the target's path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Appended to the target's query, as it is.
+    /// Appended to the target's query verbatim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
-    /// Fields to send along.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<HeaderField>,
-    /// More of them, sealed for this job alone: see [`super::seal_headers`].
+    /// More headers, [sealed](super::seal_headers) for this job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sealed: Option<String>,
-    /// The body, as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Box<RawValue>>,
-    /// The body as bytes of any kind, sealed for this job alone: see [`super::seal_body`].
+    /// Body of any bytes, [sealed](super::seal_body) for this job.
     #[serde(skip_serializing_if = "Option::is_none", rename = "sealedBody")]
     pub sealed_body: Option<String>,
-    /// What tells one sealed body from another: the hex of its SHA-256.
+    /// SHA-256 of the sealed body in hex, because sealing makes equal bodies differ.
     #[serde(skip_serializing_if = "Option::is_none", rename = "bodyDigest")]
     pub body_digest: Option<String>,
-    /// Where to go instead of the target, if the kind lets caller_urls say that.
+    /// URL in place of the target, if the kind allows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -53,25 +51,24 @@ impl std::fmt::Debug for HttpCall {
 }
 
 impl HttpCall {
-    /// Reads an input: all of it is the body, and `null` is none, unless its only key is `$request`.
+    /// Parses an input: a `$request` object, or else a body (`null` is none).
     pub fn of(input: &Json) -> Result<Self, JobError> {
         match described(input) {
             Some(call) => serde_json::from_str(call.get())
-                .map_err(|error| bad_input(format_args!("its {REQUEST} cannot be read: {error}"))),
+                .map_err(|error| bad_input(format_args!("{REQUEST} is invalid: {error}"))),
             None => Ok(Self { body: plain_body(input), ..Self::default() }),
         }
     }
 
-    /// As an input.
     pub fn to_input(&self) -> Result<Json, longhaul::job::JsonError> {
         Json::from_value(&BTreeMap::from([(REQUEST, self)]))
     }
 }
 
-/// What makes two jobs under one idempotency key the same: what is asked for where, and of what type the body
-/// is. Other fields change from one try to the next: dates, traces, what a proxy adds.
+/// Returns the part of an input that must match under one idempotency key: the request with its content type.
+/// Other headers, such as dates and trace ids, differ between retries of one client.
 pub fn idempotency_fields(input: &Json) -> Json {
-    // One that cannot be read is held against another as it is.
+    // An invalid input is compared as a whole.
     let call = described(input).and_then(|call| serde_json::from_str::<HttpCall>(call.get()).ok());
     let Some(mut call) = call else { return input.clone() };
     (call.sealed, call.sealed_body) = (None, None);
@@ -91,9 +88,9 @@ fn plain_body(input: &Json) -> Option<Box<RawValue>> {
     input.to().ok()
 }
 
-/// An input that no attempt can do anything with.
+/// Creates the error for an invalid input.
 pub(super) fn bad_input(why: impl std::fmt::Display) -> JobError {
-    JobError::fatal(format_args!("the input does not fit this kind: {why}")).with_code("bad-input")
+    JobError::fatal(format_args!("invalid input: {why}")).with_code("bad-input")
 }
 
 #[cfg(test)]
@@ -105,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn any_json_is_the_body() {
+    fn plain_input_is_the_request_body() {
         for text in [r#"{"a": 1.50}"#, "[]", "\"x\"", "{}", r#"{"$request": 1, "b": 2}"#] {
             let call = HttpCall::of(&json(text)).unwrap();
             assert_eq!(call.body.unwrap().get(), text);
@@ -114,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_key_describes_the_request() {
+    fn request_key_specifies_the_request() {
         let text = r#"{"$request": {"method": "PUT", "path": "/7", "query": "a=1",
             "headers": [["x-a", "1"], ["x-a", "2"]], "body": {"n": 1e2}}}"#;
         let call = HttpCall::of(&json(text)).unwrap();
@@ -127,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_other_than_the_type_do_not_count() {
+    fn idempotency_ignores_headers_except_the_content_type() {
         let of = |headers: &str, sealed: &str| {
             let secret = format!(r#""sealed": "{sealed}", "sealedBody": "{sealed}""#);
             let text = format!(

@@ -1,4 +1,4 @@
-//! What holds of inputs and paths of requests.
+//! Fuzz targets of HTTP inputs and paths.
 
 use longhaul::job::Json;
 
@@ -19,7 +19,7 @@ pub(crate) const CALL: FuzzTarget = (
 pub(crate) const PATH: FuzzTarget =
     ("http path", path, &[b"/a/b%20c", b"/%2e%2e/x", b"/..;/x", b"/a%252fb", b"//x", b"/a?b#c"]);
 
-/// What counts of an input counts again, and nothing panics.
+/// The idempotency fields of an input are a fixed point.
 fn call(bytes: &[u8]) {
     let Some(input) = std::str::from_utf8(bytes).ok().and_then(|text| Json::from_text(text).ok())
     else {
@@ -30,7 +30,7 @@ fn call(bytes: &[u8]) {
     assert_eq!(idempotency_fields(&once), once);
 }
 
-/// Whatever is not refused stays below the target.
+/// An accepted path stays below the target.
 fn path(bytes: &[u8]) {
     let Ok(path) = std::str::from_utf8(bytes) else { return };
     let Ok(target) = TargetUrl::parse("http://t.example/own") else { return };

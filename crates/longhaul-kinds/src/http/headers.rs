@@ -1,4 +1,4 @@
-//! Header fields: which of them belong to one connection, and how they are to_fields down. Pure.
+//! Headers: hop-by-hop names and the stored form. Pure.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
-/// What is between two neighbours and no others (RFC 9110, 7.6.1), besides what `Connection` names.
-const HOPS: [HeaderName; 9] = [
+/// Hop-by-hop headers (RFC 9110, 7.6.1), besides those that `Connection` names.
+const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     KEEP_ALIVE,
     PROXY_AUTHENTICATE,
@@ -23,22 +23,19 @@ const HOPS: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// What the HTTP client says by itself.
-const CLIENTS_OWN: [HeaderName; 3] = [HOST, CONTENT_LENGTH, EXPECT];
+/// Headers that the HTTP client sets itself.
+const SET_BY_CLIENT: [HeaderName; 3] = [HOST, CONTENT_LENGTH, EXPECT];
 
-/// A field by its name and value. A value's bytes are the characters U+0000 to U+00FF, since not all that is
-/// allowed there is UTF-8.
+/// Name and value of a header. The bytes of the value are the characters U+0000 to U+00FF, because a value
+/// need not be UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderField(pub String, pub String);
 
-/// What is no field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "there is a header that cannot be sent: its name or its value has characters that are not allowed"
-)]
+#[error("invalid header: its name or value contains characters that are not allowed")]
 pub struct InvalidHeader;
 
-/// Takes out what belongs to one connection: the known fields, and those that `Connection` names.
+/// Removes hop-by-hop headers, including those that `Connection` names.
 pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -46,32 +43,32 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
         .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
         .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
         .collect();
-    for name in named.iter().chain(&HOPS) {
+    for name in named.iter().chain(&HOP_BY_HOP) {
         headers.remove(name);
     }
 }
 
-/// Takes out of a request what is said anew by whoever sends it on.
+/// Removes the headers of a request that are specific to a connection or set by the HTTP client.
 pub fn remove_connection_headers(headers: &mut HeaderMap) {
     remove_hop_by_hop(headers);
-    for name in CLIENTS_OWN {
+    for name in SET_BY_CLIENT {
         headers.remove(name);
     }
 }
 
-/// Whether a field is never sent on, whatever `Connection` names.
+/// Returns true for headers that are never forwarded.
 pub fn is_connection_header(name: &HeaderName) -> bool {
-    HOPS.contains(name) || CLIENTS_OWN.contains(name)
+    HOP_BY_HOP.contains(name) || SET_BY_CLIENT.contains(name)
 }
 
-/// Writes fields down, in their order.
+/// Converts headers to their stored form, in order.
 pub fn to_fields(headers: &HeaderMap) -> Vec<HeaderField> {
     let text = |value: &HeaderValue| value.as_bytes().iter().copied().map(char::from).collect();
     headers.iter().map(|(name, value)| HeaderField(name.as_str().to_owned(), text(value))).collect()
 }
 
-/// Reads what was [`to_fields`].
-pub fn read(fields: &[HeaderField]) -> Result<HeaderMap, InvalidHeader> {
+/// Converts the result of [`to_fields`] back.
+pub fn from_fields(fields: &[HeaderField]) -> Result<HeaderMap, InvalidHeader> {
     let mut headers = HeaderMap::with_capacity(fields.len());
     for HeaderField(name, text) in fields {
         let name = HeaderName::try_from(name.as_str()).map_err(|_| InvalidHeader)?;
@@ -91,11 +88,11 @@ mod tests {
             .iter()
             .map(|(name, value)| HeaderField((*name).into(), (*value).into()))
             .collect();
-        read(&fields).unwrap()
+        from_fields(&fields).unwrap()
     }
 
     #[test]
-    fn what_connection_names_goes_with_it() {
+    fn headers_named_by_connection_are_removed() {
         let mut given = headers(&[
             ("connection", "close, X-Mine"),
             ("connection", "keep-alive,x-yours , \"bad\""),
@@ -110,21 +107,21 @@ mod tests {
     }
 
     #[test]
-    fn every_value_comes_back_as_it_was() {
+    fn stored_headers_round_trip() {
         let mut given = HeaderMap::new();
         for bytes in [&b"plain"[..], b"", "schl\u{fc}ssel".as_bytes(), b"\xff\xfe", b"a\tb"] {
             given.append("x-odd", HeaderValue::from_bytes(bytes).unwrap());
         }
         let json = serde_json::to_string(&to_fields(&given)).unwrap();
         let back: Vec<HeaderField> = serde_json::from_str(&json).unwrap();
-        assert_eq!(read(&back).unwrap(), given);
+        assert_eq!(from_fields(&back).unwrap(), given);
     }
 
     #[test]
-    fn what_is_no_field_is_refused() {
+    fn invalid_headers_are_rejected() {
         for (name, value) in [("", "x"), ("a b", "x"), ("x", "a\r\nb"), ("x", "\0"), ("x", "€")] {
             let field = HeaderField(name.to_owned(), value.to_owned());
-            assert_eq!(read(&[field]), Err(InvalidHeader), "{name:?}: {value:?}");
+            assert_eq!(from_fields(&[field]), Err(InvalidHeader), "{name:?}: {value:?}");
         }
     }
 }

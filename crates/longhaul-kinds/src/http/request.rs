@@ -1,4 +1,4 @@
-//! From a job to the request that is sent for it.
+//! Builds and sends the request of a job.
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -18,7 +18,6 @@ const JOB_ID: HeaderName = HeaderName::from_static("longhaul-job-id");
 const ATTEMPT: HeaderName = HeaderName::from_static("longhaul-attempt");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// A request that is ready to be sent.
 pub(super) struct PreparedRequest {
     pub(super) method: Method,
     to: Destination,
@@ -27,14 +26,13 @@ pub(super) struct PreparedRequest {
 }
 
 enum Destination {
-    /// The operator's.
     TargetUrl(Url),
-    /// A caller's: judged before it is dialled.
-    Caller(String),
+    /// Subject to the egress policy.
+    CallerUrl(String),
 }
 
 impl PreparedRequest {
-    pub(super) async fn of(
+    pub(super) async fn build(
         config: &HttpConfig,
         ctx: &Ctx,
         call: HttpCall,
@@ -43,12 +41,12 @@ impl PreparedRequest {
             Some(name) => Method::try_from(name.as_str()).map_err(bad_input)?,
             None => config.method.clone(),
         };
-        let mut headers = headers::read(&call.headers).map_err(bad_input)?;
+        let mut headers = headers::from_fields(&call.headers).map_err(bad_input)?;
         let to = if let Some(url) = &call.url {
-            Destination::Caller(caller_urls(config, &call, url)?)
+            Destination::CallerUrl(caller_urls(config, &call, url)?)
         } else {
             let target = config.target.as_ref();
-            let target = target.ok_or_else(|| bad_input("it has to name a url"))?;
+            let target = target.ok_or_else(|| bad_input("url is required"))?;
             let path = call.path.as_deref().unwrap_or_default();
             let url = target.at(path, call.query.as_deref());
             Destination::TargetUrl(url.map_err(bad_input)?)
@@ -56,18 +54,18 @@ impl PreparedRequest {
         if let Some(sealed) = &call.sealed {
             let fields: Vec<HeaderField> =
                 open_headers(config.keyring.as_deref(), sealed, ctx.job())?;
-            headers.extend(headers::read(&fields).map_err(bad_input)?);
+            headers.extend(headers::from_fields(&fields).map_err(bad_input)?);
         }
         headers::remove_connection_headers(&mut headers);
         let body = match &call.sealed_body {
             Some(sealed) if call.body.is_none() && !ctx.job().has_payload => {
                 Body::from(open_body(config.keyring.as_deref(), sealed, ctx.job())?)
             }
-            Some(_) => return Err(bad_input("it has a sealed body, and another one")),
+            Some(_) => return Err(bad_input("body and sealedBody are mutually exclusive")),
             None => body(ctx, call.body, &mut headers).await?,
         };
         identify(ctx, &mut headers)?;
-        // What the operator says is for the operator's own target, and wins there.
+        // The operator's headers are for the target only, and override those of the job.
         if matches!(to, Destination::TargetUrl(_)) {
             for name in config.headers.keys() {
                 headers.remove(name);
@@ -77,7 +75,7 @@ impl PreparedRequest {
         Ok(Self { method, to, headers, body })
     }
 
-    /// Sends it; the answer's head.
+    /// Sends the request and returns once the response headers arrive.
     pub(super) async fn send(self, config: &HttpConfig) -> Result<Response, SendError> {
         let Self { method, to, headers, body } = self;
         match (to, &config.caller_urls) {
@@ -85,55 +83,55 @@ impl PreparedRequest {
                 let sent = config.http()?.request(method, url).headers(headers).body(body).send();
                 sent.await.map_err(|error| SendError::classify(&error, None))
             }
-            (Destination::Caller(url), Some(client)) => {
+            (Destination::CallerUrl(url), Some(client)) => {
                 client.open(&url, method, headers, body).await
             }
-            // Refused when the request was made.
-            (Destination::Caller(_), None) => {
-                Err(SendError::Protocol("caller_urls name no URLs".to_owned()))
+            // Rejected by `build`.
+            (Destination::CallerUrl(_), None) => {
+                Err(SendError::Protocol("caller URLs are not allowed".to_owned()))
             }
         }
     }
 }
 
-/// A URL that a caller gave, if that may be.
+/// Returns the caller's URL, if the kind allows one.
 fn caller_urls(config: &HttpConfig, call: &HttpCall, url: &str) -> Result<String, JobError> {
     if config.caller_urls.is_none() {
-        return Err(bad_input("this kind takes no url from caller_urls"));
+        return Err(bad_input("this kind does not accept a url"));
     }
     let is_sealed = call.sealed.is_some() || call.sealed_body.is_some();
     if call.path.is_some() || call.query.is_some() || is_sealed {
-        return Err(bad_input("beside a url there is no path, no query and nothing sealed"));
+        return Err(bad_input("url excludes path, query and sealed values"));
     }
     Ok(url.to_owned())
 }
 
-/// The payload, if there is one, streamed; else what the input says.
+/// Returns the streamed payload, or else the body of the input.
 async fn body(
     ctx: &Ctx,
-    given: Option<Box<serde_json::value::RawValue>>,
+    json: Option<Box<serde_json::value::RawValue>>,
     headers: &mut HeaderMap,
 ) -> Result<Body, JobError> {
     if !ctx.job().has_payload {
-        let Some(json) = given else { return Ok(Body::default()) };
+        let Some(json) = json else { return Ok(Body::default()) };
         headers.entry(CONTENT_TYPE).or_insert(JSON);
         return Ok(Body::from(Bytes::copy_from_slice(json.get().as_bytes())));
     }
-    if given.is_some() {
-        return Err(bad_input("the job has a payload, which is the body, and another one"));
+    if json.is_some() {
+        return Err(bad_input("payload and body are mutually exclusive"));
     }
     let payload = ctx.payload().await?;
-    if let (false, Ok(given)) =
+    if let (false, Ok(content_type)) =
         (headers.contains_key(CONTENT_TYPE), HeaderValue::from_str(payload.content_type()))
     {
-        headers.insert(CONTENT_TYPE, given);
+        headers.insert(CONTENT_TYPE, content_type);
     }
-    // Servers that understand no chunks are told how much there is.
+    // For servers that do not support chunked requests.
     headers.insert(http::header::CONTENT_LENGTH, payload.size().into());
     Ok(Body::wrap_stream(payload.read().await?))
 }
 
-/// Says whose request it is: the same in every attempt, so that a target can tell.
+/// Adds headers that identify the job, equal in all attempts except for the attempt number.
 fn identify(ctx: &Ctx, headers: &mut HeaderMap) -> Result<(), JobError> {
     let job = ctx.job();
     let id = job.id.to_string();

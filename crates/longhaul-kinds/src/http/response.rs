@@ -1,4 +1,4 @@
-//! What a target said, as it is kept: in a job's result, or in a step of a job whose attempt failed. Pure.
+//! Stored response of a target: a job's result, or a step after a failed attempt. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,55 +9,50 @@ use serde_json::value::RawValue;
 
 use super::headers::{self, HeaderField, InvalidHeader};
 
-/// Bytes of a body that are kept with the answer; larger ones become an artifact.
+/// Bytes of an inlined body. Larger ones become an artifact.
 pub const INLINE_BYTES_MAX: usize = 64 << 10;
-/// What the artifact is called that a body becomes.
+/// Name of the artifact with the body.
 pub const BODY_ARTIFACT: &str = "body";
 
-/// An answer, whatever its status. It shows nothing of its fields and body.
+/// Response with any status. Its `Debug` output omits headers and body.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct StoredResponse {
-    /// Its status.
     pub status: u16,
-    /// Its fields, without those that belong to one connection.
+    /// Without hop-by-hop headers.
     pub headers: Vec<HeaderField>,
-    /// The body, as `encoding` says.
     pub body: Box<RawValue>,
-    /// How to read `body`.
+    /// Encoding of `body`.
     pub encoding: BodyEncoding,
-    /// White space before and behind a JSON body, if there is any.
+    /// Whitespace in front of and behind a JSON body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub around: Option<(String, String)>,
-    /// Whether only the beginning of the body was kept.
+    /// Set if the body is truncated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
 
-/// How a body is kept.
+/// Encoding of a stored body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BodyEncoding {
-    /// As the JSON that it is, as it was to_fields.
+    /// Verbatim JSON.
     Json,
-    /// As a text in UTF-8.
+    /// UTF-8 text.
     Text,
-    /// As bytes, of an answer that failed its attempt.
+    /// Other bytes, of a failed attempt.
     Base64,
-    /// As the artifact that `body` names.
+    /// `body` is the name of the artifact.
     Artifact,
 }
 
-/// What was kept is no answer.
+/// Invalid stored response.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredResponseError {
-    /// A field.
     #[error(transparent)]
     HeaderField(#[from] InvalidHeader),
-    /// The status.
-    #[error("{0} is no status")]
+    #[error("{0} is not a valid status")]
     Status(u16),
-    /// The body.
-    #[error("the body cannot be read")]
+    #[error("the stored body is invalid")]
     Body,
 }
 
@@ -71,7 +66,6 @@ impl std::fmt::Debug for StoredResponse {
 }
 
 impl StoredResponse {
-    /// An answer whose body is an artifact.
     pub(super) fn with_artifact(
         status: StatusCode,
         headers: &HeaderMap,
@@ -79,7 +73,7 @@ impl StoredResponse {
         Ok(Self::new(status, headers, quoted(BODY_ARTIFACT)?, BodyEncoding::Artifact))
     }
 
-    /// An answer with a small body; none if its bytes are no text.
+    /// Inlines a small body. Returns `None` if it is not UTF-8.
     pub(super) fn with_text(
         status: StatusCode,
         headers: &HeaderMap,
@@ -96,7 +90,7 @@ impl StoredResponse {
         Ok(Some(Self::new(status, headers, quoted(text)?, BodyEncoding::Text)))
     }
 
-    /// An answer with a small body, or the beginning of one.
+    /// Inlines a small or truncated body of any bytes.
     pub(super) fn with_bytes(
         status: StatusCode,
         headers: &HeaderMap,
@@ -122,17 +116,15 @@ impl StoredResponse {
         Self { status, headers, body, encoding, around: None, cut: false }
     }
 
-    /// Its status.
     pub fn status(&self) -> Result<StatusCode, StoredResponseError> {
         StatusCode::from_u16(self.status).map_err(|_| StoredResponseError::Status(self.status))
     }
 
-    /// Its fields.
     pub fn headers(&self) -> Result<HeaderMap, StoredResponseError> {
-        Ok(headers::read(&self.headers)?)
+        Ok(headers::from_fields(&self.headers)?)
     }
 
-    /// The bytes of its body, exactly as they came; none if they are an artifact.
+    /// Returns the original bytes of the body, or `None` if it is an artifact.
     pub fn bytes(&self) -> Result<Option<Vec<u8>>, StoredResponseError> {
         let text = || {
             serde_json::from_str::<String>(self.body.get()).map_err(|_| StoredResponseError::Body)
@@ -151,7 +143,7 @@ impl StoredResponse {
     }
 }
 
-/// Bytes that are packed are no JSON yet.
+/// Returns false for a compressed body.
 fn is_json(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let media_type = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -183,12 +175,12 @@ mod tests {
     fn kept(content_type: &'static str, bytes: &[u8]) -> StoredResponse {
         let answer =
             StoredResponse::with_bytes(StatusCode::OK, &typed(content_type), bytes, false).unwrap();
-        // As both stores keep it: as a text.
+        // Stores keep it as text.
         serde_json::from_str(&serde_json::to_string(&answer).unwrap()).unwrap()
     }
 
     #[test]
-    fn json_is_kept_as_it_was_written() {
+    fn json_body_is_stored_verbatim() {
         for text in [
             "{\"n\": 1.50,  \"big\": 123456789012345678901234567890, \"n\": 2}",
             " \r\n[1 ,2]\n",
@@ -209,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_says_that_it_is_json_is_a_text() {
+    fn invalid_json_body_is_stored_as_text() {
         let deep = "[".repeat(50_000);
         for text in ["{", "", "1 2", "\u{feff}{}", &deep] {
             let answer = kept("application/json", text.as_bytes());
@@ -220,7 +212,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_body_comes_back_byte_by_byte(bytes in any::<Vec<u8>>(), json in any::<bool>()) {
+        fn stored_body_round_trips(bytes in any::<Vec<u8>>(), json in any::<bool>()) {
             let answer = kept(if json { "application/json" } else { "image/png" }, &bytes);
             prop_assert_eq!(answer.bytes().unwrap().unwrap(), bytes);
         }

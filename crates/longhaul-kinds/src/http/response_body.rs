@@ -1,4 +1,4 @@
-//! From a target's answer to what is kept of it, with a small body in memory and none larger.
+//! Reads a response: small bodies into memory, larger ones into an artifact.
 
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_LENGTH;
@@ -10,24 +10,21 @@ use super::headers::remove_hop_by_hop;
 use super::response::{BODY_ARTIFACT, INLINE_BYTES_MAX, StoredResponse};
 use longhaul_net::egress::SendError;
 
-/// What bytes are that nobody has described.
-const BYTES: &str = "application/octet-stream";
+const OCTET_STREAM: &str = "application/octet-stream";
 
-/// Why an answer was not kept.
+/// Error of a request and its response.
 pub(super) enum ExchangeError {
-    /// It broke off.
-    Sending(SendError),
-    /// It could not be stored.
-    Storing(JobError),
+    Send(SendError),
+    Store(JobError),
 }
 
 impl From<JobError> for ExchangeError {
     fn from(error: JobError) -> Self {
-        Self::Storing(error)
+        Self::Store(error)
     }
 }
 
-/// An answer as it comes in.
+/// Response whose body is not read yet.
 pub(super) struct IncomingResponse {
     response: Response,
     pub(super) status: StatusCode,
@@ -35,74 +32,74 @@ pub(super) struct IncomingResponse {
 }
 
 impl IncomingResponse {
-    /// The head is there.
     pub(super) fn new(mut response: Response, method: &Method) -> Self {
         let status = response.status();
         let mut headers = std::mem::take(response.headers_mut());
         remove_hop_by_hop(&mut headers);
-        // It is said anew by whoever sends the body on; here there is none to measure.
+        // Recomputed when the body is sent on. Responses without a body keep it.
         if *method != Method::HEAD && status != StatusCode::NOT_MODIFIED {
             headers.remove(CONTENT_LENGTH);
         }
         Self { response, status, headers }
     }
 
-    /// All of it: a small text as it is, everything else as an artifact.
-    pub(super) async fn whole(mut self, ctx: &Ctx) -> Result<StoredResponse, ExchangeError> {
-        let (beginning, more) = self.beginning().await?;
+    /// Stores the response: a small text inline, other bodies as an artifact.
+    pub(super) async fn store(mut self, ctx: &Ctx) -> Result<StoredResponse, ExchangeError> {
+        let (inline, more) = self.read_inline().await?;
         let (status, headers) = (self.status, &self.headers);
         if more.is_none()
-            && let Some(answer) =
-                StoredResponse::with_text(status, headers, &beginning).map_err(bug)?
+            && let Some(response) =
+                StoredResponse::with_text(status, headers, &inline).map_err(store_failed)?
         {
-            return Ok(answer);
+            return Ok(response);
         }
         let content_type = headers.get(http::header::CONTENT_TYPE);
-        let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or(BYTES);
+        let content_type =
+            content_type.and_then(|value| value.to_str().ok()).unwrap_or(OCTET_STREAM);
         let mut artifact = ctx.artifact(BODY_ARTIFACT, content_type)?;
-        artifact.write(beginning).await?;
+        artifact.write(inline).await?;
         let mut next = more;
-        while let Some(piece) = next {
-            artifact.write(piece).await?;
-            next = self.piece().await?;
+        while let Some(chunk) = next {
+            artifact.write(chunk).await?;
+            next = self.chunk().await?;
         }
         artifact.finish().await?;
-        Ok(StoredResponse::with_artifact(self.status, &self.headers).map_err(bug)?)
+        Ok(StoredResponse::with_artifact(self.status, &self.headers).map_err(store_failed)?)
     }
 
-    /// As much as fits into a step, of an answer that failed its attempt. What breaks off counts as cut.
-    pub(super) async fn cut(mut self) -> Result<StoredResponse, JobError> {
+    /// Returns the response of a failed attempt, truncated to fit into a step.
+    pub(super) async fn truncated(mut self) -> Result<StoredResponse, JobError> {
         let (mut bytes, mut cut) = (BytesMut::new(), false);
         while !cut {
-            match self.piece().await {
-                Ok(Some(piece)) => bytes.extend_from_slice(&piece),
+            match self.chunk().await {
+                Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
                 Ok(None) => break,
                 Err(_) => cut = true,
             }
             cut |= bytes.len() > INLINE_BYTES_MAX;
         }
         bytes.truncate(INLINE_BYTES_MAX);
-        StoredResponse::with_bytes(self.status, &self.headers, &bytes, cut).map_err(bug)
+        StoredResponse::with_bytes(self.status, &self.headers, &bytes, cut).map_err(store_failed)
     }
 
-    /// What is small enough to be kept in memory, and the first piece of what is beyond that.
-    async fn beginning(&mut self) -> Result<(Bytes, Option<Bytes>), ExchangeError> {
+    /// Reads up to the inline limit. Returns the first chunk beyond it, if any.
+    async fn read_inline(&mut self) -> Result<(Bytes, Option<Bytes>), ExchangeError> {
         let mut bytes = BytesMut::new();
-        while let Some(piece) = self.piece().await? {
-            if bytes.len() + piece.len() > INLINE_BYTES_MAX {
-                return Ok((bytes.freeze(), Some(piece)));
+        while let Some(chunk) = self.chunk().await? {
+            if bytes.len() + chunk.len() > INLINE_BYTES_MAX {
+                return Ok((bytes.freeze(), Some(chunk)));
             }
-            bytes.extend_from_slice(&piece);
+            bytes.extend_from_slice(&chunk);
         }
         Ok((bytes.freeze(), None))
     }
 
-    async fn piece(&mut self) -> Result<Option<Bytes>, ExchangeError> {
-        let piece = self.response.chunk().await;
-        piece.map_err(|error| ExchangeError::Sending(SendError::classify(&error, None)))
+    async fn chunk(&mut self) -> Result<Option<Bytes>, ExchangeError> {
+        let chunk = self.response.chunk().await;
+        chunk.map_err(|error| ExchangeError::Send(SendError::classify(&error, None)))
     }
 }
 
-fn bug(error: impl std::fmt::Display) -> JobError {
-    JobError::fatal(format!("the target's answer cannot be kept: {error}"))
+fn store_failed(error: impl std::fmt::Display) -> JobError {
+    JobError::fatal(format!("the response cannot be stored: {error}"))
 }

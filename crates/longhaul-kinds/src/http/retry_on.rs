@@ -1,43 +1,41 @@
-//! Which failures are worth another attempt. Pure.
+//! Failures after which a request is retried. Pure.
 
 use std::collections::BTreeSet;
 
 use http::StatusCode;
 
-/// What went wrong with a request.
+/// Failure of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {
-    /// The target answered with a status that is no success.
-    Answered(StatusCode),
-    /// No connection was made: nothing was sent.
+    /// The target responded with this error status.
+    Status(StatusCode),
+    /// No connection. Nothing was sent.
     Connect,
-    /// No whole answer came in time.
     Timeout,
-    /// The connection was cut, or what came was no HTTP.
+    /// The connection was closed, or the response was not valid HTTP.
     Reset,
 }
 
-/// Failures after which a request is sent again.
+/// Failures after which a request is retried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryOn {
     statuses: BTreeSet<u16>,
-    /// First digits: 5 is all from 500 to 599.
+    /// First digits: 5 means 500 to 599.
     classes: BTreeSet<u16>,
     connect: bool,
     timeout: bool,
     reset: bool,
 }
 
-/// A word that names no failure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is none of \"connect\", \"timeout\", \"reset\", a status from 300 to 599 such as \"429\", \
-     or a class of them such as \"5xx\""
+    "unknown failure {0:?}; use \"connect\", \"timeout\", \"reset\", a status from 300 to 599 such as \
+     \"429\", or a class such as \"5xx\""
 )]
 pub struct UnknownFailureClass(String);
 
 impl Default for RetryOn {
-    /// What passes by itself: the target is down, slow or busy.
+    /// Temporary failures: the target is down, slow or busy.
     fn default() -> Self {
         Self {
             statuses: [408, 425, 429].into(),
@@ -50,7 +48,7 @@ impl Default for RetryOn {
 }
 
 impl RetryOn {
-    /// Reads `["5xx", "429", "connect"]`.
+    /// Parses a list such as `["5xx", "429", "connect"]`.
     pub fn parse<'a>(
         words: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, UnknownFailureClass> {
@@ -72,10 +70,9 @@ impl RetryOn {
         Ok(all)
     }
 
-    /// Whether to try again after this.
-    pub fn covers(&self, trouble: FailureClass) -> bool {
-        match trouble {
-            FailureClass::Answered(status) => {
+    pub fn covers(&self, failure: FailureClass) -> bool {
+        match failure {
+            FailureClass::Status(status) => {
                 let status = status.as_u16();
                 self.statuses.contains(&status) || self.classes.contains(&(status / 100))
             }
@@ -86,50 +83,50 @@ impl RetryOn {
     }
 }
 
-fn digit(sign: char) -> Option<u16> {
-    sign.to_digit(10).and_then(|digit| u16::try_from(digit).ok())
+fn digit(character: char) -> Option<u16> {
+    character.to_digit(10).and_then(|digit| u16::try_from(digit).ok())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn answered(status: u16) -> FailureClass {
-        FailureClass::Answered(StatusCode::from_u16(status).unwrap())
+    fn with_status(status: u16) -> FailureClass {
+        FailureClass::Status(StatusCode::from_u16(status).unwrap())
     }
 
     #[test]
-    fn what_passes_by_itself_is_tried_again() {
+    fn temporary_failures_are_retried_by_default() {
         let usual = RetryOn::default();
         for status in [408, 425, 429, 500, 502, 503, 599] {
-            assert!(usual.covers(answered(status)), "{status}");
+            assert!(usual.covers(with_status(status)), "{status}");
         }
         for status in [200, 301, 304, 400, 401, 404, 409, 422] {
-            assert!(!usual.covers(answered(status)), "{status}");
+            assert!(!usual.covers(with_status(status)), "{status}");
         }
-        for trouble in [FailureClass::Connect, FailureClass::Timeout, FailureClass::Reset] {
-            assert!(usual.covers(trouble));
+        for failure in [FailureClass::Connect, FailureClass::Timeout, FailureClass::Reset] {
+            assert!(usual.covers(failure));
         }
     }
 
     #[test]
-    fn only_what_is_named_is_tried_again() {
+    fn only_listed_failures_are_retried() {
         let given = RetryOn::parse(["4xx", "503", "connect"]).unwrap();
-        for (trouble, again) in [
-            (answered(404), true),
-            (answered(503), true),
-            (answered(500), false),
+        for (failure, retried) in [
+            (with_status(404), true),
+            (with_status(503), true),
+            (with_status(500), false),
             (FailureClass::Connect, true),
             (FailureClass::Timeout, false),
             (FailureClass::Reset, false),
         ] {
-            assert_eq!(given.covers(trouble), again, "{trouble:?}");
+            assert_eq!(given.covers(failure), retried, "{failure:?}");
         }
         assert!(!RetryOn::parse([]).unwrap().covers(FailureClass::Connect));
     }
 
     #[test]
-    fn words_that_name_nothing_are_refused() {
+    fn unknown_failures_are_rejected() {
         for bad in ["", "2xx", "200", "600", "5XX", "50x", "-1", "refused", "4294967297"] {
             assert_eq!(RetryOn::parse([bad]), Err(UnknownFailureClass(bad.to_owned())));
         }

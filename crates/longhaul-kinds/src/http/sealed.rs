@@ -1,4 +1,4 @@
-//! What the database must not know of a request: sealed for one job, and opened when it is sent.
+//! Secret parts of a request, encrypted for one job and decrypted when it is sent.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use super::headers::HeaderField;
 const HEADERS: &str = "headers";
 const BODY: &str = "body";
 
-/// Seals fields for a job. Nobody else's job can be sent with them, even by who may read its input.
+/// Encrypts headers for a job. No other job can use them, even with a copy of the input.
 pub fn seal_headers(
     keyring: &Keyring,
     fields: &[HeaderField],
@@ -21,13 +21,13 @@ pub fn seal_headers(
     Ok(keyring.seal_text(&text, &context(HEADERS, tenant, id)))
 }
 
-/// Seals a body for a job, in the same way.
+/// Encrypts a body for a job.
 pub fn seal_body(keyring: &Keyring, body: &[u8], tenant: &TenantId, id: JobId) -> String {
     let text = zeroize::Zeroizing::new(STANDARD.encode(body));
     keyring.seal_text(&text, &context(BODY, tenant, id))
 }
 
-/// Opens fields for the job, or for one that was forked from it.
+/// Decrypts headers for the job, or for a job that was forked from it.
 pub(super) fn open_headers(
     keyring: Option<&Keyring>,
     sealed: &str,
@@ -37,7 +37,7 @@ pub(super) fn open_headers(
     serde_json::from_str(&text).map_err(|_| unreadable(HEADERS, &KeyError::Damaged))
 }
 
-/// Opens a body, in the same way.
+/// Decrypts a body.
 pub(super) fn open_body(
     keyring: Option<&Keyring>,
     sealed: &str,
@@ -63,10 +63,10 @@ fn open(
 }
 
 fn unreadable(what: &str, error: &KeyError) -> JobError {
-    let message = format!("the sealed {what} cannot be opened: {error}");
-    // The server's key may be put back.
-    let may_pass = matches!(error, KeyError::Unknown { .. });
-    let error = if may_pass { JobError::retryable } else { JobError::fatal };
+    let message = format!("cannot decrypt the sealed {what}: {error}");
+    // A missing key may be restored.
+    let is_temporary = matches!(error, KeyError::Unknown { .. });
+    let error = if is_temporary { JobError::retryable } else { JobError::fatal };
     error(message).with_code("request-sealed")
 }
 

@@ -1,45 +1,40 @@
-//! Where requests go: the operator's URL, and what caller_urls may add to it. Pure.
+//! Target URL of the operator, and the paths that callers may append. Pure.
 
 use std::fmt;
 
 use url::Url;
 
-/// How often a path may be escaped before nobody reads it any further.
+/// Levels of percent-encoding to check.
 const ESCAPED_MAX: usize = 4;
 
-/// The URL of an endpoint that the operator named. It may be to_caller_urls.
+/// URL that the operator configured. Not subject to the egress policy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TargetUrl {
     url: Url,
 }
 
-/// What is wrong with the URL of a target.
+/// Invalid target URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetUrlError {
-    /// It cannot be read.
-    #[error("it is no URL: {0}")]
+    #[error("not a valid URL: {0}")]
     Malformed(String),
-    /// It is neither http nor https.
-    #[error("it must begin with http:// or https://")]
+    #[error("URL must start with http:// or https://")]
     Scheme,
-    /// It has a user or a password in it.
-    #[error("it has a user name or a password in it; send them by `headers`")]
+    #[error("URL contains a user name or password; use `headers` instead")]
     Credentials,
-    /// It has a fragment.
-    #[error("it has a '#', and what follows that is never sent")]
+    #[error("URL contains a fragment (#)")]
     Fragment,
 }
 
-/// A path that could lead out of the target's own, or that servers read in different ways.
+/// Path that could leave the target's path, or that servers interpret differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the path has dot segments, empty segments, encoded slashes, backslashes or characters that \
-     belong escaped; it could lead elsewhere than it says"
+    "the path contains dot segments, empty segments, encoded slashes, backslashes or unescaped \
+     characters, so that it could leave the target"
 )]
 pub struct PathError;
 
 impl TargetUrl {
-    /// Takes the operator's URL.
     pub fn parse(text: &str) -> Result<Self, TargetUrlError> {
         let url = Url::parse(text).map_err(|error| TargetUrlError::Malformed(error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -54,14 +49,14 @@ impl TargetUrl {
         Ok(Self { url })
     }
 
-    /// The URL below it: `path` is appended to its path, `query` to its query.
+    /// Appends `path` to its path and `query` to its query.
     pub fn at(&self, path: &str, query: Option<&str>) -> Result<Url, PathError> {
         check_path(path)?;
         let mut url = self.url.clone();
         if !path.is_empty() {
             let joined = format!("{}{path}", self.url.path().trim_end_matches('/'));
             url.set_path(&joined);
-            // What was checked is what is sent: nothing was folded away.
+            // The parser must not have removed a segment after the check.
             if url.path().len() < joined.len() {
                 return Err(PathError);
             }
@@ -75,26 +70,26 @@ impl TargetUrl {
         Ok(url)
     }
 
-    /// Scheme, host and port, without what may be secret.
+    /// Returns scheme, host and port, without possible secrets.
     pub fn origin(&self) -> String {
         self.url.origin().ascii_serialization()
     }
 
-    /// Host and port, for whoever wants to know whether somebody is there.
+    /// Returns host and port, for a connection test.
     pub fn address(&self) -> Option<(&str, u16)> {
         Some((self.url.host_str()?, self.url.port_or_known_default()?))
     }
 }
 
-/// Paths and queries may be what makes a URL secret.
+/// Omits path and query, which may be secret.
 impl fmt::Debug for TargetUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("TargetUrl").field(&self.origin()).finish()
     }
 }
 
-/// Whether a path stays below what it is appended to, however often a server unescapes it. It is empty or
-/// begins with a slash.
+/// Checks that a path stays below the target, however often a server decodes it. A path is empty or starts
+/// with a slash.
 pub fn check_path(path: &str) -> Result<(), PathError> {
     let Some(rest) = path.strip_prefix('/') else {
         return if path.is_empty() { Ok(()) } else { Err(PathError) };
@@ -117,7 +112,7 @@ pub fn check_path(path: &str) -> Result<(), PathError> {
 fn check_segment(segment: &[u8]) -> Result<(), PathError> {
     let mut bytes = segment.to_vec();
     for _ in 0..ESCAPED_MAX {
-        // Some servers take what follows a ';' for parameters and leave it out.
+        // Some servers strip parameters behind a ';'.
         let name = bytes.split(|byte| *byte == b';').next().unwrap_or_default();
         let is_dots = matches!(name, b"." | b"..");
         if is_dots

@@ -1,10 +1,10 @@
 //! The kind `command`.
 
-mod ends;
+mod configuration;
+mod failures;
 #[cfg(target_os = "linux")]
-mod leftovers;
+mod orphans;
 mod pipeline;
-mod setup;
+mod protocol;
 mod stops;
-mod surroundings;
-mod talks;
+mod work_dir;

@@ -1,6 +1,6 @@
 //! The kind `demo`.
 
-use crate::workshop::{result, running, start};
+use crate::support::{result, running, start};
 use longhaul::job::{Json, Progress, Record};
 use longhaul::{JobError, Status};
 use longhaul_kinds::demo;
@@ -16,13 +16,13 @@ async fn run_value(input: Value) -> Record {
 }
 
 #[tokio::test]
-async fn input_is_returned_as_it_was_given() {
+async fn demo_returns_its_input_verbatim() {
     let input = Json::from_text(r#"{ "steps": 2,  "sleep":"1ms" }"#).unwrap();
     assert_eq!(run(&input).await.result, Some(input));
 }
 
 #[tokio::test]
-async fn nothing_at_all_is_one_step() {
+async fn demo_without_input_runs_one_step() {
     for nothing in [json!({}), json!(null)] {
         let record = run_value(nothing.clone()).await;
         assert_eq!(result(&record), nothing);
@@ -31,14 +31,14 @@ async fn nothing_at_all_is_one_step() {
 }
 
 #[tokio::test]
-async fn result_is_returned_even_if_it_is_null() {
+async fn demo_returns_a_null_result() {
     for wanted in [json!(null), json!({"deep": [1, 2]}), json!(false)] {
         assert_eq!(result(&run_value(json!({"result": wanted})).await), wanted);
     }
 }
 
 #[tokio::test]
-async fn each_step_is_stored_and_reported() {
+async fn demo_stores_and_reports_each_step() {
     let engine = start(demo()).await;
     let job = engine.submit_raw("demo", &json!({"steps": 3})).await.unwrap();
     let record = job.wait().await.unwrap();
@@ -50,14 +50,14 @@ async fn each_step_is_stored_and_reported() {
 }
 
 #[tokio::test]
-async fn wanted_failure_is_retryable() {
+async fn demo_failure_is_retryable() {
     let record = run_value(json!({"fail": "on purpose"})).await;
     let JobError { message, retryable, attempt, .. } = record.job.error.unwrap();
     assert_eq!((message.as_str(), retryable, attempt), ("on purpose", true, 3));
 }
 
 #[tokio::test]
-async fn input_that_makes_no_sense_fails_at_once_and_says_why() {
+async fn invalid_demo_input_fails_without_retry() {
     for (input, why) in [
         (json!({"stepps": 3}), "stepps"),
         (json!({"sleep": "soon"}), "soon"),

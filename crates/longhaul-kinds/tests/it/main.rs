@@ -1,6 +1,6 @@
-//! The built-in kinds, each with a whole engine around it and real programs.
-#![expect(clippy::unwrap_used, reason = "what the tests share may fail the test that uses it")]
+//! Built-in kinds in a whole engine, with real programs.
+#![expect(clippy::unwrap_used, reason = "shared helpers may fail the test that uses them")]
 
 mod command;
 mod demo;
-mod workshop;
+mod support;

@@ -1,21 +1,19 @@
-//! Answers of Ollama: lines whose texts follow each other, and a last one with all the numbers.
+//! Ollama streams: lines with text fragments, and a final line with statistics.
 
 use serde_json::{Map, Value, json};
 
-use super::{StreamDiverged, behind, items, text};
+use super::{StreamDiverged, items, suffix, text};
 
-/// JsonObject whose texts follow each other from line to line.
+/// Fields whose text fragments are concatenated.
 const TEXTS: [&str; 3] = ["content", "response", "thinking"];
-/// JsonObject whose items do.
+/// Fields whose items are appended.
 const LISTS: [&str; 2] = ["tool_calls", "logprobs"];
 
 #[derive(Debug, Clone)]
 pub(super) struct Ollama {
-    /// Whether the text is in the line itself and not in a message.
+    /// `/api/generate`: the text is in the line itself, not in a message.
     plain: bool,
-    /// The newest value of every field.
     outer: Map<String, Value>,
-    /// The message so far; empty if there is none.
     message: Map<String, Value>,
 }
 
@@ -23,7 +21,6 @@ pub(super) fn is_end(line: &Value) -> bool {
     line.get("done") == Some(&Value::Bool(true))
 }
 
-/// Joins what follows on what was there.
 fn join(whole: &mut Map<String, Value>, next: &Map<String, Value>) {
     for (name, value) in next {
         match (whole.get_mut(name), value) {
@@ -74,8 +71,8 @@ impl Ollama {
         (count("prompt_eval_count"), count("eval_count"))
     }
 
-    /// What is said in it: the fields of the message, or the line's own.
-    fn said(&self) -> &Map<String, Value> {
+    /// Returns the object with the text: the message or the line.
+    fn text_object(&self) -> &Map<String, Value> {
         if self.plain { &self.outer } else { &self.message }
     }
 
@@ -87,12 +84,14 @@ impl Ollama {
         whole.add(body);
         let mut left = Map::new();
         for name in TEXTS {
-            let remaining = behind(text(whole.said(), name), text(self.said(), name))?;
+            let remaining =
+                suffix(text(whole.text_object(), name), text(self.text_object(), name))?;
             if !remaining.is_empty() {
                 left.insert(name.to_owned(), remaining.into());
             }
         }
-        let (calls, sent) = (items(whole.said(), "tool_calls"), items(self.said(), "tool_calls"));
+        let (calls, sent) =
+            (items(whole.text_object(), "tool_calls"), items(self.text_object(), "tool_calls"));
         let calls = calls.strip_prefix(sent).ok_or(StreamDiverged)?;
         if !calls.is_empty() {
             left.insert("tool_calls".to_owned(), calls.into());
@@ -101,24 +100,23 @@ impl Ollama {
         Ok(more.into_iter().chain([self.last(whole)]).collect())
     }
 
-    /// A line that is not the last.
-    fn line(&self, whole: &Self, mut said: Map<String, Value>) -> Value {
+    fn line(&self, whole: &Self, mut message: Map<String, Value>) -> Value {
         let outer = |name: &str| whole.outer.get(name).cloned().unwrap_or_default();
         let mut line =
             json!({"model": outer("model"), "created_at": outer("created_at"), "done": false});
         let Some(fields) = line.as_object_mut() else { return line };
         if self.plain {
-            said.entry("response").or_insert_with(|| "".into());
-            fields.append(&mut said);
+            message.entry("response").or_insert_with(|| "".into());
+            fields.append(&mut message);
         } else {
-            said.entry("role").or_insert_with(|| "assistant".into());
-            said.entry("content").or_insert_with(|| "".into());
-            fields.insert("message".to_owned(), said.into());
+            message.entry("role").or_insert_with(|| "assistant".into());
+            message.entry("content").or_insert_with(|| "".into());
+            fields.insert("message".to_owned(), message.into());
         }
         line
     }
 
-    /// The whole without what was said: that is what Ollama ends with.
+    /// Returns the final line: all fields without the text.
     fn last(&self, whole: Self) -> Value {
         let mut last = whole.outer;
         last.insert("done".to_owned(), true.into());

@@ -1,17 +1,16 @@
-//! Answers of `OpenAI`: chunks with differences, for each choice its own.
+//! `OpenAI` streams: chunks with deltas for each choice.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{StreamDiverged, behind, items, text};
+use super::{StreamDiverged, items, suffix, text};
 
-/// What is kept of a choice's place in a list that nobody else numbers.
 const INDEX: &str = "index";
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenAi {
-    /// What is said of the answer as a whole: id, model and the like.
+    /// Fields of the whole response: id, model and the like.
     head: Map<String, Value>,
     choices: BTreeMap<u64, Choice>,
     usage: Option<Value>,
@@ -37,8 +36,8 @@ impl Choice {
             match (name.as_str(), value, self.message.get_mut(name)) {
                 (_, Value::Null, _) => {}
                 ("tool_calls", Value::Array(calls), _) => {
-                    for (place, call) in (0..).zip(calls) {
-                        self.add_call(place, call);
+                    for (position, call) in (0..).zip(calls) {
+                        self.add_call(position, call);
                     }
                 }
                 ("role", ..) | (_, _, None) => {
@@ -53,9 +52,9 @@ impl Choice {
         }
     }
 
-    fn add_call(&mut self, place: u64, call: &Value) {
+    fn add_call(&mut self, position: u64, call: &Value) {
         let Some(call) = call.as_object() else { return };
-        let index = call.get(INDEX).and_then(Value::as_u64).unwrap_or(place);
+        let index = call.get(INDEX).and_then(Value::as_u64).unwrap_or(position);
         let known = self.calls.entry(index).or_default();
         for (name, value) in call.iter().filter(|(name, value)| *name != INDEX && !value.is_null())
         {
@@ -93,13 +92,13 @@ impl Choice {
         message.into()
     }
 
-    /// The difference from what was sent to this.
-    fn behind(&self, sent: &Self) -> Result<Map<String, Value>, StreamDiverged> {
+    /// Returns the delta from the sent choice to this one.
+    fn suffix(&self, sent: &Self) -> Result<Map<String, Value>, StreamDiverged> {
         let mut delta = Map::new();
         for (name, value) in &self.message {
             match value {
                 Value::String(whole) if name != "role" => {
-                    let remaining = behind(whole, text(&sent.message, name))?;
+                    let remaining = suffix(whole, text(&sent.message, name))?;
                     if !remaining.is_empty() {
                         delta.insert(name.clone(), remaining.into());
                     }
@@ -116,20 +115,20 @@ impl Choice {
                 }
             }
         }
-        // Nothing may have been sent that is not there.
+        // Sent fields must still exist.
         let is_known =
             |name: &String| self.message.contains_key(name) || text(&sent.message, name).is_empty();
         if !sent.message.keys().all(is_known) {
             return Err(StreamDiverged);
         }
-        let calls = self.calls_behind(sent)?;
+        let calls = self.calls_suffix(sent)?;
         if !calls.is_empty() {
             delta.insert("tool_calls".to_owned(), calls.into());
         }
         Ok(delta)
     }
 
-    fn calls_behind(&self, sent: &Self) -> Result<Vec<Value>, StreamDiverged> {
+    fn calls_suffix(&self, sent: &Self) -> Result<Vec<Value>, StreamDiverged> {
         if !sent.calls.keys().all(|index| self.calls.contains_key(index)) {
             return Err(StreamDiverged);
         }
@@ -150,7 +149,7 @@ impl Choice {
             if !text(known, "name").is_empty() && text(known, "name") != text(whole, "name") {
                 return Err(StreamDiverged);
             }
-            let remaining = behind(text(whole, "arguments"), text(known, "arguments"))?;
+            let remaining = suffix(text(whole, "arguments"), text(known, "arguments"))?;
             if !remaining.is_empty() {
                 left.push(json!({INDEX: index, "function": {"arguments": remaining}}));
             }
@@ -159,7 +158,7 @@ impl Choice {
     }
 }
 
-/// A function's name comes once, its arguments bit by bit.
+/// Merges a function: its name arrives once, its arguments in fragments.
 fn join_function(old: &mut Map<String, Value>, new: &Map<String, Value>) {
     for (name, value) in new.iter().filter(|(_, value)| !value.is_null()) {
         match (name.as_str(), value, old.get_mut(name)) {
@@ -184,10 +183,10 @@ impl OpenAi {
                 }
             }
         }
-        for (place, choice) in (0..).zip(items(chunk, "choices")) {
-            let index = choice.get(INDEX).and_then(Value::as_u64).unwrap_or(place);
+        for (position, choice) in (0..).zip(items(chunk, "choices")) {
+            let index = choice.get(INDEX).and_then(Value::as_u64).unwrap_or(position);
             let known = self.choices.entry(index).or_default();
-            // A whole answer has messages where a chunk has differences.
+            // A whole response has messages in position of deltas.
             let delta = choice.get("delta").or_else(|| choice.get("message"));
             if let Some(delta) = delta.and_then(Value::as_object) {
                 known.add(delta);
@@ -245,7 +244,7 @@ impl OpenAi {
             if sent.finish.is_some() {
                 continue;
             }
-            let delta = choice.behind(sent)?;
+            let delta = choice.suffix(sent)?;
             if !delta.is_empty() {
                 chunks.push(
                     whole.chunk(json!([{INDEX: index, "delta": delta, "finish_reason": null}])),

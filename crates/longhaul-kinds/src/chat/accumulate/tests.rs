@@ -4,7 +4,7 @@ use serde_json::json;
 
 const APIS: [ChatApi; 3] = [ChatApi::OllamaChat, ChatApi::OllamaGenerate, ChatApi::OpenAiChat];
 
-/// The pieces of an answer of these words, in an API.
+/// Chunks of a response with these words.
 fn pieces(api: ChatApi, words: &[String]) -> Vec<Value> {
     let last = match api {
         ChatApi::OllamaChat => {
@@ -49,7 +49,7 @@ fn words(words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn whole_answers_are_as_if_nobody_had_streamed() {
+fn accumulated_response_equals_an_unstreamed_one() {
     for api in APIS {
         let whole = accumulator(api, &pieces(api, &words(&["Good ", "day"])));
         assert!(whole.is_complete());
@@ -75,7 +75,7 @@ fn whole_answers_are_as_if_nobody_had_streamed() {
 }
 
 #[test]
-fn calls_of_tools_are_put_together_from_their_bits() {
+fn tool_calls_are_assembled_from_fragments() {
     let chunk =
         |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
     let call = |bits: Value| chunk(json!({"tool_calls": [bits]}));
@@ -98,7 +98,7 @@ fn calls_of_tools_are_put_together_from_their_bits() {
             {"id": "b", "type": "function", "function": {"name": "smell", "arguments": "{}"}},
         ]})
     );
-    // Whoever has the beginning of the first call gets the remaining of it, and all of the second.
+    // After a prefix of the first call, the rest of it and the whole second call remain.
     let sent = accumulator(ChatApi::OpenAiChat, &stream[..2]);
     let remaining = sent.remaining(&whole, false).unwrap();
     let mut all = sent.clone();
@@ -109,7 +109,7 @@ fn calls_of_tools_are_put_together_from_their_bits() {
 }
 
 #[test]
-fn choices_are_kept_apart() {
+fn choices_are_accumulated_separately() {
     let chunk = |index: u64, text: &str, finish: Value| json!({"choices": [{"index": index, "delta": {"content": text}, "finish_reason": finish}]});
     let stream =
         [chunk(0, "a", Value::Null), chunk(1, "b", json!("stop")), chunk(0, "c", json!("length"))];
@@ -120,7 +120,7 @@ fn choices_are_kept_apart() {
 }
 
 #[test]
-fn usage_is_told_to_those_alone_who_asked() {
+fn usage_is_sent_only_on_request() {
     let body =
         accumulator(ChatApi::OpenAiChat, &pieces(ChatApi::OpenAiChat, &words(&["hi"]))).body();
     let has_usage = |asked| {
@@ -131,7 +131,7 @@ fn usage_is_told_to_those_alone_who_asked() {
 }
 
 #[test]
-fn another_beginning_is_found_out() {
+fn diverged_prefix_is_detected() {
     for api in APIS {
         let sent = accumulator(api, &pieces(api, &words(&["Good "]))[..1]);
         let other = accumulator(api, &pieces(api, &words(&["Great day"]))).body();
@@ -147,7 +147,7 @@ fn any_api() -> impl Strategy<Value = ChatApi> {
 
 proptest! {
     #[test]
-    fn what_was_sent_and_the_rest_are_the_whole(api in any_api(), words in proptest::collection::vec("[a-zäß ]{0,5}", 0..8), cut in 0usize..9) {
+    fn sent_and_remaining_chunks_are_the_whole_response(api in any_api(), words in proptest::collection::vec("[a-zäß ]{0,5}", 0..8), cut in 0usize..9) {
         let stream = pieces(api, &words);
         let whole = accumulator(api, &stream).body();
         let (sent, _) = stream.split_at(cut.min(stream.len()));
@@ -156,7 +156,7 @@ proptest! {
             all.add(&piece);
         }
         prop_assert!(all.is_complete());
-        // A role and an empty text may be told or not: what was said is the same.
+        // Role and empty text may be present or not; the text is the same.
         let said = |body: &Value| match api {
             ChatApi::OllamaChat => body["message"]["content"].clone(),
             ChatApi::OllamaGenerate => body["response"].clone(),
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn ends_are_told_from_what_comes_before(api in any_api(), words in proptest::collection::vec("[a-z]{1,5}", 0..5)) {
+    fn only_the_final_chunk_is_an_end(api in any_api(), words in proptest::collection::vec("[a-z]{1,5}", 0..5)) {
         let stream = pieces(api, &words);
         let ends: Vec<bool> = stream.iter().map(|piece| is_end(api, piece)).collect();
         let last = ends.len() - 1;

@@ -11,7 +11,7 @@ fn try_sent(
     target: TargetApi,
 ) -> Result<TargetRequest, TranslateError> {
     let body = serde_json::from_str(&body.to_string()).unwrap();
-    TargetRequest::of(&ChatCall { api, body }, target)
+    TargetRequest::build(&ChatCall { api, body }, target)
 }
 
 fn translated(api: ChatApi, body: &Value, target: TargetApi) -> Value {
@@ -21,23 +21,23 @@ fn translated(api: ChatApi, body: &Value, target: TargetApi) -> Value {
 const PNG: &str = "iVBORw0KGgo=";
 
 #[test]
-fn own_api_is_passed_on_as_it_came_but_for_streaming() {
+fn request_in_the_same_api_is_verbatim_except_for_streaming() {
     let text = r#"{"model":"m","messages":[],"options":{"mirostat":1,"x":1.50},"stream":false,"keep_alive":-1}"#;
     let call = ChatCall { api: ChatApi::OllamaChat, body: serde_json::from_str(text).unwrap() };
-    let outgoing = TargetRequest::of(&call, TargetApi::Ollama).unwrap();
+    let outgoing = TargetRequest::build(&call, TargetApi::Ollama).unwrap();
     assert_eq!(outgoing.body, text.replace("false", "true"));
     assert_eq!((outgoing.path, outgoing.api), ("/api/chat", ChatApi::OllamaChat));
 
     let text = r#"{"model":"m","messages":[],"logit_bias":{"5":-1.0}}"#;
     let call = ChatCall { api: ChatApi::OpenAiChat, body: serde_json::from_str(text).unwrap() };
-    let outgoing = TargetRequest::of(&call, TargetApi::OpenAi).unwrap();
+    let outgoing = TargetRequest::build(&call, TargetApi::OpenAi).unwrap();
     let tail = r#","stream":true,"stream_options":{"include_usage":true}}"#;
     assert_eq!(outgoing.body, text.replace("}}", &format!("}}{tail}")));
     assert_eq!((outgoing.path, outgoing.api), ("/chat/completions", ChatApi::OpenAiChat));
 }
 
 #[test]
-fn ollamas_chat_is_told_to_openai() {
+fn ollama_chat_is_translated_to_openai() {
     let body = json!({
         "model": "m",
         "messages": [
@@ -84,7 +84,7 @@ fn ollamas_generate_keeps_system_and_prompt() {
 }
 
 #[test]
-fn openais_chat_is_told_to_ollama() {
+fn openai_chat_is_translated_to_ollama() {
     let url = format!("data:image/png;base64,{PNG}");
     let body = json!({
         "model": "m",
@@ -109,13 +109,13 @@ fn openais_chat_is_told_to_ollama() {
 }
 
 #[test]
-fn tools_that_may_not_be_called_are_not_told() {
+fn forbidden_tools_are_not_sent() {
     let body = json!({"model": "m", "messages": [], "tools": [{}], "tool_choice": "none"});
     assert!(translated(ChatApi::OpenAiChat, &body, TargetApi::Ollama).get("tools").is_none());
 }
 
 #[test]
-fn what_cannot_be_said_otherwise_is_refused() {
+fn untranslatable_requests_are_rejected() {
     let user =
         |content: Value| json!({"model": "m", "messages": [{"role": "user", "content": content}]});
     let picture = json!([{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]);
@@ -162,7 +162,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// One message as both APIs have it.
+/// Message that is equal in both APIs.
 fn plain_message() -> impl Strategy<Value = Value> {
     let role = prop_oneof![Just("system"), Just("user"), Just("assistant")];
     (role, "[ -~äöü]{0,12}").prop_map(|(role, content)| json!({"role": role, "content": content}))
@@ -170,7 +170,7 @@ fn plain_message() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn anything_at_all_is_translated_or_refused(messages in any_json(), options in any_json()) {
+    fn any_request_is_translated_or_rejected(messages in any_json(), options in any_json()) {
         for api in [ChatApi::OllamaChat, ChatApi::OllamaGenerate, ChatApi::OpenAiChat] {
             for target in [TargetApi::Ollama, TargetApi::OpenAi] {
                 let body = json!({"model": "m", "messages": messages, "prompt": options, "options": options,
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn plain_messages_are_the_same_in_both(messages in proptest::collection::vec(plain_message(), 0..6), seed: u32, max in 0u32..9999) {
+    fn plain_messages_round_trip_between_apis(messages in proptest::collection::vec(plain_message(), 0..6), seed: u32, max in 0u32..9999) {
         let ours = json!({"model": "m", "messages": messages, "stream": true,
                           "options": {"seed": seed, "num_predict": max}});
         let theirs = translated(ChatApi::OllamaChat, &ours, TargetApi::OpenAi);

@@ -1,4 +1,4 @@
-//! From the requests of `OpenAI` to Ollama's.
+//! Translates `OpenAI` requests to Ollama.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::{SAME_OPTIONS, TranslateError, field, list, object, put, text};
 
-const ONE_CHOICE: &str = "this model's target gives one choice: n must be 1";
+const ONE_CHOICE: &str = "this model's target returns one choice; n must be 1";
 const DATA_URLS: &str =
-    "this model's target takes pictures as data URLs only: data:image/png;base64,…";
-const PARTS: &str = "this model's target takes text and pictures, and no other parts of messages";
+    "this model's target accepts images as data URLs only: data:image/png;base64,…";
+const PARTS: &str = "this model's target accepts text and images only";
 
 /// From `/v1/chat/completions` to `/api/chat`.
 pub(super) fn chat(body: &Value) -> Result<Value, TranslateError> {
@@ -33,7 +33,7 @@ pub(super) fn chat(body: &Value) -> Result<Value, TranslateError> {
 }
 
 fn options(body: &Value) -> Value {
-    // The newer of two names for one thing.
+    // The newer name wins.
     let max = field(body, "max_completion_tokens").or_else(|| field(body, "max_tokens"));
     let stop = field(body, "stop").map(|stop| match stop {
         Value::Array(_) => stop.clone(),
@@ -64,27 +64,27 @@ fn think(effort: &Value) -> Option<Value> {
     }
 }
 
-/// The names of tools by the ids of their calls.
+/// Tool names by call id.
 #[derive(Default)]
 struct Tools(HashMap<String, Value>);
 
 impl Tools {
     fn message(&mut self, message: &Value) -> Result<Value, TranslateError> {
-        // What a newer name of the same role says is a system's message to Ollama.
+        // The newer name of the system role.
         let role = match text(message, "role") {
             "developer" => "system",
             role => role,
         };
-        let (said, images) = content(message.get("content").unwrap_or(&Value::Null))?;
+        let (text_parts, images) = content(message.get("content").unwrap_or(&Value::Null))?;
         let calls: Vec<Value> =
             list(message, "tool_calls").iter().map(|call| self.call(call)).collect();
-        let answered = self.0.get(text(message, "tool_call_id")).filter(|_| role == "tool");
+        let tool_name = self.0.get(text(message, "tool_call_id")).filter(|_| role == "tool");
         Ok(object([
             ("role", Some(role.into())),
-            ("content", Some(said.into())),
+            ("content", Some(text_parts.into())),
             ("images", (!images.is_empty()).then_some(images.into())),
             ("tool_calls", (!calls.is_empty()).then_some(calls.into())),
-            ("tool_name", answered.cloned()),
+            ("tool_name", tool_name.cloned()),
         ]))
     }
 
@@ -97,16 +97,16 @@ impl Tools {
     }
 }
 
-/// An object in a text, which is what a model was told to write and may have missed.
+/// Parses tool arguments, which a model may have written incorrectly.
 pub(in crate::chat) fn arguments(text: &str) -> Value {
     let read: Option<Value> = serde_json::from_str(text).ok();
     read.filter(Value::is_object).unwrap_or_else(|| json!({}))
 }
 
 fn content(content: &Value) -> Result<(String, Vec<Value>), TranslateError> {
-    let (mut said, mut images) = (String::new(), Vec::new());
+    let (mut text_parts, mut images) = (String::new(), Vec::new());
     let parts = match content {
-        Value::Null => return Ok((said, images)),
+        Value::Null => return Ok((text_parts, images)),
         Value::String(text) => return Ok((text.clone(), images)),
         Value::Array(parts) => parts,
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
@@ -115,8 +115,8 @@ fn content(content: &Value) -> Result<(String, Vec<Value>), TranslateError> {
     };
     for part in parts {
         match text(part, "type") {
-            "text" => said.push_str(text(part, "text")),
-            "refusal" => said.push_str(text(part, "refusal")),
+            "text" => text_parts.push_str(text(part, "text")),
+            "refusal" => text_parts.push_str(text(part, "refusal")),
             "image_url" => {
                 let url = part.pointer("/image_url/url").and_then(Value::as_str);
                 let data = url.and_then(|url| url.strip_prefix("data:")?.split_once(";base64,"));
@@ -126,5 +126,5 @@ fn content(content: &Value) -> Result<(String, Vec<Value>), TranslateError> {
             _ => return Err(TranslateError::Unsupported(PARTS)),
         }
     }
-    Ok((said, images))
+    Ok((text_parts, images))
 }

@@ -1,4 +1,4 @@
-//! From Ollama's requests to those of `OpenAI`.
+//! Translates Ollama requests to `OpenAI`.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::{SAME_OPTIONS, field, list, object, put, text};
 
-/// The name of a schema that Ollama's callers give without one.
+/// Ollama schemas have no name.
 const SCHEMA_NAME: &str = "answer";
-/// How base64 begins for the types of pictures that models take.
-const PICTURES: [(&str, &str); 4] =
+/// Base64 prefixes of image types.
+const IMAGE_PREFIXES: [(&str, &str); 4] =
     [("/9j/", "image/jpeg"), ("iVBOR", "image/png"), ("R0lG", "image/gif"), ("UklG", "image/webp")];
 
 /// From `/api/chat`.
@@ -19,7 +19,7 @@ pub(super) fn chat(body: &Value) -> Value {
     request(body, messages)
 }
 
-/// From `/api/generate`: what is said once becomes a chat of a system's and a user's message.
+/// From `/api/generate`, as a chat of a system and a user message.
 pub(super) fn generate(body: &Value) -> Value {
     let system = field(body, "system").map(|text| json!({"role": "system", "content": text}));
     let prompt = json!({
@@ -40,7 +40,7 @@ fn request(body: &Value, messages: Vec<Value>) -> Value {
         ("response_format", field(body, "format").and_then(format)),
         ("reasoning_effort", field(body, "think").and_then(effort)),
         ("stop", field(options, "stop").cloned()),
-        // Less than nothing is no limit in Ollama.
+        // Negative means no limit in Ollama.
         ("max_tokens", field(options, "num_predict").filter(|max| max.as_u64().is_some()).cloned()),
     ]);
     for name in SAME_OPTIONS {
@@ -62,31 +62,30 @@ fn format(format: &Value) -> Option<Value> {
     }
 }
 
-/// `think` is a switch, which `OpenAI` has not, or an effort, which it has.
+/// `think` is a boolean, which `OpenAI` lacks, or an effort.
 fn effort(think: &Value) -> Option<Value> {
     if *think == Value::Bool(false) { Some("none".into()) } else { think.as_str().map(Into::into) }
 }
 
-/// A text, or a text and pictures.
 fn content(text: &str, images: &[Value]) -> Value {
     if images.is_empty() {
         return text.into();
     }
-    let said = (!text.is_empty()).then(|| json!({"type": "text", "text": text}));
-    let shown = images.iter().filter_map(Value::as_str).map(|image| {
-        let known = PICTURES.iter().find(|(begin, _)| image.starts_with(begin));
+    let text_part = (!text.is_empty()).then(|| json!({"type": "text", "text": text}));
+    let image_parts = images.iter().filter_map(Value::as_str).map(|image| {
+        let known = IMAGE_PREFIXES.iter().find(|(begin, _)| image.starts_with(begin));
         let media_type = known.map_or("image/png", |(_, media_type)| media_type);
         let url = format!("data:{media_type};base64,{image}");
         json!({"type": "image_url", "image_url": {"url": url}})
     });
-    said.into_iter().chain(shown).collect()
+    text_part.into_iter().chain(image_parts).collect()
 }
 
-/// `OpenAI` ties a tool's answer to its call by an id, Ollama by the tool's name or by their order.
+/// `OpenAI` links a tool result to its call by id, Ollama by tool name or order.
 #[derive(Default)]
 struct Calls {
     made: usize,
-    /// Ids and names of calls that have no answer yet.
+    /// Ids and names of calls without a result.
     open: VecDeque<(String, String)>,
 }
 
@@ -97,7 +96,7 @@ impl Calls {
             list(message, "tool_calls").iter().map(|call| self.call(call)).collect();
         object([
             ("role", message.get("role").cloned()),
-            ("tool_call_id", (text(message, "role") == "tool").then(|| self.answered(message))),
+            ("tool_call_id", (text(message, "role") == "tool").then(|| self.call_id(message))),
             ("content", Some(content)),
             ("tool_calls", (!calls.is_empty()).then_some(calls.into())),
         ])
@@ -116,13 +115,13 @@ impl Calls {
         json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
     }
 
-    /// The id of the call that a message answers.
-    fn answered(&mut self, message: &Value) -> Value {
+    /// Returns the id of the call that a tool message belongs to.
+    fn call_id(&mut self, message: &Value) -> Value {
         let id = text(message, "tool_call_id");
         let name = field(message, "tool_name").or_else(|| field(message, "name"));
         let by_id = || self.open.iter().position(|(open, _)| open == id);
         let by_name = || self.open.iter().position(|(_, open)| name.is_some_and(|n| n == open));
-        let place = by_id().or_else(by_name).unwrap_or_default();
-        self.open.remove(place).map_or_else(|| id.into(), |(id, _)| id.into())
+        let position = by_id().or_else(by_name).unwrap_or_default();
+        self.open.remove(position).map_or_else(|| id.into(), |(id, _)| id.into())
     }
 }

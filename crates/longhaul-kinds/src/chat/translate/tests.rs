@@ -3,11 +3,11 @@ use crate::chat::accumulate::Accumulator;
 use proptest::prelude::*;
 use serde_json::json;
 
-/// What a caller gets for a target's pieces.
-fn told(target: ChatApi, caller: ChatApi, pieces: &[Value]) -> Vec<Value> {
+/// Translates the chunks of a target.
+fn translate(target: ChatApi, caller: ChatApi, pieces: &[Value]) -> Vec<Value> {
     let mut translator = Translator::new(target, caller, "01X", 7);
     let mut told: Vec<StreamChunk> =
-        pieces.iter().flat_map(|piece| translator.take(StreamChunk::of(piece.clone()))).collect();
+        pieces.iter().flat_map(|piece| translator.take(StreamChunk::new(piece.clone()))).collect();
     told.extend(translator.end());
     told.into_iter().map(|piece| piece.value).collect()
 }
@@ -41,18 +41,18 @@ fn usage() -> Value {
 }
 
 #[test]
-fn ollamas_lines_become_chunks() {
+fn ollama_lines_become_openai_chunks() {
     let mut thought = line("");
     thought["message"]["thinking"] = "hm".into();
     let mut calls = line("");
     calls["message"]["tool_calls"] =
         json!([{"function": {"name": "look", "arguments": {"at": 1}}}]);
     let stream = [thought, line("Hi"), calls, last_line("stop")];
-    insta::assert_json_snapshot!(told(ChatApi::OllamaChat, ChatApi::OpenAiChat, &stream));
+    insta::assert_json_snapshot!(translate(ChatApi::OllamaChat, ChatApi::OpenAiChat, &stream));
 }
 
 #[test]
-fn chunks_become_ollamas_lines() {
+fn openai_chunks_become_ollama_lines() {
     let call = |bits: Value| chunk(&json!({"tool_calls": [bits]}), None);
     let stream = [
         chunk(&json!({"role": "assistant", "content": ""}), None),
@@ -65,7 +65,7 @@ fn chunks_become_ollamas_lines() {
         chunk(&json!({}), Some("tool_calls")),
         usage(),
     ];
-    insta::assert_json_snapshot!(told(ChatApi::OpenAiChat, ChatApi::OllamaChat, &stream));
+    insta::assert_json_snapshot!(translate(ChatApi::OpenAiChat, ChatApi::OllamaChat, &stream));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn generate_has_its_text_in_the_line_itself() {
         [chunk(&json!({"content": "Hi"}), None), chunk(&json!({}), Some("length")), usage()];
     let whole = whole(
         ChatApi::OllamaGenerate,
-        &told(ChatApi::OpenAiChat, ChatApi::OllamaGenerate, &stream),
+        &translate(ChatApi::OpenAiChat, ChatApi::OllamaGenerate, &stream),
     );
     assert_eq!(
         whole,
@@ -85,8 +85,11 @@ fn generate_has_its_text_in_the_line_itself() {
 
 #[test]
 fn answer_without_an_end_gets_none() {
-    let lines =
-        told(ChatApi::OpenAiChat, ChatApi::OllamaChat, &[chunk(&json!({"content": "Hi"}), None)]);
+    let lines = translate(
+        ChatApi::OpenAiChat,
+        ChatApi::OllamaChat,
+        &[chunk(&json!({"content": "Hi"}), None)],
+    );
     assert!(lines.iter().all(|line| line["done"] == false));
 }
 
@@ -95,11 +98,11 @@ proptest! {
     fn no_word_is_lost_either_way(words in proptest::collection::vec("[a-zäß ]{0,5}", 0..8)) {
         let text = words.concat();
         let lines: Vec<Value> = words.iter().map(|word| line(word)).chain([last_line("stop")]).collect();
-        let chunks = told(ChatApi::OllamaChat, ChatApi::OpenAiChat, &lines);
+        let chunks = translate(ChatApi::OllamaChat, ChatApi::OpenAiChat, &lines);
         let body = whole(ChatApi::OpenAiChat, &chunks);
         prop_assert_eq!(body["choices"][0]["message"]["content"].as_str().unwrap_or_default(), &text);
         prop_assert_eq!(&body["usage"]["total_tokens"], 7);
-        let back = whole(ChatApi::OllamaChat, &told(ChatApi::OpenAiChat, ChatApi::OllamaChat, &chunks));
+        let back = whole(ChatApi::OllamaChat, &translate(ChatApi::OpenAiChat, ChatApi::OllamaChat, &chunks));
         prop_assert_eq!(&back["message"]["content"], &text);
         prop_assert_eq!(&back["eval_count"], 2);
     }

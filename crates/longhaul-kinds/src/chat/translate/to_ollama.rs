@@ -1,4 +1,4 @@
-//! From chunks of `OpenAI` to lines of Ollama's chat or generate.
+//! Translates `OpenAI` chunks to lines of Ollama.
 
 use longhaul::Timestamp;
 use serde_json::{Map, Value, json};
@@ -10,21 +10,26 @@ use crate::chat::request::arguments;
 
 #[derive(Debug)]
 pub(in crate::chat) struct ToOllama {
-    /// Whether the text goes into the line itself and not into a message.
+    /// `/api/generate`: the text is in the line itself, not in a message.
     plain: bool,
-    /// All that was said, for what Ollama tells in one piece: calls, and the numbers at the end.
-    said: Accumulator,
+    /// Accumulated, for values that Ollama sends at once: tool calls and final statistics.
+    message: Accumulator,
     created_s: i64,
     model: String,
 }
 
 impl ToOllama {
     pub(super) fn new(plain: bool, created_s: i64) -> Self {
-        Self { plain, said: Accumulator::new(ChatApi::OpenAiChat), created_s, model: String::new() }
+        Self {
+            plain,
+            message: Accumulator::new(ChatApi::OpenAiChat),
+            created_s,
+            model: String::new(),
+        }
     }
 
     pub(super) fn take(&mut self, chunk: &Value) -> Vec<Value> {
-        self.said.add(chunk);
+        self.message.add(chunk);
         if !text(chunk, "model").is_empty() {
             text(chunk, "model").clone_into(&mut self.model);
         }
@@ -48,12 +53,12 @@ impl ToOllama {
         lines.collect()
     }
 
-    /// Without an end of the target's there is none here either.
+    /// Returns no final line if the target sent none.
     pub(super) fn end(&mut self) -> Vec<Value> {
-        if !self.said.is_complete() {
+        if !self.message.is_complete() {
             return Vec::new();
         }
-        let body = self.said.body();
+        let body = self.message.body();
         let choice = body.pointer("/choices/0").unwrap_or(&Value::Null);
         let calls: Vec<Value> = choice
             .pointer("/message/tool_calls")
@@ -67,7 +72,7 @@ impl ToOllama {
         };
         let mut last = self.line("", "", Vec::new());
         if let Some(fields) = last.as_object_mut() {
-            let (read, written) = self.said.tokens();
+            let (read, written) = self.message.tokens();
             fields.insert("done".to_owned(), true.into());
             fields.insert("done_reason".to_owned(), done_reason.into());
             for (name, count) in [("prompt_eval_count", read), ("eval_count", written)] {
@@ -78,22 +83,22 @@ impl ToOllama {
     }
 
     fn line(&self, content: &str, thinking: &str, calls: Vec<Value>) -> Value {
-        let mut said = Map::new();
-        said.insert(if self.plain { "response" } else { "content" }.to_owned(), content.into());
+        let mut message = Map::new();
+        message.insert(if self.plain { "response" } else { "content" }.to_owned(), content.into());
         if !thinking.is_empty() {
-            said.insert("thinking".to_owned(), thinking.into());
+            message.insert("thinking".to_owned(), thinking.into());
         }
         if !calls.is_empty() {
-            said.insert("tool_calls".to_owned(), calls.into());
+            message.insert("tool_calls".to_owned(), calls.into());
         }
         let at = Timestamp::from_millis(self.created_s.saturating_mul(1_000)).to_string();
         let mut line = json!({"model": self.model, "created_at": at, "done": false});
         if let Some(fields) = line.as_object_mut() {
             if self.plain {
-                fields.append(&mut said);
+                fields.append(&mut message);
             } else {
-                said.insert("role".to_owned(), "assistant".into());
-                fields.insert("message".to_owned(), said.into());
+                message.insert("role".to_owned(), "assistant".into());
+                fields.insert("message".to_owned(), message.into());
             }
         }
         line

@@ -1,4 +1,4 @@
-//! From lines of Ollama's chat to chunks of `OpenAI`.
+//! Translates lines of Ollama to `OpenAI` chunks.
 
 use longhaul::Timestamp;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use super::text;
 pub(in crate::chat) struct ToOpenAi {
     id: String,
     created_s: i64,
-    /// Whether the role was told, which is done once.
+    /// Set once the role was sent.
     begun: bool,
     calls: usize,
 }

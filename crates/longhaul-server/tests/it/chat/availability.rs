@@ -73,7 +73,7 @@ async fn chat_that_always_fails_ends_with_its_last_error(backend: Backend) {
     assert_eq!(job["error"]["code"], "target-broke-off");
     let shown = server.get(&format!("/jobs/{id}")).send().await.json();
     assert_eq!(shown["state"], "failed");
-    assert!(shown["error"].as_str().unwrap().contains("broke off"), "{shown}");
+    assert!(shown["error"].as_str().unwrap().contains("closed its stream early"), "{shown}");
 }
 
 async fn busy_chat_target_is_retried_after_its_retry_after(backend: Backend) {

@@ -38,7 +38,7 @@ async fn models_of_an_unreachable_target_stay_listed(backend: Backend) {
     other.down().await;
     let nobody = server.get("/api/tags").send().await;
     assert_eq!(nobody.status, 502);
-    assert!(nobody.json()["error"].as_str().unwrap().contains("cannot be reached"));
+    assert!(nobody.json()["error"].as_str().unwrap().contains("is unreachable"));
     one.up().await;
     assert_eq!(server.get("/api/tags").send().await.json()["models"].as_array().unwrap().len(), 1);
     one.down().await;

@@ -64,7 +64,7 @@ async fn chat_state_webhooks_report_retries(backend: Backend) {
     let expected =
         changes(&["queued", "working", "queued", "working", "queued", "working", "done"]);
     assert_eq!(states(&got), expected);
-    assert!(got[2].json()["error"].as_str().unwrap().contains("broke off"));
+    assert!(got[2].json()["error"].as_str().unwrap().contains("closed its stream early"));
     assert_eq!(got[6].json()["attempt"], 3);
 }
 

@@ -39,7 +39,7 @@ async fn proxy_returns_the_last_response_if_all_attempts_fail(backend: Backend) 
     let job = server.job(&id).await;
     assert_eq!((job["status"].as_str(), job["attempt"].as_u64()), (Some("failed"), Some(3)));
     assert_eq!(job["error"]["code"], "target-answered");
-    assert_eq!(job["error"]["message"], "the target answered 503 Service Unavailable");
+    assert_eq!(job["error"]["message"], "the target responded with 503 Service Unavailable");
     let steps = json_of(server.get(&format!("/v1/jobs/{id}/steps"))).await;
     let names: Vec<&Value> =
         steps["steps"].as_array().unwrap().iter().map(|s| &s["name"]).collect();

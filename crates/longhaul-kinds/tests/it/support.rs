@@ -1,4 +1,4 @@
-//! What the tests share: a folder for programs, an engine for a kind, a witness of a program's life.
+//! Test programs, engines, and a probe for the lifetime of processes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// A folder with programs and what they leave behind.
-pub(crate) struct Workshop(TempDir);
+/// Folder with test programs and their files.
+pub(crate) struct TestPrograms(TempDir);
 
-impl Workshop {
+impl TestPrograms {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -29,7 +29,7 @@ impl Workshop {
         self.path("work")
     }
 
-    /// Writes a program. In its text, `$SHOP` is this folder.
+    /// Writes a shell script. `$DIR` is this folder.
     pub(crate) fn program(&self, name: &str, text: &str) -> String {
         let path = self.path(name);
         fs::write(&path, format!("#!/bin/sh\nSHOP='{}'\n{text}\n", self.0.path().display()))
@@ -42,18 +42,18 @@ impl Workshop {
         PipelineStep::new(name, [self.program(name, text)])
     }
 
-    /// The kind `work` whose only program has this text.
+    /// Kind `work` with this script.
     pub(crate) fn single(&self, text: &str) -> CommandKind {
         let argv = vec![self.program("program", text)];
         CommandKind::new("work", Program::Single { argv }, self.work_root())
     }
 
-    /// The kind `work` with these steps.
+    /// Kind `work` with these steps.
     pub(crate) fn pipeline(&self, steps: Vec<PipelineStep>) -> CommandKind {
         CommandKind::new("work", Program::Pipeline { steps }, self.work_root())
     }
 
-    /// Runs a job of the kind `work` to its end.
+    /// Runs a job of the kind `work`.
     pub(crate) async fn run(&self, kind: CommandKind, input: Value) -> Record {
         let engine = start(kind.build().unwrap()).await;
         let record = engine.submit_raw("work", &input).await.unwrap().wait().await.unwrap();
@@ -61,23 +61,23 @@ impl Workshop {
         record
     }
 
-    /// A witness that a program talks to by `exec 3>"$SHOP/life"`.
-    pub(crate) fn witness(&self) -> Witness {
-        Witness::new(self.path("life"))
+    /// Probe for a script that runs `exec 3>"$DIR/life"`.
+    pub(crate) fn probe(&self) -> ProcessProbe {
+        ProcessProbe::new(self.path("life"))
     }
 }
 
-/// An engine in memory that tries again without waiting.
+/// In-memory engine with immediate retries.
 pub(crate) async fn start(kind: Kind) -> Engine {
-    Engine::builder().memory().register(at_once(kind)).start().await.unwrap()
+    Engine::builder().memory().register(with_immediate_retries(kind)).start().await.unwrap()
 }
 
 /// Three attempts, with no time between them.
-pub(crate) fn at_once(kind: Kind) -> Kind {
+pub(crate) fn with_immediate_retries(kind: Kind) -> Kind {
     kind.retry(Retry { max_attempts: 3, ..Retry::NEVER })
 }
 
-/// Waits until the job is running or has ended.
+/// Waits until the job has started.
 pub(crate) async fn running(job: &JobHandle) {
     let mut watcher = job.watch();
     while let Some(record) = watcher.next().await {
@@ -92,35 +92,35 @@ pub(crate) fn result(record: &Record) -> Value {
     record.result.as_ref().map(Json::to).unwrap().unwrap()
 }
 
-/// Knows when a program has begun and when the last of its processes is gone: it reads from a
-/// pipe with a name, which ends when nobody holds its other end any more.
-pub(crate) struct Witness {
-    begun: oneshot::Receiver<()>,
+/// Detects the start of a program and the exit of its last process: it reads from a named pipe, which ends
+/// when the last writer closes it.
+pub(crate) struct ProcessProbe {
+    started: oneshot::Receiver<()>,
     ended: JoinHandle<String>,
 }
 
-impl Witness {
+impl ProcessProbe {
     fn new(path: PathBuf) -> Self {
-        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
-        assert!(made.success());
-        let (tell, begun) = oneshot::channel();
+        let status = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(status.success());
+        let (sender, started) = oneshot::channel();
         let ended = tokio::task::spawn_blocking(move || {
             let mut pipe = BufReader::new(fs::File::open(path).unwrap());
             pipe.read_line(&mut String::new()).unwrap();
-            tell.send(()).ok();
+            sender.send(()).ok();
             let mut rest = String::new();
             pipe.read_to_string(&mut rest).unwrap();
             rest
         });
-        Self { begun, ended }
+        Self { started, ended }
     }
 
-    /// Waits for the program's first line.
-    pub(crate) async fn begun(&mut self) {
-        (&mut self.begun).await.unwrap();
+    /// Waits for the first line.
+    pub(crate) async fn started(&mut self) {
+        (&mut self.started).await.unwrap();
     }
 
-    /// Waits until all processes are gone, and returns what they said after the first line.
+    /// Waits for the exit of all processes, and returns the text after the first line.
     pub(crate) async fn ended(self) -> String {
         self.ended.await.unwrap()
     }
