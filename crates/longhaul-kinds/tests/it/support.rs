@@ -32,7 +32,7 @@ impl TestPrograms {
     /// Writes a shell script. `$DIR` is this folder.
     pub(crate) fn program(&self, name: &str, text: &str) -> String {
         let path = self.path(name);
-        fs::write(&path, format!("#!/bin/sh\nSHOP='{}'\n{text}\n", self.0.path().display()))
+        fs::write(&path, format!("#!/bin/sh\nDIR='{}'\n{text}\n", self.0.path().display()))
             .unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path.into_os_string().into_string().unwrap()
