@@ -19,13 +19,12 @@ pub(crate) mod webhooks;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 use longhaul::{Clock, Engine};
 use longhaul_kinds::chat::Chat;
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi as _;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::auth::{self, Auth};
 use crate::dashboard;
@@ -35,8 +34,10 @@ use crate::secret::Secret;
 #[cfg(feature = "render")]
 pub use compat::render::RenderApi;
 pub use http::cors::Origins;
+use http::load_shedding::Class;
 pub use http::load_shedding::LoadShedder;
 pub use http::metrics::Metrics;
+use http::routes::Routes;
 use http::{cors, load_shedding, metrics, openapi};
 pub use proxy::{ProxyRoute, ProxyRoutes};
 pub use webhooks::Webhooks;
@@ -138,33 +139,32 @@ impl AppState {
     }
 }
 
-/// Everything that the server answers, ready to be served or driven in process.
+/// Returns the router of a server, ready to be served or called in process.
 pub fn router(state: AppState) -> Router {
     let document = openapi_document();
-    let (guarded, _) = guarded().split_for_parts();
-    let (open, _) = open().split_for_parts();
-    let admit = middleware::from_fn_with_state(state.auth.clone(), auth::authenticate);
-    let (overload, cors) = (state.load_shedder.clone(), cors::layer(&state.origins));
-    let router = guarded.route_layer(admit).merge(dashboard::router(&state));
+    let authenticate = from_fn_with_state(state.auth.clone(), auth::authenticate);
+    let shed = from_fn_with_state((state.load_shedder.clone(), Class::Normal), load_shedding::shed);
+    let pages = dashboard::router(&state)
+        .merge(openapi::router(&document))
+        .merge(openapi::docs_page::router(&document));
+    let router = guarded()
+        .into_router(&state, |methods| methods.layer(authenticate.clone()))
+        .merge(open().into_router(&state, |methods| methods))
+        .merge(pages.layer(shed))
+        .merge(compat::chat::router(&state))
+        .merge(compat::router(&state));
     #[cfg(feature = "render")]
     let router = router.merge(compat::render::router(&state));
-    let router = router
-        .merge(compat::chat::router(&state.auth))
-        .merge(compat::router(&state.auth))
-        .merge(open)
-        .merge(openapi::router(&document))
-        .merge(openapi::docs_page::router(&document))
-        .layer(middleware::from_fn_with_state(overload, load_shedding::shed))
-        .merge(proxy::router(&state))
-        .layer(middleware::from_fn(metrics::measure))
-        .with_state(state);
+    let cors = cors::layer(&state.origins);
+    let router =
+        router.merge(proxy::router(&state)).layer(from_fn(metrics::measure)).with_state(state);
     problem::with_layers(match cors {
         Some(cors) => router.layer(cors),
         None => router,
     })
 }
 
-/// What a process answers that nobody sends jobs to: whether it is well, and its metrics.
+/// Returns the router of a process that only runs workers: health checks and metrics.
 pub fn probes(state: AppState) -> Router {
     let router = Router::new()
         .route("/livez", get(health::livez))
@@ -174,29 +174,38 @@ pub fn probes(state: AppState) -> Router {
     problem::with_layers(router)
 }
 
-/// The `OpenAPI` 3.1 document of what [`router`] serves.
+/// Returns the `OpenAPI` 3.1 document of the routes that [`router`] serves.
 pub fn openapi_document() -> utoipa::openapi::OpenApi {
-    let mut document = guarded().merge(open()).into_openapi();
+    let mut document = guarded().into_document(openapi::Document::openapi());
+    openapi::guard(&mut document);
+    document = open().into_document(document);
     openapi::complete(&mut document);
     document
 }
 
-/// What asks who calls.
-fn guarded() -> OpenApiRouter<AppState> {
-    let mut routes = OpenApiRouter::with_openapi(openapi::Document::openapi())
-        .merge(jobs::router())
+/// Routes that authenticate their callers.
+fn guarded() -> Routes {
+    jobs::router()
         .merge(kinds::router())
         .merge(queues::router())
         .merge(replicas::router())
         .merge(usage::router())
         .merge(accounts::router())
         .merge(webhooks::router())
-        .merge(metrics::router());
-    openapi::guard(routes.get_openapi_mut());
-    routes
+        .merge(metrics::router())
 }
 
-/// What anybody may ask.
-fn open() -> OpenApiRouter<AppState> {
+/// Routes without authentication: health checks, and billing events, which are signed.
+fn open() -> Routes {
     health::router().merge(billing::router())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_declare_their_class_and_permission() {
+        insta::assert_snapshot!(guarded().merge(open()).table());
+    }
 }

@@ -7,23 +7,27 @@ pub(crate) mod keys;
 pub(crate) mod tenants;
 
 use longhaul::TenantId;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::AppState;
+use crate::api::http::caller::Admin;
+use crate::api::http::load_shedding::Class;
+use crate::api::http::routes::Routes;
 use crate::problem::{Code, Problem};
 
 /// Characters of what people call a key or a tenant.
 const NAME_CHARS_MAX: usize = 200;
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(keys::create_key, keys::list_keys))
-        .routes(routes!(keys::revoke_key))
-        .routes(routes!(keys::rotate_key))
-        .routes(routes!(tenants::create_tenant, tenants::list_tenants))
-        .routes(routes!(tenants::get_tenant, tenants::change_tenant))
-        .routes(routes!(audit::list_audit))
+pub(super) fn router() -> Routes {
+    Routes::new()
+        .route::<Admin>(Class::Normal, routes!(keys::create_key))
+        .route::<Admin>(Class::Normal, routes!(keys::list_keys))
+        .route::<Admin>(Class::Normal, routes!(keys::revoke_key))
+        .route::<Admin>(Class::Normal, routes!(keys::rotate_key))
+        .route::<Admin>(Class::Normal, routes!(tenants::create_tenant))
+        .route::<Admin>(Class::Normal, routes!(tenants::list_tenants))
+        .route::<Admin>(Class::Normal, routes!(tenants::get_tenant))
+        .route::<Admin>(Class::Normal, routes!(tenants::change_tenant))
+        .route::<Admin>(Class::Normal, routes!(audit::list_audit))
 }
 
 fn invalid(reason: impl std::fmt::Display) -> Problem {

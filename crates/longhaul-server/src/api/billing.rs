@@ -15,12 +15,13 @@ use longhaul::store::accounts::{Actor, BillingEvent, Subscription};
 use longhaul::{TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AppState;
 use crate::api::http::body;
+use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::BillingProblems;
+use crate::api::http::routes::Routes;
 use crate::auth::AuditContext;
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
@@ -29,8 +30,8 @@ use crate::request_id::RequestId;
 const EVENT_BYTES_MAX: usize = 1 << 20;
 const STRIPE_SIGNATURE: &str = "stripe-signature";
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(take_stripe_event))
+pub(super) fn router() -> Routes {
+    Routes::new().public(Class::Normal, routes!(take_stripe_event))
 }
 
 /// What became of an event.

@@ -20,19 +20,20 @@ use longhaul_kinds::render::RenderKind;
 
 use super::AppState;
 use super::jobs::get_artifact;
-use crate::api::http::caller::Caller;
-use crate::auth::Auth;
+use crate::api::http::caller::{Caller, Read};
+use crate::api::http::load_shedding::Class;
+use crate::api::http::routes::Routes;
 use crate::problem::{Code, Problem};
-use error_format::ErrorFormat;
+use error_format::{ErrorFormat, with_error_format};
 
 const NOT_FOUND: &str = "Job not found";
 
 /// What is below `/jobs`, but for submitting.
-pub(super) fn router(auth: &Auth) -> Router<AppState> {
-    let routes = Router::new()
-        .route("/jobs/{id}", get(get_job))
-        .route("/jobs/{id}/artifacts/{name}", get(artifact));
-    chat::said_in(routes, ErrorFormat::Ollama, auth)
+pub(super) fn router(state: &AppState) -> Router<AppState> {
+    let routes = Routes::new()
+        .undocumented::<Read>(Class::Normal, "/jobs/{id}", get(get_job))
+        .undocumented::<Read>(Class::Normal, "/jobs/{id}/artifacts/{name}", get(artifact));
+    with_error_format(routes, ErrorFormat::Ollama, state)
 }
 
 /// The doors whose jobs are shown here.

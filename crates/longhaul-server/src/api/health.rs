@@ -6,11 +6,12 @@ use longhaul::store::StoreError;
 use longhaul::{JobId, Timestamp};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::AppState;
+use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::Unready;
+use crate::api::http::routes::Routes;
 use crate::problem::{Code, Problem};
 
 /// How the server is.
@@ -27,8 +28,11 @@ struct Health {
     running: u64,
 }
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(livez)).routes(routes!(readyz)).routes(routes!(healthz))
+pub(super) fn router() -> Routes {
+    Routes::new()
+        .public(Class::Vital, routes!(livez))
+        .public(Class::Vital, routes!(readyz))
+        .public(Class::Vital, routes!(healthz))
 }
 
 /// Whether the process lives: restart it if this does not answer.

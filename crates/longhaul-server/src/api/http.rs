@@ -14,3 +14,4 @@ pub(crate) mod paging;
 pub(crate) mod params;
 pub(crate) mod prefer;
 pub(crate) mod respond;
+pub(crate) mod routes;

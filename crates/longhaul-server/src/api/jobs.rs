@@ -17,28 +17,31 @@ pub(super) use artifacts::get_artifact;
 pub(super) use artifacts::serve_artifact;
 pub(super) use events::X_ACCEL_BUFFERING;
 
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::AppState;
+use crate::api::http::caller::{Control, Read, Submit};
+use crate::api::http::load_shedding::Class;
+use crate::api::http::routes::Routes;
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(submit::submit_job, list::list_jobs))
-        .routes(routes!(submit::submit_input))
-        .routes(routes!(batch::submit_batch))
-        .routes(routes!(get::get_job, control::purge_job))
-        .routes(routes!(get::get_job_input))
-        .routes(routes!(get::get_job_result))
-        .routes(routes!(history::list_job_steps))
-        .routes(routes!(history::list_job_attempts))
-        .routes(routes!(artifacts::get_artifact))
-        .routes(routes!(artifacts::get_receipt))
-        .routes(routes!(events::watch_job))
-        .routes(routes!(control::cancel_job))
-        .routes(routes!(control::resume_job))
-        .routes(routes!(control::fork_job))
-        .routes(routes!(bulk::cancel_jobs))
-        .routes(routes!(bulk::resume_jobs))
-        .routes(routes!(bulk::purge_jobs))
+pub(super) fn router() -> Routes {
+    Routes::new()
+        .route::<Submit>(Class::Submission, routes!(submit::submit_job))
+        .route::<Read>(Class::Normal, routes!(list::list_jobs))
+        .route::<Submit>(Class::Submission, routes!(submit::submit_input))
+        .route::<Submit>(Class::Submission, routes!(batch::submit_batch))
+        .route::<Read>(Class::Normal, routes!(get::get_job))
+        .route::<Control>(Class::Normal, routes!(control::purge_job))
+        .route::<Read>(Class::Normal, routes!(get::get_job_input))
+        .route::<Read>(Class::Normal, routes!(get::get_job_result))
+        .route::<Read>(Class::Normal, routes!(history::list_job_steps))
+        .route::<Read>(Class::Normal, routes!(history::list_job_attempts))
+        .route::<Read>(Class::Normal, routes!(artifacts::get_artifact))
+        .route::<Read>(Class::Normal, routes!(artifacts::get_receipt))
+        .route::<Read>(Class::Normal, routes!(events::watch_job))
+        .route::<Control>(Class::Normal, routes!(control::cancel_job))
+        .route::<Submit>(Class::Normal, routes!(control::resume_job))
+        .route::<Submit>(Class::Normal, routes!(control::fork_job))
+        .route::<Control>(Class::Normal, routes!(bulk::cancel_jobs))
+        .route::<Submit>(Class::Normal, routes!(bulk::resume_jobs))
+        .route::<Control>(Class::Normal, routes!(bulk::purge_jobs))
 }

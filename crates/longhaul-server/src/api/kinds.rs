@@ -3,16 +3,16 @@
 use axum::Json;
 use longhaul_client::DurationText;
 use longhaul_client::wire::{Kind, KindList};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::AppState;
 use crate::api::http::caller::{Caller, Inspect};
+use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::ReadProblems;
+use crate::api::http::routes::Routes;
 use crate::problem::Problem;
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list_kinds))
+pub(super) fn router() -> Routes {
+    Routes::new().route::<Inspect>(Class::Normal, routes!(list_kinds))
 }
 
 /// List the kinds of jobs that this server and its replicas know.

@@ -9,13 +9,14 @@ mod response;
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Extension, Request, State};
 use axum::http::HeaderName;
 use axum::http::request::Parts;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::any;
-use axum::{Router, middleware};
 use longhaul::blob::Keyring;
 use longhaul::job::JsonError;
 use longhaul::{JobHandle, Submission, SubmitError};
@@ -24,13 +25,16 @@ use sha2::{Digest, Sha256};
 
 use super::AppState;
 use super::http::idempotency;
-use super::http::prefer::{PREFERENCE_APPLIED, Preference};
-use super::jobs::submit::{Incoming, Received, held, keyed};
+use super::http::prefer::Preference;
 use crate::api::http::body;
 use crate::api::http::caller::{Caller, Submit};
+use crate::api::http::load_shedding::Class;
 use crate::api::http::respond;
+use crate::api::http::routes::Routes;
 use crate::auth::{self, PresentedCredential};
-use crate::jobs::upload::{Announced, pieces};
+use crate::jobs::submit::{self, IncomingPayload, ReceivedPayload, with_key};
+use crate::jobs::upload::{PayloadHeaders, chunks};
+use crate::jobs::wait;
 use crate::problem::Problem;
 use crate::to_wire;
 use forwarded_request::Ask;
@@ -66,32 +70,25 @@ impl ProxyRoutes {
     }
 }
 
-/// The routes, with what every request on them goes through.
 pub(super) fn router(state: &AppState) -> Router<AppState> {
-    let mut router = Router::new();
+    let mut routes = Routes::new();
     for route in state.proxies.routes.iter() {
         let path = route.path.as_str();
         for path in [path.to_owned(), format!("{path}/"), format!("{path}/{{*below}}")] {
-            router = router.route(&path, any(forward).layer(Extension(Arc::clone(route))));
+            let handler = any(forward).layer(Extension(Arc::clone(route)));
+            routes = routes.any_method::<Submit>(Class::Submission, &path, handler);
         }
     }
-    if state.proxies.routes.is_empty() {
-        // A router without routes takes no layers.
-        return router;
-    }
-    router
-        .route_layer(middleware::from_fn_with_state(state.auth.clone(), auth::authenticate_proxied))
-        .route_layer(middleware::from_fn(browser_isolation::keep_apart))
-        .layer(middleware::from_fn_with_state(
-            state.load_shedder.clone(),
-            super::http::load_shedding::shed_submission,
-        ))
+    let authenticate = from_fn_with_state(state.auth.clone(), auth::authenticate_proxied);
+    routes.into_router(state, |methods| {
+        methods.layer(authenticate.clone()).layer(from_fn(browser_isolation::keep_apart))
+    })
 }
 
 async fn forward(
     State(state): State<AppState>,
     Extension(route): Extension<Arc<ProxyRoute>>,
-    Extension(PresentedCredential(shown)): Extension<PresentedCredential>,
+    Extension(PresentedCredential(credential)): Extension<PresentedCredential>,
     caller: Caller<Submit>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -100,20 +97,14 @@ async fn forward(
     let sync = ask.sync.unwrap_or(route.sync);
     let preference = Preference::of(&parts.headers, sync, state.settings.sync_wait_max);
     let handle = submit(&state, &caller, &route, &parts, ask, body).await?;
-    let mut record = held(&state, &handle, preference.wait).await?;
-    // As for any other submission: what became of the job is for those alone who still may ask.
-    if !preference.wait.is_zero() && caller.standing_by(shown).lost().await.is_some() {
-        record = handle.submitted().clone();
-    }
-    let mut response = if !preference.wait.is_zero() && record.job.status.is_terminal() {
+    let authorization = caller.authorization_with(credential);
+    let record = wait::for_finish(&state, &handle, &authorization, preference.wait).await?;
+    let response = if !preference.wait.is_zero() && record.job.status.is_terminal() {
         response::of_target(&caller.engine, &record).await?
     } else {
         respond::accepted(&to_wire::job(&caller.engine, &record)?)
     };
-    if let Some(applied) = preference.to_header() {
-        response.headers_mut().insert(PREFERENCE_APPLIED, applied);
-    }
-    Ok(response)
+    Ok(preference.applied_to(response))
 }
 
 async fn submit(
@@ -127,26 +118,26 @@ async fn submit(
     let key = idempotency::key(&parts.headers, state.settings.require_idempotency_key)?;
     let Ask { call, secret, .. } = ask;
     if body.is_end_stream() {
-        let submission = keyed(submission(state, caller, route, call, secret, None), key);
-        return Ok(state.load_shedder.watched(submission.into_future()).await?);
+        let submission = with_key(submission(state, caller, route, call, secret, None), key);
+        return submit::submit(state, submission).await;
     }
-    let announced = Announced::of(&parts.headers, &body)?;
+    let headers = PayloadHeaders::parse(&parts.headers, &body)?;
     let mut body = body;
-    if announced.may_be_small(SMALL_BODY_BYTES_MAX) {
+    if headers.may_be_small(SMALL_BODY_BYTES_MAX) {
         body = match body::small(body, SMALL_BODY_BYTES_MAX).await? {
             Ok(whole) => return sealed(state, caller, route, call, secret, whole, key).await,
             Err(larger) => larger,
         };
     }
-    let incoming = Incoming { announced, name: None, key: key.clone() };
+    let incoming = IncomingPayload { headers, name: None, key: key.clone() };
     let input = call.to_input().map_err(SubmitError::from)?;
-    match incoming.receive(state, caller, &route.kind, &input, pieces(body)).await? {
-        Received::Known(known) => Ok(*known),
-        Received::Stored(stored) => {
-            let (staged, _key) = *stored;
-            let submission = keyed(submission(state, caller, route, call, secret, None), key);
+    match incoming.receive(state, caller, &route.kind, &input, chunks(body)).await? {
+        ReceivedPayload::Existing(job) => Ok(*job),
+        ReceivedPayload::Stored(stored) => {
+            let (staged, _guard) = *stored;
+            let submission = with_key(submission(state, caller, route, call, secret, None), key);
             let submission = submission.payload(staged);
-            Ok(state.load_shedder.watched(submission.into_future()).await?)
+            submit::submit(state, submission).await
         }
     }
 }
@@ -161,8 +152,8 @@ async fn sealed(
     body: Bytes,
     key: Option<String>,
 ) -> Result<JobHandle, Problem> {
-    let submission = keyed(submission(state, caller, route, call, secret, Some(body)), key);
-    Ok(state.load_shedder.watched(submission.into_future()).await?)
+    let submission = with_key(submission(state, caller, route, call, secret, Some(body)), key);
+    submit::submit(state, submission).await
 }
 
 /// The job, with what is secret sealed for it alone.

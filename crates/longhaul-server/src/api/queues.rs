@@ -6,21 +6,21 @@ use longhaul::job::Name;
 use longhaul::job::format_duration;
 use longhaul::store::QueueState;
 use longhaul_client::wire::{Queue, QueueList};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::AppState;
 use crate::api::http::caller::{Caller, Control, Inspect};
+use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::{QueueProblems, ReadProblems};
 use crate::api::http::params::NamePath;
+use crate::api::http::routes::Routes;
 use crate::problem::Problem;
 use crate::to_wire;
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(list_queues))
-        .routes(routes!(pause_queue))
-        .routes(routes!(resume_queue))
+pub(super) fn router() -> Routes {
+    Routes::new()
+        .route::<Inspect>(Class::Normal, routes!(list_queues))
+        .route::<Control>(Class::Normal, routes!(pause_queue))
+        .route::<Control>(Class::Normal, routes!(resume_queue))
 }
 
 /// List the queues that have unfinished jobs or are paused.

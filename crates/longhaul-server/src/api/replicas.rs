@@ -3,17 +3,17 @@
 use axum::Json;
 use longhaul::store::{Heartbeat, ReplicaState};
 use longhaul_client::wire::{Replica, ReplicaList};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::AppState;
 use crate::api::http::caller::{Caller, Inspect};
+use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::ReadProblems;
+use crate::api::http::routes::Routes;
 use crate::problem::Problem;
 use crate::to_wire;
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list_replicas))
+pub(super) fn router() -> Routes {
+    Routes::new().route::<Inspect>(Class::Normal, routes!(list_replicas))
 }
 
 /// List the processes that share this server's store.

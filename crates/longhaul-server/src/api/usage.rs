@@ -11,13 +11,13 @@ use axum::response::{IntoResponse, Response};
 use longhaul::job::{self, Name, hour_of};
 use longhaul::{Engine, Timestamp};
 use longhaul_client::wire::{Usage, UsageBy, UsageRow, UsageTotal};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::AppState;
 use crate::api::http::caller::{Caller, Inspect};
+use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::{ListProblems, UsageParams};
 use crate::api::http::params::{Pairs, bad, instant, once, unknown};
+use crate::api::http::routes::Routes;
 use crate::problem::{Code, Problem};
 use crate::to_wire;
 
@@ -28,8 +28,8 @@ const KNOWN: [&str; 4] = ["from", "to", "by", "format"];
 
 const CSV: HeaderValue = HeaderValue::from_static("text/csv; charset=utf-8; header=present");
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(get_usage))
+pub(super) fn router() -> Routes {
+    Routes::new().route::<Inspect>(Class::Normal, routes!(get_usage))
 }
 
 /// Tell what finished jobs used.

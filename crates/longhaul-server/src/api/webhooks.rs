@@ -10,10 +10,11 @@ use longhaul::TenantId;
 use longhaul::job::{EventFilter, Webhook, WebhookFormat};
 use longhaul::store::endpoints::Endpoints;
 use longhaul_client::wire::{PayloadSize, WebhookRequest};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::AppState;
+use crate::api::http::caller::{Control, Inspect, Read, Submit};
+use crate::api::http::load_shedding::Class;
+use crate::api::http::routes::Routes;
 use crate::problem::{Code, Problem};
 use crate::webhooks::Secrets;
 use crate::webhooks::signature::SigningSecret;
@@ -36,27 +37,26 @@ impl fmt::Debug for Webhooks {
     }
 }
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(endpoints::create_endpoint, endpoints::list_endpoints))
-        .routes(routes!(
-            endpoints::get_endpoint,
-            endpoints::change_endpoint,
-            endpoints::delete_endpoint
-        ))
-        .routes(routes!(endpoints::rotate_endpoint_secret))
-        .routes(routes!(endpoints::try_endpoint))
-        .routes(routes!(endpoints::get_webhook_secret))
-        .routes(routes!(deliveries::list_deliveries))
-        .routes(routes!(deliveries::get_delivery))
-        .routes(routes!(deliveries::resend_delivery))
-        .routes(routes!(deliveries::resend_deliveries))
-        .routes(routes!(deliveries::list_job_deliveries))
+pub(super) fn router() -> Routes {
+    Routes::new()
+        .route::<Submit>(Class::Normal, routes!(endpoints::create_endpoint))
+        .route::<Inspect>(Class::Normal, routes!(endpoints::list_endpoints))
+        .route::<Inspect>(Class::Normal, routes!(endpoints::get_endpoint))
+        .route::<Submit>(Class::Normal, routes!(endpoints::change_endpoint))
+        .route::<Control>(Class::Normal, routes!(endpoints::delete_endpoint))
+        .route::<Submit>(Class::Normal, routes!(endpoints::rotate_endpoint_secret))
+        .route::<Submit>(Class::Normal, routes!(endpoints::try_endpoint))
+        .route::<Submit>(Class::Normal, routes!(endpoints::get_webhook_secret))
+        .route::<Read>(Class::Normal, routes!(deliveries::list_deliveries))
+        .route::<Read>(Class::Normal, routes!(deliveries::get_delivery))
+        .route::<Submit>(Class::Normal, routes!(deliveries::resend_delivery))
+        .route::<Submit>(Class::Normal, routes!(deliveries::resend_deliveries))
+        .route::<Read>(Class::Normal, routes!(deliveries::list_job_deliveries))
 }
 
 impl Webhooks {
     /// A job's own webhook, if it may be told.
-    pub(super) async fn asked(
+    pub(crate) async fn job_webhook(
         &self,
         tenant: &TenantId,
         request: Option<WebhookRequest>,
@@ -78,7 +78,7 @@ impl Webhooks {
     }
 
     /// Refuses a URL that will never be reached.
-    pub(super) async fn check(&self, url: &str) -> Result<(), Problem> {
+    pub(crate) async fn check(&self, url: &str) -> Result<(), Problem> {
         match self.client.check_submission(url).await {
             Ok(_) => Ok(()),
             Err(refused) => {

@@ -200,6 +200,6 @@ async fn watch(
     JobPath(id): JobPath,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let standing = ctx.caller.standing_by(ctx.session.credential.clone());
+    let standing = ctx.caller.authorization_with(ctx.session.credential.clone());
     events::watch(state, ctx.caller, id, &headers, standing).await
 }

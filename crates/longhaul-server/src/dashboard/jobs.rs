@@ -16,7 +16,7 @@ use super::layout::Section;
 use super::page_context::PageContext;
 use crate::api::AppState;
 use crate::api::http::caller::{Control, Inspect, Read, Submit};
-use crate::api::jobs::list::cursor;
+use crate::jobs::query::cursor;
 use crate::problem::Problem;
 use results::SearchResults;
 use search::JobSearch;

@@ -22,7 +22,7 @@ use crate::api::http::body;
 use crate::api::http::caller::Submit;
 use crate::api::http::idempotency;
 use crate::api::http::multipart::Parts;
-use crate::api::jobs::submit;
+use crate::jobs::submit;
 use crate::problem::{KeepBody, Problem};
 use fields::InputForm;
 
@@ -75,8 +75,8 @@ async fn send(
     let inputs = InputForm::of(&kind, form.text("as").as_deref() == Some("json"));
     let sent = async {
         let (mut request, key) = request(&state, &kind, &inputs, &form)?;
-        let webhook = submit::webhook(&state, &ctx.caller.engine, &mut request).await?;
-        submit::submit_whole(&state, &ctx.caller, request, webhook, key, payload).await
+        let webhook = submit::take_webhook(&state, &ctx.caller.engine, &mut request).await?;
+        submit::submit_with_payload(&state, &ctx.caller, request, webhook, key, payload).await
     };
     match sent.await {
         Ok(handle) => Ok(ctx.done(&format!("/ui/jobs/{}", handle.id()), "submit")),

@@ -33,7 +33,7 @@ pub struct Uploads(
 
 /// A key that is being uploaded under, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct InProgress {
+pub(crate) struct UploadGuard {
     uploads: Uploads,
     key: Option<(TenantId, String)>,
 }
@@ -44,7 +44,7 @@ impl Uploads {
         &self,
         tenant: &TenantId,
         key: Option<&str>,
-    ) -> Result<InProgress, Problem> {
+    ) -> Result<UploadGuard, Problem> {
         let key = key.map(|key| (tenant.clone(), key.to_owned()));
         if let Some(key) = &key {
             let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,11 +55,11 @@ impl Uploads {
                 return Err(problem.retry_after(IN_PROGRESS_RETRY));
             }
         }
-        Ok(InProgress { uploads: self.clone(), key })
+        Ok(UploadGuard { uploads: self.clone(), key })
     }
 }
 
-impl Drop for InProgress {
+impl Drop for UploadGuard {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
             self.uploads.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
@@ -69,17 +69,17 @@ impl Drop for InProgress {
 
 /// What the head says of a payload that is the whole body.
 #[derive(Debug, Clone)]
-pub(crate) struct Announced {
+pub(crate) struct PayloadHeaders {
     pub(crate) bytes: Option<u64>,
     pub(crate) digest: Option<[u8; 32]>,
-    /// The sender waits to be told to go on.
-    pub(crate) waits: bool,
+    /// The sender expects_continue to be told to go on.
+    pub(crate) expects_continue: bool,
     pub(crate) content_type: Option<String>,
 }
 
-impl Announced {
-    pub(crate) fn of(headers: &HeaderMap, body: &Body) -> Result<Self, Problem> {
-        let waits = headers
+impl PayloadHeaders {
+    pub(crate) fn parse(headers: &HeaderMap, body: &Body) -> Result<Self, Problem> {
+        let expects_continue = headers
             .get(EXPECT)
             .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
         let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -87,7 +87,7 @@ impl Announced {
             // No body at all has no length in its head.
             bytes: announced(headers).or(body.size_hint().exact()),
             digest: content_digest(headers)?,
-            waits,
+            expects_continue,
             content_type: content_type.map(str::to_owned),
         })
     }
@@ -95,12 +95,12 @@ impl Announced {
     /// Whether it may be small, and is just being sent with nothing else to be heeded.
     pub(crate) fn may_be_small(&self, bytes_max: usize) -> bool {
         let fits = self.bytes.is_none_or(|bytes| bytes <= bytes_max as u64);
-        fits && self.digest.is_none() && !self.waits
+        fits && self.digest.is_none() && !self.expects_continue
     }
 
     /// Whether a job that is known need not be sent its payload again.
-    pub(crate) fn need_not_be_sent(&self) -> bool {
-        self.digest.is_some() || self.waits || self.bytes == Some(0)
+    pub(crate) fn may_skip_body(&self) -> bool {
+        self.digest.is_some() || self.expects_continue || self.bytes == Some(0)
     }
 }
 
@@ -123,28 +123,28 @@ fn content_digest(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Problem> {
     Ok(None)
 }
 
-/// Stores a payload piece by piece.
+/// Stores a payload chunk by chunk.
 pub(crate) async fn store(
     engine: &Engine,
-    announced: &Announced,
+    headers: &PayloadHeaders,
     name: Option<String>,
-    pieces: impl Stream<Item = Result<Bytes, Problem>>,
+    chunks: impl Stream<Item = Result<Bytes, Problem>>,
 ) -> Result<StagedPayload, Problem> {
-    let mut upload = engine.upload().await.map_err(refusal)?;
-    if let Some(content_type) = &announced.content_type {
+    let mut upload = engine.upload().await.map_err(upload_problem)?;
+    if let Some(content_type) = &headers.content_type {
         upload = upload.content_type(content_type);
     }
     if let Some(name) = name {
         upload = upload.name(name);
     }
-    // Before the first byte is asked for: a sender that waits is not told to go on.
-    if let Some(bytes) = announced.bytes {
-        upload.check(bytes).map_err(refusal)?;
+    // Before the first byte is asked for: a sender that expects_continue is not told to go on.
+    if let Some(bytes) = headers.bytes {
+        upload.check(bytes).map_err(upload_problem)?;
     }
-    let mut pieces = std::pin::pin!(pieces);
-    while let Some(piece) = without_permit(pieces.next()).await {
-        let written = match piece {
-            Ok(piece) => upload.write(piece).await.map_err(refusal),
+    let mut chunks = std::pin::pin!(chunks);
+    while let Some(chunk) = without_permit(chunks.next()).await {
+        let written = match chunk {
+            Ok(chunk) => upload.write(chunk).await.map_err(upload_problem),
             Err(problem) => Err(problem),
         };
         if let Err(problem) = written {
@@ -152,38 +152,38 @@ pub(crate) async fn store(
             return Err(problem);
         }
     }
-    let staged = upload.finish().await.map_err(refusal)?;
-    check_digest(announced, staged.digest())?;
+    let staged = upload.finish().await.map_err(upload_problem)?;
+    check_digest(headers, staged.digest())?;
     Ok(staged)
 }
 
 /// The job under a key that is known, once what comes in has turned out to be its payload. Nothing is stored.
 pub(crate) async fn compare(
     engine: &Engine,
-    announced: &Announced,
+    headers: &PayloadHeaders,
     key: &str,
     kind: &str,
     input: &Json,
-    pieces: impl Stream<Item = Result<Bytes, Problem>>,
+    chunks: impl Stream<Item = Result<Bytes, Problem>>,
 ) -> Result<Option<JobHandle>, Problem> {
     let max = engine.limits().payload_bytes_max;
     let (mut hash, mut bytes) = (Sha256::new(), 0);
-    let mut pieces = std::pin::pin!(pieces);
-    while let Some(piece) = without_permit(pieces.next()).await {
-        let piece = piece?;
-        bytes += piece.len() as u64;
+    let mut chunks = std::pin::pin!(chunks);
+    while let Some(chunk) = without_permit(chunks.next()).await {
+        let chunk = chunk?;
+        bytes += chunk.len() as u64;
         if bytes > max {
             return Err(too_large(max));
         }
-        hash.update(&piece);
+        hash.update(&chunk);
     }
     let digest: [u8; 32] = hash.finalize().into();
-    check_digest(announced, &digest)?;
+    check_digest(headers, &digest)?;
     Ok(engine.find_by_key(key, Some(kind), Some(input), Some(&digest)).await?)
 }
 
-fn check_digest(announced: &Announced, digest: &[u8; 32]) -> Result<(), Problem> {
-    if announced.digest.is_none_or(|said| said == *digest) {
+fn check_digest(headers: &PayloadHeaders, digest: &[u8; 32]) -> Result<(), Problem> {
+    if headers.digest.is_none_or(|expected| expected == *digest) {
         return Ok(());
     }
     let detail = "the body is not what its Content-Digest says; nothing was stored";
@@ -191,9 +191,9 @@ fn check_digest(announced: &Announced, digest: &[u8; 32]) -> Result<(), Problem>
 }
 
 /// A body as it comes in.
-pub(crate) fn pieces(body: Body) -> impl Stream<Item = Result<Bytes, Problem>> {
-    body.into_data_stream().map(|piece| {
-        piece
+pub(crate) fn chunks(body: Body) -> impl Stream<Item = Result<Bytes, Problem>> {
+    body.into_data_stream().map(|chunk| {
+        chunk
             .map_err(|error| Problem::new(Code::BadRequest, format!("the body broke off: {error}")))
     })
 }
@@ -204,7 +204,7 @@ pub(crate) fn too_large(max: u64) -> Problem {
 }
 
 /// What a caller sees of a payload that was not stored.
-fn refusal(error: UploadError) -> Problem {
+fn upload_problem(error: UploadError) -> Problem {
     use longhaul::blob::BlobError;
     match error {
         UploadError::Limit(over) => Problem::new(Code::PayloadTooLarge, over.to_string()),

@@ -10,43 +10,35 @@ mod stream;
 mod submit;
 
 use axum::Router;
-use axum::middleware;
 use axum::routing::{get, post};
 use longhaul_kinds::chat::Chat;
 
+use super::error_format::{ErrorFormat, with_error_format};
 use crate::api::AppState;
-use crate::auth::{self, Auth};
+use crate::api::http::caller::{Inspect, Read, Submit};
+use crate::api::http::load_shedding::Class;
+use crate::api::http::routes::Routes;
 use crate::problem::{Code, Problem};
 
-use super::error_format::{ErrorFormat, speak};
 pub(crate) use response::show;
 pub(crate) use response::{ShownArtifact, answered, artifacts, model};
 
-/// What is answered in Ollama's and in `OpenAI`'s way.
-pub(crate) fn router(auth: &Auth) -> Router<AppState> {
-    let ollama = Router::new()
-        .route("/jobs", post(submit::submit))
-        .route("/api/chat", post(passthrough::ollama_chat))
-        .route("/api/generate", post(passthrough::ollama_generate))
-        .route("/api/tags", get(models::tags))
-        .route("/api/show", post(models::show))
-        .route("/api/version", get(models::version));
-    let openai = Router::new()
-        .route("/v1/chat/completions", post(passthrough::openai_chat))
-        .route("/v1/models", get(models::models))
-        .route("/v1/models/{*model}", get(models::model));
-    said_in(ollama, ErrorFormat::Ollama, auth).merge(said_in(openai, ErrorFormat::OpenAi, auth))
-}
-
-/// Lets whoever may in, and answers in a tongue, refusals included.
-pub(crate) fn said_in(
-    routes: Router<AppState>,
-    tongue: ErrorFormat,
-    auth: &Auth,
-) -> Router<AppState> {
-    routes
-        .route_layer(middleware::from_fn_with_state(auth.clone(), auth::authenticate_compat))
-        .route_layer(middleware::from_fn_with_state(tongue, speak))
+/// Routes in the formats of Ollama and `OpenAI`.
+pub(crate) fn router(state: &AppState) -> Router<AppState> {
+    let (submission, normal) = (Class::Submission, Class::Normal);
+    let ollama = Routes::new()
+        .undocumented::<Submit>(submission, "/jobs", post(submit::submit))
+        .undocumented::<Submit>(submission, "/api/chat", post(passthrough::ollama_chat))
+        .undocumented::<Submit>(submission, "/api/generate", post(passthrough::ollama_generate))
+        .undocumented::<Inspect>(normal, "/api/tags", get(models::tags))
+        .undocumented::<Read>(normal, "/api/show", post(models::show))
+        .undocumented::<Inspect>(normal, "/api/version", get(models::version));
+    let openai = Routes::new()
+        .undocumented::<Submit>(submission, "/v1/chat/completions", post(passthrough::openai_chat))
+        .undocumented::<Inspect>(normal, "/v1/models", get(models::models))
+        .undocumented::<Inspect>(normal, "/v1/models/{*model}", get(models::model));
+    let ollama = with_error_format(ollama, ErrorFormat::Ollama, state);
+    ollama.merge(with_error_format(openai, ErrorFormat::OpenAi, state))
 }
 
 impl AppState {

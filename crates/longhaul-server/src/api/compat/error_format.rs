@@ -1,14 +1,18 @@
 //! Errors in the words of Ollama and of `OpenAI`.
 
 use axum::Json;
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
-use axum::middleware::Next;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use longhaul::JobId;
 use longhaul_kinds::chat::ChatApi;
 use serde_json::{Value, json};
 
+use crate::api::AppState;
+use crate::api::http::routes::Routes;
+use crate::auth;
 use crate::problem::{Code, KeepBody, Problem};
 
 /// Which job it is.
@@ -61,8 +65,20 @@ impl ErrorFormat {
     }
 }
 
+/// Builds a compatibility API's router: authenticates callers and converts problems to the format.
+pub(crate) fn with_error_format(
+    routes: Routes,
+    format: ErrorFormat,
+    state: &AppState,
+) -> Router<AppState> {
+    let authenticate = from_fn_with_state(state.auth.clone(), auth::authenticate_compat);
+    routes.into_router(state, |methods| {
+        methods.layer(authenticate.clone()).layer(from_fn_with_state(format, convert_problem))
+    })
+}
+
 /// Says in a tongue what was refused with a problem.
-pub(crate) async fn speak(
+pub(crate) async fn convert_problem(
     State(tongue): State<ErrorFormat>,
     request: Request,
     next: Next,

@@ -13,14 +13,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use longhaul::blob::Keyring;
 use longhaul_render::Limits;
 
-use super::chat::said_in;
-use super::error_format::{ErrorFormat, speak};
+use super::error_format::{ErrorFormat, convert_problem, with_error_format};
 use crate::api::AppState;
+use crate::api::http::caller::{Read, Submit};
+use crate::api::http::load_shedding::Class;
+use crate::api::http::routes::Routes;
 use crate::problem::{Code, Problem};
 use short_link::Links;
 
@@ -50,17 +52,19 @@ impl RenderApi {
     }
 }
 
-/// The door's routes.
 pub(crate) fn router(state: &AppState) -> Router<AppState> {
-    let router = Router::new().route("/render", post(submit::submit));
-    if state.render.as_ref().is_some_and(|door| door.public_links) {
-        let open = Router::new()
-            .route("/d/{shortlink}", get(image::for_everybody))
-            .route_layer(middleware::from_fn_with_state(ErrorFormat::Ollama, speak));
-        return said_in(router, ErrorFormat::Ollama, &state.auth).merge(open);
+    let submit =
+        Routes::new().undocumented::<Submit>(Class::Submission, "/render", post(submit::submit));
+    let (format, path) = (ErrorFormat::Ollama, "/d/{shortlink}");
+    if state.render.as_ref().is_some_and(|render| render.public_links) {
+        let image =
+            Routes::new().undocumented_public(Class::Normal, path, get(image::for_everybody));
+        let convert = from_fn_with_state(format, convert_problem);
+        return with_error_format(submit, format, state)
+            .merge(image.into_router(state, |methods| methods.layer(convert.clone())));
     }
-    let router = router.route("/d/{shortlink}", get(image::for_its_tenant));
-    said_in(router, ErrorFormat::Ollama, &state.auth)
+    let image = get(image::for_its_tenant);
+    with_error_format(submit.undocumented::<Read>(Class::Normal, path, image), format, state)
 }
 
 impl AppState {

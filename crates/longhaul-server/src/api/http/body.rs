@@ -84,10 +84,9 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let Some(Ok(given)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else {
         return false;
     };
-    let idempotency_fields =
-        given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    idempotency_fields == "application/json"
-        || (idempotency_fields.starts_with("application/") && idempotency_fields.ends_with("+json"))
+    let media_type = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    media_type == "application/json"
+        || (media_type.starts_with("application/") && media_type.ends_with("+json"))
 }
 
 /// Refuses what it can by the head alone: to read is to tell a peer that waits for `100 Continue`

@@ -1,10 +1,12 @@
-//! For whom a request acts, and whether it may.
+//! The caller of a request: its tenant, and the permission that the handler requires.
 
 use std::marker::PhantomData;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use longhaul::job::Limits;
 use longhaul::store::accounts::{AuditEntry, Scope, TenantLimits};
 use longhaul::{Engine, TenantId};
@@ -15,82 +17,89 @@ use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
 use crate::secret::Secret;
 
-/// What a handler asks of whoever calls it.
-pub(crate) trait Permission: Send {
-    /// The scope that the caller's key or token must have.
+/// A permission that a route declares and its handler receives as `Caller<P>`.
+pub(crate) trait Permission: Send + 'static {
+    const NAME: &str;
+    /// Scope that the caller's API key or token must have.
     const SCOPE: Scope;
-    /// Whether the caller's subscription must be active.
+    /// Whether the tenant's subscription must be active.
     const PAID: bool;
 }
 
-macro_rules! needs {
-    ($($(#[$doc:meta])* $need:ident: $scope:ident, $paid:literal;)*) => {$(
+macro_rules! permissions {
+    ($($(#[$doc:meta])* $permission:ident: $scope:ident, $paid:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Debug)]
-        pub(crate) struct $need;
+        pub(crate) struct $permission;
 
-        impl Permission for $need {
+        impl Permission for $permission {
+            const NAME: &str = stringify!($permission);
             const SCOPE: Scope = Scope::$scope;
             const PAID: bool = $paid;
         }
     )*};
 }
 
-needs! {
-    /// Reads jobs.
+permissions! {
+    /// Read jobs.
     Read: Read, true;
-    /// Makes work.
+    /// Submit, resume and fork jobs, and register webhook endpoints.
     Submit: Submit, true;
-    /// Ends work or deletes it, which also those may who do not pay.
+    /// Cancel or delete jobs. Allowed without an active subscription.
     Control: Submit, false;
-    /// Looks around: no job is shown.
+    /// Read kinds, queues, usage and replicas. Exposes no job data.
     Inspect: Read, false;
-    /// Runs the server.
+    /// Administer the server: tenants, API keys, metrics and the audit log.
     Admin: Admin, false;
 }
 
-/// Whoever sent the request. The one place that decides on the tenant: handlers have no other way
-/// to the engine, so none of them can forget to ask, and each says what it asks for.
+/// The authenticated caller of a request, with permission `P`.
+///
+/// The only way from a handler to an engine that is bound to a tenant, so that no handler can skip
+/// the permission check.
 #[derive(Debug)]
-pub(crate) struct Caller<N = Read> {
+pub(crate) struct Caller<P = Read> {
     /// The engine, bound to the caller's tenant.
     pub(crate) engine: Engine,
-    /// Who it is.
     pub(crate) principal: Principal,
     auth: Auth,
     request_id: String,
-    need: PhantomData<fn() -> N>,
+    permission: PhantomData<fn() -> P>,
 }
 
-impl<N> Caller<N> {
-    /// For the audit log: who does it, and in which request.
+impl<P> Caller<P> {
+    /// Returns the actor and the request id for the audit log.
     pub(crate) fn audit_actor(&self) -> AuditContext {
         AuditContext { actor: self.principal.actor.clone(), request_id: self.request_id.clone() }
     }
 
-    /// Writes down what the caller is about to do to something of its tenant. Before it is done, so that
-    /// nothing is ever done without a trace.
+    /// Records an action in the audit log. Called before the action, so that no action goes unrecorded.
     pub(crate) async fn audit(
         &self,
         action: &str,
         target: &str,
         detail: String,
     ) -> Result<(), Problem> {
-        let entry = self.entry(action, target, detail);
+        let entry = self.audit_entry(action, target, detail);
         Ok(self.auth.accounts().record_audit(&[entry]).await?)
     }
 
-    /// Whether it also has what another handler needs.
-    pub(crate) fn may<M: Permission>(&self) -> bool {
-        may::<M>(&self.auth, &self.principal).is_ok()
+    /// Builds an audit entry for an action on an object of the caller's tenant.
+    pub(crate) fn audit_entry(&self, action: &str, target: &str, detail: String) -> AuditEntry {
+        self.auth.audit_entry(&self.audit_actor(), &self.principal.tenant, action, target, detail)
     }
 
-    /// The same caller, acting on what is another tenant's. Only whoever runs the server may: it could
-    /// as well make itself a key of that tenant.
+    /// Returns whether the caller also has another permission.
+    pub(crate) fn may<M: Permission>(&self) -> bool {
+        check_permission::<M>(&self.auth, &self.principal).is_ok()
+    }
+
+    /// Switches to another tenant. Requires `Admin`, because an administrator could just as well create
+    /// an API key for that tenant.
     pub(crate) async fn impersonate(mut self, tenant: TenantId) -> Result<Self, Problem> {
-        may::<Admin>(&self.auth, &self.principal)?;
+        check_permission::<Admin>(&self.auth, &self.principal)?;
         let Some(account) = self.auth.tenant(&tenant).await? else {
-            let detail = format!("there is no tenant {:?}", tenant.as_str());
+            let detail = format!("unknown tenant {:?}", tenant.as_str());
             return Err(Problem::new(Code::TenantNotFound, detail));
         };
         self.engine = self.engine.for_tenant(tenant.clone());
@@ -98,52 +107,49 @@ impl<N> Caller<N> {
         self.principal.tenant = tenant;
         Ok(self)
     }
+}
 
-    /// What is written down with what the caller does to something of its tenant.
-    pub(crate) fn entry(&self, action: &str, target: &str, detail: String) -> AuditEntry {
-        self.auth.audit_entry(&self.audit_actor(), &self.principal.tenant, action, target, detail)
+impl<P: Permission> Caller<P> {
+    /// Returns the caller's authorization for later re-checks; `headers` are the request's.
+    pub(crate) fn authorization(&self, headers: &HeaderMap) -> Authorization<P> {
+        self.authorization_with(credential(headers))
+    }
+
+    /// Like [`authorization`](Self::authorization), with a credential that came another way.
+    pub(crate) fn authorization_with(&self, credential: Option<Secret>) -> Authorization<P> {
+        Authorization { auth: self.auth.clone(), credential, permission: PhantomData }
     }
 }
 
-impl<N: Permission> Caller<N> {
-    /// For whoever answers late; `headers` are the request's own.
-    pub(crate) fn standing(&self, headers: &HeaderMap) -> Authorization<N> {
-        self.standing_by(credential(headers))
-    }
-
-    /// The same for what was shown in another way.
-    pub(crate) fn standing_by(&self, shown: Option<Secret>) -> Authorization<N> {
-        Authorization { auth: self.auth.clone(), shown, need: PhantomData }
-    }
-}
-
-/// What a caller was let in by. A key can be revoked, a token end and a subscription lapse while an
-/// answer is held back or goes on, and whoever may ask no more may be told no more either.
+/// A caller's authorization that can be checked again.
+///
+/// An API key can be revoked, a token can expire and a subscription can lapse while a response is delayed
+/// or streaming. A caller that lost its authorization must not receive anything that happened since.
 #[derive(Debug)]
-pub(crate) struct Authorization<N = Read> {
+pub(crate) struct Authorization<P = Read> {
     auth: Auth,
-    shown: Option<Secret>,
-    need: PhantomData<fn() -> N>,
+    credential: Option<Secret>,
+    permission: PhantomData<fn() -> P>,
 }
 
-impl<N: Permission> Authorization<N> {
-    /// The refusal that the caller would meet if it came now; none as long as it may go on.
-    pub(crate) async fn lost(&self) -> Option<Problem> {
-        match self.auth.reauthenticate(self.shown.as_ref()).await? {
-            Ok(principal) => may::<N>(&self.auth, &principal).err(),
-            Err(problem) => Some(problem),
+impl<P: Permission> Authorization<P> {
+    /// Authenticates and authorizes the caller again. Returns the problem that a new request would get.
+    pub(crate) async fn recheck(&self) -> Result<(), Problem> {
+        match self.auth.reauthenticate(self.credential.as_ref()).await {
+            Some(Ok(principal)) => check_permission::<P>(&self.auth, &principal),
+            Some(Err(problem)) => Err(problem),
+            None => Ok(()),
         }
     }
 }
 
-/// Whether the caller has what the handler needs.
-fn may<N: Permission>(auth: &Auth, principal: &Principal) -> Result<(), Problem> {
-    if !principal.scopes.allow(N::SCOPE) {
-        let scope = N::SCOPE.as_str();
-        let detail = format!("this needs a key or a token with the scope {scope:?}");
+fn check_permission<P: Permission>(auth: &Auth, principal: &Principal) -> Result<(), Problem> {
+    if !principal.scopes.allow(P::SCOPE) {
+        let scope = P::SCOPE.as_str();
+        let detail = format!("this operation requires a key or token with scope {scope:?}");
         return Err(Problem::new(Code::Forbidden, detail));
     }
-    if N::PAID && !auth.is_active(principal.account.as_deref()) {
+    if P::PAID && !auth.is_active(principal.account.as_deref()) {
         let detail = "the tenant's subscription is not active; jobs can still be cancelled and \
                       deleted";
         return Err(Problem::new(Code::SubscriptionInactive, detail));
@@ -151,15 +157,43 @@ fn may<N: Permission>(auth: &Auth, principal: &Principal) -> Result<(), Problem>
     Ok(())
 }
 
-impl<N: Permission> FromRequestParts<AppState> for Caller<N> {
+/// The permission that the matched route declares, by name.
+#[derive(Debug, Clone, Copy)]
+struct RoutePermission(&'static str);
+
+/// Middleware that enforces the permission of a route.
+pub(super) async fn require<P: Permission>(
+    State(auth): State<Auth>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Some(principal) = request.extensions().get::<Principal>() else {
+        return Problem::internal("the route does not authenticate its callers").into_response();
+    };
+    if let Err(problem) = check_permission::<P>(&auth, principal) {
+        return problem.into_response();
+    }
+    request.extensions_mut().insert(RoutePermission(P::NAME));
+    next.run(request).await
+}
+
+impl<P: Permission> FromRequestParts<AppState> for Caller<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        // Left there by `auth::authenticate`, which every route with a caller goes through.
+        // Inserted by the authentication middleware.
         let Some(principal) = parts.extensions.get::<Principal>().cloned() else {
-            return Err(Problem::internal("the route does not ask who calls"));
+            return Err(Problem::internal("the route does not authenticate its callers"));
         };
-        may::<N>(&state.auth, &principal)?;
+        match parts.extensions.get::<RoutePermission>() {
+            Some(RoutePermission(name)) if *name == P::NAME => {}
+            Some(RoutePermission(name)) => {
+                let cause = format_args!("the route declares {name}, its handler {}", P::NAME);
+                return Err(Problem::internal(cause));
+            }
+            // The dashboard declares permissions with its handlers.
+            None => check_permission::<P>(&state.auth, &principal)?,
+        }
         let account = principal.account.as_deref();
         let request_id = parts.extensions.get::<RequestId>().map(RequestId::to_string);
         let engine = state.engine.for_tenant(principal.tenant.clone());
@@ -170,12 +204,12 @@ impl<N: Permission> FromRequestParts<AppState> for Caller<N> {
             principal,
             auth: state.auth.clone(),
             request_id: request_id.unwrap_or_default(),
-            need: PhantomData,
+            permission: PhantomData,
         })
     }
 }
 
-/// What a tenant's jobs are held to; none if that is what all others are.
+/// Returns the tenant's limits if they differ from the server's.
 fn own_limits(own: &TenantLimits, all: &Limits) -> Option<Limits> {
     let input_bytes_max = own.input_bytes_max.and_then(|bytes| usize::try_from(bytes).ok());
     let limits = Limits {

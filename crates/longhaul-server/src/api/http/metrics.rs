@@ -11,11 +11,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use longhaul::store::QueueState;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::caller::{Admin, Caller};
+use super::load_shedding::Class;
 use super::openapi::ReadProblems;
+use super::routes::Routes;
 use crate::api::AppState;
 use crate::problem::Problem;
 
@@ -59,8 +60,8 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-pub(crate) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(show_to_admin))
+pub(crate) fn router() -> Routes {
+    Routes::new().route::<Admin>(Class::Vital, routes!(show_to_admin))
 }
 
 /// What Prometheus reads.

@@ -9,7 +9,7 @@ use multer::{Field, Multipart};
 
 use crate::api::http::body;
 use crate::api::http::load_shedding::without_permit;
-use crate::jobs::upload::Announced;
+use crate::jobs::upload::PayloadHeaders;
 use crate::problem::{Code, Problem};
 
 /// The part that describes the job.
@@ -22,7 +22,7 @@ pub(crate) struct Parts(Multipart<'static>);
 
 /// The payload's part.
 pub(crate) struct PayloadPart {
-    pub(crate) announced: Announced,
+    pub(crate) headers: PayloadHeaders,
     pub(crate) name: Option<String>,
     field: Field<'static>,
     rest: Multipart<'static>,
@@ -71,8 +71,13 @@ impl Parts {
                 // What a browser sends where no file was chosen.
                 let chosen = !file.is_empty();
                 let content_type = field.content_type().map(ToString::to_string);
-                let announced = Announced { bytes: None, digest: None, waits: false, content_type };
-                let part = PayloadPart { announced, name: Some(file), field, rest: self.0 };
+                let headers = PayloadHeaders {
+                    bytes: None,
+                    digest: None,
+                    expects_continue: false,
+                    content_type,
+                };
+                let part = PayloadPart { headers, name: Some(file), field, rest: self.0 };
                 return Ok((fields, chosen.then_some(part)));
             }
             let value = text(&mut field, &name, left).await?;
@@ -85,7 +90,7 @@ impl Parts {
     /// The second part, if there is one.
     pub(crate) async fn payload(
         mut self,
-        whole: &Announced,
+        whole: &PayloadHeaders,
     ) -> Result<Option<PayloadPart>, Problem> {
         let Some(field) =
             without_permit(self.0.next_field()).await.map_err(|error| broken(&error))?
@@ -99,30 +104,35 @@ impl Parts {
         }
         let content_type = field.content_type().map(ToString::to_string);
         // The body's own length and digest are those of all parts together.
-        let announced = Announced { bytes: None, digest: None, waits: whole.waits, content_type };
+        let headers = PayloadHeaders {
+            bytes: None,
+            digest: None,
+            expects_continue: whole.expects_continue,
+            content_type,
+        };
         let name = field.file_name().map(str::to_owned);
-        Ok(Some(PayloadPart { announced, name, field, rest: self.0 }))
+        Ok(Some(PayloadPart { headers, name, field, rest: self.0 }))
     }
 }
 
 impl PayloadPart {
     /// Its bytes as they come in; an error at the end if it is not the last part.
-    pub(crate) fn pieces(self) -> impl Stream<Item = Result<Bytes, Problem>> {
+    pub(crate) fn chunks(self) -> impl Stream<Item = Result<Bytes, Problem>> {
         let Self { field, rest, .. } = self;
-        let pieces = field.map(|piece| piece.map_err(|error| broken(&error)));
-        pieces.chain(stream::once(end(rest)).filter_map(async |ended| ended.err().map(Err)))
+        let chunks = field.map(|chunk| chunk.map_err(|error| broken(&error)));
+        chunks.chain(stream::once(end(rest)).filter_map(async |ended| ended.err().map(Err)))
     }
 }
 
 /// All of a part that is a text.
 async fn text(field: &mut Field<'static>, name: &str, bytes_max: usize) -> Result<String, Problem> {
     let mut text = Vec::new();
-    while let Some(piece) = without_permit(field.chunk()).await.map_err(|error| broken(&error))? {
-        if text.len() + piece.len() > bytes_max {
+    while let Some(chunk) = without_permit(field.chunk()).await.map_err(|error| broken(&error))? {
+        if text.len() + chunk.len() > bytes_max {
             let detail = format!("the part `{name}` has more than {bytes_max} bytes");
             return Err(Problem::new(Code::PayloadTooLarge, detail));
         }
-        text.extend_from_slice(&piece);
+        text.extend_from_slice(&chunk);
     }
     let not_text = |_| Problem::new(Code::InvalidJson, format!("the part `{name}` is not UTF-8"));
     String::from_utf8(text).map_err(not_text)

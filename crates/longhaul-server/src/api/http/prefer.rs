@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::Response;
 
 use crate::api::http::params::{Pairs, bad, whole};
 use crate::problem::Problem;
 
-/// Tells which preferences were honoured.
-pub(crate) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+/// Lists the preferences that were honoured.
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// What was asked for, and what of it the server does.
@@ -54,9 +55,16 @@ impl Preference {
         }
     }
 
-    /// As a header.
     pub(crate) fn to_header(&self) -> Option<HeaderValue> {
         self.applied.as_deref().and_then(|text| HeaderValue::from_str(text).ok())
+    }
+
+    /// Adds `Preference-Applied` to a response.
+    pub(crate) fn applied_to(&self, mut response: Response) -> Response {
+        if let Some(value) = self.to_header() {
+            response.headers_mut().insert(PREFERENCE_APPLIED, value);
+        }
+        response
     }
 }
 

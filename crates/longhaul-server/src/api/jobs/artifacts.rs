@@ -15,17 +15,17 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use longhaul::blob::BlobError;
-use longhaul::store::{Blob, BlobRole, StoreError};
+use longhaul::store::StoreError;
 use longhaul::{ArtifactError, Engine, JobId, StoredArtifact};
-use longhaul_client::wire::{Receipt, Stored, StoredRole};
+use longhaul_client::wire::Receipt;
 
 use crate::api::http::caller::Caller;
 use crate::api::http::openapi::{ArtifactProblems, PathOfJob, ReceiptProblems};
 use crate::api::http::params::{JobPath, whole};
 use crate::encoding;
+use crate::jobs::query;
 use crate::problem::{Code, Problem};
 use crate::security_headers::SANDBOX;
-use crate::to_wire;
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
@@ -77,9 +77,9 @@ pub(crate) async fn serve_artifact(
     let still = headers.get(IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes());
     let asked = headers.get(RANGE).filter(|_| still).and_then(|value| value.to_str().ok());
     let range = match asked.map(|text| range(text, artifact.size())) {
-        Some(Asked::Part(range)) => Some(range),
-        Some(Asked::Outside) => return Err(outside(artifact.size())),
-        Some(Asked::Everything) | None => None,
+        Some(RangeRequest::Part(range)) => Some(range),
+        Some(RangeRequest::Outside) => return Err(outside(artifact.size())),
+        Some(RangeRequest::Everything) | None => None,
     };
     let bytes = Body::from_stream(artifact.read(range.clone()).await?);
     let mut response = Response::new(bytes);
@@ -125,26 +125,26 @@ fn is_named(headers: &HeaderMap, name: &HeaderName, etag: &str) -> bool {
 
 /// What a `Range` asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum RangeRequest {
     Part(Range<u64>),
     /// Several ranges, other units or nonsense: RFC 9110 lets us answer with all of it.
     Everything,
     Outside,
 }
 
-pub(super) fn range(text: &str, size: u64) -> Asked {
+pub(super) fn range(text: &str, size: u64) -> RangeRequest {
     let Some((first, last)) = text.strip_prefix("bytes=").and_then(|one| one.split_once('-'))
     else {
-        return Asked::Everything;
+        return RangeRequest::Everything;
     };
     let (first, last) = (first.trim(), last.trim());
     let asked = match (whole(first), whole(last)) {
         (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(size),
         (Some(first), None) if last.is_empty() => first..size,
         (None, Some(count)) if first.is_empty() => size.saturating_sub(count)..size,
-        (Some(_) | None, Some(_) | None) => return Asked::Everything,
+        (Some(_) | None, Some(_) | None) => return RangeRequest::Everything,
     };
-    if asked.start < asked.end { Asked::Part(asked) } else { Asked::Outside }
+    if asked.start < asked.end { RangeRequest::Part(asked) } else { RangeRequest::Outside }
 }
 
 fn outside(size: u64) -> Problem {
@@ -187,46 +187,7 @@ pub(super) async fn get_receipt(
     caller: Caller,
     JobPath(id): JobPath,
 ) -> Result<Json<Receipt>, Problem> {
-    Ok(Json(receipt(&caller, id).await?))
-}
-
-/// What was stored for a job, as callers see it.
-pub(crate) async fn receipt(caller: &Caller, id: JobId) -> Result<Receipt, Problem> {
-    let receipt = caller.engine.receipt(id).await?;
-    let unreadable = |blob: &Blob| match blob.role {
-        BlobRole::Folder => blob.deleted_at.is_some(),
-        BlobRole::Payload | BlobRole::Artifact => blob.key.is_none(),
-    };
-    Ok(Receipt {
-        job_id: receipt.job.to_string(),
-        job_gone: receipt.gone,
-        at: to_wire::instant(receipt.at),
-        unreadable: receipt.blobs.iter().all(unreadable),
-        deleted: receipt.blobs.iter().all(|blob| blob.deleted_at.is_some()),
-        stored: receipt.blobs.into_iter().map(stored).collect(),
-    })
-}
-
-fn stored(blob: Blob) -> Stored {
-    let role = match blob.role {
-        BlobRole::Payload => StoredRole::Payload,
-        BlobRole::Artifact => StoredRole::Artifact,
-        BlobRole::Folder => StoredRole::Folder,
-    };
-    let is_folder = role == StoredRole::Folder;
-    Stored {
-        role,
-        name: if is_folder { blob.path } else { blob.name },
-        content_type: blob.content_type,
-        size: (!is_folder).then_some(blob.size),
-        sha256: blob.digest.map(|digest| encoding::hex(&digest)),
-        stored_at: to_wire::instant(blob.stored_at),
-        stored_by: blob.stored_by,
-        key_destroyed_at: blob.key_destroyed_at.map(to_wire::instant),
-        deleted_at: blob.deleted_at.map(to_wire::instant),
-        deleted_by: blob.deleted_by,
-        failed_deletions: blob.failures,
-    }
+    Ok(Json(query::receipt(&caller, id).await?))
 }
 
 #[cfg(test)]
@@ -236,23 +197,23 @@ mod tests {
     #[test]
     fn one_range_is_understood_and_the_rest_is_everything() {
         for (text, asked) in [
-            ("bytes=0-0", Asked::Part(0..1)),
-            ("bytes=2-4", Asked::Part(2..5)),
-            ("bytes=2-", Asked::Part(2..10)),
-            ("bytes=2-99", Asked::Part(2..10)),
-            ("bytes=-3", Asked::Part(7..10)),
-            ("bytes=-99", Asked::Part(0..10)),
-            ("bytes=10-", Asked::Outside),
-            ("bytes=10-12", Asked::Outside),
-            ("bytes=-0", Asked::Outside),
-            ("bytes=4-2", Asked::Everything),
-            ("bytes=0-1,3-4", Asked::Everything),
-            ("bytes=", Asked::Everything),
-            ("bytes=-", Asked::Everything),
-            ("lines=1-2", Asked::Everything),
+            ("bytes=0-0", RangeRequest::Part(0..1)),
+            ("bytes=2-4", RangeRequest::Part(2..5)),
+            ("bytes=2-", RangeRequest::Part(2..10)),
+            ("bytes=2-99", RangeRequest::Part(2..10)),
+            ("bytes=-3", RangeRequest::Part(7..10)),
+            ("bytes=-99", RangeRequest::Part(0..10)),
+            ("bytes=10-", RangeRequest::Outside),
+            ("bytes=10-12", RangeRequest::Outside),
+            ("bytes=-0", RangeRequest::Outside),
+            ("bytes=4-2", RangeRequest::Everything),
+            ("bytes=0-1,3-4", RangeRequest::Everything),
+            ("bytes=", RangeRequest::Everything),
+            ("bytes=-", RangeRequest::Everything),
+            ("lines=1-2", RangeRequest::Everything),
         ] {
             assert_eq!(range(text, 10), asked, "{text}");
         }
-        assert_eq!(range("bytes=0-", 0), Asked::Outside);
+        assert_eq!(range("bytes=0-", 0), RangeRequest::Outside);
     }
 }

@@ -9,15 +9,14 @@ use longhaul_client::wire::{self, BatchAnswer, BatchJob, BatchRequest, BatchResp
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::submit::{submission, webhook};
 use crate::api::AppState;
 use crate::api::http::body;
 use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::idempotency::{self, IDEMPOTENCY_KEY};
 use crate::api::http::openapi::BatchProblems;
+use crate::jobs::submit::{submission, take_webhook};
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
-use crate::to_wire;
 
 /// A [`BatchRequest`] whose jobs are not read yet: one that cannot be read is refused alone.
 #[derive(Deserialize)]
@@ -60,8 +59,8 @@ pub(super) async fn submit_batch(
     // A batch may name one receiver a thousand times: side by side, each is looked up once or a few times.
     let read = jobs.iter().map(|job| read(&state, &caller.engine, job, required));
     let read = futures_util::future::join_all(read).await;
-    let answers = submit_all(&caller.engine, read).await.into_iter();
-    Ok(Json(answers.map(|answer| shown(answer, &request_id)).collect()))
+    let results = submit_all(&caller.engine, read).await.into_iter();
+    Ok(Json(results.map(|result| to_wire(result, &request_id)).collect()))
 }
 
 async fn read(
@@ -71,7 +70,7 @@ async fn read(
     key_required: bool,
 ) -> Result<Submission, Problem> {
     let (key, mut request) = body::object::<BatchJob>(job.get())?.into_parts();
-    let webhook = webhook(state, engine, &mut request).await?;
+    let webhook = take_webhook(state, engine, &mut request).await?;
     submission(engine, request, webhook, idempotency::checked(key, key_required)?)
 }
 
@@ -93,7 +92,7 @@ async fn submit_all(
     let answered = refused.into_iter().map(|refused| match refused {
         Some(problem) => Err(problem),
         None => match answers.next() {
-            Some(Ok(handle)) => to_wire::job(engine, handle.submitted()),
+            Some(Ok(handle)) => crate::to_wire::job(engine, handle.submitted()),
             Some(Err(error)) => Err(error.into()),
             None => Err(Problem::internal("a submission of a batch was not answered")),
         },
@@ -101,16 +100,9 @@ async fn submit_all(
     answered.collect()
 }
 
-fn shown(answer: Result<wire::Job, Problem>, request_id: &RequestId) -> BatchAnswer {
-    match answer {
+fn to_wire(result: Result<wire::Job, Problem>, request_id: &RequestId) -> BatchAnswer {
+    match result {
         Ok(job) => BatchAnswer::Job(Box::new(job)),
-        Err(problem) => BatchAnswer::Problem(Box::new(wire::Problem {
-            r#type: problem.code().type_uri().to_owned(),
-            title: problem.code().title().to_owned(),
-            status: problem.status().as_u16(),
-            detail: problem.detail().to_owned(),
-            code: problem.code().as_str().to_owned(),
-            request_id: request_id.to_string(),
-        })),
+        Err(problem) => BatchAnswer::Problem(Box::new(problem.to_wire(request_id.as_str()))),
     }
 }

@@ -3,7 +3,6 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use longhaul::{Job, JobId};
 use longhaul_client::wire::ForkRequest;
 
 use crate::api::http::body;
@@ -11,6 +10,7 @@ use crate::api::http::caller::{Caller, Control, Submit};
 use crate::api::http::openapi::{Accepted, ChangeProblems, ForkProblems, PathOfJob};
 use crate::api::http::params::JobPath;
 use crate::api::http::respond;
+use crate::jobs::control;
 use crate::problem::Problem;
 use crate::to_wire;
 
@@ -30,14 +30,8 @@ pub(crate) async fn cancel_job(
     caller: Caller<Control>,
     JobPath(id): JobPath,
 ) -> Result<Response, Problem> {
-    let job = cancel(&caller, id).await?;
+    let job = control::cancel(&caller, id).await?;
     Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
-}
-
-/// Cancels a job in the caller's name.
-pub(crate) async fn cancel(caller: &Caller<Control>, id: JobId) -> Result<Job, Problem> {
-    caller.audit("job.cancel", &id.to_string(), String::new()).await?;
-    Ok(caller.engine.cancel(id).await?)
 }
 
 /// Put a failed or cancelled job back in line.
@@ -55,14 +49,8 @@ pub(crate) async fn resume_job(
     caller: Caller<Submit>,
     JobPath(id): JobPath,
 ) -> Result<Response, Problem> {
-    let job = resume(&caller, id).await?;
+    let job = control::resume(&caller, id).await?;
     Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
-}
-
-/// Puts a job back in line in the caller's name.
-pub(crate) async fn resume(caller: &Caller<Submit>, id: JobId) -> Result<Job, Problem> {
-    caller.audit("job.resume", &id.to_string(), String::new()).await?;
-    Ok(caller.engine.resume(id).await?)
 }
 
 /// Make a new job from an old one.
@@ -84,19 +72,8 @@ pub(crate) async fn fork_job(
         Some(text) => body::object(&text)?,
         None => ForkRequest::default(),
     };
-    let job = fork(&caller, id, from_step.as_deref()).await?;
+    let job = control::fork(&caller, id, from_step.as_deref()).await?;
     Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
-}
-
-/// Makes a new job from an old one in the caller's name.
-pub(crate) async fn fork(
-    caller: &Caller<Submit>,
-    id: JobId,
-    from_step: Option<&str>,
-) -> Result<Job, Problem> {
-    let from = from_step.map(|step| format!("from {step:?}")).unwrap_or_default();
-    caller.audit("job.fork", &id.to_string(), from).await?;
-    Ok(caller.engine.fork(id, from_step).await?)
 }
 
 /// Delete a finished job with all that belongs to it.
@@ -111,12 +88,6 @@ pub(crate) async fn purge_job(
     caller: Caller<Control>,
     JobPath(id): JobPath,
 ) -> Result<StatusCode, Problem> {
-    purge(&caller, id).await?;
+    control::purge(&caller, id).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// Deletes a job in the caller's name.
-pub(crate) async fn purge(caller: &Caller<Control>, id: JobId) -> Result<(), Problem> {
-    caller.audit("job.purge", &id.to_string(), String::new()).await?;
-    Ok(caller.engine.purge(id).await?)
 }

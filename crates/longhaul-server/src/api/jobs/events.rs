@@ -52,8 +52,8 @@ pub(super) async fn watch_job(
     JobPath(id): JobPath,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let standing = caller.standing(&headers);
-    watch(state, caller, id, &headers, standing).await
+    let authorization = caller.authorization(&headers);
+    watch(state, caller, id, &headers, authorization).await
 }
 
 /// A job's events, for as long as whoever has this standing may be told of them.
@@ -62,7 +62,7 @@ pub(crate) async fn watch(
     caller: Caller,
     id: JobId,
     headers: &HeaderMap,
-    standing: Authorization,
+    authorization: Authorization,
 ) -> Result<Response, Problem> {
     let last_seen = last_seen(headers)?;
     let now = caller.engine.job(id).await?.job;
@@ -76,7 +76,7 @@ pub(crate) async fn watch(
     let now = state.clock.now();
     let (judged_at, said_at) = (now, now);
     let (engine, first) = (caller.engine, Some(retry));
-    let events = Events { engine, state, watcher, standing, first, judged_at, said_at };
+    let events = Events { engine, state, watcher, authorization, first, judged_at, said_at };
     let body = Body::from_stream(stream::unfold(events, Events::next));
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
@@ -96,7 +96,7 @@ struct Events {
     engine: Engine,
     state: AppState,
     watcher: Watcher,
-    standing: Authorization,
+    authorization: Authorization,
     /// What is sent before anything else.
     first: Option<String>,
     /// When it was last asked whether the caller may still watch.
@@ -132,7 +132,7 @@ impl Events {
                 () = clock.sleep_until(alive_at.min(judge_at)) => None,
             };
             if clock.now() >= judge_at {
-                if self.standing.lost().await.is_some() {
+                if self.authorization.recheck().await.is_err() {
                     return None;
                 }
                 self.judged_at = clock.now();

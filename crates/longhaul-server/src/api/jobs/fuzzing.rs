@@ -7,15 +7,15 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 
-use super::artifacts::{Asked as Range, range};
-use super::list::{asked, cursor, read_cursor};
+use super::artifacts::{RangeRequest, range};
 use crate::api::http::fuzzing::pairs;
 use crate::api::http::idempotency::{self, IDEMPOTENCY_KEY as KEY_NAME};
 use crate::api::http::multipart::Parts;
 use crate::api::http::params::Pairs;
 use crate::api::http::prefer::{PREFER as PREFER_NAME, Preference, preference};
 use crate::fuzzing::{Target, line, text};
-use crate::jobs::upload::Announced;
+use crate::jobs::query::{cursor, parse_cursor, parse_query};
+use crate::jobs::upload::PayloadHeaders;
 use crate::problem::Code;
 
 fn header(name: HeaderName, value: &[u8]) -> Option<HeaderMap> {
@@ -87,7 +87,7 @@ pub(crate) const LIST: Target = (
 fn list(bytes: &[u8]) {
     if let Some(text) = text(bytes) {
         for size in [0, 10, u64::MAX] {
-            if let Range::Part(part) = range(text, size) {
+            if let RangeRequest::Part(part) = range(text, size) {
                 assert!(part.start < part.end && part.end <= size, "{text:?} of {size}: {part:?}");
                 assert!(!text.contains('+'), "{text:?}: a number has no sign");
             }
@@ -95,12 +95,12 @@ fn list(bytes: &[u8]) {
     }
     let Some(query) = text(bytes).and_then(pairs) else { return };
     let given = query.0.clone();
-    let Ok(asked) = asked(query, 1_000) else { return };
+    let Ok(asked) = parse_query(query, 1_000) else { return };
     assert!((1..=1_000).contains(&asked.page.limit));
     let limit = given.iter().find(|(name, _)| name == "limit").map(|(_, value)| value);
     assert!(limit.is_none_or(|text| text.bytes().all(|byte| byte.is_ascii_digit())), "{given:?}");
     if let Some(before) = asked.page.before {
-        assert_eq!(read_cursor(&cursor(before)).ok(), Some(before));
+        assert_eq!(parse_cursor(&cursor(before)).ok(), Some(before));
         assert!(
             given.iter().any(|(_, value)| value.eq_ignore_ascii_case(&cursor(before))),
             "{given:?}"
@@ -118,14 +118,14 @@ fn read(content_type: &[u8], body: &[u8], size: usize) -> Option<Read> {
     let pieces: Vec<_> = body.chunks(size.max(1)).map(Bytes::copy_from_slice).collect();
     let body = Body::from_stream(stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>)));
     async {
-        let whole = Announced::of(&headers, &body).map_err(|problem| problem.code())?;
+        let whole = PayloadHeaders::parse(&headers, &body).map_err(|problem| problem.code())?;
         let mut parts = Parts::of(&headers, body).map_err(|problem| problem.code())?;
         let job = parts.job(10_000).await.map_err(|problem| problem.code())?;
         let Some(part) = parts.payload(&whole).await.map_err(|problem| problem.code())? else {
             return Ok((job.kind, None));
         };
         let (name, mut bytes) = (part.name.clone(), Vec::new());
-        let mut pieces = std::pin::pin!(part.pieces());
+        let mut pieces = std::pin::pin!(part.chunks());
         while let Some(piece) = pieces.next().await {
             bytes.extend_from_slice(&piece.map_err(|problem| problem.code())?);
         }

@@ -1,23 +1,20 @@
 //! Reading one job: as it stands, its input and its result.
 
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::http::header::{ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use longhaul::job::Record;
-use longhaul::store::StoreError;
 use longhaul::{Engine, Status};
 
 use crate::api::AppState;
 use crate::api::http::caller::Caller;
-use crate::api::http::load_shedding::without_permit;
 use crate::api::http::openapi::{
     JobAskedProblems, JobProblems, JobStated, JobUnchanged, PathOfJob, ResultProblems,
 };
 use crate::api::http::params::{JobPath, Pairs, seconds};
 use crate::api::http::respond;
+use crate::jobs::wait;
 use crate::problem::{Code, Problem};
 use crate::to_wire;
 
@@ -43,46 +40,24 @@ pub(super) async fn get_job(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let wait = query.only("wait")?.map(|text| seconds("wait", &text)).transpose()?;
-    let known = Known::of(&headers);
+    let if_none_match = IfNoneMatch::of(&headers);
     let found = caller.engine.job(id).await?;
     let before = found.job.version;
-    let holds = wait.is_some_and(|wait| !wait.is_zero())
+    let waits = wait.is_some_and(|wait| !wait.is_zero())
         && !found.job.status.is_terminal()
-        && (known.is_none() || known.includes(before));
+        && (if_none_match.is_none() || if_none_match.includes(before));
     let record = match wait {
-        Some(wait) if holds => {
-            let record = held(&state, &caller.engine, found, wait).await?;
-            if let Some(problem) = caller.standing(&headers).lost().await {
-                return Err(problem);
-            }
-            record
+        Some(wait) if waits => {
+            let authorization = caller.authorization(&headers);
+            wait::for_change(&state, &caller.engine, found, &authorization, wait).await?
         }
         Some(_) | None => found,
     };
     let changed = record.job.version != before;
-    if known.includes(record.job.version) && !(known.is_any() && changed) {
+    if if_none_match.includes(record.job.version) && !(if_none_match.is_any() && changed) {
         return Ok(unchanged(&caller.engine, &record));
     }
     Ok(respond::job_response(&to_wire::job(&caller.engine, &record)?))
-}
-
-/// The job once it has another version, or as it is when the time is up or the server stops.
-async fn held(
-    state: &AppState,
-    engine: &Engine,
-    found: Record,
-    wait: Duration,
-) -> Result<Record, StoreError> {
-    let mut watcher = engine.watch(found.job.id, Some(found.job.version));
-    let changed = without_permit(async {
-        tokio::select! {
-            _ = watcher.next() => true,
-            () = state.clock.sleep(wait.min(state.settings.sync_wait_max)) => false,
-            () = state.stop.cancelled() => false,
-        }
-    });
-    // What the watcher yields may be an older transition by now.
-    if changed.await { engine.job(found.job.id).await } else { Ok(found) }
 }
 
 fn unchanged(engine: &Engine, record: &Record) -> Response {
@@ -95,15 +70,15 @@ fn unchanged(engine: &Engine, record: &Record) -> Response {
     response
 }
 
-/// What `If-None-Match` says, compared weakly as it must be (RFC 9110).
+/// The `If-None-Match` header, compared weakly as RFC 9110 requires.
 #[derive(Debug, PartialEq, Eq)]
-enum Known {
+enum IfNoneMatch {
     Nothing,
     Any,
     Versions(Vec<u64>),
 }
 
-impl Known {
+impl IfNoneMatch {
     fn of(headers: &HeaderMap) -> Self {
         let mut values = headers.get_all(IF_NONE_MATCH).iter().peekable();
         if values.peek().is_none() {
@@ -189,19 +164,22 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
 
-    fn known(values: &[&'static str]) -> Known {
+    fn if_none_match(values: &[&'static str]) -> IfNoneMatch {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(IF_NONE_MATCH, HeaderValue::from_static(value));
         }
-        Known::of(&headers)
+        IfNoneMatch::of(&headers)
     }
 
     #[test]
     fn entity_tags_are_compared_weakly_and_in_lists() {
-        assert_eq!(known(&[]), Known::Nothing);
-        assert_eq!(known(&["*"]), Known::Any);
-        assert_eq!(known(&[r#""3", W/"4""#, r#""5""#]), Known::Versions(vec![3, 4, 5]));
-        assert_eq!(known(&[r#"3, "+3", "x", """#]), Known::Versions(vec![]));
+        assert_eq!(if_none_match(&[]), IfNoneMatch::Nothing);
+        assert_eq!(if_none_match(&["*"]), IfNoneMatch::Any);
+        assert_eq!(
+            if_none_match(&[r#""3", W/"4""#, r#""5""#]),
+            IfNoneMatch::Versions(vec![3, 4, 5])
+        );
+        assert_eq!(if_none_match(&[r#"3, "+3", "x", """#]), IfNoneMatch::Versions(vec![]));
     }
 }

@@ -82,7 +82,7 @@ pub(crate) async fn create(
         changed_at: now,
         id,
     };
-    let audit = caller.entry("endpoint.create", &endpoint.id, endpoint.url.clone());
+    let audit = caller.audit_entry("endpoint.create", &endpoint.id, endpoint.url.clone());
     hooks.endpoints.create_endpoint(&endpoint, &audit).await?;
     settle(state).await;
     Ok(NewEndpoint { secret: secret.expose().to_string(), endpoint: shown(endpoint) })
@@ -186,7 +186,7 @@ async fn changed(
     change: EndpointChange,
     action: &str,
 ) -> Result<Endpoint, Problem> {
-    let audit = caller.entry(action, id, String::new());
+    let audit = caller.audit_entry(action, id, String::new());
     let endpoints = &state.webhooks.endpoints;
     let changed = endpoints.change_endpoint(&caller.principal.tenant, id, &change, &audit).await?;
     let changed = changed.ok_or_else(no_endpoint)?;
@@ -214,7 +214,7 @@ pub(crate) async fn delete(
     caller: &Caller<Control>,
     id: &str,
 ) -> Result<(), Problem> {
-    let audit = caller.entry("endpoint.delete", id, String::new());
+    let audit = caller.audit_entry("endpoint.delete", id, String::new());
     let tenant = &caller.principal.tenant;
     if !state.webhooks.endpoints.delete_endpoint(tenant, id, &audit).await? {
         return Err(no_endpoint());

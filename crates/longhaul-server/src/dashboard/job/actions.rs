@@ -8,11 +8,11 @@ use maud::{Markup, html};
 
 use crate::api::http::caller::{Control, Read, Submit};
 use crate::api::http::params::JobPath;
-use crate::api::jobs::control;
 use crate::api::webhooks::deliveries;
 use crate::dashboard::components::ConfirmButton;
 use crate::dashboard::form::Form;
 use crate::dashboard::page_context::PageContext;
+use crate::jobs::control;
 use crate::problem::Problem;
 
 /// Renders the buttons that the job's status and the caller's permissions allow.

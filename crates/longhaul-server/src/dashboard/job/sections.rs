@@ -7,13 +7,13 @@ use longhaul_client::wire::{Stored, StoredRole};
 use maud::{Markup, html};
 
 use crate::api::http::caller::{Read, Submit};
-use crate::api::jobs::artifacts;
 use crate::api::webhooks::deliveries;
 use crate::dashboard::components::{
     bytes, duration, status, time, time_or, token_field, truncated,
 };
 use crate::dashboard::page_context::PageContext;
 use crate::encoding;
+use crate::jobs::query;
 use crate::problem::Problem;
 use crate::to_wire;
 
@@ -251,7 +251,7 @@ pub(super) fn history(record: &Record) -> Markup {
 }
 
 pub(super) async fn receipt(ctx: &PageContext<Read>, id: JobId) -> Result<Markup, Problem> {
-    let receipt = artifacts::receipt(&ctx.caller, id).await?;
+    let receipt = query::receipt(&ctx.caller, id).await?;
     if receipt.stored.is_empty() {
         return Ok(
             html! { p.soft { "No payload, artifact or work directory was stored for this job." } },

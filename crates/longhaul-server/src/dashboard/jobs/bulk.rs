@@ -11,10 +11,10 @@ use super::results::SearchResults;
 use super::search::JobSearch;
 use crate::api::AppState;
 use crate::api::http::caller::{Caller, Control, Read, Submit};
-use crate::api::jobs::{bulk, control};
 use crate::dashboard::error_page::redirect;
 use crate::dashboard::form::{Form, invalid};
 use crate::dashboard::page_context::PageContext;
+use crate::jobs::control;
 use crate::problem::{Code, Problem};
 
 /// Labels and effect of a bulk action; `name` is its path segment.
@@ -151,9 +151,9 @@ impl BulkAction<'_> {
 
     async fn apply_to_filter(&self, filter: JobFilter) -> Result<u64, Problem> {
         match self {
-            Self::Cancel(caller) => bulk::for_filter(caller, filter, BulkCommand::Cancel).await,
-            Self::Purge(caller) => bulk::for_filter(caller, filter, BulkCommand::Purge).await,
-            Self::Resume(caller) => bulk::for_filter(caller, filter, BulkCommand::Resume).await,
+            Self::Cancel(caller) => control::bulk(caller, filter, BulkCommand::Cancel).await,
+            Self::Purge(caller) => control::bulk(caller, filter, BulkCommand::Purge).await,
+            Self::Resume(caller) => control::bulk(caller, filter, BulkCommand::Resume).await,
         }
     }
 }

@@ -12,8 +12,8 @@ use super::PAGE;
 use crate::api::AppState;
 use crate::api::http::caller::{Admin, Read};
 use crate::api::http::params::{Pairs, bad};
-use crate::api::jobs::list::asked;
 use crate::dashboard::page_context::PageContext;
+use crate::jobs::query::parse_query;
 use crate::problem::Problem;
 use crate::to_wire;
 
@@ -56,7 +56,7 @@ impl JobSearch {
         if !rest.iter().any(|(name, _)| name == "limit") {
             rest.push(("limit".to_owned(), PAGE.to_owned()));
         }
-        let asked = asked(Pairs(rest), state.settings.list_limit_max)?;
+        let asked = parse_query(Pairs(rest), state.settings.list_limit_max)?;
         let (mut filter, page) = (asked.filter, asked.page);
         for label in &labels {
             let Some((name, value)) = label.split_once('=') else {

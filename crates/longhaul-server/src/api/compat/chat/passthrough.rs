@@ -5,17 +5,17 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use longhaul::job::Record;
-use longhaul::{JobHandle, JobId, Status};
+use longhaul::{JobId, Status};
 use longhaul_kinds::chat::{ChatApi, ChatCall, ChatResult, http_status};
 
 use super::stream::{self, Listener};
-use super::submit::{accepted, read, submission};
+use super::submit::{read, submission};
 use crate::api::AppState;
 use crate::api::compat::error_format::{ErrorFormat, FOR_GOOD, for_good, named};
 use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::idempotency;
-use crate::api::http::load_shedding::without_permit;
 use crate::api::http::respond;
+use crate::jobs::{submit as service, wait};
 use crate::problem::{Code, Problem};
 
 /// `POST /api/chat`
@@ -59,33 +59,18 @@ async fn answer(
     // A server that takes submissions only with a key cannot ask that of others' clients.
     let key = idempotency::key(&headers, false)?;
     let call = read(&caller, &headers, body, api).await?;
-    let handle = accepted(&state, submission(&caller, &call, key)).await?;
+    let handle = service::submit(&state, submission(&caller, &call, key)).await?;
     let (id, tenant) = (handle.id(), caller.engine.tenant().clone());
     if call.streams() {
         let reader = chat.stream_logs().read(&tenant, id);
-        let standing = caller.standing(&headers);
-        let listener = Listener::new(&call, reader, handle, state, standing);
+        let authorization = caller.authorization(&headers);
+        let listener = Listener::new(&call, reader, handle, state, authorization);
         return Ok(named(stream::respond(listener).await?, id));
     }
-    let record = ended(&state, &handle).await?;
-    if let Some(problem) = caller.standing(&headers).lost().await {
-        return Err(problem);
-    }
+    let authorization = caller.authorization(&headers);
+    let record = wait::for_result(&state, &handle, &authorization).await?;
+    let record = record.ok_or_else(|| stopping(id))?;
     Ok(named(whole(&call, &record)?, id))
-}
-
-/// The job once it has ended, however long that takes; its caller may leave.
-async fn ended(state: &AppState, handle: &JobHandle) -> Result<Record, Problem> {
-    let ended = without_permit(async {
-        tokio::select! {
-            ended = handle.wait() => Some(ended),
-            () = state.stop.cancelled() => None,
-        }
-    });
-    match ended.await {
-        Some(ended) => Ok(ended?),
-        None => Err(stopping(handle.id())),
-    }
 }
 
 /// What whoever waits is told when the server stops. Asking again would make another job.

@@ -43,7 +43,7 @@ pub(crate) struct Listener {
     reader: StreamReader,
     ending: Ending,
     state: AppState,
-    standing: Authorization<Submit>,
+    authorization: Authorization<Submit>,
     /// What was sent, and of which attempt.
     sent: Accumulator,
     run: Option<u64>,
@@ -70,7 +70,7 @@ impl Listener {
         reader: StreamReader,
         handle: JobHandle,
         state: AppState,
-        standing: Authorization<Submit>,
+        authorization: Authorization<Submit>,
     ) -> Self {
         let options: Option<Value> = call.body.get("stream_options");
         let usage =
@@ -83,7 +83,7 @@ impl Listener {
             reader,
             ending: Box::pin(async move { handle.wait().await }),
             state,
-            standing,
+            authorization,
             sent: Accumulator::new(call.api),
             run: None,
             waits: false,
@@ -189,7 +189,7 @@ impl Listener {
         let now = self.state.clock.now();
         if now >= self.judged_at.after(JUDGED_EVERY) {
             self.judged_at = now;
-            if let Some(problem) = self.standing.lost().await {
+            if let Err(problem) = self.authorization.recheck().await {
                 self.next.clear();
                 self.refuse(&problem);
             }
@@ -220,7 +220,7 @@ pub(crate) async fn respond(mut listener: Listener) -> Result<Response, Problem>
             Heard::Stopping => return Err(stopping(listener.job)),
             Heard::Nothing => {
                 listener.judged_at = listener.state.clock.now();
-                if let Some(problem) = listener.standing.lost().await {
+                if let Err(problem) = listener.authorization.recheck().await {
                     return Err(problem);
                 }
             }

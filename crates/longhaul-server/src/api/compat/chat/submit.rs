@@ -5,8 +5,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use longhaul::Submission;
 use longhaul::job::{EventFilter, Webhook, WebhookFormat};
-use longhaul::{JobHandle, Submission};
 use longhaul_kinds::chat::{CHAT, ChatApi, ChatCall, JsonObject};
 use serde_json::json;
 
@@ -16,6 +16,7 @@ use crate::api::compat::error_format::named;
 use crate::api::http::body;
 use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::idempotency;
+use crate::jobs::submit as service;
 use crate::problem::{Code, Problem};
 
 /// The field of `POST /jobs` that is not Ollama's.
@@ -37,7 +38,7 @@ pub(crate) async fn submit(
         Some(webhook) => submission.webhook(webhook),
         None => submission,
     };
-    let handle = accepted(&state, submission).await?;
+    let handle = service::submit(&state, submission).await?;
     let answer = (StatusCode::ACCEPTED, Json(json!({"job_id": handle.id().to_string()})));
     Ok(named(answer.into_response(), handle.id()))
 }
@@ -65,18 +66,7 @@ pub(crate) fn submission(
 ) -> Submission {
     let model = call.model().unwrap_or_default();
     let submission = caller.engine.submit_raw(CHAT, call).label(MODEL_LABEL, model);
-    match key {
-        Some(key) => submission.key(key),
-        None => submission,
-    }
-}
-
-/// The job, once it is stored.
-pub(crate) async fn accepted(
-    state: &AppState,
-    submission: Submission,
-) -> Result<JobHandle, Problem> {
-    Ok(state.load_shedder.watched(submission.into_future()).await?)
+    service::with_key(submission, key)
 }
 
 /// Takes who is told of the job's states out of a body, if that may be.

@@ -21,8 +21,8 @@ use crate::api::http::body;
 use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::idempotency;
 use crate::api::http::params::Pairs;
-use crate::api::http::prefer::{PREFERENCE_APPLIED, preference};
-use crate::api::jobs::submit::held;
+use crate::api::http::prefer::preference;
+use crate::jobs::{submit as service, wait};
 use crate::problem::{Code, KeepBody, Problem};
 
 /// Most diagrams are there before anybody asks again.
@@ -49,12 +49,9 @@ pub(crate) async fn submit(
     if handle.submitted().job.status == Status::Completed {
         return Ok(drawn(&shortlink, true));
     }
-    let mut record = held(&state, &handle, preference.wait).await?;
-    // As for any other submission: what became of the job is for those alone who still may ask.
-    if !preference.wait.is_zero() && caller.standing(&headers).lost().await.is_some() {
-        record = handle.submitted().clone();
-    }
-    let mut response = match record.job.status {
+    let authorization = caller.authorization(&headers);
+    let record = wait::for_finish(&state, &handle, &authorization, preference.wait).await?;
+    let response = match record.job.status {
         Status::Completed => drawn(&shortlink, false),
         Status::Failed | Status::Cancelled if !preference.wait.is_zero() => failed(&record.job),
         Status::Failed
@@ -63,10 +60,7 @@ pub(crate) async fn submit(
         | Status::Waiting
         | Status::Running => accepted(&record),
     };
-    if let Some(applied) = preference.to_header() {
-        response.headers_mut().insert(PREFERENCE_APPLIED, applied);
-    }
-    Ok(response)
+    Ok(preference.applied_to(response))
 }
 
 /// The job of this picture: the one that there is, or a new one.
@@ -97,7 +91,7 @@ async fn job(
         .submit_raw(RenderKind::NAME, request)
         .key(key.as_str())
         .keep_completed(door.retention);
-    Ok(state.load_shedder.watched(submission.into_future()).await?)
+    service::submit(state, submission).await
 }
 
 /// Whether a job has failed for another reason than what it was asked for, which does not change.

@@ -1,0 +1,156 @@
+//! Submitting jobs.
+
+use axum::body::Bytes;
+use futures_util::Stream;
+use longhaul::job::{Json, Webhook};
+use longhaul::store::StoreError;
+use longhaul::{Engine, JobHandle, StagedPayload, Submission, SubmitError, Timestamp};
+use longhaul_client::wire::{RetentionRequest, SubmitRequest};
+
+use super::upload::{self, PayloadHeaders, UploadGuard};
+use crate::api::AppState;
+use crate::api::http::caller::{Caller, Submit};
+use crate::api::http::multipart::PayloadPart;
+use crate::problem::{Code, Problem};
+
+/// Submits a job and measures the store's latency for load shedding.
+pub(crate) async fn submit(state: &AppState, submission: Submission) -> Result<JobHandle, Problem> {
+    Ok(state.load_shedder.measure(submission.into_future()).await?)
+}
+
+/// Checks the URLs of a request and takes its webhook out of it.
+pub(crate) async fn take_webhook(
+    state: &AppState,
+    engine: &Engine,
+    request: &mut SubmitRequest,
+) -> Result<Option<Webhook>, Problem> {
+    let input = || Json::from_value(&request.input).ok();
+    state.caller_urls.check(&state.webhooks.client, &request.kind, input).await?;
+    state.webhooks.job_webhook(engine.tenant(), request.webhook.take()).await
+}
+
+/// Submits a request with its payload, if it has one.
+pub(crate) async fn submit_with_payload(
+    state: &AppState,
+    caller: &Caller<Submit>,
+    request: SubmitRequest,
+    webhook: Option<Webhook>,
+    key: Option<String>,
+    part: Option<PayloadPart>,
+) -> Result<JobHandle, Problem> {
+    let engine = &caller.engine;
+    let Some(part) = part else {
+        return submit(state, submission(engine, request, webhook, key)?).await;
+    };
+    let input = Json::from_value(&request.input).map_err(SubmitError::from)?;
+    let (headers, name) = (part.headers.clone(), part.name.clone());
+    let incoming = IncomingPayload { headers, name, key: key.clone() };
+    let kind = request.kind.clone();
+    match incoming.receive(state, caller, &kind, &input, part.chunks()).await? {
+        ReceivedPayload::Existing(job) => Ok(*job),
+        ReceivedPayload::Stored(stored) => {
+            let (staged, _guard) = *stored;
+            Ok(submission(engine, request, webhook, key)?.payload(staged).await?)
+        }
+    }
+}
+
+/// A payload whose bytes are still to be received.
+pub(crate) struct IncomingPayload {
+    pub(crate) headers: PayloadHeaders,
+    pub(crate) name: Option<String>,
+    /// Idempotency key of the submission.
+    pub(crate) key: Option<String>,
+}
+
+pub(crate) enum ReceivedPayload {
+    /// Stored. The guard blocks other uploads with the same key until the job is submitted.
+    Stored(Box<(StagedPayload, UploadGuard)>),
+    /// Identical to the payload of the job that already exists for the key.
+    Existing(Box<JobHandle>),
+}
+
+impl IncomingPayload {
+    /// Stores the payload, or compares it with the existing job's if the key is in use.
+    pub(crate) async fn receive(
+        self,
+        state: &AppState,
+        caller: &Caller<Submit>,
+        kind: &str,
+        input: &Json,
+        chunks: impl Stream<Item = Result<Bytes, Problem>>,
+    ) -> Result<ReceivedPayload, Problem> {
+        let engine = &caller.engine;
+        engine.check_payload_kind(kind).await?;
+        let guard = state.uploads.begin(engine.tenant(), self.key.as_deref())?;
+        if let Some(key) = &self.key
+            && engine.find_by_key(key, Some(kind), Some(input), None).await?.is_some()
+        {
+            let existing = upload::compare(engine, &self.headers, key, kind, input, chunks).await?;
+            // `None`: the job was deleted meanwhile. A retry finds the key free.
+            return existing
+                .map(|job| ReceivedPayload::Existing(job.into()))
+                .ok_or_else(|| StoreError::Gone.into());
+        }
+        let staged = upload::store(engine, &self.headers, self.name, chunks).await?;
+        Ok(ReceivedPayload::Stored(Box::new((staged, guard))))
+    }
+}
+
+/// Builds the submission of a request.
+pub(crate) fn submission(
+    engine: &Engine,
+    request: SubmitRequest,
+    webhook: Option<Webhook>,
+    key: Option<String>,
+) -> Result<Submission, Problem> {
+    let mut submission = with_key(engine.submit_raw(&request.kind, &request.input), key);
+    if let Some(webhook) = webhook {
+        submission = submission.webhook(webhook);
+    }
+    match (request.run_at, request.delay) {
+        (Some(_), Some(_)) => return Err(invalid("runAt and delay are mutually exclusive")),
+        (Some(at), None) => {
+            let at = Timestamp::parse(at.as_str())
+                .ok_or_else(|| invalid(format!("runAt {:?} is not an RFC 3339 instant", at.0)))?;
+            submission = submission.run_at(at);
+        }
+        (None, Some(delay)) => submission = submission.delay(delay.0),
+        (None, None) => {}
+    }
+    if let Some(queue) = request.queue {
+        submission = submission.queue(queue);
+    }
+    if let Some(priority) = request.priority {
+        submission = submission.priority(priority);
+    }
+    if let Some(attempts) = request.max_attempts {
+        submission = submission.max_attempts(attempts);
+    }
+    if let Some(timeout) = request.timeout {
+        submission = submission.timeout(timeout.0);
+    }
+    for (name, value) in request.labels {
+        submission = submission.label(name, value);
+    }
+    let RetentionRequest { completed, failed } = request.retention.unwrap_or_default();
+    if let Some(retention) = completed {
+        submission = submission.keep_completed(retention.0);
+    }
+    if let Some(retention) = failed {
+        submission = submission.keep_failed(retention.0);
+    }
+    Ok(submission)
+}
+
+/// Adds the idempotency key, if there is one.
+pub(crate) fn with_key(submission: Submission, key: Option<String>) -> Submission {
+    match key {
+        Some(key) => submission.key(key),
+        None => submission,
+    }
+}
+
+fn invalid(detail: impl Into<std::borrow::Cow<'static, str>>) -> Problem {
+    Problem::new(Code::Validation, detail)
+}
