@@ -120,6 +120,7 @@ PASSES = [
     {JOB: "\n" * 501, **exempt("file-length", JOB)},
     {"README.md": "`engine/run.rs`, `src/engine/`, [it](crates/longhaul/src), [web](https://x.org/y)", ENGINE: ""},
     {"bench/peers.md": "DBOS workflows", **GLOSSARY},
+    {"Cargo.toml": 'keywords = ["workflow"]', **GLOSSARY},
     {SQLITE: WHY, POSTGRES.replace("settle", "claim"): WHY, **SOURCES},
     {SQLITE: WHY, **SOURCES},
     {"crates/longhaul/src/store/sqlite/migrations/1.sql": "-- Why.\nselect 1;\nselect 2;\n"},
