@@ -108,7 +108,7 @@ async fn server_starts_while_its_oidc_issuer_is_down() {
     let install = Installation::with(config);
     let mut server = install.start().await;
     server.wait_for_log("cannot fetch the issuer's keys").await;
-    // {"alg":"RS256","kid":"first"}, {} and a signature that nobody made.
+    // {"alg":"RS256","kid":"first"}, {} and a forged signature.
     let refused = submit(&install, "eyJhbGciOiJSUzI1NiIsImtpZCI6ImZpcnN0In0.e30.AAAA").await;
     assert_eq!(refused.problem(), (503, "unavailable".to_owned()));
     let keyless = send(install.address(), "GET /v1/jobs", &[], "").await.unwrap();

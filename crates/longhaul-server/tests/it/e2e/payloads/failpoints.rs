@@ -8,23 +8,14 @@ use futures_util::{StreamExt, stream};
 use longhaul::failpoint::Failpoint;
 use longhaul_client::wire::Receipt;
 
-use super::fixture::{Case, TestStorage};
+use super::fixture::{Case, TestStorage, config};
 use super::requests::{all_deleted, ask, delete, ended, submit};
 
 /// Number of concurrent servers. Most of the time they wait for a lease to expire.
 const AT_ONCE: usize = 6;
 
-/// Copies its payload into an artifact. Retries start at once.
-const CONFIG: &str = r#"
-    [kinds.keep]
-    command = ["sh", "-c", "cp $LONGHAUL_PAYLOAD $LONGHAUL_ARTIFACTS/copy; wc -c <$LONGHAUL_PAYLOAD"]
-    payload = true
-    retry_first = "0s"
-    [lease]
-    duration = "2s"
-    renew = "500ms"
-    sweep = "100ms"
-"#;
+/// Copies its payload into an artifact.
+const SCRIPT: &str = "cp $LONGHAUL_PAYLOAD $LONGHAUL_ARTIFACTS/copy; wc -c <$LONGHAUL_PAYLOAD";
 
 /// The state of a job from the view of its caller.
 #[derive(Default)]
@@ -70,7 +61,7 @@ fn leaves_clear(point: Failpoint) -> Option<bool> {
 
 async fn killed_at(storage: &TestStorage, point: Failpoint) {
     eprintln!("{point:?}");
-    let case = Case::new(storage, CONFIG).await;
+    let case = Case::new(storage, &config(SCRIPT)).await;
     let in_parts = [Failpoint::UploadSent, Failpoint::ArtifactStarted].contains(&point);
     let payload = storage.payload(in_parts);
     let mut server = case.start(Some(point)).await;

@@ -14,6 +14,15 @@ use super::servers;
 use crate::harness::TestDatabase;
 use crate::harness::{ExitedProcess, Installation, TestProcess};
 
+/// Returns a configuration with the kind `keep`, which runs `script` with a payload. Retries start at once, and
+/// leases are short enough to wait for.
+pub(super) fn config(script: &str) -> String {
+    format!(
+        "[kinds.keep]\ncommand = [\"sh\", \"-c\", \"{script}\"]\npayload = true\nretry_first = \"0s\"\n\
+         [lease]\nduration = \"2s\"\nrenew = \"500ms\"\nsweep = \"100ms\"\n"
+    )
+}
+
 /// Database, blob store and canary that the cases of a test share.
 pub(super) struct TestStorage {
     pub(super) canary: Canary,

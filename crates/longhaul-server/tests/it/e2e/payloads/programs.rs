@@ -6,24 +6,15 @@ use std::path::PathBuf;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::fixture::{Case, TestStorage};
+use super::fixture::{Case, TestStorage, config};
 use super::requests::{JOBS, all_deleted, ask, delete, ended, head, receipt, submit};
 
-/// Waits for a file that the test makes, then leaves its payload as an artifact. A retry is at once.
-const CONFIG: &str = r#"
-    [kinds.keep]
-    command = ["sh", "-c", "while [ ! -e $HOME/go ]; do sleep 0.01; done; cp $LONGHAUL_PAYLOAD $LONGHAUL_ARTIFACTS/copy; wc -c <$LONGHAUL_PAYLOAD"]
-    payload = true
-    retry_first = "0s"
-    [lease]
-    duration = "2s"
-    renew = "500ms"
-    sweep = "100ms"
-"#;
+/// Waits for a file that the test creates, then copies its payload into an artifact.
+const SCRIPT: &str = "while [ ! -e $HOME/go ]; do sleep 0.01; done; cp $LONGHAUL_PAYLOAD $LONGHAUL_ARTIFACTS/copy; wc -c <$LONGHAUL_PAYLOAD";
 
 async fn killed_while_it_works(on_postgres: bool) {
     let storage = TestStorage::new(on_postgres, false).await;
-    let case = Case::new(&storage, CONFIG).await;
+    let case = Case::new(&storage, &config(SCRIPT)).await;
     let payload = storage.payload(true);
 
     // In the middle of an upload whose rest never comes.
