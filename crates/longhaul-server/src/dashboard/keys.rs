@@ -140,7 +140,7 @@ fn revoke_button(ctx: &PageContext<Admin>, key: &Key) -> Markup {
 fn new_secret(created: &NewKey) -> Markup {
     html! {
         section.new-secret role="status" aria-labelledby="new-secret-title" {
-            h2 #new-secret-title { "New key " (created.metadata.name) }
+            h2 #new-secret-title { "New key: " (created.metadata.name) }
             p { "Copy it now: it is not shown again." }
             p.tools {
                 code #new-secret { (created.key) }

@@ -18,7 +18,7 @@ const MINUTES: usize = 60;
 /// Minutes per column of the latency chart.
 const LATENCY_COLUMN_MINUTES: usize = 5;
 /// Labels of both ends of the time axis.
-const AXIS_LABELS: (&str, &str) = ("an hour ago", "now");
+const AXIS_LABELS: (&str, &str) = ("1 hour ago", "now");
 const HOUR: Duration = Duration::from_hours(1);
 const FINISHED: [Status; 3] = [Status::Completed, Status::Failed, Status::Cancelled];
 
