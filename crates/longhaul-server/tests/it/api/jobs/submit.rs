@@ -315,7 +315,7 @@ async fn submission_over_the_pending_limit_is_429_with_retry_after() {
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_eq!(refused.header("ratelimit-policy"), Some(r#""pending";q=2"#));
     assert_eq!(refused.header("ratelimit"), Some(r#""pending";r=0;t=1"#));
-    assert!(refused.detail().contains("pending_per_tenant_max"), "{}", refused.detail());
+    assert!(refused.detail().contains("limit of 2 pending jobs"), "{}", refused.detail());
 
     let again = submit("a").await;
     assert_eq!((again.status, &again.json()["jobId"]), (StatusCode::ACCEPTED, &first["jobId"]));
