@@ -29,9 +29,17 @@ const LOOKS_FOR_A_POOLER: usize = 10;
 /// How long a statement may take, as we count it: the server counts [`SESSION`]'s.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(12);
 
-/// What every session of ours is set to. All of our statements look rows up by their keys, a few at a
-/// time, in tables that change faster than statistics do: whatever the planner believes, it must not
-/// read a whole table for that. Nor must plans change with the values of one call, or be compiled.
+/// Planner settings of every session.
+///
+/// All statements look rows up by their keys, a few at a time, in tables that change faster than their
+/// statistics. So the planner must never read a whole table or a whole index, whatever it believes:
+///
+/// - no sequential scans, hash joins or merge joins;
+/// - no sorting where an index has the order. After an ANALYZE of a nearly empty `ready` table, reading
+///   all of a tenant's entries through the index for lists and sorting them looks as cheap as reading
+///   the first entry of the primary key. While a long transaction holds vacuum up, that walks over
+///   every job that was ever claimed;
+/// - no plans that depend on the values of one call, and no JIT compilation.
 macro_rules! settings {
     ($set:literal) => {
         concat!(
@@ -49,6 +57,8 @@ macro_rules! settings {
             " enable_hashjoin = off;",
             $set,
             " enable_mergejoin = off;",
+            $set,
+            " enable_sort = off;",
         )
     };
 }
