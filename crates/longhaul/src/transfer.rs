@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use sha2::{Digest as _, Sha256};
 
 use crate::job::{JobId, Name, TenantId};
-use crate::store::postgres::{PostgresStore, fitting};
+use crate::store::postgres::{PostgresStore, fit_for_postgres};
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::transfer::{Cursor, Page};
 use crate::store::transfer::{ExportedJob, hex};
@@ -196,7 +196,7 @@ impl<'a> Pages<'a> {
         let Some(after) = self.next.take() else { return Ok(None) };
         let mut page = self.from.export_jobs(after).await.map_err(TransferError::Source)?;
         self.next = page.next.take();
-        page.parcels = page.parcels.into_iter().map(fitting).collect();
+        page.parcels = page.parcels.into_iter().map(fit_for_postgres).collect();
         Ok(self.next.is_some().then_some(page))
     }
 }

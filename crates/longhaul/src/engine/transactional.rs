@@ -6,7 +6,7 @@ use tokio_postgres::GenericClient;
 
 use super::{Submission, SubmitError};
 use crate::job::JobId;
-use crate::store::postgres::{Refusal, submit_over};
+use crate::store::postgres::{SqlSubmitError, submit_in_transaction};
 
 impl Submission {
     /// Submits inside the caller's transaction: the job is there with its commit and gone with its
@@ -35,14 +35,14 @@ impl Submission {
     ) -> Result<JobId, SubmitError> {
         let engine = self.engine();
         let (job, reservation) = engine.admit(self.check().await?, &mut HashSet::new()).await?;
-        let submitted = submit_over(transaction, &job).await;
+        let submitted = submit_in_transaction(transaction, &job).await;
         // The caller may still roll back: the reservation counts until the next count.
         if let (Err(_), Some(reservation)) = (&submitted, reservation) {
             reservation.release();
         }
         submitted.map_err(|refusal| match refusal {
-            Refusal::Invalid(message) => SubmitError::Invalid(message),
-            Refusal::Store(error) => SubmitError::Store(error),
+            SqlSubmitError::Invalid(message) => SubmitError::Invalid(message),
+            SqlSubmitError::Store(error) => SubmitError::Store(error),
         })
     }
 }

@@ -4,56 +4,44 @@
 //! transaction of its own, so that no transaction is open while a handler runs. What is hot is small
 //! and apart from what is big or finished: see the first migration.
 
-/// Tries again while that may help.
-macro_rules! persistently {
+/// RetryState again while that may help.
+macro_rules! retrying {
     ($work:expr) => {{
-        let mut tries = Tries::default();
+        let mut retries = RetryState::default();
         loop {
             match $work.await {
                 Ok(done) => break Ok(done),
-                Err(trouble) => tries.again(trouble).await?,
+                Err(error) => retries.again(error).await?,
             }
         }
     }};
 }
 
 mod accounts;
-mod arrivals;
-mod batcher;
-mod blobs;
-mod caller;
+mod batch;
+mod caller_transaction;
+mod checkpoints;
 mod claim;
-mod columns;
+mod connection;
 mod control;
-mod database;
-mod endpoints;
-mod error;
-mod find;
-mod flow;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod held;
-mod import;
-mod lanes;
-mod list;
-mod look;
-mod migrate;
-mod notify;
-mod open;
-mod params;
-mod pick;
+mod lease_cache;
+mod leases;
+mod maintenance;
+mod outbox;
+mod queries;
 mod replicas;
 mod row;
+mod schema;
 mod settle;
+mod settle_batch;
 mod sql;
+mod sql_submissions;
 mod submit;
 #[cfg(test)]
 mod tests;
-mod time;
-mod url;
-mod usage;
-mod wall;
-mod work;
+mod transfer;
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicI64;
@@ -66,23 +54,23 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
-pub(crate) use caller::{Refusal, submit_over};
-pub(crate) use import::fitting;
-pub use migrate::Migrated;
-pub use open::{Inspected, OpenError, inspect, migrate};
+pub(crate) use caller_transaction::{SqlSubmitError, submit_in_transaction};
+pub use schema::migrate::MigrationReport;
+pub use schema::row_security::RowSecurity;
+pub use schema::{DatabaseInfo, OpenError, inspect, migrate};
 /// The client that [`Submission::in_transaction`](crate::Submission::in_transaction) takes, in the
 /// version that it takes.
 pub use tokio_postgres;
-pub use wall::Wall;
+pub(crate) use transfer::fit_for_postgres;
 
-use self::batcher::Batcher;
-use self::database::Database;
-use self::endpoints::Hearing;
-use self::error::Tries;
-use self::held::HeldRows;
-use self::lanes::Care;
-use self::look::Rotation;
-use self::notify::Notifier;
+use self::claim::lane_cursors::LaneCursors;
+use self::claim::query::Rotation;
+use self::connection::batcher::Batcher;
+use self::connection::database::Database;
+use self::connection::error::{RetryState, to_store_error};
+use self::connection::notify::{self, Notifier};
+use self::lease_cache::LeaseCache;
+use self::outbox::SubscriptionCache;
 use super::{
     Blob, BlobRef, ChangeNotifications, Checkpoint, Claim, ClaimResult, Deletion, Filter,
     Heartbeat, JobStore, JobVersion, LeaseRef, MaintenanceStore, NewJob, Page, PageRequest,
@@ -110,20 +98,20 @@ struct Inner {
     database: Arc<Database>,
     clock: Clock,
     notify: Notifier,
-    held: HeldRows,
+    lease_cache: LeaseCache,
     /// How tenants take turns.
     tenants: Rotation,
     /// How the queues of outboxes do.
     outboxes: Rotation,
     /// Tenants that limits held back when last looked at. Only a hint: claims look again.
-    held_back: Mutex<HashSet<TenantId>>,
-    care: tokio::sync::Mutex<Care>,
+    limited_tenants: Mutex<HashSet<TenantId>>,
+    lane_cursors: tokio::sync::Mutex<LaneCursors>,
     /// When this process last looked for jobs that were submitted by SQL.
-    arrivals_seen_at: AtomicI64,
+    incoming_checked_at: AtomicI64,
     /// The connection that leases are renewed over.
     heartbeat: tokio::sync::Mutex<Option<Client>>,
-    hearing: Hearing,
-    /// Told when this process has written deliveries.
+    subscriptions: SubscriptionCache,
+    /// LeaseUpdates when this process has written deliveries.
     outbox_notify: Arc<Notify>,
 }
 
@@ -134,33 +122,35 @@ impl PostgresStore {
     ///
     /// Besides what Postgres' own clients understand, the address may have `sslmode=verify-full`,
     /// `sslrootcert=FILE`, `pool_max=N` (connections, 10 if nobody says, besides one for heartbeats
-    /// and one for listening) and `pgbouncer=true` for a pooler that hands out sessions by
+    /// and one for listen_config) and `pgbouncer=true` for a pooler that hands out sessions by
     /// transaction; such a pooler is usually noticed by itself.
     pub async fn open(url: &str, clock: Clock) -> Result<Self, OpenError> {
         let inner = Arc::new(Inner {
-            database: open::open(url).await?,
+            database: schema::open(url).await?,
             clock,
             notify: Notifier::new(),
-            held: HeldRows::default(),
+            lease_cache: LeaseCache::default(),
             tenants: Rotation::default(),
             outboxes: Rotation::default(),
-            held_back: Mutex::default(),
-            care: tokio::sync::Mutex::default(),
-            arrivals_seen_at: AtomicI64::new(0),
+            limited_tenants: Mutex::default(),
+            lane_cursors: tokio::sync::Mutex::default(),
+            incoming_checked_at: AtomicI64::new(0),
             heartbeat: tokio::sync::Mutex::default(),
-            hearing: Hearing::default(),
+            subscriptions: SubscriptionCache::default(),
             outbox_notify: Arc::default(),
         });
-        let mut tries = Tries::default();
-        while let Err(trouble) = inner.follow_time().await {
-            let again = tries.again(trouble).await;
-            again.map_err(|error| OpenError::Connect(error.to_string()))?;
+        let mut retries = RetryState::default();
+        while let Err(error) = inner.sync_clock().await {
+            let again = retries.again(error).await;
+            again.map_err(|error| {
+                OpenError::Connect(format!("{}: {error}", inner.database.address()))
+            })?;
         }
         let runtime = Handle::current();
         let tasks = vec![
-            runtime.spawn(notify::send_on(Arc::clone(&inner))),
-            runtime.spawn(notify::listen_on(Arc::clone(&inner))),
-            runtime.spawn(arrivals::move_on(Arc::clone(&inner))),
+            runtime.spawn(notify::run_sender(Arc::clone(&inner))),
+            runtime.spawn(notify::run_listener(Arc::clone(&inner))),
+            runtime.spawn(sql_submissions::run(Arc::clone(&inner))),
         ];
         let (submits, checkpoints, settlements) =
             (Arc::clone(&inner), Arc::clone(&inner), Arc::clone(&inner));
@@ -169,10 +159,15 @@ impl PostgresStore {
                 let inner = Arc::clone(&submits);
                 async move { inner.submit_batch(jobs).await }
             }),
-            checkpoints: Batcher::new(runtime.clone(), WRITERS, work::bytes_of, move |steps| {
-                let inner = Arc::clone(&checkpoints);
-                async move { inner.checkpoint_batch(steps).await }
-            }),
+            checkpoints: Batcher::new(
+                runtime.clone(),
+                WRITERS,
+                checkpoints::bytes_of,
+                move |steps| {
+                    let inner = Arc::clone(&checkpoints);
+                    async move { inner.checkpoint_batch(steps).await }
+                },
+            ),
             settlements: Batcher::new(runtime, WRITERS, settle::bytes_of, move |ends| {
                 let inner = Arc::clone(&settlements);
                 async move { inner.settle_batch(ends).await }
@@ -199,7 +194,7 @@ impl JobStore for PostgresStore {
     }
 
     async fn job(&self, tenant: &TenantId, id: JobId) -> Result<Record, StoreError> {
-        persistently!(self.inner.try_record(tenant, id))
+        retrying!(self.inner.try_record(tenant, id))
     }
 
     async fn jobs(
@@ -208,34 +203,34 @@ impl JobStore for PostgresStore {
         filter: &Filter,
         page: &PageRequest,
     ) -> Result<Page, StoreError> {
-        persistently!(self.inner.try_jobs(tenant, filter, page))
+        retrying!(self.inner.try_jobs(tenant, filter, page))
     }
 
     async fn job_by_key(&self, tenant: &TenantId, key: &str) -> Result<Record, StoreError> {
-        persistently!(self.inner.try_record_by_key(tenant, key))
+        retrying!(self.inner.try_record_by_key(tenant, key))
     }
 
     async fn input(&self, tenant: &TenantId, id: JobId) -> Result<Json, StoreError> {
-        persistently!(self.inner.try_input(tenant, id))
+        retrying!(self.inner.try_input(tenant, id))
     }
 
     async fn steps(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Step>, StoreError> {
-        persistently!(self.inner.try_steps(tenant, id))
+        retrying!(self.inner.try_steps(tenant, id))
     }
 
     async fn versions(
         &self,
         jobs: &[(TenantId, JobId)],
     ) -> Result<Vec<Option<JobVersion>>, StoreError> {
-        persistently!(self.inner.try_versions(jobs))
+        retrying!(self.inner.try_versions(jobs))
     }
 
     async fn blobs(&self, tenant: &TenantId, id: JobId) -> Result<Vec<Blob>, StoreError> {
-        persistently!(self.inner.try_blobs(tenant, id))
+        retrying!(self.inner.try_blobs(tenant, id))
     }
 
     async fn cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
-        persistently!(self.inner.try_cancel(tenant, id))
+        retrying!(self.inner.try_cancel(tenant, id))
     }
 
     async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
@@ -249,7 +244,7 @@ impl JobStore for PostgresStore {
         new_id: JobId,
         from_step: Option<&str>,
     ) -> Result<Job, StoreError> {
-        persistently!(self.inner.try_fork(tenant, id, new_id, from_step))
+        retrying!(self.inner.try_fork(tenant, id, new_id, from_step))
     }
 
     async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
@@ -257,7 +252,7 @@ impl JobStore for PostgresStore {
     }
 
     async fn queues(&self, tenant: &TenantId) -> Result<Vec<QueueState>, StoreError> {
-        persistently!(self.inner.try_queues(tenant))
+        retrying!(self.inner.try_queues(tenant))
     }
 
     async fn pause_queue(
@@ -266,7 +261,7 @@ impl JobStore for PostgresStore {
         queue: &Name,
         paused: bool,
     ) -> Result<(), StoreError> {
-        persistently!(self.inner.try_pause_queue(tenant, queue, paused))
+        retrying!(self.inner.try_pause_queue(tenant, queue, paused))
     }
 
     async fn count_pending(
@@ -275,7 +270,7 @@ impl JobStore for PostgresStore {
         queue: Option<&Name>,
         up_to: u64,
     ) -> Result<u64, StoreError> {
-        persistently!(self.inner.try_count_pending(tenant, queue, up_to))
+        retrying!(self.inner.try_count_pending(tenant, queue, up_to))
     }
 
     async fn usage(
@@ -284,14 +279,14 @@ impl JobStore for PostgresStore {
         from: Timestamp,
         to: Timestamp,
     ) -> Result<Vec<UsageRow>, StoreError> {
-        persistently!(self.inner.try_usage(tenant, from, to))
+        retrying!(self.inner.try_usage(tenant, from, to))
     }
 }
 
 #[async_trait]
 impl WorkerStore for PostgresStore {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
-        self.inner.claim_or_look(want).await
+        self.inner.claim(want).await
     }
 
     async fn renew(
@@ -320,36 +315,36 @@ impl WorkerStore for PostgresStore {
         path: &str,
         replica: &str,
     ) -> Result<(), StoreError> {
-        persistently!(self.inner.try_record_work_dir(lease, path, replica))
+        retrying!(self.inner.try_record_work_dir(lease, path, replica))
     }
 }
 
 #[async_trait]
 impl MaintenanceStore for PostgresStore {
     async fn rescue(&self, limit: usize) -> Result<Vec<Job>, StoreError> {
-        if self.inner.try_to_move_arrivals().await > 0 {
-            self.inner.notify.hear_line();
+        if self.inner.try_enqueue_incoming().await > 0 {
+            self.inner.notify.wake_claims();
         }
-        if let Err(trouble) = self.inner.care_for_lanes().await {
-            tracing::warn!(error = %error::to_store_error(trouble), "cannot look after lanes");
+        if let Err(error) = self.inner.maintain_lane_cursors().await {
+            tracing::warn!(error = %to_store_error(error), "cannot look after lanes");
         }
-        persistently!(self.inner.try_rescue(limit))
+        retrying!(self.inner.try_rescue(limit))
     }
 
     async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
-        persistently!(self.inner.try_prune(limit))
+        retrying!(self.inner.try_prune(limit))
     }
 
     async fn expire_payloads(&self, kept: Duration, limit: usize) -> Result<Vec<Job>, StoreError> {
-        persistently!(self.inner.try_expire_payloads(kept, limit))
+        retrying!(self.inner.try_expire_payloads(kept, limit))
     }
 
     async fn blobs_to_delete(&self, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        persistently!(self.inner.try_blobs_to_delete(limit))
+        retrying!(self.inner.try_blobs_to_delete(limit))
     }
 
     async fn work_dirs(&self, host: &str, limit: usize) -> Result<Vec<BlobRef>, StoreError> {
-        persistently!(self.inner.try_work_dirs(host, limit))
+        retrying!(self.inner.try_work_dirs(host, limit))
     }
 
     async fn record_deletions(
@@ -357,34 +352,34 @@ impl MaintenanceStore for PostgresStore {
         deletions: Vec<Deletion>,
         replica: &str,
     ) -> Result<(), StoreError> {
-        persistently!(self.inner.try_record_deletions(&deletions, replica))
+        retrying!(self.inner.try_record_deletions(&deletions, replica))
     }
 
     async fn orphan_blobs(&self, blobs: Vec<BlobRef>) -> Result<Vec<BlobRef>, StoreError> {
-        persistently!(self.inner.try_orphan_blobs(&blobs))
+        retrying!(self.inner.try_orphan_blobs(&blobs))
     }
 
     async fn blob_bytes(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        persistently!(self.inner.try_blob_bytes(tenant))
+        retrying!(self.inner.try_blob_bytes(tenant))
     }
 
     async fn roll_up_usage(&self, limit: usize) -> Result<usize, StoreError> {
-        persistently!(self.inner.try_roll_up_usage(limit))
+        retrying!(self.inner.try_roll_up_usage(limit))
     }
 }
 
 #[async_trait]
 impl ReplicaStore for PostgresStore {
     async fn heartbeat(&self, beat: &Heartbeat) -> Result<(), StoreError> {
-        persistently!(self.inner.try_heartbeat(beat))
+        retrying!(self.inner.try_heartbeat(beat))
     }
 
     async fn replicas(&self) -> Result<Vec<ReplicaState>, StoreError> {
-        persistently!(self.inner.try_replicas())
+        retrying!(self.inner.try_replicas())
     }
 
     async fn deregister(&self, replica: &str) -> Result<(), StoreError> {
-        persistently!(self.inner.try_deregister(replica))
+        retrying!(self.inner.try_deregister(replica))
     }
 }
 
@@ -394,7 +389,7 @@ impl Store for PostgresStore {
     }
 
     fn change_notifications(&self) -> Option<ChangeNotifications> {
-        let (line, jobs) = self.inner.notify.heard();
+        let (line, jobs) = self.inner.notify.subscribe();
         Some(ChangeNotifications { ready: line, jobs })
     }
 

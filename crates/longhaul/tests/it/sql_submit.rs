@@ -132,7 +132,7 @@ async fn committed_job_is_pending_at_once_and_claimed_by_an_idle_worker() {
     desk.clock.advance(Duration::from_secs(1));
     let lease = desk.harness.claim_one().await;
     assert_eq!((lease.job.id, lease.input.as_str()), (id, r#"{"page": 1}"#));
-    assert_eq!((desk.pending().await, desk.rows("arrivals").await), (0, 0));
+    assert_eq!((desk.pending().await, desk.rows("incoming").await), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,7 +160,7 @@ async fn job_of_a_transaction_that_stayed_open_while_its_lane_was_raised_is_clai
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lane_that_is_raised_while_an_arrival_is_moved_does_not_pass_over_it() {
-    const MOVE: &str = include_str!("../../src/store/postgres/sql/move_arrivals.sql");
+    const MOVE: &str = include_str!("../../src/store/postgres/sql/submit/enqueue_incoming.sql");
     let desk = Desk::new().await;
     let first = desk.harness.running().await;
     desk.harness.settle(&first, longhaul::store::conformance::done()).await.unwrap();
@@ -182,9 +182,9 @@ async fn lane_that_is_raised_while_an_arrival_is_moved_does_not_pass_over_it() {
 async fn arrivals_wait_for_no_idle_claim_when_workers_are_busy() {
     let desk = Desk::new().await;
     let id = desk.submit("'demo', hint => false").await.unwrap();
-    assert_eq!((desk.rows("arrivals").await, desk.rows("line").await), (1, 0));
+    assert_eq!((desk.rows("incoming").await, desk.rows("ready").await), (1, 0));
     desk.harness.store().rescue(10).await.unwrap();
-    assert_eq!((desk.rows("arrivals").await, desk.rows("line").await), (0, 1));
+    assert_eq!((desk.rows("incoming").await, desk.rows("ready").await), (0, 1));
     assert_eq!(desk.harness.record(id).await.job.status, Status::Pending);
 }
 
@@ -194,11 +194,11 @@ async fn cancel_reaches_a_job_before_and_after_it_is_in_line() {
     let (store, tenant) = (desk.harness.store(), TenantId::default());
     let early = desk.submit("'demo', hint => false").await.unwrap();
     assert_eq!(store.cancel(&tenant, early).await.unwrap().status, Status::Cancelled);
-    assert_eq!(desk.rows("arrivals").await, 0);
+    assert_eq!(desk.rows("incoming").await, 0);
     let late = desk.submit("'demo', hint => false").await.unwrap();
     store.rescue(1).await.unwrap();
     assert_eq!(store.cancel(&tenant, late).await.unwrap().status, Status::Cancelled);
-    assert_eq!(desk.rows("line").await, 0);
+    assert_eq!(desk.rows("ready").await, 0);
     desk.clock.advance(Duration::from_secs(1));
     assert!(desk.harness.claim(5).await.is_empty());
     store.resume(&tenant, early).await.unwrap();
@@ -323,7 +323,7 @@ async fn role_needs_nothing_but_the_function() {
     desk.submit("'demo', idempotency_key => 'k'").await.unwrap();
     desk.submit("'demo', idempotency_key => 'k'").await.unwrap();
     denied("SELECT input FROM longhaul.jobs").await;
-    denied("DELETE FROM longhaul.arrivals").await;
+    denied("DELETE FROM longhaul.incoming").await;
     let drop_it = format!("RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}");
     desk.client.batch_execute(&drop_it).await.unwrap();
 }

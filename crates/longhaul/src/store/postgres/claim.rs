@@ -1,214 +1,212 @@
-//! Claiming: who is next, over all tenants and replicas.
+//! Claims: leases for due jobs, fair to all tenants and safe for any number of replicas.
+//!
+//! One claim is one transaction:
+//!
+//! 1. [`query`] reads and locks the first due jobs of each lane: the [`candidates`].
+//! 2. [`fairness`] selects among them, round-robin over tenants (over queues for deliveries). With
+//!    limits, [`limits`] repeats both steps until the limits or the jobs are exhausted.
+//! 3. The selected jobs leave the queue and get their leases ([`ClaimBatch`]).
+//! 4. After the commit, the steps that earlier attempts finished are added.
+//!
+//! [`lane_cursors`] keep the cost of the query independent of history, and [`quarantine`] keeps
+//! unreadable jobs out of the way.
+
+pub(super) mod candidates;
+pub(super) mod fairness;
+pub(super) mod lane_cursors;
+mod limits;
+pub(super) mod quarantine;
+pub(super) mod query;
 
 use std::collections::HashMap;
 
-use super::columns::{Columns, int, small, to_json, without_nul};
-use super::database::Transaction;
-use super::error::{Tries, Trouble};
-use super::held::{HeldRow, Steps};
-use super::look::{Look, Rotation};
-use super::params::Param;
-use super::pick::{Head, Picker};
+use self::candidates::{Candidate, Candidates, Selection};
+use self::fairness::Picker;
+use self::query::{ClaimQuery, Rotation};
+use super::batch::columns;
+use super::connection::columns::{Columns, int, small, to_json, without_nul};
+use super::connection::database::Transaction;
+use super::connection::error::{PgError, RetryState};
+use super::connection::params::Param;
+use super::lease_cache::{CachedLease, StepCount};
+use super::queries::find;
 use super::row::Row;
-use super::{Inner, find, sql};
-use crate::job::{Job, JobId, Json, Step, Timestamp};
+use super::{Inner, sql};
+use crate::job::{JobId, Json, Step, Timestamp};
 use crate::store::limits::{LimitCheck, LimitKey};
 use crate::store::{Claim, ClaimResult, Lease, QueueCapacity, StoreError};
 
-/// A job that may be claimed, and what goes with it.
-pub(super) struct Candidate {
-    pub(super) row: Row,
-    input: Json,
-    history: Option<String>,
-    /// Where its place in line is, as long as the transaction that found it lasts.
-    place: Option<String>,
-}
-
-/// What a claim takes of what it locked.
-#[derive(Default)]
-pub(super) struct Chosen {
-    pub(super) taken: Vec<Candidate>,
-    /// How many others could have been taken.
-    pub(super) left: usize,
-}
-
 impl Inner {
+    /// Claims due jobs. A claim with nothing to do also enqueues jobs that were submitted by SQL, and
+    /// then tries once more.
     pub(super) async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
-        let claim: i64 = rand::random();
-        let mut tries = Tries::default();
-        let mut again = false;
-        loop {
-            let claimed = if again {
-                self.try_claim_again(want, claim).await
+        let claimed = self.claim_ready(want).await?;
+        if claimed.leases.is_empty() {
+            // The first attempt may have read the queue before the submissions were committed.
+            return if self.try_enqueue_incoming().await > 0 {
+                self.claim_ready(want).await
             } else {
-                self.try_claim(want, claim).await
+                Ok(claimed)
+            };
+        }
+        if claimed.leases.len() < want.limit
+            && self.is_incoming_check_due()
+            && self.try_enqueue_incoming().await > 0
+        {
+            self.notify.wake_claims();
+        }
+        Ok(claimed)
+    }
+
+    async fn claim_ready(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
+        let claim_id: i64 = rand::random();
+        let mut retries = RetryState::default();
+        let mut is_retry = false;
+        loop {
+            let claimed = if is_retry {
+                self.claim_again(want, claim_id).await
+            } else {
+                self.try_claim(want, claim_id).await
             };
             match claimed {
                 Ok(claimed) => return Ok(claimed),
-                Err(trouble) => tries.again(trouble).await?,
+                Err(error) => retries.again(error).await?,
             }
-            again = true;
+            is_retry = true;
         }
     }
 
-    /// The answer to the last try was lost: it may have taken something.
-    async fn try_claim_again(&self, want: &Claim, claim: i64) -> Result<ClaimResult, Trouble> {
+    /// Returns the leases of an earlier attempt whose response was lost, or claims.
+    async fn claim_again(&self, want: &Claim, claim_id: i64) -> Result<ClaimResult, PgError> {
         let mut connection = self.database.connection().await?;
-        let rows = connection.query(sql::CLAIMED_BEFORE, &[&&*want.replica, &claim]).await?;
+        let rows = connection.query(sql::CLAIMED_BEFORE, &[&&*want.replica, &claim_id]).await?;
+        drop(connection);
         if rows.is_empty() {
-            drop(connection);
-            return self.try_claim(want, claim).await;
+            return self.try_claim(want, claim_id).await;
         }
         let mut leases = Vec::with_capacity(rows.len());
         for row in &rows {
-            let Candidate { row, input, .. } = candidate(row)?;
+            let Candidate { row, input, .. } = Candidate::read(row)?;
             let expires_at = row.entry.lease_until.unwrap_or_else(|| self.clock.now());
             leases.push(lease(row, input, expires_at));
         }
-        drop(connection);
         self.with_steps(leases, None).await
     }
 
-    async fn try_claim(&self, want: &Claim, claim: i64) -> Result<ClaimResult, Trouble> {
+    async fn try_claim(&self, want: &Claim, claim_id: i64) -> Result<ClaimResult, PgError> {
         let now = self.clock.now();
-        let mut owed = self.owed().await?;
-        let mut gate = LimitCheck::new(&want.limits, now);
-        let (transaction, chosen) = if gate.is_open() {
-            let (transaction, candidates) = self.heads(want, now).await?;
-            (transaction, choose(candidates, &mut Picker::new(want), &mut gate))
+        let mut outbox = self.outbox().await?;
+        let mut limits = LimitCheck::new(&want.limits, now);
+        let (transaction, selection) = if limits.is_open() {
+            let (transaction, candidates) = self.lock_candidates(want, now).await?;
+            (transaction, Selection::choose(candidates, &mut Picker::new(want), &mut limits))
         } else {
-            self.choose_within_limits(want, now, &mut gate).await?
+            self.select_within_limits(want, now, &mut limits).await?
         };
-        let mut taken = Taken::default();
-        let mut leases = Vec::with_capacity(chosen.taken.len());
-        for mut found in chosen.taken {
-            let steps = (!found.row.entry.may_have_steps()).then_some(0);
-            let expires_at = found.row.entry.claim(want, now)?;
-            if !gate.is_open() {
-                taken.counted.push(gate.pass(LimitKey::of(&found.row.entry.job)));
+
+        let mut batch = ClaimBatch::default();
+        // One entry per job, or empty if there are no limits.
+        let mut counted = Vec::new();
+        let mut leases = Vec::with_capacity(selection.selected.len());
+        for mut candidate in selection.selected {
+            let steps = (!candidate.row.entry.may_have_steps()).then_some(0);
+            let expires_at = candidate.row.entry.claim(want, now)?;
+            if !limits.is_open() {
+                counted.push(limits.pass(LimitKey::of(candidate.job())));
             }
-            owed.add(&found.row.entry, None);
-            let row = found.row.claimed(now);
-            taken.push(&row, found.place)?;
-            self.held.keep(HeldRow {
+            outbox.add(&candidate.row.entry, None);
+            let row = candidate.row.claimed(now);
+            batch.push(ClaimedJob::new(&row, candidate.ready_ctid)?);
+            self.lease_cache.insert(CachedLease {
                 row: row.clone(),
-                history: found.history,
+                history: candidate.history,
                 events: None,
-                counted: !gate.is_open(),
-                steps: Steps::at_claim(steps),
+                counted: !limits.is_open(),
+                steps: StepCount::known(steps),
             });
-            leases.push(lease(row, found.input, expires_at));
+            leases.push(lease(row, candidate.input, expires_at));
         }
-        let Some(last) = leases.last() else {
-            let next = transaction.commit_with(sql::NEXT_DUE, &[&now.as_millis()]).await?;
-            let next_due_at = next_due(&next)?.into_iter().chain(gate.next_at()).min();
-            return Ok(ClaimResult { leases, next_due_at });
+
+        let claimed_at = now.as_millis();
+        let next_due_at = |rows: &[tokio_postgres::Row], limits: &LimitCheck<'_>| {
+            let next = rows.first().map_or(Ok(None), |row| Columns::of(row).opt_at())?;
+            Ok::<_, PgError>(next.into_iter().chain(limits.next_at()).min())
         };
-        self.rotation(want).served(&last.job);
-        let replica = without_nul(&want.replica);
-        let until = now.after(want.lease).as_millis();
-        let begun = now.as_millis();
-        if !gate.is_open() {
-            self.save_meters(&transaction, &gate).await?;
+        let Some(last) = leases.last() else {
+            let next = transaction.commit_with(sql::NEXT_DUE, &[&claimed_at]).await?;
+            return Ok(ClaimResult { leases, next_due_at: next_due_at(&next, &limits)? });
+        };
+        self.rotation(want).set_last_served(&last.job);
+        if !limits.is_open() {
+            self.save_counters(&transaction, &limits).await?;
         }
-        let params: &[&dyn Param] = &[
-            &taken.tenants,
-            &taken.queues,
-            &taken.kinds,
-            &taken.priorities,
-            &taken.places,
-            &taken.ids,
-            &taken.epochs,
-            &taken.versions,
-            &taken.attempts,
-            &taken.started_ats,
-            &taken.code_versions,
-            &taken.progress,
-            &&*replica,
-            &begun,
-            &until,
-            &claim,
-            &taken.counted,
-        ];
-        let next = if !owed.is_empty() {
-            transaction.query(sql::CLAIM_JOBS, params).await?;
-            owed.write(&transaction, now).await?;
-            let next = transaction.commit_with(sql::NEXT_DUE, &[&begun]).await?;
-            self.notify_outbox(&owed);
-            next_due(&next)?.into_iter().chain(gate.next_at()).min()
+        let replica = without_nul(&want.replica).into_owned();
+        let expires_at = now.after(want.lease).as_millis();
+        let mut params = batch.params();
+        params.extend([&replica as &dyn Param, &claimed_at, &expires_at, &claim_id, &counted]);
+        let next = if !outbox.is_empty() {
+            transaction.query(sql::CLAIM_JOBS, &params).await?;
+            outbox.write(&transaction, now).await?;
+            let next = transaction.commit_with(sql::NEXT_DUE, &[&claimed_at]).await?;
+            self.notify_outbox(&outbox);
+            next_due_at(&next, &limits)?
         } else if leases.len() < want.limit {
-            let look: (&str, &[&dyn Param]) = (sql::NEXT_DUE, &[&begun]);
-            let next = transaction.commit_with_both(look, (sql::CLAIM_JOBS, params)).await?;
-            next_due(&next)?.into_iter().chain(gate.next_at()).min()
+            let next_due: (&str, &[&dyn Param]) = (sql::NEXT_DUE, &[&claimed_at]);
+            let next = transaction.commit_with_both(next_due, (sql::CLAIM_JOBS, &params)).await?;
+            next_due_at(&next, &limits)?
         } else {
-            transaction.commit_with(sql::CLAIM_JOBS, params).await?;
+            transaction.commit_with(sql::CLAIM_JOBS, &params).await?;
             None
         };
-        self.notify.jobs();
-        if chosen.left > 0 {
-            // They were locked for a moment, and whoever looked meanwhile has passed them over.
-            self.notify.line();
+        self.notify.jobs_changed();
+        if selection.left > 0 {
+            // Claims that ran meanwhile have skipped the candidates that were locked but not taken.
+            self.notify.jobs_ready();
         }
         self.with_steps(leases, next).await
     }
 
-    /// The first due jobs of each lane, locked in the transaction that is returned.
-    async fn heads(
+    /// Begins a transaction and locks the first due jobs of each lane in it.
+    async fn lock_candidates(
         &self,
         want: &Claim,
         now: Timestamp,
-    ) -> Result<(Transaction, Vec<Candidate>), Trouble> {
+    ) -> Result<(Transaction, Vec<Candidate>), PgError> {
         let rotation = self.rotation(want);
-        // More of a lane than it has room for is of no use.
-        let each_max =
-            want.limit.min(want.queue_capacity.as_ref().map_or(want.limit, QueueCapacity::most));
-        let mut each = rotation.heads_of_each_lane(want.limit).min(each_max);
-        let mut look = Look::new(want, rotation, now, each);
+        // More heads of a lane than its queue has capacity for are of no use.
+        let capacity = want.queue_capacity.as_ref().map_or(want.limit, QueueCapacity::most);
+        let heads_max = want.limit.min(capacity);
+        let mut heads_per_lane = rotation.heads_per_lane(want.limit).min(heads_max);
+        let mut query = ClaimQuery::new(want, rotation, now, heads_per_lane);
         let connection = self.database.connection().await?;
         let (transaction, mut rows) =
-            connection.begin((sql::CLAIM_HEADS, &look.params()), None).await?;
+            connection.begin((sql::CLAIM_HEADS, &query.params()), None).await?;
         loop {
-            let mut candidates = Vec::with_capacity(rows.len());
-            let mut lanes: HashMap<(String, String, String, i32), usize> = HashMap::new();
-            for row in &rows {
-                match candidate(row) {
-                    Ok(found) => {
-                        let job = &found.row.entry.job;
-                        let lane = (
-                            job.tenant.as_str().to_owned(),
-                            job.queue.as_str().to_owned(),
-                            job.kind.as_str().to_owned(),
-                            job.priority,
-                        );
-                        *lanes.entry(lane).or_default() += 1;
-                        candidates.push(found);
-                    }
-                    Err(trouble) => set_aside(&transaction, row, &trouble).await?,
-                }
+            let candidates = Candidates::read(&transaction, &rows).await?;
+            rotation.set_lanes_seen(candidates.lane_count());
+            let is_complete = heads_per_lane >= heads_max
+                || candidates.jobs.len() >= want.limit
+                || !candidates.has_full_lane(heads_per_lane);
+            if is_complete {
+                return Ok((transaction, candidates.jobs));
             }
-            rotation.set_lanes_seen(lanes.len());
-            // Enough, or all that there is: otherwise lanes that were cut short may have more.
-            let cut_short = lanes.values().any(|found| *found >= each);
-            if each >= each_max || candidates.len() >= want.limit || !cut_short {
-                return Ok((transaction, candidates));
-            }
-            each = each_max;
-            look.set_each(each);
-            rows = transaction.query(sql::CLAIM_HEADS, &look.params()).await?;
+            heads_per_lane = heads_max;
+            query.set_heads_per_lane(heads_per_lane);
+            rows = transaction.query(sql::CLAIM_HEADS, &query.params()).await?;
         }
     }
 
-    /// Deliveries have a rotation of their own.
-    pub(super) fn rotation(&self, want: &Claim) -> &Rotation {
+    /// Returns the rotation of deliveries, whose queues take turns, or that of all other jobs.
+    fn rotation(&self, want: &Claim) -> &Rotation {
         if want.queue_capacity.is_some() { &self.outboxes } else { &self.tenants }
     }
 
-    /// Adds what earlier attempts finished.
+    /// Adds the steps that earlier attempts finished.
     async fn with_steps(
         &self,
         mut leases: Vec<Lease>,
         next_due_at: Option<Timestamp>,
-    ) -> Result<ClaimResult, Trouble> {
+    ) -> Result<ClaimResult, PgError> {
         let may_have_steps = |lease: &&Lease| lease.epoch > 1 || lease.job.forked_from.is_some();
         let (tenants, ids): (Vec<String>, Vec<String>) = leases
             .iter()
@@ -227,70 +225,10 @@ impl Inner {
                 lease.steps = steps.remove(&key).unwrap_or_default();
             }
             for lease in leases.iter().filter(may_have_steps) {
-                self.held.begin_with(lease);
+                self.lease_cache.set_steps(lease);
             }
         }
         Ok(ClaimResult { leases, next_due_at })
-    }
-}
-
-/// Takes a job out of line that cannot be read: it would be met again and again, and a claim that has room
-/// for one would never see what is behind it.
-pub(super) async fn set_aside(
-    transaction: &Transaction,
-    row: &tokio_postgres::Row,
-    trouble: &Trouble,
-) -> Result<(), Trouble> {
-    let text = |column: &str| row.try_get::<_, String>(column).unwrap_or_default();
-    let (tenant, id) = (text("tenant_id"), text("id"));
-    tracing::error!(
-        ?trouble,
-        job.id = id,
-        tenant.id = tenant,
-        "a job that cannot be read is set aside"
-    );
-    let priority: i32 = row.try_get("priority")?;
-    let run_at: i64 = row.try_get("run_at")?;
-    let (queue, kind) = (text("queue"), text("kind"));
-    let place: &[&dyn Param] = &[&tenant, &queue, &kind, &priority, &run_at, &id];
-    transaction.query(sql::LEAVE_LINE, place).await?;
-    Ok(())
-}
-
-/// Those of the candidates that are taken, in the order in which they are.
-pub(super) fn choose(
-    candidates: Vec<Candidate>,
-    picker: &mut Picker<'_>,
-    gate: &mut LimitCheck<'_>,
-) -> Chosen {
-    let heads: Vec<Head> = candidates.iter().map(|found| head(&found.row.entry.job)).collect();
-    let places = picker.pick(&heads, gate);
-    let mut all: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
-    let taken = places.into_iter().filter_map(|place| all.get_mut(place).and_then(Option::take));
-    let taken = taken.collect();
-    let left =
-        all.iter().flatten().filter(|one| gate.admits(LimitKey::of(&one.row.entry.job))).count();
-    Chosen { taken, left }
-}
-
-pub(super) fn candidate(row: &tokio_postgres::Row) -> Result<Candidate, Trouble> {
-    let mut columns = Columns::of(row);
-    let row = Row::read(&mut columns)?;
-    let history = columns.get()?;
-    // A job in line has no events since its claim, and no result.
-    let (_, _): (Option<&str>, Option<&str>) = (columns.get()?, columns.get()?);
-    let input = columns.json()?;
-    Ok(Candidate { row, input, history, place: columns.go_to("place")?.get()? })
-}
-
-fn head(job: &Job) -> Head {
-    Head {
-        tenant: job.tenant.clone(),
-        queue: job.queue.clone(),
-        kind: job.kind.clone(),
-        priority: job.priority,
-        run_at: job.run_at,
-        id: job.id,
     }
 }
 
@@ -298,45 +236,40 @@ fn lease(row: Row, input: Json, expires_at: Timestamp) -> Lease {
     Lease { epoch: row.entry.epoch, expires_at, input, steps: Vec::new(), job: row.entry.job }
 }
 
-fn next_due(rows: &[tokio_postgres::Row]) -> Result<Option<Timestamp>, Trouble> {
-    rows.first().map_or(Ok(None), |row| Columns::of(row).opt_at())
+columns! {
+    /// A selected job, in the order of the parameters of `claim_jobs.sql`.
+    struct ClaimedJob => ClaimBatch {
+        tenant: String,
+        queue: String,
+        kind: String,
+        priority: i32,
+        ready_ctid: Option<String>,
+        id: String,
+        epoch: i64,
+        version: i64,
+        attempt: i32,
+        started_at: i64,
+        code_version: Option<String>,
+        progress: Option<String>,
+    }
 }
 
-/// What a claim writes, by column.
-#[derive(Default)]
-struct Taken {
-    tenants: Vec<String>,
-    queues: Vec<String>,
-    kinds: Vec<String>,
-    priorities: Vec<i32>,
-    places: Vec<Option<String>>,
-    ids: Vec<String>,
-    epochs: Vec<i64>,
-    versions: Vec<i64>,
-    attempts: Vec<i32>,
-    started_ats: Vec<i64>,
-    code_versions: Vec<Option<String>>,
-    progress: Vec<Option<String>>,
-    /// Empty where nothing is limited.
-    counted: Vec<Option<String>>,
-}
-
-impl Taken {
-    fn push(&mut self, row: &Row, place: Option<String>) -> Result<(), Trouble> {
-        let (entry, job) = (&row.entry, &row.entry.job);
-        self.tenants.push(job.tenant.as_str().to_owned());
-        self.queues.push(job.queue.as_str().to_owned());
-        self.kinds.push(job.kind.as_str().to_owned());
-        self.priorities.push(job.priority);
-        self.places.push(place);
-        self.ids.push(job.id.to_string());
-        self.epochs.push(int(entry.epoch));
-        self.versions.push(int(job.version));
-        self.attempts.push(small(job.attempt));
-        self.started_ats.push(job.started_at.unwrap_or(job.created_at).as_millis());
-        let version = job.code_version.as_deref();
-        self.code_versions.push(version.map(|version| without_nul(version).into_owned()));
-        self.progress.push(job.progress.as_ref().map(to_json).transpose()?);
-        Ok(())
+impl ClaimedJob {
+    fn new(row: &Row, ready_ctid: Option<String>) -> Result<Self, PgError> {
+        let job = &row.entry.job;
+        Ok(Self {
+            tenant: job.tenant.as_str().to_owned(),
+            queue: job.queue.as_str().to_owned(),
+            kind: job.kind.as_str().to_owned(),
+            priority: job.priority,
+            ready_ctid,
+            id: job.id.to_string(),
+            epoch: int(row.entry.epoch),
+            version: int(job.version),
+            attempt: small(job.attempt),
+            started_at: job.started_at.unwrap_or(job.created_at).as_millis(),
+            code_version: job.code_version.as_deref().map(|text| without_nul(text).into_owned()),
+            progress: job.progress.as_ref().map(to_json).transpose()?,
+        })
     }
 }

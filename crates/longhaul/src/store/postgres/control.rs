@@ -1,72 +1,68 @@
 //! What callers and the house do to jobs: cancel, resume, delete; and to queues.
 
-use std::time::Duration;
-
-use super::columns::{int, limit, millis, small, to_json};
-use super::database::Transaction;
-use super::error::{Tries, Trouble};
-use super::params::Param;
+use super::connection::columns::{int, small, to_json};
+use super::connection::database::Transaction;
+use super::connection::error::{PgError, RetryState};
+use super::connection::params::Param;
+use super::leases::LeaseUpdates;
 use super::row::Row;
-use super::settle::{histories, key};
-use super::work::Told;
-use super::{Inner, find, sql};
+use super::settle::{StoredHistories, job_key};
+use super::{Inner, queries::find, sql};
 use crate::job::{Event, Job, JobId, Name, TenantId, Timestamp};
 use crate::store::stored_job::StoredJob;
 use crate::store::{LeaseRef, StoreError};
 
-/// How long a deleted job is remembered as gone.
-const TOMBSTONES_KEPT: Duration = Duration::from_hours(30 * 24);
-
 impl Inner {
     /// Cancels a job, or asks its worker to stop.
-    pub(super) async fn try_cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, Trouble> {
-        let mut connection = self.database.connection_of(tenant).await?;
+    pub(super) async fn try_cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, PgError> {
+        let mut connection = self.database.tenant_connection(tenant).await?;
         let seen = find::row(&mut connection, tenant, id).await?;
         drop(connection);
         let job = if seen.entry.lease_until.is_some() {
-            self.ask_to_stop(&seen).await?
+            self.request_cancel(&seen).await?
         } else {
-            self.cancel_unheld(tenant, id).await?
+            self.cancel_unleased(tenant, id).await?
         };
-        self.notify.jobs();
+        self.notify.jobs_changed();
         Ok(job)
     }
 
-    async fn ask_to_stop(&self, seen: &Row) -> Result<Job, Trouble> {
+    async fn request_cancel(&self, seen: &Row) -> Result<Job, PgError> {
         let job = &seen.entry.job;
         let lease = LeaseRef { tenant: job.tenant.clone(), job: job.id, epoch: seen.entry.epoch };
-        let mut told = Told::by(self.owed().await?);
-        let connection = self.database.connection_of(&job.tenant).await?;
-        let (transaction, mut rows) = Self::lock_held(connection, &[&lease]).await?;
-        let Some(mut row) = rows.remove(&key(job)).filter(|row| row.is_held_by(&lease)) else {
+        let mut updates = LeaseUpdates::new(self.outbox().await?);
+        let connection = self.database.tenant_connection(&job.tenant).await?;
+        let (transaction, mut rows) = Self::lock_leased(connection, &[&lease]).await?;
+        let Some(mut row) = rows.remove(&job_key(job)).filter(|row| row.is_leased_by(&lease))
+        else {
             // Its attempt has ended meanwhile.
             transaction.roll_back().await?;
-            return Err(Trouble::Overtaken);
+            return Err(PgError::Conflict);
         };
         let changed = row.entry.cancel(self.clock.now());
         if !changed? {
             transaction.roll_back().await?;
             return Ok(row.entry.job);
         }
-        let histories = histories(&transaction, std::iter::once(&row)).await?;
-        let (_, events) = histories.of(&key(job));
-        told.push(&row, super::row::append(events, &row.entry.events)?)?;
-        told.write(transaction, self).await?;
+        let histories = StoredHistories::read(&transaction, std::iter::once(&row)).await?;
+        let (_, events) = histories.of(&job_key(job));
+        updates.push(&row, super::row::append(events, &row.entry.events)?)?;
+        updates.write(transaction, self).await?;
         Ok(row.entry.job)
     }
 
-    async fn cancel_unheld(&self, tenant: &TenantId, id: JobId) -> Result<Job, Trouble> {
-        self.end_unheld(tenant, id, StoredJob::cancel).await
+    async fn cancel_unleased(&self, tenant: &TenantId, id: JobId) -> Result<Job, PgError> {
+        self.end_unleased(tenant, id, StoredJob::cancel).await
     }
 
     /// Ends a job that nobody holds by `end`, which tells whether that changes anything.
-    pub(super) async fn end_unheld(
+    pub(super) async fn end_unleased(
         &self,
         tenant: &TenantId,
         id: JobId,
         end: impl FnOnce(&mut StoredJob, Timestamp) -> Result<bool, StoreError>,
-    ) -> Result<Job, Trouble> {
-        let mut owed = self.owed().await?;
+    ) -> Result<Job, PgError> {
+        let mut outbox = self.outbox().await?;
         let (transaction, mut row) = self.lock_job(tenant, id).await?;
         let was = row.entry.job.clone();
         let now = self.clock.now();
@@ -85,7 +81,7 @@ impl Inner {
             let id = was.id.to_string();
             let left = transaction
                 .query(
-                    sql::LEAVE_LINE,
+                    sql::DEQUEUE,
                     &[
                         &was.tenant.as_str(),
                         &was.queue.as_str(),
@@ -99,30 +95,30 @@ impl Inner {
             if left.is_empty() {
                 // A claim was faster.
                 transaction.roll_back().await?;
-                return Err(Trouble::Overtaken);
+                return Err(PgError::Conflict);
             }
         }
         let transaction = save(transaction, &mut row).await?;
         if row.entry.dooms_payload() {
             let id = was.id.to_string();
             let key = [&vec![was.tenant.as_str()] as &dyn Param, &vec![&*id], &now.as_millis()];
-            transaction.query(sql::DOOM_PAYLOADS, &key).await?;
+            transaction.query(sql::EXPIRE_PAYLOADS, &key).await?;
         }
-        owed.add(&row.entry, None);
-        owed.write(&transaction, now).await?;
+        outbox.add(&row.entry, None);
+        outbox.write(&transaction, now).await?;
         transaction.commit().await?;
-        self.notify_outbox(&owed);
+        self.notify_outbox(&outbox);
         Ok(row.entry.job)
     }
 
     /// Puts a job that ended badly back in line.
     pub(super) async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
-        let mut tries = Tries::default();
+        let mut retries = RetryState::default();
         let mut attempted = None;
         loop {
             match self.try_resume(tenant, id, &mut attempted).await {
                 Ok(job) => return Ok(job),
-                Err(trouble) => tries.again(trouble).await?,
+                Err(error) => retries.again(error).await?,
             }
         }
     }
@@ -133,15 +129,15 @@ impl Inner {
         tenant: &TenantId,
         id: JobId,
         attempted: &mut Option<Event>,
-    ) -> Result<Job, Trouble> {
+    ) -> Result<Job, PgError> {
         if let Some(attempted) = attempted {
             let now = self.try_record(tenant, id).await?;
             if now.history.contains(attempted) {
-                self.notify.line();
+                self.notify.jobs_ready();
                 return Ok(now.job);
             }
         }
-        let mut owed = self.owed().await?;
+        let mut outbox = self.outbox().await?;
         let (transaction, mut row) = self.lock_job(tenant, id).await?;
         if let Err(error) = row.entry.resume(self.clock.now()) {
             transaction.roll_back().await?;
@@ -153,7 +149,7 @@ impl Inner {
         let id = job.id.to_string();
         transaction
             .query(
-                sql::ENTER_LINE,
+                sql::ENQUEUE,
                 &[
                     &job.tenant.as_str(),
                     &job.queue.as_str(),
@@ -164,31 +160,31 @@ impl Inner {
                 ],
             )
             .await?;
-        owed.add(&row.entry, None);
-        owed.write(&transaction, job.run_at).await?;
+        outbox.add(&row.entry, None);
+        outbox.write(&transaction, job.run_at).await?;
         transaction.commit().await?;
-        self.notify_outbox(&owed);
-        self.notify.line();
-        self.notify.jobs();
+        self.notify_outbox(&outbox);
+        self.notify.jobs_ready();
+        self.notify.jobs_changed();
         Ok(row.entry.job)
     }
 
     /// Deletes a finished job.
     pub(super) async fn purge(&self, tenant: &TenantId, id: JobId) -> Result<(), StoreError> {
-        let mut tries = Tries::default();
+        let mut retries = RetryState::default();
         let mut again = false;
         loop {
             match self.try_purge(tenant, id).await {
                 // By an earlier try whose answer was lost, or by somebody who wanted the same.
-                Err(Trouble::Refused(StoreError::Gone)) if again => return Ok(()),
+                Err(PgError::Store(StoreError::Gone)) if again => return Ok(()),
                 Ok(()) => return Ok(()),
-                Err(trouble) => tries.again(trouble).await?,
+                Err(error) => retries.again(error).await?,
             }
             again = true;
         }
     }
 
-    async fn try_purge(&self, tenant: &TenantId, id: JobId) -> Result<(), Trouble> {
+    async fn try_purge(&self, tenant: &TenantId, id: JobId) -> Result<(), PgError> {
         let (transaction, row) = self.lock_job(tenant, id).await?;
         if let Err(error) = row.entry.check_purge() {
             transaction.roll_back().await?;
@@ -200,9 +196,9 @@ impl Inner {
     }
 
     /// Begins a transaction in which this job is locked, and reads it.
-    async fn lock_job(&self, tenant: &TenantId, id: JobId) -> Result<(Transaction, Row), Trouble> {
+    async fn lock_job(&self, tenant: &TenantId, id: JobId) -> Result<(Transaction, Row), PgError> {
         let text = id.to_string();
-        let connection = self.database.connection_of(tenant).await?;
+        let connection = self.database.tenant_connection(tenant).await?;
         let (transaction, rows) = connection
             .begin(
                 (sql::LOCK_JOB, &[&tenant.as_str(), &&*text]),
@@ -213,19 +209,8 @@ impl Inner {
             return Ok((transaction, Row::from(row)?));
         }
         transaction.roll_back().await?;
-        let mut connection = self.database.connection_of(tenant).await?;
+        let mut connection = self.database.tenant_connection(tenant).await?;
         find::missing(&mut connection, tenant, id).await
-    }
-
-    /// Deletes jobs whose retention has ended, and forgets ids that have been gone for long.
-    pub(super) async fn try_prune(&self, count: usize) -> Result<usize, Trouble> {
-        let (now, count) = (self.clock.now().as_millis(), limit(count));
-        let mut connection = self.database.connection().await?;
-        let deleted = connection.query(sql::DELETE_EXPIRED, &[&now, &count]).await?;
-        let gone_before = now.saturating_sub(millis(TOMBSTONES_KEPT));
-        connection.query(sql::FORGET_TOMBSTONES, &[&gone_before, &count]).await?;
-        connection.query(sql::FORGET_BLOBS, &[&gone_before, &count]).await?;
-        Ok(deleted.len())
     }
 
     /// Stops or restarts claims from a queue.
@@ -234,21 +219,21 @@ impl Inner {
         tenant: &TenantId,
         queue: &Name,
         paused: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), PgError> {
         let sql = if paused { sql::PAUSE_QUEUE } else { sql::RESUME_QUEUE };
-        let mut connection = self.database.connection_of(tenant).await?;
+        let mut connection = self.database.tenant_connection(tenant).await?;
         connection.query(sql, &[&tenant.as_str(), &queue.as_str()]).await?;
         if !paused {
-            self.notify.line();
+            self.notify.jobs_ready();
         }
         Ok(())
     }
 }
 
 /// Writes a job that nobody holds.
-async fn save(transaction: Transaction, row: &mut Row) -> Result<Transaction, Trouble> {
-    let histories = histories(&transaction, std::iter::once(&*row)).await?;
-    let known = key(&row.entry.job);
+async fn save(transaction: Transaction, row: &mut Row) -> Result<Transaction, PgError> {
+    let histories = StoredHistories::read(&transaction, std::iter::once(&*row)).await?;
+    let known = job_key(&row.entry.job);
     let (history, events) = histories.of(&known);
     let used = row.entry.meter(histories.steps(&known)).unwrap_or_default();
     let job = &row.entry.job;

@@ -2,7 +2,7 @@
 
 use tokio_postgres::config::SslMode;
 
-use super::url::Target as Address;
+use super::connection::url::DatabaseUrl as Address;
 use crate::fuzzing::{SECRET, Target, text};
 
 pub(crate) const URL: Target = (

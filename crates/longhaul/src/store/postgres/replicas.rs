@@ -1,24 +1,23 @@
 //! Signs of life, glimpses and hints: how processes know of each other.
 
-use super::columns::{Columns, int, limit, millis, to_json, without_nul};
-use super::database::query_unprepared;
-use super::error::Trouble;
-use super::params::Param;
+use super::connection::columns::{Columns, millis, to_json, without_nul};
+use super::connection::database::query_unprepared;
+use super::connection::error::PgError;
 use super::{Inner, sql};
-use crate::job::{JobId, Name, Status, TenantId, Timestamp};
+use crate::job::{JobId, Status, TenantId, Timestamp};
 use crate::store::{Heartbeat, JobVersion, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
 impl Inner {
     /// Says that a replica lives.
-    pub(super) async fn try_heartbeat(&self, beat: &Heartbeat) -> Result<(), Trouble> {
+    pub(super) async fn try_heartbeat(&self, beat: &Heartbeat) -> Result<(), PgError> {
         let now = self.clock.now().as_millis();
         let forgotten = now.saturating_sub(millis(REPLICA_FORGOTTEN_AFTER));
         let mut heartbeat = self.heartbeat.lock().await;
-        let client = self.heartbeat(&mut heartbeat).await?;
+        let client = self.heartbeat_client(&mut heartbeat).await?;
         query_unprepared(client, sql::FORGET_REPLICAS, &[&forgotten]).await?;
         let written = query_unprepared(
             client,
-            sql::BEAT,
+            sql::HEARTBEAT,
             &[
                 &&*without_nul(&beat.replica),
                 &beat.run.cast_signed(),
@@ -37,12 +36,12 @@ impl Inner {
         let Some(row) = written.first() else {
             return Err(StoreError::NameTaken { replica: beat.replica.clone() }.into());
         };
-        self.notify.set_others(Columns::of(row).get::<i64>()? > 0);
+        self.notify.set_has_peers(Columns::of(row).get::<i64>()? > 0);
         Ok(())
     }
 
     /// All replicas that were heard of lately.
-    pub(super) async fn try_replicas(&self) -> Result<Vec<ReplicaState>, Trouble> {
+    pub(super) async fn try_replicas(&self) -> Result<Vec<ReplicaState>, PgError> {
         let mut connection = self.database.connection().await?;
         let rows = connection.query(sql::REPLICAS, &[]).await?;
         let now = self.clock.now();
@@ -50,9 +49,9 @@ impl Inner {
     }
 
     /// Forgets a replica.
-    pub(super) async fn try_deregister(&self, replica: &str) -> Result<(), Trouble> {
+    pub(super) async fn try_deregister(&self, replica: &str) -> Result<(), PgError> {
         let mut connection = self.database.connection().await?;
-        connection.query(sql::LEAVE, &[&&*without_nul(replica)]).await?;
+        connection.query(sql::DEREGISTER, &[&&*without_nul(replica)]).await?;
         Ok(())
     }
 
@@ -60,11 +59,11 @@ impl Inner {
     pub(super) async fn try_versions(
         &self,
         jobs: &[(TenantId, JobId)],
-    ) -> Result<Vec<Option<JobVersion>>, Trouble> {
+    ) -> Result<Vec<Option<JobVersion>>, PgError> {
         let tenants: Vec<&str> = jobs.iter().map(|(tenant, _)| tenant.as_str()).collect();
         let ids: Vec<String> = jobs.iter().map(|(_, id)| id.to_string()).collect();
         let mut connection = self.database.connection().await?;
-        let rows = connection.query(sql::GLIMPSE, &[&tenants, &ids]).await?;
+        let rows = connection.query(sql::VERSIONS, &[&tenants, &ids]).await?;
         let glimpse = |row: &tokio_postgres::Row| {
             let mut columns = Columns::of(row);
             if columns.get::<Option<i64>>()?.is_none() {
@@ -76,29 +75,10 @@ impl Inner {
         };
         rows.iter().map(glimpse).collect()
     }
-
-    /// How many jobs are pending, counted no further than asked.
-    pub(super) async fn try_count_pending(
-        &self,
-        tenant: &TenantId,
-        queue: Option<&Name>,
-        up_to: u64,
-    ) -> Result<u64, Trouble> {
-        let mut connection = self.database.connection_of(tenant).await?;
-        let up_to = int(up_to).min(limit(usize::MAX));
-        let rows = match queue {
-            None => connection.query(sql::PENDING, &[&tenant.as_str(), &up_to]).await?,
-            Some(queue) => {
-                let params = [&tenant.as_str() as &dyn Param, &queue.as_str(), &up_to];
-                connection.query(sql::PENDING_IN_QUEUE, &params).await?
-            }
-        };
-        rows.first().map_or(Ok(0), |row| Columns::of(row).count())
-    }
 }
 
 /// In the order of `replicas.sql`.
-fn read(columns: &mut Columns<'_>, now: Timestamp) -> Result<ReplicaState, Trouble> {
+fn read(columns: &mut Columns<'_>, now: Timestamp) -> Result<ReplicaState, PgError> {
     let beat = Heartbeat {
         replica: columns.get()?,
         run: columns.get::<i64>()?.cast_unsigned(),

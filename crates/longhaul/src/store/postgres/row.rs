@@ -2,8 +2,8 @@
 
 use tokio_postgres::Row as DbRow;
 
-use super::columns::{Columns, to_json};
-use super::error::Trouble;
+use super::connection::columns::{Columns, to_json};
+use super::connection::error::PgError;
 use crate::job::{
     Event, Job, Name, PreviousState, Record, Retention, Status, TenantId, Timestamp, Tokens,
     UsageMeter,
@@ -31,7 +31,7 @@ pub(super) struct Row {
 impl Row {
     /// In the order of the view `entries`; what comes after `claimed_at` there is found by name, and what
     /// else there is is left to the caller.
-    pub(super) fn read(columns: &mut Columns<'_>) -> Result<Self, Trouble> {
+    pub(super) fn read(columns: &mut Columns<'_>) -> Result<Self, PgError> {
         let job = read_job(columns)?;
         let mut entry = StoredJob {
             before: Some(PreviousState::of(&job)),
@@ -57,7 +57,7 @@ impl Row {
     }
 
     /// From a row that holds nothing else.
-    pub(super) fn from(row: &DbRow) -> Result<Self, Trouble> {
+    pub(super) fn from(row: &DbRow) -> Result<Self, PgError> {
         Self::read(&mut Columns::of(row))
     }
 
@@ -70,7 +70,7 @@ impl Row {
     }
 
     /// Whether this lease holds the job.
-    pub(super) fn is_held_by(&self, lease: &LeaseRef) -> bool {
+    pub(super) fn is_leased_by(&self, lease: &LeaseRef) -> bool {
         self.entry.job.status == Status::Running && self.entry.epoch == lease.epoch
     }
 
@@ -80,7 +80,7 @@ impl Row {
         &self,
         settled: Option<&str>,
         since: Option<&str>,
-    ) -> Result<String, Trouble> {
+    ) -> Result<String, PgError> {
         let mut lines = match settled {
             Some(lines) => lines.to_owned(),
             None => to_json(&self.acceptance())?,
@@ -99,7 +99,7 @@ impl Row {
         &self,
         settled: Option<&str>,
         since: Option<&str>,
-    ) -> Result<String, Trouble> {
+    ) -> Result<String, PgError> {
         append(Some(&self.stored_history(settled, since)?), &self.entry.events)
     }
 
@@ -123,7 +123,7 @@ impl Row {
     }
 
     /// From a row of `records.sql`.
-    pub(super) fn record(row: &DbRow) -> Result<Record, Trouble> {
+    pub(super) fn record(row: &DbRow) -> Result<Record, PgError> {
         let mut columns = Columns::of(row);
         let read = Self::read(&mut columns)?;
         let (settled, since) = (columns.get()?, columns.get()?);
@@ -138,8 +138,8 @@ impl Row {
 fn read_tally(
     columns: &mut Columns<'_>,
     claimed_at: Option<Timestamp>,
-) -> Result<UsageMeter, Trouble> {
-    columns.go_to("key_id")?;
+) -> Result<UsageMeter, PgError> {
+    columns.seek("key_id")?;
     Ok(UsageMeter {
         key: columns.get()?,
         claimed_at,
@@ -165,7 +165,7 @@ fn claim_event(entry: &StoredJob, version: u64, at: Timestamp) -> Event {
 }
 
 /// Events with further ones added, one a line; cut if it got too long.
-pub(super) fn append(lines: Option<&str>, events: &[Event]) -> Result<String, Trouble> {
+pub(super) fn append(lines: Option<&str>, events: &[Event]) -> Result<String, PgError> {
     let mut lines = cut(lines.unwrap_or_default()).to_owned();
     for event in events {
         push_line(&mut lines, &to_json(event)?);
@@ -202,7 +202,7 @@ fn read_history(lines: &str, job: &Job) -> Vec<Event> {
 }
 
 /// Fields are read in the order in which they are written here.
-fn read_job(columns: &mut Columns<'_>) -> Result<Job, Trouble> {
+fn read_job(columns: &mut Columns<'_>) -> Result<Job, PgError> {
     Ok(Job {
         tenant: columns.text(TenantId::stored)?,
         id: columns.id()?,

@@ -1,44 +1,46 @@
-//! Accepting jobs: new ones and forks.
+//! Submission of jobs, and forks of existing jobs.
 
 use std::collections::{HashMap, HashSet};
 
-use super::blobs::NewBlobs;
-use super::columns::{Columns, int, millis, small, to_json, without_nul};
-use super::database::{Connection, Transaction};
-use super::endpoints::Owed;
-use super::error::{Tries, Trouble, to_store_error};
-use super::params::Param;
+use super::batch::columns;
+use super::connection::columns::{Columns, int, millis, small, to_json, unreadable, without_nul};
+use super::connection::database::{Connection, Transaction};
+use super::connection::error::{PgError, RetryState, to_store_error};
+use super::maintenance::blobs::NewBlobs;
+use super::outbox::Outbox;
+use super::queries::find;
 use super::row::Row;
-use super::{Inner, find, sql};
-use crate::job::{Fingerprint, Job, JobId, Json, Name, TenantId, Timestamp};
+use super::settle::JobKey;
+use super::{Inner, sql};
+use crate::job::{Fingerprint, Job, JobId, Json, Name, Record, TenantId, Timestamp};
 use crate::store::stored_job::StoredJob;
 use crate::store::{BlobRole, NewJob, StoreError, SubmitResult};
 
-/// About how many bytes a submission is.
+/// Returns the approximate size of a submission.
 pub(super) fn bytes_of(new: &NewJob) -> usize {
     new.input.as_str().len() + 512
 }
 
 impl Inner {
-    /// Accepts a batch, each job on its own.
+    /// Accepts a batch of jobs. Each succeeds or fails on its own.
     pub(super) async fn submit_batch(
         &self,
         jobs: Vec<NewJob>,
     ) -> Vec<Result<SubmitResult, StoreError>> {
-        let mut tries = Tries::default();
-        let mut again = false;
+        let mut retries = RetryState::default();
+        let mut is_retry = false;
         loop {
             let now = self.clock.now();
-            match self.try_submit(&jobs, now, again).await {
-                Ok(answers) => {
-                    self.notify.line();
-                    return answers;
+            match self.try_submit(&jobs, now, is_retry).await {
+                Ok(results) => {
+                    self.notify.jobs_ready();
+                    return results;
                 }
-                Err(trouble) => {
-                    if let Err(error) = tries.again(trouble).await {
+                Err(error) => {
+                    if let Err(error) = retries.again(error).await {
                         return jobs.iter().map(|_| Err(error.clone())).collect();
                     }
-                    again = true;
+                    is_retry = true;
                 }
             }
         }
@@ -48,57 +50,59 @@ impl Inner {
         &self,
         jobs: &[NewJob],
         now: Timestamp,
-        again: bool,
-    ) -> Result<Vec<Result<SubmitResult, StoreError>>, Trouble> {
+        is_retry: bool,
+    ) -> Result<Vec<Result<SubmitResult, StoreError>>, PgError> {
         let entries: Vec<StoredJob> =
             jobs.iter().map(|new| StoredJob::accepted(new, now)).collect();
-        let mut owed = self.owed().await?;
+        let mut outbox = self.outbox().await?;
         for entry in &entries {
-            owed.add(entry, None);
+            outbox.add(entry, None);
         }
         let mut connection = self.database.connection().await?;
-        let accepted = if !owed.is_empty() || jobs.iter().any(|new| new.payload.is_some()) {
-            let accepted = insert_with_more(connection, jobs, &entries, &mut owed, now).await?;
-            self.notify_outbox(&owed);
+        let inserted = if !outbox.is_empty() || jobs.iter().any(|new| new.payload.is_some()) {
+            let inserted =
+                insert_with_payloads(connection, jobs, &entries, &mut outbox, now).await?;
+            self.notify_outbox(&outbox);
             connection = self.database.connection().await?;
-            accepted
+            inserted
         } else {
-            insert(&mut connection, jobs, &entries).await?
+            let batch = submit_batch(jobs, &entries)?;
+            let inserted = connection.query(sql::INSERT_JOBS, &batch.params()).await?;
+            inserted.iter().map(job_key).collect::<Result<_, PgError>>()?
         };
-        let mut answers = Vec::with_capacity(jobs.len());
-        let mut known = None;
+        let mut results = Vec::with_capacity(jobs.len());
+        let mut existing = None;
         for (new, entry) in jobs.iter().zip(entries) {
-            if accepted.contains(&(new.tenant.as_str().to_owned(), new.id)) {
-                answers.push(Ok(SubmitResult { record: Row::new_record(entry), created: true }));
+            if inserted.contains(&(new.tenant.as_str().to_owned(), new.id)) {
+                results.push(Ok(SubmitResult { record: Row::new_record(entry), created: true }));
                 continue;
             }
-            if known.is_none() {
-                known = Some(Known::look_up(&mut connection, jobs).await?);
+            if existing.is_none() {
+                existing = Some(ExistingJobs::read(&mut connection, jobs).await?);
             }
-            answers.push(
-                known.as_ref().map_or(Err(StoreError::NotFound), |known| known.answer(new, again)),
-            );
+            let result = existing.as_ref().map(|existing| existing.result(new, is_retry));
+            results.push(result.unwrap_or(Err(StoreError::NotFound)));
         }
-        Ok(answers)
+        Ok(results)
     }
 
-    /// Makes a job of its own from an old one and the first of its steps.
+    /// Creates a job from the input and the first steps of another one.
     pub(super) async fn try_fork(
         &self,
         tenant: &TenantId,
         id: JobId,
         new_id: JobId,
         from_step: Option<&str>,
-    ) -> Result<Job, Trouble> {
+    ) -> Result<Job, PgError> {
         let (tenant_id, old_id, new_text) = (tenant.as_str(), id.to_string(), new_id.to_string());
-        let mut owed = self.owed().await?;
-        let mut connection = self.database.connection_of(tenant).await?;
+        let mut outbox = self.outbox().await?;
+        let mut connection = self.database.tenant_connection(tenant).await?;
         let old = find::row(&mut connection, tenant, id).await?;
         let from = match from_step {
-            Some(name) => Some(position(&mut connection, tenant, id, name).await?),
+            Some(name) => Some(step_position(&mut connection, tenant, id, name).await?),
             None => None,
         };
-        // The statement counts the steps that it begins with.
+        // The statement counts the steps that the fork begins with.
         let entry = old.entry.fork(new_id, 0, self.clock.now())?;
         let job = &entry.job;
         let created_at = job.created_at.as_millis();
@@ -113,9 +117,9 @@ impl Inner {
             )
             .await?;
         if forked.is_empty() {
-            // The id is taken: by this very fork, if its answer was lost.
+            // The id exists: an earlier attempt of this fork, whose response was lost, may have created it.
             transaction.roll_back().await?;
-            let mut connection = self.database.connection_of(tenant).await?;
+            let mut connection = self.database.tenant_connection(tenant).await?;
             let existing = find::row(&mut connection, tenant, new_id).await?.entry.job;
             if existing.forked_from == Some(id) {
                 return Ok(existing);
@@ -125,25 +129,25 @@ impl Inner {
         let (queue, kind) = (job.queue.as_str(), job.kind.as_str());
         transaction
             .query(
-                sql::ENTER_LINE,
+                sql::ENQUEUE,
                 &[&tenant_id, &queue, &kind, &job.priority, &created_at, &&*new_text],
             )
             .await?;
-        owed.add(&entry, None);
-        owed.write(&transaction, job.created_at).await?;
+        outbox.add(&entry, None);
+        outbox.write(&transaction, job.created_at).await?;
         transaction.commit().await?;
-        self.notify_outbox(&owed);
-        self.notify.line();
+        self.notify_outbox(&outbox);
+        self.notify.jobs_ready();
         Ok(entry.job)
     }
 }
 
-async fn position(
+async fn step_position(
     connection: &mut Connection,
     tenant: &TenantId,
     id: JobId,
     name: &str,
-) -> Result<i32, Trouble> {
+) -> Result<i32, PgError> {
     let id = id.to_string();
     let found = connection.query(sql::FIND_STEP, &[&tenant.as_str(), &&*id, &name]).await?;
     match found.first() {
@@ -152,123 +156,122 @@ async fn position(
     }
 }
 
-/// Inserts what can be inserted; which ones that were.
-async fn insert(
-    connection: &mut Connection,
-    jobs: &[NewJob],
-    entries: &[StoredJob],
-) -> Result<HashSet<(String, JobId)>, Trouble> {
-    let columns = Accepted::new(jobs, entries)?;
-    let inserted = connection.query(sql::INSERT_JOBS, &columns.params()).await?;
-    inserted.iter().map(key).collect()
-}
-
-/// The same, with what was uploaded with them and what is owed for them, in one transaction.
-async fn insert_with_more(
+/// Inserts jobs with their payloads and deliveries in one transaction. Returns the inserted jobs; those
+/// whose id or idempotency key exists are left out.
+async fn insert_with_payloads(
     connection: Connection,
     jobs: &[NewJob],
     entries: &[StoredJob],
-    owed: &mut Owed,
+    outbox: &mut Outbox,
     now: Timestamp,
-) -> Result<HashSet<(String, JobId)>, Trouble> {
-    let columns = Accepted::new(jobs, entries)?;
-    let (transaction, inserted) =
-        connection.begin((sql::INSERT_JOBS, &columns.params()), None).await?;
-    let accepted: HashSet<(String, JobId)> =
-        inserted.iter().map(key).collect::<Result<_, Trouble>>()?;
+) -> Result<HashSet<JobKey>, PgError> {
+    let batch = submit_batch(jobs, entries)?;
+    let (transaction, rows) = connection.begin((sql::INSERT_JOBS, &batch.params()), None).await?;
+    let inserted: HashSet<JobKey> = rows.iter().map(job_key).collect::<Result<_, PgError>>()?;
     let mut blobs = NewBlobs::default();
-    for new in jobs.iter().filter(|new| accepted.contains(&(new.tenant.to_string(), new.id))) {
+    for new in jobs.iter().filter(|new| inserted.contains(&(new.tenant.to_string(), new.id))) {
         let payload = new.payload.iter().map(|payload| (BlobRole::Payload, payload));
         blobs.push_all(&new.tenant, new.id, payload);
     }
     blobs.write(&transaction, now).await?;
-    owed.keep_only(|tenant, id| accepted.contains(&(tenant.to_string(), id)));
-    owed.write(&transaction, now).await?;
+    outbox.retain_jobs(|tenant, id| inserted.contains(&(tenant.to_string(), id)));
+    outbox.write(&transaction, now).await?;
     transaction.commit().await?;
-    Ok(accepted)
+    Ok(inserted)
 }
 
-/// Inserts jobs in a transaction that does more.
+/// Inserts jobs in a transaction of the caller.
 pub(super) async fn insert_in(
     transaction: &Transaction,
     jobs: &[NewJob],
     now: Timestamp,
-) -> Result<(), Trouble> {
+) -> Result<(), PgError> {
     let entries: Vec<StoredJob> = jobs.iter().map(|new| StoredJob::accepted(new, now)).collect();
-    let columns = Accepted::new(jobs, &entries)?;
-    transaction.query(sql::INSERT_JOBS, &columns.params()).await?;
+    let batch = submit_batch(jobs, &entries)?;
+    transaction.query(sql::INSERT_JOBS, &batch.params()).await?;
     Ok(())
 }
 
-fn key(row: &tokio_postgres::Row) -> Result<(String, JobId), Trouble> {
+fn job_key(row: &tokio_postgres::Row) -> Result<JobKey, PgError> {
     let mut columns = Columns::of(row);
     Ok((columns.get()?, columns.id()?))
 }
 
-/// What `insert_jobs` takes, by column.
-struct Accepted<'a>(Vec<Box<dyn Param + 'a>>);
-
-impl<'a> Accepted<'a> {
-    fn new(jobs: &'a [NewJob], entries: &'a [StoredJob]) -> Result<Self, Trouble> {
-        fn each<T>(entries: &[StoredJob], of: impl Fn(&Job) -> T) -> Vec<T> {
-            entries.iter().map(|entry| of(&entry.job)).collect()
-        }
-        let text = |of: fn(&NewJob) -> &str| Box::new(jobs.iter().map(of).collect::<Vec<_>>());
-        let labels = jobs.iter().map(labels).collect::<Result<Vec<String>, _>>()?;
-        let fingerprints: Vec<&[u8]> =
-            jobs.iter().map(|new| new.fingerprint.as_bytes().as_slice()).collect();
-        let keys: Vec<Option<&str>> =
-            jobs.iter().map(|new| new.idempotency_key.as_deref()).collect();
-        let tallies = entries.iter().map(|entry| int(entry.tally.payload_bytes));
-        let webhook = |new: &NewJob| new.webhook.as_ref().map(to_json).transpose();
-        let webhooks = jobs.iter().map(webhook).collect::<Result<Vec<Option<String>>, _>>()?;
-        let retention = |of: fn(&NewJob) -> std::time::Duration| -> Box<Vec<i64>> {
-            Box::new(jobs.iter().map(|new| millis(of(new))).collect())
-        };
-        Ok(Self(vec![
-            text(|new| new.tenant.as_str()),
-            Box::new(each(entries, |job| job.id.to_string())),
-            text(|new| new.kind.as_str()),
-            text(|new| new.queue.as_str()),
-            Box::new(each(entries, |job| job.priority)),
-            Box::new(each(entries, |job| small(job.max_attempts))),
-            Box::new(labels),
-            Box::new(keys),
-            Box::new(fingerprints),
-            Box::new(each(entries, |job| job.created_at.as_millis())),
-            Box::new(each(entries, |job| job.run_at.as_millis())),
-            Box::new(each(entries, |job| job.timeout.map(millis))),
-            retention(|new| new.retention.completed),
-            retention(|new| new.retention.failed),
-            Box::new(each(entries, |job| job.forked_from.map(|id| id.to_string()))),
-            Box::new(each(entries, |job| job.parent_id.map(|id| id.to_string()))),
-            text(|new| new.input.as_str()),
-            Box::new(each(entries, |job| job.has_payload)),
-            Box::new(jobs.iter().map(|new| new.key_id.as_deref()).collect::<Vec<_>>()),
-            Box::new(tallies.collect::<Vec<_>>()),
-            Box::new(webhooks),
-        ]))
-    }
-
-    fn params(&self) -> Vec<&dyn Param> {
-        self.0.iter().map(|column| &**column as &dyn Param).collect()
+columns! {
+    /// A submitted job, in the order of the parameters of `insert_jobs.sql`.
+    struct SubmittedJob<'a> => SubmitBatch {
+        tenant: &'a str,
+        id: String,
+        kind: &'a str,
+        queue: &'a str,
+        priority: i32,
+        max_attempts: i32,
+        labels: String,
+        idempotency_key: Option<&'a str>,
+        fingerprint: &'a [u8],
+        created_at: i64,
+        run_at: i64,
+        timeout_ms: Option<i64>,
+        retention_completed_ms: i64,
+        retention_failed_ms: i64,
+        forked_from: Option<String>,
+        parent_id: Option<String>,
+        input: &'a str,
+        has_payload: bool,
+        key_id: Option<&'a str>,
+        payload_bytes: i64,
+        webhook: Option<String>,
     }
 }
 
-pub(super) fn labels(new: &NewJob) -> Result<String, Trouble> {
+fn submit_batch<'a>(
+    jobs: &'a [NewJob],
+    entries: &'a [StoredJob],
+) -> Result<SubmitBatch<'a>, PgError> {
+    let mut batch = SubmitBatch::default();
+    for (new, entry) in jobs.iter().zip(entries) {
+        let job = &entry.job;
+        batch.push(SubmittedJob {
+            tenant: new.tenant.as_str(),
+            id: job.id.to_string(),
+            kind: new.kind.as_str(),
+            queue: new.queue.as_str(),
+            priority: job.priority,
+            max_attempts: small(job.max_attempts),
+            labels: labels(new)?,
+            idempotency_key: new.idempotency_key.as_deref(),
+            fingerprint: new.fingerprint.as_bytes(),
+            created_at: job.created_at.as_millis(),
+            run_at: job.run_at.as_millis(),
+            timeout_ms: job.timeout.map(millis),
+            retention_completed_ms: millis(new.retention.completed),
+            retention_failed_ms: millis(new.retention.failed),
+            forked_from: job.forked_from.map(|id| id.to_string()),
+            parent_id: job.parent_id.map(|id| id.to_string()),
+            input: new.input.as_str(),
+            has_payload: job.has_payload,
+            key_id: new.key_id.as_deref(),
+            payload_bytes: int(entry.tally.payload_bytes),
+            webhook: new.webhook.as_ref().map(to_json).transpose()?,
+        });
+    }
+    Ok(batch)
+}
+
+pub(super) fn labels(new: &NewJob) -> Result<String, PgError> {
     let clean: HashMap<_, _> =
         new.labels.iter().map(|(name, value)| (without_nul(name), without_nul(value))).collect();
     to_json(&clean)
 }
 
-/// The jobs that have the keys and ids of a batch.
-struct Known {
+/// Existing jobs with the idempotency keys or ids of a batch.
+struct ExistingJobs {
     by_key: HashMap<(String, String), JobId>,
-    records: HashMap<(String, JobId), (crate::job::Record, Fingerprint)>,
+    records: HashMap<JobKey, (Record, Fingerprint)>,
 }
 
-impl Known {
-    async fn look_up(connection: &mut Connection, jobs: &[NewJob]) -> Result<Self, Trouble> {
+impl ExistingJobs {
+    async fn read(connection: &mut Connection, jobs: &[NewJob]) -> Result<Self, PgError> {
         let keyed = jobs.iter().filter_map(|new| Some((new, new.idempotency_key.as_deref()?)));
         let (tenants, keys): (Vec<&str>, Vec<&str>) =
             keyed.map(|(new, key)| (new.tenant.as_str(), key)).unzip();
@@ -279,13 +282,13 @@ impl Known {
         }
         let by_id = jobs.iter().map(|new| (new.tenant.as_str().to_owned(), new.id));
         let found = by_key.iter().map(|((tenant, _), id)| (tenant.clone(), *id));
-        let wanted: HashSet<(String, JobId)> = by_id.chain(found).collect();
+        let wanted: HashSet<JobKey> = by_id.chain(found).collect();
         let (tenants, ids): (Vec<String>, Vec<String>) =
             wanted.into_iter().map(|(tenant, id)| (tenant, id.to_string())).unzip();
         let mut fingerprints = HashMap::new();
         for row in connection.query(sql::FINGERPRINTS, &[&tenants, &ids]).await? {
             let mut columns = Columns::of(&row);
-            let key: (String, JobId) = (columns.get()?, columns.id()?);
+            let key: JobKey = (columns.get()?, columns.id()?);
             fingerprints.insert(key, fingerprint(&mut columns)?);
         }
         let mut records = HashMap::new();
@@ -299,39 +302,33 @@ impl Known {
         Ok(Self { by_key, records })
     }
 
-    /// The answer to a submission that made no job now: somebody has its key, or it made one in an
-    /// earlier try of ours whose answer was lost.
-    fn answer(&self, new: &NewJob, again: bool) -> Result<SubmitResult, StoreError> {
+    /// Returns the result of a submission that inserted no job: its key exists, or an earlier attempt
+    /// whose response was lost has inserted it.
+    fn result(&self, new: &NewJob, is_retry: bool) -> Result<SubmitResult, StoreError> {
         let tenant = new.tenant.as_str().to_owned();
         let key = new.idempotency_key.clone();
         let by_key = key.and_then(|key| self.by_key.get(&(tenant.clone(), key)));
         let id = by_key.copied().unwrap_or(new.id);
         let Some((record, fingerprint)) = self.records.get(&(tenant, id)) else {
-            // Whoever had the key has gone since: the next try finds it free.
-            return Err(to_store_error(Trouble::Overtaken));
+            // The job with this key was deleted meanwhile: the next attempt finds the key free.
+            return Err(to_store_error(PgError::Conflict));
         };
         if *fingerprint != new.fingerprint {
             return Err(StoreError::KeyReused { existing: id });
         }
-        // Nobody else has this id: then it was this submission that made the job.
-        Ok(SubmitResult { record: record.clone(), created: again && id == new.id })
+        // Ids are unique, so a job with this id was created by this submission.
+        Ok(SubmitResult { record: record.clone(), created: is_retry && id == new.id })
     }
 }
 
-/// In the order of `fingerprints.sql`, after the key.
-fn fingerprint(columns: &mut Columns<'_>) -> Result<Fingerprint, Trouble> {
+/// Reads a row of `fingerprints.sql`, after the key.
+fn fingerprint(columns: &mut Columns<'_>) -> Result<Fingerprint, PgError> {
     let stored: Option<&[u8]> = columns.get()?;
     let kind = columns.text(|text| Name::new(text).ok())?;
     let input: Option<&str> = columns.get()?;
-    match (stored, input) {
-        (Some(bytes), _) => {
-            let bytes = <[u8; 32]>::try_from(bytes).map_err(super::columns::unreadable)?;
-            Ok(Fingerprint::from_bytes(bytes))
-        }
-        (None, input) => {
-            let input = Json::from_text(input.unwrap_or_default());
-            let input = input.map_err(super::columns::unreadable)?;
-            Fingerprint::of(&kind, &input, None).map_err(super::columns::unreadable)
-        }
+    if let Some(bytes) = stored {
+        return Ok(Fingerprint::from_bytes(<[u8; 32]>::try_from(bytes).map_err(unreadable)?));
     }
+    let input = Json::from_text(input.unwrap_or_default()).map_err(unreadable)?;
+    Fingerprint::of(&kind, &input, None).map_err(unreadable)
 }

@@ -1,6 +1,6 @@
 //! The statements against a migrated database.
 
-mod wall;
+mod row_security;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,7 +32,7 @@ async fn every_statement_prepares() {
     let client = connect(&url).await;
     for (name, sql) in sql::ALL {
         if let Err(error) = client.prepare(sql).await {
-            panic!("{name}: {}", super::error::describe(&error));
+            panic!("{name}: {}", super::connection::error::describe(&error));
         }
     }
     drop(store);
@@ -45,13 +45,13 @@ async fn jobs_that_nobody_holds_are_read_like_all_others() {
     let store = PostgresStore::open(&url, Clock::system()).await.unwrap();
     let client = connect(&url).await;
     let mut views = Vec::new();
-    for view in ["records", "unheld"] {
+    for view in ["records", "unleased"] {
         let statement = client.prepare(&format!("SELECT * FROM longhaul.{view}")).await.unwrap();
         let columns = statement.columns().iter();
         views.push(columns.map(|one| (one.name().to_owned(), one.type_().clone())).collect());
     }
-    let [records, unheld]: [Vec<_>; 2] = views.try_into().unwrap();
-    assert_eq!(records, unheld);
+    let [records, unleased]: [Vec<_>; 2] = views.try_into().unwrap();
+    assert_eq!(records, unleased);
     drop(store);
 }
 
@@ -79,12 +79,18 @@ async fn no_index_of_jobs_has_a_column_that_changes() {
 #[test]
 fn every_file_is_in_the_list() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/postgres/sql");
-    let files: BTreeSet<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sql"))
-        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
-        .collect();
+    let mut files = BTreeSet::new();
+    for group in fs::read_dir(folder).unwrap() {
+        let group = group.unwrap().path();
+        let name = group.file_name().unwrap().to_str().unwrap();
+        if name == "migrations" {
+            continue;
+        }
+        for file in fs::read_dir(&group).unwrap() {
+            let file = file.unwrap().path();
+            files.insert(format!("{name}/{}", file.file_stem().unwrap().to_str().unwrap()));
+        }
+    }
     let listed: BTreeSet<String> = sql::ALL.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(files, listed);
 }

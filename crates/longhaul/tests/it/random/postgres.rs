@@ -49,7 +49,7 @@ impl StoreFactory for InPostgres {
         let looking = async {
             let client = self.database.connect().await;
             // Ids of deleted jobs are kept on purpose, and so is what belongs to no job.
-            for table in ["jobs", "line", "leases", "steps"] {
+            for table in ["jobs", "ready", "leases", "steps"] {
                 let count = format!("SELECT count(*) FROM longhaul.{table}");
                 let rows: i64 = client.query_one(&count, &[]).await.unwrap().get(0);
                 if rows > 0 {

@@ -1,6 +1,6 @@
 //! The database: whether this program may use it and whether it is sound.
 
-use longhaul::store::postgres::{self, Wall};
+use longhaul::store::postgres::{self, RowSecurity};
 use longhaul::store::sqlite::{self, OpenError};
 use longhaul_server::config::Database;
 
@@ -18,24 +18,24 @@ pub(super) fn version() -> Finding {
 pub(super) async fn database(database: &Database, peer: Peer) -> Vec<Finding> {
     let Database::Postgres(url) = database else { return vec![file(database, peer)] };
     match postgres::inspect(url.expose()).await {
-        Ok(found) => vec![Finding::good("database", found.summary), wall(&found.wall)],
+        Ok(found) => vec![Finding::good("database", found.summary), wall(&found.row_security)],
         Err(error) => {
             vec![Finding::bad("database", error.to_string(), "a server would not start on it")]
         }
     }
 }
 
-fn wall(wall: &Wall) -> Finding {
+fn wall(wall: &RowSecurity) -> Finding {
     const CHECK: &str = "tenants";
     match wall {
-        Wall::Stands => Finding::good(CHECK, wall.to_string()),
-        Wall::Missing(commands) => Finding::doubtful(
+        RowSecurity::Active => Finding::good(CHECK, wall.to_string()),
+        RowSecurity::Missing(commands) => Finding::doubtful(
             CHECK,
             "only the server keeps them apart, the database does not: its user may not set up \
              row-level security",
             format!("let an administrator run, and start again: {};", commands.join("; ")),
         ),
-        Wall::Impossible(_) => Finding::doubtful(
+        RowSecurity::Unsupported(_) => Finding::doubtful(
             CHECK,
             wall.to_string(),
             "a server would start and keep them apart, without a second wall in the database",

@@ -1,0 +1,174 @@
+//! Checkpoints: the stored outputs of steps.
+
+use std::collections::{HashMap, HashSet};
+
+use super::batch::columns;
+use super::connection::columns::{Columns, int, small, unreadable};
+use super::connection::database::Connection;
+use super::connection::error::{PgError, RetryState};
+use super::{Inner, sql};
+use crate::store::{Checkpoint, LeaseRef, StoreError};
+
+/// Returns the approximate size of a checkpoint.
+pub(super) fn bytes_of(step: &Checkpoint) -> usize {
+    step.output.as_str().len() + 256
+}
+
+columns! {
+    /// A checkpoint, in the order of the parameters of `insert_steps.sql`.
+    struct StepRow<'a> => StepBatch {
+        tenant: &'a str,
+        id: String,
+        epoch: i64,
+        name: &'a str,
+        position: i32,
+        output: &'a str,
+        alone: bool,
+        started_at: i64,
+    }
+}
+
+impl Inner {
+    /// Stores checkpoints. Each succeeds or fails on its own.
+    pub(super) async fn checkpoint_batch(
+        &self,
+        steps: Vec<Checkpoint>,
+    ) -> Vec<Result<(), StoreError>> {
+        let mut retries = RetryState::default();
+        loop {
+            match self.try_checkpoint(&steps).await {
+                Ok(results) => return results,
+                Err(error) => {
+                    if let Err(error) = retries.again(error).await {
+                        return steps.iter().map(|_| Err(error.clone())).collect();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stores checkpoints and keeps the lease cache's step counts exact, so that settling needs no count.
+    async fn try_checkpoint(
+        &self,
+        steps: &[Checkpoint],
+    ) -> Result<Vec<Result<(), StoreError>>, PgError> {
+        let mut all_cached = true;
+        for step in steps {
+            all_cached &= self.lease_cache.begin_step(&step.lease);
+        }
+        let sql = if all_cached { sql::INSERT_STEPS } else { sql::INSERT_FOREIGN_STEPS };
+        let mut is_new = vec![None; steps.len()];
+        let results = self.store_steps(sql, steps, &mut is_new).await;
+        for (step, is_new) in steps.iter().zip(is_new) {
+            self.lease_cache.end_step(&step.lease, is_new);
+        }
+        results
+    }
+
+    /// Inserts steps, and records in `is_new` which of them did not exist before.
+    async fn store_steps(
+        &self,
+        sql: &'static str,
+        steps: &[Checkpoint],
+        is_new: &mut [Option<bool>],
+    ) -> Result<Vec<Result<(), StoreError>>, PgError> {
+        // Sorted by job, as all statements lock leases in this order, and by name, which may occur twice.
+        let mut order: Vec<usize> = (0..steps.len()).collect();
+        order.sort_by_key(|index| {
+            steps.get(*index).map(|step| (&step.lease.tenant, step.lease.job, &step.name))
+        });
+        let mut batch = StepBatch::default();
+        for step in order.iter().filter_map(|index| steps.get(*index)) {
+            batch.push(StepRow {
+                tenant: step.lease.tenant.as_str(),
+                id: step.lease.job.to_string(),
+                epoch: int(step.lease.epoch),
+                name: &step.name,
+                position: small(step.position),
+                output: step.output.as_str(),
+                alone: step.alone,
+                started_at: step.started_at.as_millis(),
+            });
+        }
+        let now = self.clock.now().as_millis();
+        let mut params = batch.params();
+        params.push(&now);
+        let mut connection = self.database.connection().await?;
+        let rows = connection.query(sql, &params).await?;
+        // A row is either the number of a step whose lease is valid, or the key of an inserted step.
+        let mut results: Vec<Option<Result<(), StoreError>>> =
+            steps.iter().map(|_| Some(Err(StoreError::LeaseLost))).collect();
+        let mut inserted: HashSet<StepKey> = HashSet::new();
+        for row in &rows {
+            let mut columns = Columns::of(row);
+            if let Some(number) = columns.get::<Option<i64>>()? {
+                let index = usize::try_from(number - 1).map_err(unreadable)?;
+                let slot = order.get(index).and_then(|index| results.get_mut(*index));
+                if let Some(slot) = slot {
+                    *slot = None;
+                }
+            } else {
+                inserted.insert((columns.get()?, columns.get()?, columns.get()?));
+            }
+        }
+        // Of two steps with one name, one is inserted and the other is compared with it.
+        let mut existing = Vec::new();
+        for index in order {
+            let (Some(step), Some(slot), Some(is_new)) =
+                (steps.get(index), results.get_mut(index), is_new.get_mut(index))
+            else {
+                continue;
+            };
+            *is_new = Some(slot.is_none() && inserted.remove(&step_key(step)));
+            if *is_new == Some(true) {
+                *slot = Some(Ok(()));
+            } else if slot.is_none() {
+                existing.push((index, step));
+            }
+        }
+        if !existing.is_empty() {
+            let steps: Vec<&Checkpoint> = existing.iter().map(|(_, step)| *step).collect();
+            let stored = StoredOutputs::read(&mut connection, &steps).await?;
+            for (index, step) in existing {
+                if let Some(slot) = results.get_mut(index) {
+                    *slot = Some(stored.compare(step));
+                }
+            }
+        }
+        Ok(results.into_iter().map(|slot| slot.unwrap_or(Err(StoreError::LeaseLost))).collect())
+    }
+}
+
+/// Tenant, job and name of a step.
+type StepKey = (String, String, String);
+
+fn step_key(step: &Checkpoint) -> StepKey {
+    let LeaseRef { tenant, job, .. } = &step.lease;
+    (tenant.as_str().to_owned(), job.to_string(), step.name.clone())
+}
+
+struct StoredOutputs(HashMap<StepKey, String>);
+
+impl StoredOutputs {
+    async fn read(connection: &mut Connection, steps: &[&Checkpoint]) -> Result<Self, PgError> {
+        let tenants: Vec<&str> = steps.iter().map(|step| step.lease.tenant.as_str()).collect();
+        let ids: Vec<String> = steps.iter().map(|step| step.lease.job.to_string()).collect();
+        let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+        let rows = connection.query(sql::STORED_STEPS, &[&tenants, &ids, &names]).await?;
+        let mut outputs = HashMap::new();
+        for row in &rows {
+            let mut columns = Columns::of(row);
+            let key = (columns.get()?, columns.get()?, columns.get()?);
+            outputs.insert(key, columns.get()?);
+        }
+        Ok(Self(outputs))
+    }
+
+    /// Accepts a step that was stored before with the same output.
+    fn compare(&self, step: &Checkpoint) -> Result<(), StoreError> {
+        if self.0.get(&step_key(step)).is_some_and(|output| output == step.output.as_str()) {
+            return Ok(());
+        }
+        Err(StoreError::StepConflict { name: step.name.clone() })
+    }
+}

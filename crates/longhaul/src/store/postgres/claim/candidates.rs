@@ -1,0 +1,121 @@
+//! Candidates of a claim: due jobs that are locked until the claim's transaction ends.
+
+use std::collections::HashMap;
+
+use tokio_postgres::Row as DbRow;
+
+use super::fairness::{Head, Picker};
+use super::quarantine::quarantine_ready;
+use super::query::LANES_PER_QUERY;
+use crate::job::{Job, Json, TenantId};
+use crate::store::limits::{LimitCheck, LimitKey};
+use crate::store::postgres::connection::columns::Columns;
+use crate::store::postgres::connection::database::Transaction;
+use crate::store::postgres::connection::error::PgError;
+use crate::store::postgres::row::Row;
+
+/// A due job that the claim may take.
+pub(crate) struct Candidate {
+    pub(crate) row: Row,
+    pub(crate) input: Json,
+    pub(crate) history: Option<String>,
+    /// The ctid of the job's row in `ready`, valid as long as the transaction holds its lock.
+    pub(crate) ready_ctid: Option<String>,
+}
+
+impl Candidate {
+    /// Reads a row of `claim_heads.sql` or `claimed_before.sql`.
+    pub(crate) fn read(row: &DbRow) -> Result<Self, PgError> {
+        let mut columns = Columns::of(row);
+        let row = Row::read(&mut columns)?;
+        let history = columns.get()?;
+        // A pending job has neither events of a lease nor a result.
+        let (_, _): (Option<&str>, Option<&str>) = (columns.get()?, columns.get()?);
+        let input = columns.json()?;
+        Ok(Self { row, input, history, ready_ctid: columns.seek("ready_ctid")?.get()? })
+    }
+
+    pub(crate) fn job(&self) -> &Job {
+        &self.row.entry.job
+    }
+
+    fn head(&self) -> Head {
+        let job = self.job();
+        Head {
+            tenant: job.tenant.clone(),
+            queue: job.queue.clone(),
+            kind: job.kind.clone(),
+            priority: job.priority,
+            run_at: job.run_at,
+            id: job.id,
+        }
+    }
+}
+
+/// The candidates that one query returned.
+pub(crate) struct Candidates {
+    pub(crate) jobs: Vec<Candidate>,
+    /// Number of jobs by tenant, queue, kind and priority.
+    lanes: HashMap<(TenantId, String, String, i32), usize>,
+}
+
+impl Candidates {
+    /// Reads the rows of `claim_heads.sql` and quarantines the unreadable ones.
+    pub(crate) async fn read(transaction: &Transaction, rows: &[DbRow]) -> Result<Self, PgError> {
+        let mut candidates = Self { jobs: Vec::with_capacity(rows.len()), lanes: HashMap::new() };
+        for row in rows {
+            match Candidate::read(row) {
+                Ok(candidate) => {
+                    let job = candidate.job();
+                    let (queue, kind) = (job.queue.to_string(), job.kind.to_string());
+                    let lane = (job.tenant.clone(), queue, kind, job.priority);
+                    *candidates.lanes.entry(lane).or_default() += 1;
+                    candidates.jobs.push(candidate);
+                }
+                Err(error) => quarantine_ready(transaction, row, &error).await?,
+            }
+        }
+        Ok(candidates)
+    }
+
+    pub(crate) fn lane_count(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Returns whether a lane may have more due jobs than the query read.
+    pub(crate) fn has_full_lane(&self, heads_per_lane: usize) -> bool {
+        self.lanes.values().any(|jobs| *jobs >= heads_per_lane)
+    }
+
+    /// Returns whether there may be lanes, or jobs in them, that the query did not reach. Lanes whose
+    /// first jobs other claims have locked are missing here, but count against the query's limit.
+    pub(crate) fn may_have_more(&self, heads_per_lane: usize) -> bool {
+        self.lanes.len() * 2 >= LANES_PER_QUERY || self.has_full_lane(heads_per_lane)
+    }
+}
+
+/// The candidates that a claim takes.
+#[derive(Default)]
+pub(crate) struct Selection {
+    pub(crate) selected: Vec<Candidate>,
+    /// Number of locked candidates that could have been taken too.
+    pub(crate) left: usize,
+}
+
+impl Selection {
+    /// Selects among the candidates, in the order in which they are taken.
+    pub(crate) fn choose(
+        candidates: Vec<Candidate>,
+        picker: &mut Picker<'_>,
+        limits: &mut LimitCheck<'_>,
+    ) -> Self {
+        let heads: Vec<Head> = candidates.iter().map(Candidate::head).collect();
+        let picked = picker.pick(&heads, limits);
+        let mut rest: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
+        let take = |index: usize| rest.get_mut(index).and_then(Option::take);
+        let selected = picked.into_iter().filter_map(take).collect();
+        let admitted = |one: &&Candidate| limits.admits(LimitKey::of(one.job()));
+        let left = rest.iter().flatten().filter(admitted).count();
+        Self { selected, left }
+    }
+}

@@ -1,0 +1,145 @@
+//! The query of a claim: in which order lanes are read, how many jobs of each, and which are excluded.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::job::{Job, Timestamp};
+use crate::store::limits::{LimitCheck, Scope};
+use crate::store::postgres::connection::columns::limit;
+use crate::store::postgres::connection::params::Param;
+use crate::store::{Claim, QueueCapacity};
+
+/// Maximum number of lanes per query. The next claim starts after the last served lane.
+pub(crate) const LANES_PER_QUERY: usize = 1_000;
+/// Minimum number of jobs read per lane.
+const HEADS_MIN: usize = 4;
+/// Sorts after every queue name: where tenants take turns, all queues of the last tenant were served.
+const AFTER_ALL_QUEUES: &str = "~";
+
+/// Round-robin state between the claims of this process. Only a hint for fairness.
+#[derive(Debug)]
+pub(crate) struct Rotation {
+    /// The tenant served last and, where queues take turns, its queue.
+    last_served: Mutex<(String, String)>,
+    /// Number of lanes in which the last claim found jobs.
+    lanes_seen: AtomicUsize,
+}
+
+impl Default for Rotation {
+    fn default() -> Self {
+        Self { last_served: Mutex::default(), lanes_seen: AtomicUsize::new(1) }
+    }
+}
+
+impl Rotation {
+    pub(crate) fn set_last_served(&self, job: &Job) {
+        let mut last = self.lock();
+        job.tenant.as_str().clone_into(&mut last.0);
+        job.queue.as_str().clone_into(&mut last.1);
+    }
+
+    pub(crate) fn set_lanes_seen(&self, lanes: usize) {
+        self.lanes_seen.store(lanes, Ordering::Relaxed);
+    }
+
+    /// Returns the number of jobs to read per lane: with many lanes, a few of each are enough.
+    pub(crate) fn heads_per_lane(&self, wanted: usize) -> usize {
+        let lanes = self.lanes_seen.load(Ordering::Relaxed);
+        (2 * wanted / lanes.max(1)).clamp(HEADS_MIN.min(wanted), wanted)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (String, String)> {
+        self.last_served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Scopes whose limits admit no further job.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Exhausted {
+    kinds: BTreeSet<String>,
+    queues: BTreeSet<String>,
+    tenants: BTreeSet<String>,
+}
+
+impl Exhausted {
+    pub(crate) fn of(limits: &LimitCheck<'_>) -> Self {
+        let mut exhausted = Self::default();
+        for scope in limits.closed() {
+            let names = match scope {
+                Scope::Kind(_) => &mut exhausted.kinds,
+                Scope::Queue(_) => &mut exhausted.queues,
+                Scope::Tenant(_) => &mut exhausted.tenants,
+            };
+            names.insert(scope.as_strs().1.to_owned());
+        }
+        exhausted
+    }
+}
+
+/// The parameters of `claim_heads.sql`.
+pub(crate) struct ClaimQuery {
+    kinds: Vec<String>,
+    last_tenant: String,
+    last_queue: String,
+    now: i64,
+    lanes_max: i64,
+    heads_per_lane: i64,
+    excluded_queues: Vec<String>,
+    excluded_tenants: Vec<String>,
+    only_queues: Option<Vec<String>>,
+}
+
+impl ClaimQuery {
+    pub(crate) fn new(
+        want: &Claim,
+        rotation: &Rotation,
+        now: Timestamp,
+        heads_per_lane: usize,
+    ) -> Self {
+        let (last_tenant, last_queue) = rotation.lock().clone();
+        let capacity = want.queue_capacity.as_ref();
+        let full = |capacity| queues(capacity, |free| free == 0);
+        let free = |capacity| queues(capacity, |free| free > 0);
+        Self {
+            kinds: want.kinds.iter().map(|capacity| capacity.kind.to_string()).collect(),
+            last_tenant,
+            last_queue: if capacity.is_some() { last_queue } else { AFTER_ALL_QUEUES.to_owned() },
+            now: now.as_millis(),
+            lanes_max: limit(LANES_PER_QUERY),
+            heads_per_lane: limit(heads_per_lane),
+            excluded_queues: capacity.map(full).unwrap_or_default(),
+            excluded_tenants: Vec::new(),
+            only_queues: capacity.filter(|capacity| capacity.each == 0).map(free),
+        }
+    }
+
+    pub(crate) fn exclude(&mut self, exhausted: &Exhausted) {
+        self.kinds.retain(|kind| !exhausted.kinds.contains(kind));
+        self.excluded_queues = exhausted.queues.iter().cloned().collect();
+        self.excluded_tenants = exhausted.tenants.iter().cloned().collect();
+    }
+
+    pub(crate) fn set_heads_per_lane(&mut self, heads_per_lane: usize) {
+        self.heads_per_lane = limit(heads_per_lane);
+    }
+
+    pub(crate) fn params(&self) -> [&dyn Param; 9] {
+        [
+            &self.kinds,
+            &self.last_tenant,
+            &self.now,
+            &self.lanes_max,
+            &self.heads_per_lane,
+            &self.excluded_queues,
+            &self.excluded_tenants,
+            &self.last_queue,
+            &self.only_queues,
+        ]
+    }
+}
+
+fn queues(capacity: &QueueCapacity, is_wanted: impl Fn(usize) -> bool) -> Vec<String> {
+    let known = capacity.known.iter().filter(|(_, free)| is_wanted(**free));
+    known.map(|(queue, _)| queue.to_string()).collect()
+}

@@ -1,0 +1,10 @@
+//! Connections to Postgres: pool, sessions, statements, batching and notifications.
+
+pub(super) mod batcher;
+pub(super) mod columns;
+pub(super) mod database;
+pub(super) mod error;
+pub(super) mod notify;
+pub(super) mod params;
+mod time;
+pub(super) mod url;

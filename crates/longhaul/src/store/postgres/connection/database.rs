@@ -1,0 +1,454 @@
+//! The connection pool, sessions and transactions.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts,
+};
+use tokio::time::timeout;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::job::TenantId;
+use crate::store::postgres::OpenError;
+use crate::store::postgres::connection::error::{PgError, is_pooled_session_error};
+use crate::store::postgres::connection::params::Param;
+use crate::store::postgres::connection::url::DatabaseUrl;
+use crate::store::postgres::schema::row_security;
+use crate::store::postgres::sql;
+
+/// How long a caller waits for a connection from the pool, or for a new one.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Number of probes for a pooler at the start. Each is a round trip.
+const POOLER_PROBES: usize = 10;
+/// Client-side statement timeout; longer than the server's in [`SESSION`].
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(12);
+
+/// Planner settings of every session.
+///
+/// All statements look rows up by their keys, a few at a time, in tables that change faster than their
+/// statistics. So the planner must never read a whole table or a whole index, whatever it believes:
+///
+/// - no sequential scans, hash joins or merge joins;
+/// - no sorting where an index has the order. After an ANALYZE of a nearly empty `ready` table, reading
+///   all of a tenant's entries through the index for lists and sorting them looks as cheap as reading
+///   the first entry of the primary key. While a long transaction holds vacuum up, that walks over
+///   every job that was ever claimed;
+/// - no plans that depend on the values of one call, and no JIT compilation.
+macro_rules! settings {
+    ($set:literal) => {
+        concat!(
+            $set,
+            " statement_timeout = '10s';",
+            $set,
+            " idle_in_transaction_session_timeout = '30s';",
+            $set,
+            " jit = off;",
+            $set,
+            " plan_cache_mode = force_generic_plan;",
+            $set,
+            " enable_seqscan = off;",
+            $set,
+            " enable_hashjoin = off;",
+            $set,
+            " enable_mergejoin = off;",
+            $set,
+            " enable_sort = off;",
+        )
+    };
+}
+
+/// Settings of a session that no other client shares.
+const SESSION: &str = settings!("SET");
+const BEGIN: &str = "BEGIN";
+/// Behind a transaction pooler, where settings last no longer than a transaction.
+const BEGIN_POOLED: &str = concat!("BEGIN;", settings!("SET LOCAL"));
+
+/// A Postgres database with a pool of connections.
+pub(crate) struct Database {
+    pool: Pool,
+    url: DatabaseUrl,
+    tls: MakeRustlsConnect,
+    sessions: Arc<Sessions>,
+    /// Whether row-level security is active. Determined at the start.
+    row_security: AtomicBool,
+}
+
+/// Detection of transaction poolers: behind one, two connections may share a session, so neither
+/// settings nor prepared statements can be relied on.
+struct Sessions {
+    pooled: AtomicBool,
+    /// Server processes of our connections, by pid and start time. One that occurs twice is a pooler's.
+    /// A std mutex: locked for a set access, never across an await.
+    backends: Mutex<HashSet<(i32, i64)>>,
+}
+
+impl Database {
+    /// Creates the pool. Connections are made when they are needed.
+    pub(crate) fn new(url: DatabaseUrl) -> Result<Self, OpenError> {
+        let tls = url.tls()?;
+        let sessions =
+            Arc::new(Sessions { pooled: AtomicBool::new(url.pooled), backends: Mutex::default() });
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_config(url.config.clone(), tls.clone(), recycling);
+        let timeout = Some(CONNECT_TIMEOUT);
+        let pool = Pool::builder(manager)
+            .max_size(url.connections_max)
+            .timeouts(Timeouts { wait: timeout, create: timeout, recycle: timeout })
+            .runtime(Runtime::Tokio1)
+            .post_create(Hook::async_fn({
+                let sessions = Arc::clone(&sessions);
+                move |client, _| {
+                    let sessions = Arc::clone(&sessions);
+                    Box::pin(async move {
+                        sessions.init_session(client).await.map_err(HookError::Backend)
+                    })
+                }
+            }))
+            .build()
+            .map_err(|error| OpenError::Refused(error.to_string()))?;
+        Ok(Self { pool, url, tls, sessions, row_security: AtomicBool::new(false) })
+    }
+
+    /// Returns a connection that sees the rows of all tenants.
+    pub(crate) async fn connection(&self) -> Result<Connection, PgError> {
+        let client = self.pool.get().await?;
+        let (pooled, sessions) = (self.is_pooled(), Arc::clone(&self.sessions));
+        let begin = Cow::Borrowed(if pooled { BEGIN_POOLED } else { BEGIN });
+        Ok(Connection { client: Some(client), pooled, row_security: false, begin, sessions })
+    }
+
+    /// Returns a connection that sees and writes the rows of one tenant only, if row-level security is
+    /// active.
+    pub(crate) async fn tenant_connection(&self, tenant: &TenantId) -> Result<Connection, PgError> {
+        let mut connection = self.connection().await?;
+        if self.row_security.load(Ordering::Relaxed) {
+            connection.row_security = true;
+            connection.begin = Cow::Owned(row_security::begin(&connection.begin, tenant));
+        }
+        Ok(connection)
+    }
+
+    /// Sets whether tenants' connections use row-level security.
+    pub(crate) fn set_row_security(&self, row_security: bool) {
+        self.row_security.store(row_security, Ordering::Relaxed);
+    }
+
+    /// Returns a new connection outside of the pool, driven by the calling runtime.
+    pub(crate) async fn dedicated_connection(&self) -> Result<Client, PgError> {
+        let connecting = self.url.config.connect(self.tls.clone());
+        let connecting = timeout(CONNECT_TIMEOUT, connecting);
+        let (client, connection) = connecting.await.map_err(|_| PgError::TimedOut)??;
+        tokio::spawn(connection);
+        if !self.is_pooled() {
+            client.batch_execute(SESSION).await?;
+        }
+        Ok(client)
+    }
+
+    /// Returns the settings of a connection for notifications; `None` behind a pooler.
+    pub(crate) fn listen_config(&self) -> Option<(tokio_postgres::Config, MakeRustlsConnect)> {
+        (!self.is_pooled()).then(|| (self.url.config.clone(), self.tls.clone()))
+    }
+
+    /// Returns whether a transaction pooler was detected or declared.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.sessions.pooled.load(Ordering::Relaxed)
+    }
+
+    /// Detects a transaction pooler: one server process serves two connections, or a connection changes
+    /// its server process.
+    pub(crate) async fn detect_pooler(&self) -> Result<(), PgError> {
+        let first = self.connection().await?;
+        let second = self.connection().await?;
+        let mut served = [backend(first.client()?).await?, backend(second.client()?).await?];
+        for _ in 0..POOLER_PROBES {
+            if served[0] == served[1] {
+                self.sessions.set_pooled();
+            }
+            let again = [backend(first.client()?).await?, backend(second.client()?).await?];
+            if again != served {
+                self.sessions.set_pooled();
+            }
+            if self.is_pooled() {
+                break;
+            }
+            served = again;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.url.address()
+    }
+
+    pub(crate) fn close(&self) {
+        self.pool.close();
+    }
+}
+
+impl Sessions {
+    async fn init_session(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
+        let backend = backend(client).await?;
+        if !self.backends.lock().unwrap_or_else(PoisonError::into_inner).insert(backend) {
+            self.set_pooled();
+        }
+        if !self.pooled.load(Ordering::Relaxed) {
+            client.batch_execute(SESSION).await?;
+        }
+        Ok(())
+    }
+
+    fn set_pooled(&self) {
+        if !self.pooled.swap(true, Ordering::Relaxed) {
+            tracing::info!("detected a transaction pooler; statements are no longer prepared");
+        }
+    }
+}
+
+/// Returns the server process of this connection, by pid and start time.
+async fn backend(client: &Client) -> Result<(i32, i64), tokio_postgres::Error> {
+    let rows = client.query_typed(sql::BACKEND, &[]).await?;
+    rows.first().map_or(Ok((0, 0)), |row| Ok((row.try_get(0)?, row.try_get(1)?)))
+}
+
+/// A connection for one transaction at a time. Closed instead of returned to the pool if it is dropped
+/// inside a transaction.
+pub(crate) struct Connection {
+    client: Option<Object>,
+    pooled: bool,
+    /// Whether its transactions run as one tenant.
+    row_security: bool,
+    begin: Cow<'static, str>,
+    sessions: Arc<Sessions>,
+}
+
+impl Connection {
+    /// Runs one statement in its own transaction.
+    pub(crate) async fn query(
+        &mut self,
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Vec<Row>, PgError> {
+        let ran = if self.pooled || self.row_security {
+            self.query_in_transaction(sql, params).await
+        } else {
+            self.send(sql, params).await
+        };
+        self.discard_if_broken(ran)
+    }
+
+    /// Runs one statement in an explicit transaction, pipelined. The commit is sent together with the
+    /// statement, so that a caller that stops waiting leaves no transaction open.
+    async fn query_in_transaction(
+        &self,
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Vec<Row>, PgError> {
+        self.prepare(sql, params).await?;
+        let begin = self.control(&self.begin);
+        let (only, commit) = (self.send(sql, params), self.control("COMMIT"));
+        let (first, rows, last) = tokio::join!(biased; begin, only, commit);
+        first?;
+        let rows = rows?;
+        last.map(|()| rows)
+    }
+
+    /// Begins a transaction with one or two statements, pipelined. Returns the rows of the last one.
+    pub(crate) async fn begin(
+        self,
+        first: (&'static str, &[&dyn Param]),
+        second: Option<(&'static str, &[&dyn Param])>,
+    ) -> Result<(Transaction, Vec<Row>), PgError> {
+        self.prepare(first.0, first.1).await?;
+        if let Some(second) = second {
+            self.prepare(second.0, second.1).await?;
+        }
+        let transaction = Transaction(Some(self));
+        let connection = transaction.connection()?;
+        let rows = match second {
+            None => {
+                let begin = connection.control(&connection.begin);
+                let first = connection.send(first.0, first.1);
+                tokio::try_join!(biased; begin, first)?.1
+            }
+            Some(second) => {
+                let begin = connection.control(&connection.begin);
+                let first = connection.send(first.0, first.1);
+                let second = connection.send(second.0, second.1);
+                tokio::try_join!(biased; begin, first, second)?.2
+            }
+        };
+        Ok((transaction, rows))
+    }
+
+    /// Makes exact that a statement is prepared, if statements are: one that first has to be would be
+    /// overtaken by what is sent after it.
+    async fn prepare(&self, sql: &'static str, params: &[&dyn Param]) -> Result<(), PgError> {
+        if !self.pooled {
+            let client = self.client()?;
+            let types = self.types(params);
+            let prepared = timeout(STATEMENT_TIMEOUT, client.prepare_typed_cached(sql, &types));
+            self.check_pooled(prepared.await.map_err(|_| PgError::TimedOut)?)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the parameter types, which are part of the statement cache's key. Under row-level security
+    /// the server infers them, so that the cached statement is a different one: a statement that two
+    /// roles use in turn would be planned each time.
+    fn types(&self, params: &[&dyn Param]) -> Vec<Type> {
+        if self.row_security {
+            return Vec::new();
+        }
+        params.iter().map(|param| param.kind()).collect()
+    }
+
+    /// Detects a pooler by the error that a prepared statement is missing or exists already.
+    fn check_pooled<T>(&self, result: Result<T, tokio_postgres::Error>) -> Result<T, PgError> {
+        if let Err(error) = &result
+            && !self.pooled
+            && is_pooled_session_error(error)
+        {
+            self.sessions.set_pooled();
+        }
+        Ok(result?)
+    }
+
+    /// Runs `BEGIN` (with settings), `COMMIT` or `ROLLBACK`.
+    async fn control(&self, command: &str) -> Result<(), PgError> {
+        let client = self.client()?;
+        let done = timeout(STATEMENT_TIMEOUT, client.batch_execute(command));
+        Ok(done.await.map_err(|_| PgError::TimedOut)??)
+    }
+
+    async fn send(&self, sql: &'static str, params: &[&dyn Param]) -> Result<Vec<Row>, PgError> {
+        let client = self.client()?;
+        let result = async {
+            if self.pooled {
+                query_unprepared(client, sql, params).await
+            } else {
+                let types = self.types(params);
+                let statement = client.prepare_typed_cached(sql, &types).await?;
+                client.query(&statement, &plain(params)).await
+            }
+        };
+        if let Ok(result) = timeout(STATEMENT_TIMEOUT, result).await {
+            self.check_pooled(result)
+        } else {
+            // The result is no longer wanted, so cancel the statement on the server too.
+            tokio::spawn({
+                let cancel = client.cancel_token();
+                async move { drop(cancel.cancel_query(tokio_postgres::NoTls).await) }
+            });
+            Err(PgError::TimedOut)
+        }
+    }
+
+    fn client(&self) -> Result<&Object, PgError> {
+        self.client
+            .as_ref()
+            .ok_or_else(|| PgError::NoConnection("the connection was closed".to_owned()))
+    }
+
+    fn discard_if_broken<T>(&mut self, ran: Result<T, PgError>) -> Result<T, PgError> {
+        if ran.as_ref().is_err_and(PgError::is_fatal_to_connection) {
+            self.discard();
+        }
+        ran
+    }
+
+    fn discard(&mut self) {
+        if let Some(client) = self.client.take() {
+            drop(Object::take(client));
+        }
+    }
+}
+
+/// Runs one statement without preparing it.
+pub(crate) async fn query_unprepared(
+    client: &Client,
+    sql: &str,
+    params: &[&dyn Param],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let typed: Vec<(&(dyn ToSql + Sync), Type)> =
+        params.iter().map(|param| (*param as &(dyn ToSql + Sync), param.kind())).collect();
+    client.query_typed(sql, &typed).await
+}
+
+fn plain<'a>(params: &[&'a dyn Param]) -> Vec<&'a (dyn ToSql + Sync)> {
+    params.iter().map(|param| *param as &(dyn ToSql + Sync)).collect()
+}
+
+/// An open transaction. Closes its connection if it is dropped without a commit.
+pub(crate) struct Transaction(Option<Connection>);
+
+impl Transaction {
+    /// Runs a further statement.
+    pub(crate) async fn query(
+        &self,
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Vec<Row>, PgError> {
+        self.connection()?.send(sql, params).await
+    }
+
+    /// Runs the last statement and commits, pipelined. If the statement fails, nothing is committed.
+    pub(crate) async fn commit_with(
+        mut self,
+        sql: &'static str,
+        params: &[&dyn Param],
+    ) -> Result<Vec<Row>, PgError> {
+        let connection = self.connection()?;
+        connection.prepare(sql, params).await?;
+        let (last, commit) = (connection.send(sql, params), connection.control("COMMIT"));
+        let (rows, ()) = tokio::try_join!(biased; last, commit)?;
+        drop(self.0.take());
+        Ok(rows)
+    }
+
+    /// Runs a query and the last statement and commits, all pipelined. Returns the query's rows.
+    pub(crate) async fn commit_with_both(
+        mut self,
+        query: (&'static str, &[&dyn Param]),
+        last: (&'static str, &[&dyn Param]),
+    ) -> Result<Vec<Row>, PgError> {
+        let connection = self.connection()?;
+        connection.prepare(query.0, query.1).await?;
+        connection.prepare(last.0, last.1).await?;
+        let query = connection.send(query.0, query.1);
+        let last = connection.send(last.0, last.1);
+        let (rows, _, ()) = tokio::try_join!(biased; query, last, connection.control("COMMIT"))?;
+        drop(self.0.take());
+        Ok(rows)
+    }
+
+    pub(crate) async fn commit(mut self) -> Result<(), PgError> {
+        self.connection()?.control("COMMIT").await?;
+        drop(self.0.take());
+        Ok(())
+    }
+
+    pub(crate) async fn roll_back(mut self) -> Result<(), PgError> {
+        self.connection()?.control("ROLLBACK").await?;
+        drop(self.0.take());
+        Ok(())
+    }
+
+    fn connection(&self) -> Result<&Connection, PgError> {
+        self.0.as_ref().ok_or_else(|| PgError::NoConnection("the connection was closed".to_owned()))
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if let Some(connection) = &mut self.0 {
+            connection.discard();
+        }
+    }
+}

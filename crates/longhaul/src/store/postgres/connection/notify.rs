@@ -1,0 +1,202 @@
+//! Notifications between replicas: jobs may be ready to claim, or jobs may have changed.
+//!
+//! A notification is sent after the commit, one for everything that was committed since the last one, and
+//! never inside a transaction of the store, because Postgres delivers notifications under one lock of
+//! the whole server. Nothing depends on them: a replica that receives none polls.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio_postgres::AsyncMessage;
+
+use crate::job::Retry;
+use crate::store::postgres::Inner;
+use crate::store::postgres::connection::database::Database;
+use crate::store::postgres::connection::error::PgError;
+
+const CHANNEL: &str = "longhaul";
+/// Minimum time between two notifications of ready jobs.
+const READY_PAUSE: Duration = Duration::from_millis(5);
+/// Minimum time between two notifications of changed jobs, which only shorten a poll.
+const JOBS_PAUSE: Duration = Duration::from_millis(50);
+/// Backoff between attempts to listen.
+const LISTEN_RETRY: Retry =
+    Retry { max_attempts: u32::MAX, first: Duration::from_secs(1), max: Duration::from_secs(30) };
+
+/// Without a sync, because a notification may be lost in a crash.
+const SEND: &str =
+    "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1::text, $2::text)";
+
+/// Notifications that this process has to send, and those that it received.
+pub(crate) struct Notifier {
+    /// Random id of this process, so that it ignores its own notifications.
+    sender_id: String,
+    ready: Signal,
+    changed: Signal,
+    /// Jobs were submitted by SQL.
+    incoming: Signal,
+    received_ready: watch::Sender<u64>,
+    received_changed: watch::Sender<u64>,
+    /// Whether other processes use this database.
+    has_peers: AtomicBool,
+}
+
+#[derive(Default)]
+struct Signal {
+    is_set: AtomicBool,
+    wake: Notify,
+}
+
+impl Signal {
+    fn set(&self) {
+        if !self.is_set.swap(true, Ordering::AcqRel) {
+            self.wake.notify_one();
+        }
+    }
+
+    async fn next(&self) {
+        while !self.is_set.swap(false, Ordering::AcqRel) {
+            self.wake.notified().await;
+        }
+    }
+}
+
+impl Notifier {
+    pub(crate) fn new() -> Self {
+        Self {
+            sender_id: format!("{:016x}", rand::random::<u64>()),
+            ready: Signal::default(),
+            changed: Signal::default(),
+            incoming: Signal::default(),
+            received_ready: watch::Sender::new(0),
+            received_changed: watch::Sender::new(0),
+            has_peers: AtomicBool::new(true),
+        }
+    }
+
+    /// Notifies other replicas that jobs may be ready to claim.
+    pub(crate) fn jobs_ready(&self) {
+        self.ready.set();
+    }
+
+    /// Notifies other replicas that jobs may have changed.
+    pub(crate) fn jobs_changed(&self) {
+        self.changed.set();
+    }
+
+    pub(crate) fn set_has_peers(&self, has_peers: bool) {
+        self.has_peers.store(has_peers, Ordering::Relaxed);
+    }
+
+    /// Returns counters that rise with received notifications: of ready jobs, of changed jobs.
+    pub(crate) fn subscribe(&self) -> (watch::Receiver<u64>, watch::Receiver<u64>) {
+        (self.received_ready.subscribe(), self.received_changed.subscribe())
+    }
+
+    fn receive(&self, payload: &str) {
+        match payload.split_once(' ') {
+            Some((sender, _)) if sender == self.sender_id => {}
+            Some((_, "ready")) => self.wake_claims(),
+            Some((_, "incoming")) => self.incoming.set(),
+            Some((_, "jobs")) => self.received_changed.send_modify(|count| *count += 1),
+            // Sent by another version of this program.
+            Some(_) | None => self.wake_all(),
+        }
+    }
+
+    /// Waits until jobs were submitted by SQL.
+    pub(crate) async fn incoming(&self) {
+        self.incoming.next().await;
+    }
+
+    /// Makes this process claim.
+    pub(crate) fn wake_claims(&self) {
+        self.received_ready.send_modify(|count| *count += 1);
+    }
+
+    fn wake_all(&self) {
+        self.wake_claims();
+        self.incoming.set();
+        self.received_changed.send_modify(|count| *count += 1);
+    }
+}
+
+/// Sends notifications until it is dropped.
+pub(crate) async fn run_sender(inner: Arc<Inner>) {
+    let notifier = &inner.notify;
+    tokio::join!(
+        send_each(&inner.database, notifier, &notifier.ready, "ready", READY_PAUSE),
+        send_each(&inner.database, notifier, &notifier.changed, "jobs", JOBS_PAUSE),
+    );
+}
+
+async fn send_each(
+    database: &Database,
+    notifier: &Notifier,
+    signal: &Signal,
+    topic: &str,
+    pause: Duration,
+) {
+    let payload = format!("{} {topic}", notifier.sender_id);
+    loop {
+        signal.next().await;
+        if notifier.has_peers.load(Ordering::Relaxed)
+            && let Err(error) = send(database, &payload).await
+        {
+            tracing::debug!(?error, "cannot send a notification");
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn send(database: &Database, payload: &str) -> Result<(), PgError> {
+    let mut connection = database.connection().await?;
+    connection.query(SEND, &[&CHANNEL, &payload]).await?;
+    Ok(())
+}
+
+/// Receives notifications until it is dropped.
+pub(crate) async fn run_listener(inner: Arc<Inner>) {
+    let mut failures = 0;
+    loop {
+        let Some((config, tls)) = inner.database.listen_config() else {
+            // A transaction pooler does not support LISTEN; polling has to do.
+            return;
+        };
+        match config.connect(tls).await {
+            Ok((client, mut connection)) => {
+                let listening = async {
+                    client.batch_execute(&format!("LISTEN {CHANNEL}")).await?;
+                    // Notifications may have been missed before.
+                    inner.notify.wake_all();
+                    std::future::pending::<Result<(), tokio_postgres::Error>>().await
+                };
+                let receiving = async {
+                    while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
+                        if let AsyncMessage::Notification(notification) = message? {
+                            inner.notify.receive(notification.payload());
+                        }
+                    }
+                    Ok(())
+                };
+                let began = tokio::time::Instant::now();
+                let ended: Result<(), tokio_postgres::Error> = tokio::select! {
+                    ended = listening => ended,
+                    ended = receiving => ended,
+                };
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "lost the connection for notifications");
+                }
+                if began.elapsed() > LISTEN_RETRY.max {
+                    failures = 0;
+                }
+            }
+            Err(error) => tracing::debug!(%error, "cannot listen for notifications"),
+        }
+        failures += 1;
+        tokio::time::sleep(LISTEN_RETRY.delay(failures, rand::random())).await;
+    }
+}

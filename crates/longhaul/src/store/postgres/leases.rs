@@ -1,0 +1,228 @@
+//! Writes of workers to the leases they hold. Every write is conditional on the lease's epoch, so that a
+//! worker that lost its lease changes nothing.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use super::batch::columns;
+use super::connection::columns::{Columns, int, to_json, without_nul};
+use super::connection::database::{Transaction, query_unprepared};
+use super::connection::error::{PgError, RetryState, to_store_error};
+use super::lease_cache::{CachedLease, StepCount};
+use super::outbox::Outbox;
+use super::row::{Row, append};
+use super::settle::StoredHistories;
+use super::{Inner, sql};
+use crate::job::{JobId, Timestamp};
+use crate::store::{LeaseRef, Renewal, Report, StoreError};
+
+/// Time after which a renewal gives its connection up, because the next renewal is due soon.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(4);
+
+impl Inner {
+    /// Extends leases over a dedicated connection, so that no lease expires because the pool is busy. The
+    /// connection is driven by the calling thread.
+    pub(super) async fn renew(
+        &self,
+        leases: &[LeaseRef],
+        duration: Duration,
+    ) -> Result<Vec<Renewal>, StoreError> {
+        let renewal = self.try_renew(leases, duration);
+        let renewed = tokio::time::timeout(RENEWAL_TIMEOUT, renewal).await;
+        let renewed = renewed.unwrap_or(Err(PgError::TimedOut));
+        if renewed.is_err() {
+            *self.heartbeat.lock().await = None;
+        }
+        renewed.map_err(to_store_error)
+    }
+
+    async fn try_renew(
+        &self,
+        leases: &[LeaseRef],
+        duration: Duration,
+    ) -> Result<Vec<Renewal>, PgError> {
+        let mut heartbeat = self.heartbeat.lock().await;
+        let client = self.heartbeat_client(&mut heartbeat).await?;
+        let tenants: Vec<&str> = leases.iter().map(|lease| lease.tenant.as_str()).collect();
+        let ids: Vec<String> = leases.iter().map(|lease| lease.job.to_string()).collect();
+        let epochs: Vec<i64> = leases.iter().map(|lease| int(lease.epoch)).collect();
+        let until = self.clock.now().after(duration).as_millis();
+        let rows = query_unprepared(client, sql::RENEW, &[&tenants, &ids, &epochs, &until]).await?;
+        let mut renewed = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            let mut columns = Columns::of(row);
+            let key: (String, String, i64) = (columns.get()?, columns.get()?, columns.get()?);
+            renewed.insert(key, columns.get::<bool>()?);
+        }
+        let renewal = |lease: &LeaseRef| {
+            let key = (lease.tenant.as_str().to_owned(), lease.job.to_string(), int(lease.epoch));
+            match renewed.get(&key) {
+                Some(cancel_requested) => Renewal::Kept { cancel_requested: *cancel_requested },
+                None => Renewal::Lost,
+            }
+        };
+        Ok(leases.iter().map(renewal).collect())
+    }
+
+    /// Returns the connection for renewals and heartbeats, and reconnects if it was lost.
+    pub(super) async fn heartbeat_client<'a>(
+        &self,
+        client: &'a mut Option<Client>,
+    ) -> Result<&'a Client, PgError> {
+        if client.as_ref().is_some_and(Client::is_closed) {
+            *client = None;
+        }
+        Ok(match client {
+            Some(client) => client,
+            none => none.insert(self.database.dedicated_connection().await?),
+        })
+    }
+
+    /// Records phases and progress of running jobs.
+    pub(super) async fn report(&self, reports: &[Report]) -> Vec<Result<(), StoreError>> {
+        let mut results = Vec::with_capacity(reports.len());
+        // Two reports of one lease are written one after the other.
+        let mut rest = reports;
+        while !rest.is_empty() {
+            let mut seen = HashSet::new();
+            let is_repeated =
+                |report: &Report| !seen.insert((report.lease.tenant.clone(), report.lease.job));
+            let end = rest.iter().position(is_repeated).unwrap_or(rest.len());
+            let (batch, later) = rest.split_at(end);
+            let mut retries = RetryState::default();
+            let mut attempted = HashMap::new();
+            results.extend(loop {
+                match self.try_report(batch, &mut attempted).await {
+                    Ok(results) => break results,
+                    Err(error) => {
+                        if let Err(error) = retries.again(error).await {
+                            break batch.iter().map(|_| Err(error.clone())).collect();
+                        }
+                    }
+                }
+            });
+            rest = later;
+        }
+        self.notify.jobs_changed();
+        results
+    }
+
+    /// `attempted` are the events of an earlier attempt whose response was lost.
+    async fn try_report(
+        &self,
+        reports: &[Report],
+        attempted: &mut HashMap<(String, JobId), String>,
+    ) -> Result<Vec<Result<(), StoreError>>, PgError> {
+        let leases: Vec<&LeaseRef> = reports.iter().map(|report| &report.lease).collect();
+        let mut updates = LeaseUpdates::new(self.outbox().await?);
+        let (transaction, mut rows) =
+            Self::lock_leased(self.database.connection().await?, &leases).await?;
+        let histories = StoredHistories::read(&transaction, rows.values()).await?;
+        let now = self.clock.now();
+        let mut cached = Vec::new();
+        let mut results = Vec::with_capacity(reports.len());
+        for report in reports {
+            let key = (report.lease.tenant.as_str().to_owned(), report.lease.job);
+            let row = rows.remove(&key).filter(|row| row.is_leased_by(&report.lease));
+            let Some(mut row) = row else {
+                results.push(Err(StoreError::LeaseLost));
+                continue;
+            };
+            let (history, events) = histories.of(&key);
+            let is_written =
+                |attempted: &String| events.is_some_and(|events| events.starts_with(attempted));
+            if attempted.get(&key).is_some_and(is_written) {
+                results.push(Ok(()));
+                continue;
+            }
+            row.entry.tell(&report.phases, report.progress.as_ref(), now);
+            let events = append(events, &row.entry.events)?;
+            if !row.entry.events.is_empty() {
+                attempted.insert(key, events.clone());
+            }
+            updates.push(&row, events.clone())?;
+            row.entry.written();
+            row.read_as.0 = row.entry.job.version;
+            cached.push(CachedLease {
+                row,
+                history: history.map(ToOwned::to_owned),
+                events: (!events.is_empty()).then_some(events),
+                // Unknown here, so assume that a limit counts it.
+                counted: true,
+                steps: StepCount::default(),
+            });
+            results.push(Ok(()));
+        }
+        updates.write(transaction, self).await?;
+        for lease in cached {
+            self.lease_cache.replace(lease);
+        }
+        Ok(results)
+    }
+}
+
+columns! {
+    /// A changed lease, in the order of the parameters of `save_leases.sql`.
+    struct LeaseUpdate => LeaseUpdateColumns {
+        tenant: String,
+        id: String,
+        epoch: i64,
+        read_version: i64,
+        version: i64,
+        phase: Option<String>,
+        progress: Option<String>,
+        events: Option<String>,
+        cancel_requested_at: Option<i64>,
+    }
+}
+
+/// Changes of running jobs, with the deliveries for their events.
+pub(super) struct LeaseUpdates {
+    columns: LeaseUpdateColumns,
+    outbox: Outbox,
+}
+
+impl LeaseUpdates {
+    pub(super) fn new(outbox: Outbox) -> Self {
+        Self { columns: LeaseUpdateColumns::default(), outbox }
+    }
+
+    pub(super) fn push(&mut self, row: &Row, events: String) -> Result<(), PgError> {
+        let job = &row.entry.job;
+        self.columns.push(LeaseUpdate {
+            tenant: job.tenant.as_str().to_owned(),
+            id: job.id.to_string(),
+            epoch: int(row.entry.epoch),
+            read_version: int(row.read_as.0),
+            version: int(job.version),
+            phase: job.phase.as_deref().map(|phase| without_nul(phase).into_owned()),
+            progress: job.progress.as_ref().map(to_json).transpose()?,
+            events: (!events.is_empty()).then_some(events),
+            cancel_requested_at: job.cancel_requested_at.map(Timestamp::as_millis),
+        });
+        self.outbox.add(&row.entry, None);
+        Ok(())
+    }
+
+    /// Writes all changes and commits. The transaction must have locked all leases.
+    pub(super) async fn write(
+        self,
+        transaction: Transaction,
+        inner: &Inner,
+    ) -> Result<(), PgError> {
+        if self.columns.len() == 0 {
+            return transaction.commit().await;
+        }
+        let written = transaction.query(sql::SAVE_LEASES, &self.columns.params()).await?;
+        if written.len() != self.columns.len() {
+            transaction.roll_back().await?;
+            return Err(PgError::Conflict);
+        }
+        self.outbox.write(&transaction, inner.clock.now()).await?;
+        transaction.commit().await?;
+        inner.notify_outbox(&self.outbox);
+        Ok(())
+    }
+}

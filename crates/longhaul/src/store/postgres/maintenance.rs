@@ -1,0 +1,6 @@
+//! Background maintenance. Every replica may run every task at any time.
+
+pub(super) mod blobs;
+mod prune;
+mod rescue;
+pub(super) mod usage;

@@ -1,0 +1,24 @@
+//! Deletion of finished jobs past their retention.
+
+use std::time::Duration;
+
+use crate::store::postgres::connection::columns::{limit, millis};
+use crate::store::postgres::connection::error::PgError;
+use crate::store::postgres::{Inner, sql};
+
+/// How long the id of a deleted job is answered with "gone": 30 days.
+const TOMBSTONE_RETENTION: Duration = Duration::from_hours(30 * 24);
+
+impl Inner {
+    /// Deletes up to `count` expired jobs, and old tombstones and blob records. Returns the number of
+    /// deleted jobs.
+    pub(crate) async fn try_prune(&self, count: usize) -> Result<usize, PgError> {
+        let (now, count) = (self.clock.now().as_millis(), limit(count));
+        let mut connection = self.database.connection().await?;
+        let deleted = connection.query(sql::DELETE_EXPIRED, &[&now, &count]).await?;
+        let gone_before = now.saturating_sub(millis(TOMBSTONE_RETENTION));
+        connection.query(sql::FORGET_TOMBSTONES, &[&gone_before, &count]).await?;
+        connection.query(sql::FORGET_BLOBS, &[&gone_before, &count]).await?;
+        Ok(deleted.len())
+    }
+}

@@ -1,0 +1,52 @@
+//! Rescue of jobs whose lease expired, because their worker died or lost its connection.
+
+use crate::job::Job;
+use crate::store::postgres::claim::quarantine::quarantine_leased;
+use crate::store::postgres::connection::columns::{Columns, limit};
+use crate::store::postgres::connection::error::PgError;
+use crate::store::postgres::row::Row;
+use crate::store::postgres::settle::{StoredHistories, job_key};
+use crate::store::postgres::settle_batch::SettleBatch;
+use crate::store::postgres::{Inner, sql};
+
+impl Inner {
+    /// Ends the attempts of up to `count` jobs whose leases have expired.
+    pub(crate) async fn try_rescue(&self, count: usize) -> Result<Vec<Job>, PgError> {
+        let now = self.clock.now();
+        let mut batch = SettleBatch::new(self.outbox().await?);
+        let connection = self.database.connection().await?;
+        let (transaction, expired) = connection
+            .begin((sql::LOCK_EXPIRED_LEASES, &[&now.as_millis(), &limit(count)]), None)
+            .await?;
+        if expired.is_empty() {
+            transaction.roll_back().await?;
+            return Ok(Vec::new());
+        }
+        let mut tenants = Vec::with_capacity(expired.len());
+        let mut ids = Vec::with_capacity(expired.len());
+        for row in &expired {
+            let mut columns = Columns::of(row);
+            tenants.push(columns.get::<String>()?);
+            ids.push(columns.get::<String>()?);
+        }
+        let mut rows = Vec::with_capacity(expired.len());
+        for row in transaction.query(sql::ENTRIES, &[&tenants, &ids]).await? {
+            match Row::from(&row) {
+                Ok(row) => rows.push(row),
+                Err(error) => quarantine_leased(&transaction, &row, &error).await?,
+            }
+        }
+        let histories = StoredHistories::read(&transaction, rows.iter()).await?;
+        let mut rescued = Vec::with_capacity(rows.len());
+        for mut row in rows {
+            row.entry.lose(now)?;
+            rescued.push(row.entry.job.clone());
+            let key = job_key(&row.entry.job);
+            batch.push(row, histories.of(&key), histories.steps(&key), None)?;
+        }
+        batch.write(transaction, now, self).await?;
+        self.notify.jobs_ready();
+        self.notify.jobs_changed();
+        Ok(rescued)
+    }
+}

@@ -1,0 +1,23 @@
+-- When a claimer with nothing to do should look again.
+SELECT min(first.run_at)
+FROM (
+    SELECT tenant_id, queue, kind, priority, due_at
+    FROM longhaul.lanes AS lane
+    WHERE
+        due_at < 9223372036854775807
+        AND NOT EXISTS (
+            SELECT FROM longhaul.paused_queues AS paused
+            WHERE paused.tenant_id = lane.tenant_id AND paused.name = lane.queue
+        )
+    ORDER BY due_at
+    LIMIT 1000
+) AS lane
+CROSS JOIN LATERAL (
+    SELECT ready.run_at FROM longhaul.ready
+    WHERE
+        ready.tenant_id = lane.tenant_id AND ready.queue = lane.queue AND ready.kind = lane.kind
+        AND ready.priority = lane.priority
+        AND ready.run_at >= lane.due_at AND ready.run_at > $1::bigint
+    ORDER BY ready.run_at
+    LIMIT 1
+) AS first

@@ -1,9 +1,0 @@
--- What a claim took whose answer was lost.
-SELECT job.*, NULL::text AS place
-FROM longhaul.leases AS lease
-CROSS JOIN LATERAL (
-    SELECT * FROM longhaul.records
-    WHERE tenant_id = lease.tenant_id AND id = lease.id
-    LIMIT 1
-) AS job
-WHERE lease.replica = $1::text AND lease.claim = $2::bigint

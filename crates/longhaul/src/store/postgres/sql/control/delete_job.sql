@@ -1,0 +1,36 @@
+-- Deletes a job with all that belongs to it, remembers its id and only that, and frees its idempotency
+-- key.
+WITH gone AS (
+    DELETE FROM longhaul.jobs WHERE tenant_id = $1::text AND id = $2::text
+    RETURNING tenant_id, status, id
+),
+
+unsettled AS (
+    DELETE FROM longhaul.finished
+    USING gone
+    WHERE
+        finished.tenant_id = gone.tenant_id AND finished.status = gone.status
+        AND finished.id = gone.id
+),
+
+doomed AS (
+    UPDATE longhaul.blobs AS blob SET
+        wrapped_key = NULL,
+        key_destroyed_at = CASE
+            WHEN blob.role <> 'folder' THEN coalesce(blob.key_destroyed_at, $3::bigint)
+        END,
+        delete_at = CASE
+            WHEN blob.role <> 'folder' AND blob.deleted_at IS NULL
+                THEN coalesce(blob.delete_at, $3::bigint)
+        END
+    FROM gone
+    WHERE blob.tenant_id = gone.tenant_id AND blob.id = gone.id
+),
+
+steps_gone AS (
+    DELETE FROM longhaul.steps WHERE tenant_id = $1::text AND id = $2::text
+)
+
+INSERT INTO longhaul.tombstones (tenant_id, id, gone_at)
+SELECT tenant_id, id, $3::bigint FROM gone
+ON CONFLICT (tenant_id, id) DO UPDATE SET gone_at = excluded.gone_at

@@ -1,0 +1,51 @@
+-- Deletes finished jobs that are kept no longer, as `delete_job` does. Every replica does this: what
+-- another one has locked is left to it. The job's own time is looked at too: it may have been resumed by
+-- now.
+WITH expired AS (
+    SELECT job.tenant_id, finished.status, job.id
+    FROM longhaul.finished
+    INNER JOIN longhaul.jobs AS job USING (tenant_id, id)
+    WHERE finished.expires_at <= $1::bigint AND job.expires_at <= $1::bigint
+    ORDER BY finished.expires_at
+    LIMIT $2::bigint
+    FOR UPDATE OF job SKIP LOCKED
+),
+
+gone AS (
+    DELETE FROM longhaul.jobs AS job
+    USING expired
+    WHERE job.tenant_id = expired.tenant_id AND job.id = expired.id
+),
+
+unsettled AS (
+    DELETE FROM longhaul.finished
+    USING expired
+    WHERE
+        finished.tenant_id = expired.tenant_id AND finished.status = expired.status
+        AND finished.id = expired.id
+),
+
+doomed AS (
+    UPDATE longhaul.blobs AS blob SET
+        wrapped_key = NULL,
+        key_destroyed_at = CASE
+            WHEN blob.role <> 'folder' THEN coalesce(blob.key_destroyed_at, $1::bigint)
+        END,
+        delete_at = CASE
+            WHEN blob.role <> 'folder' AND blob.deleted_at IS NULL
+                THEN coalesce(blob.delete_at, $1::bigint)
+        END
+    FROM expired
+    WHERE blob.tenant_id = expired.tenant_id AND blob.id = expired.id
+),
+
+steps_gone AS (
+    DELETE FROM longhaul.steps AS step
+    USING expired
+    WHERE step.tenant_id = expired.tenant_id AND step.id = expired.id
+)
+
+INSERT INTO longhaul.tombstones (tenant_id, id, gone_at)
+SELECT tenant_id, id, $1::bigint FROM expired
+ON CONFLICT (tenant_id, id) DO UPDATE SET gone_at = excluded.gone_at
+RETURNING id

@@ -1,6 +1,0 @@
--- Begins to count scopes that were never met.
-INSERT INTO longhaul.flow (scope, name, running, parts)
-SELECT scope, name, 0, 0
-FROM unnest($1::text[], $2::text[]) AS new (scope, name)
-ORDER BY scope, name
-ON CONFLICT DO NOTHING

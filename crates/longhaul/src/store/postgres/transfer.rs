@@ -1,0 +1,287 @@
+//! Taking jobs over from another store.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Value, json};
+
+use super::connection::columns::{Columns, int, millis, to_json, unreadable, without_nul};
+use super::connection::error::{PgError, to_store_error};
+use super::row::Row;
+use super::{Inner, PostgresStore, maintenance::usage, queries::find, sql};
+use crate::job::{Fingerprint, JobId, Json, Step, TenantId, Timestamp, UsageRow};
+use crate::store::transfer::{ExportedJob, Tombstone, hex};
+use crate::store::{Blob, StoreError};
+
+type Key = (TenantId, JobId);
+
+/// A statement that stores steps ends with the one that makes it larger than this.
+const STEP_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+impl PostgresStore {
+    /// What is here of these jobs.
+    pub(crate) async fn export_jobs(
+        &self,
+        keys: &[Key],
+    ) -> Result<HashMap<Key, ExportedJob>, StoreError> {
+        self.inner.parcels(keys).await.map_err(to_store_error)
+    }
+
+    /// Takes jobs over, all or none; which of them there is a place for.
+    pub(crate) async fn import_jobs(
+        &self,
+        parcels: &[ExportedJob],
+    ) -> Result<HashSet<Key>, StoreError> {
+        self.inner.import(parcels).await.map_err(to_store_error)
+    }
+
+    /// Takes over which ids are gone; how many of them are known now.
+    pub(crate) async fn import_tombstones(&self, gone: &[Tombstone]) -> Result<u64, StoreError> {
+        self.inner.record_deletions(gone).await.map_err(to_store_error)
+    }
+
+    /// Takes over what jobs of another store used; how many rows. Doing so again changes nothing.
+    pub(crate) async fn import_usage(
+        &self,
+        origin: &str,
+        used: &[(TenantId, UsageRow)],
+    ) -> Result<u64, StoreError> {
+        self.inner.import_usage(origin, used).await.map_err(to_store_error)
+    }
+
+    /// Puts what was taken over in line.
+    pub(crate) async fn import_ended(&self) -> Result<(), StoreError> {
+        self.inner.enqueue_incoming().await.map_err(to_store_error)?;
+        self.inner.notify.jobs_ready();
+        Ok(())
+    }
+}
+
+impl Inner {
+    async fn parcels(&self, keys: &[Key]) -> Result<HashMap<Key, ExportedJob>, PgError> {
+        let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
+        let ids: Vec<String> = keys.iter().map(|(_, id)| id.to_string()).collect();
+        let mut connection = self.database.connection().await?;
+        let mut found = HashMap::new();
+        for row in connection.query(sql::EXPORT_JOBS, &[&tenants, &ids]).await? {
+            let parcel = parcel(&row)?;
+            found.insert(parcel.key(), parcel);
+        }
+        if !found.is_empty() {
+            for row in connection.query(sql::STEPS, &[&tenants, &ids]).await? {
+                let (tenant, id, step) = find::step(&row)?;
+                let tenant = TenantId::stored(&tenant).ok_or_else(|| unreadable("a tenant"))?;
+                if let Some(parcel) = found.get_mut(&(tenant, id)) {
+                    parcel.steps.push(step);
+                }
+            }
+            for parcel in found.values_mut() {
+                let job = &parcel.entry.job;
+                if job.has_payload || !job.artifacts.is_empty() {
+                    parcel.blobs = self.try_blobs(&job.tenant, job.id).await?;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn import(&self, parcels: &[ExportedJob]) -> Result<HashSet<Key>, PgError> {
+        let jobs = parcels.iter().map(job).collect::<Result<Vec<Value>, _>>()?;
+        let jobs = to_json(&jobs)?;
+        let connection = self.database.connection().await?;
+        let (transaction, rows) = connection.begin((sql::IMPORT_JOBS, &[&jobs]), None).await?;
+        let key = |row: &tokio_postgres::Row| {
+            let mut columns = Columns::of(row);
+            Ok((columns.text(TenantId::stored)?, columns.id()?))
+        };
+        let taken = rows.iter().map(key).collect::<Result<HashSet<Key>, PgError>>()?;
+        if taken.len() < parcels.len() {
+            transaction.roll_back().await?;
+            return Ok(taken);
+        }
+        for steps in steps_in_parts(parcels) {
+            transaction.query(sql::IMPORT_STEPS, &[&to_json(&steps)?]).await?;
+        }
+        let blobs: Vec<Value> = parcels.iter().flat_map(blobs).collect();
+        if !blobs.is_empty() {
+            transaction.query(sql::IMPORT_BLOBS, &[&to_json(&blobs)?]).await?;
+        }
+        let used = parcels.iter().filter_map(|parcel| {
+            let row = parcel.used.as_ref()?;
+            Some(usage::usage_json(&parcel.entry.job.tenant, row))
+        });
+        let used: Vec<Value> = used.collect();
+        if !used.is_empty() {
+            transaction.query(sql::ADD_USAGE, &[&to_json(&used)?]).await?;
+        }
+        transaction.commit().await?;
+        Ok(taken)
+    }
+
+    async fn import_usage(
+        &self,
+        origin: &str,
+        used: &[(TenantId, UsageRow)],
+    ) -> Result<u64, PgError> {
+        let rows: Vec<Value> =
+            used.iter().map(|(tenant, row)| usage::usage_json(tenant, row)).collect();
+        let mut connection = self.database.connection().await?;
+        let taken = connection.query(sql::IMPORT_USAGE, &[&to_json(&rows)?, &origin]).await?;
+        Ok(taken.len() as u64)
+    }
+
+    async fn record_deletions(&self, gone: &[Tombstone]) -> Result<u64, PgError> {
+        let tenants: Vec<&str> = gone.iter().map(|gone| gone.tenant.as_str()).collect();
+        let ids: Vec<&str> = gone.iter().map(|gone| gone.id.as_str()).collect();
+        let gone_ats: Vec<i64> = gone.iter().map(|gone| gone.gone_at).collect();
+        let mut connection = self.database.connection().await?;
+        connection.query(sql::IMPORT_TOMBSTONES, &[&tenants, &ids, &gone_ats]).await?;
+        let rows = connection.query(sql::COUNT_TOMBSTONES, &[&tenants, &ids]).await?;
+        rows.first().map_or(Ok(0), |row| Columns::of(row).count())
+    }
+}
+
+/// From a row of `export_jobs.sql`, without its steps.
+fn parcel(row: &tokio_postgres::Row) -> Result<ExportedJob, PgError> {
+    let mut columns = Columns::of(row);
+    let entry = Row::read(&mut columns)?.entry;
+    let fingerprint =
+        columns.seek("fingerprint")?.get::<Option<&[u8]>>()?.map(<[u8; 32]>::try_from).transpose();
+    let fingerprint = fingerprint.map_err(unreadable)?.map(Fingerprint::from_bytes);
+    let input = columns.json()?;
+    let result = columns.get::<Option<String>>()?.map(Json::from_text).transpose();
+    let history = columns.get::<Option<String>>()?.unwrap_or_default();
+    let result = result.map_err(unreadable)?;
+    let (steps, blobs) = (Vec::new(), Vec::new());
+    Ok(ExportedJob { entry, fingerprint, input, result, history, steps, blobs, used: None })
+}
+
+/// The columns of a job by their names.
+fn job(parcel: &ExportedJob) -> Result<Value, PgError> {
+    let ExportedJob { entry, fingerprint, input, result, history, .. } = parcel;
+    let job = &entry.job;
+    let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
+    // As `bytea` is written.
+    let fingerprint = fingerprint.map(|digest| format!("\\x{}", hex(digest.as_bytes())));
+    Ok(json!({
+        "tenant_id": job.tenant.as_str(),
+        "id": job.id.to_string(),
+        "kind": job.kind.as_str(),
+        "queue": job.queue.as_str(),
+        "status": job.status.as_str(),
+        "priority": job.priority,
+        "attempt": job.attempt,
+        "max_attempts": job.max_attempts,
+        "attempt_base": entry.attempt_base,
+        "charge": entry.charge,
+        "epoch": int(entry.epoch),
+        "version": int(job.version),
+        "labels": job.labels,
+        "idempotency_key": job.idempotency_key,
+        "fingerprint": fingerprint,
+        "created_at": job.created_at.as_millis(),
+        "run_at": job.run_at.as_millis(),
+        "started_at": at(job.started_at),
+        "completed_at": at(job.completed_at),
+        "expires_at": at(job.expires_at),
+        "cancel_requested_at": at(job.cancel_requested_at),
+        "timeout_ms": job.timeout.map(millis),
+        "retention_completed_ms": millis(entry.retention.completed),
+        "retention_failed_ms": millis(entry.retention.failed),
+        "progress": job.progress.as_ref().map(to_json).transpose()?,
+        "error": job.error.as_ref().map(to_json).transpose()?,
+        "code_version": job.code_version,
+        "forked_from": job.forked_from.map(|id| id.to_string()),
+        "parent_id": job.parent_id.map(|id| id.to_string()),
+        "input": input.as_str(),
+        "result": result.as_ref().map(Json::as_str),
+        "history": history,
+        "has_payload": job.has_payload,
+        "key_id": entry.tally.key,
+        "run_ms": int(entry.tally.run_ms),
+        "payload_bytes": int(entry.tally.payload_bytes),
+        "metered": entry.tally.metered,
+        "metered_steps": int(entry.tally.metered_steps),
+        "webhook": entry.webhook.as_ref().map(to_json).transpose()?,
+        "artifacts": (!job.artifacts.is_empty()).then(|| to_json(&job.artifacts)).transpose()?,
+    }))
+}
+
+/// The columns of what was stored for a job by their names.
+fn blobs(parcel: &ExportedJob) -> Vec<Value> {
+    let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
+    let bytea = |bytes: &[u8]| format!("\\x{}", hex(bytes));
+    let job = &parcel.entry.job;
+    let blob = |blob: &Blob| {
+        json!({
+            "tenant_id": job.tenant.as_str(),
+            "id": job.id.to_string(),
+            "path": blob.path,
+            "role": blob.role.as_str(),
+            "name": without_nul(&blob.name),
+            "content_type": without_nul(&blob.content_type),
+            "size": int(blob.size),
+            "digest": blob.digest.map(|digest| bytea(&digest)),
+            "wrapped_key": blob.key.as_ref().map(|key| bytea(&key.0)),
+            "stored_at": blob.stored_at.as_millis(),
+            "stored_by": without_nul(&blob.stored_by),
+            "key_destroyed_at": at(blob.key_destroyed_at),
+            "deleted_at": at(blob.deleted_at),
+            "deleted_by": blob.deleted_by.as_deref().map(without_nul),
+            "failures": blob.failures,
+            "failure": blob.failure.as_deref().map(without_nul),
+        })
+    };
+    parcel.blobs.iter().map(blob).collect()
+}
+
+/// The columns of all steps by their names, as many at a time as one statement should take.
+fn steps_in_parts(parcels: &[ExportedJob]) -> Vec<Vec<Value>> {
+    let (mut parts, mut bytes) = (Vec::new(), usize::MAX);
+    for parcel in parcels {
+        let (tenant, id) = (parcel.entry.job.tenant.as_str(), parcel.entry.job.id.to_string());
+        for step in &parcel.steps {
+            if bytes > STEP_BYTES_MAX {
+                parts.push(Vec::new());
+                bytes = 0;
+            }
+            bytes += step.output.as_str().len();
+            if let Some(part) = parts.last_mut() {
+                part.push(step_row(tenant, &id, step));
+            }
+        }
+    }
+    parts
+}
+
+fn step_row(tenant: &str, id: &str, step: &Step) -> Value {
+    json!({
+        "tenant_id": tenant,
+        "id": id,
+        "name": step.name,
+        "position": step.position,
+        "output": step.output.as_str(),
+        "alone": step.alone,
+        "attempt": step.attempt,
+        "started_at": step.started_at.as_millis(),
+        "completed_at": step.completed_at.as_millis(),
+    })
+}
+
+/// The job as Postgres can keep it.
+pub(crate) fn fit_for_postgres(mut parcel: ExportedJob) -> ExportedJob {
+    fn fit(text: &mut String) {
+        if text.contains('\0') {
+            *text = without_nul(text).into_owned();
+        }
+    }
+    let job = &mut parcel.entry.job;
+    let labels = std::mem::take(&mut job.labels).into_iter().map(|(mut name, mut value)| {
+        fit(&mut name);
+        fit(&mut value);
+        (name, value)
+    });
+    job.labels = labels.collect();
+    job.code_version.iter_mut().for_each(fit);
+    parcel.steps.iter_mut().for_each(|step| fit(&mut step.name));
+    parcel
+}

@@ -1,0 +1,286 @@
+//! Connections that are cut while a transaction commits: what became of it is looked up, never guessed.
+
+use std::sync::Arc;
+
+use longhaul::job::{Record, Status, TenantId};
+use longhaul::store::WorkerStore as _;
+use longhaul::store::conformance::{StoreHarness, done, failed_for_good, name, settlement};
+use longhaul::store::postgres::PostgresStore;
+use longhaul::store::{Claim, Report};
+
+use super::database::TestDatabase;
+use super::proxy::{Lost, Proxy};
+
+/// A store behind a wire that loses things, and one that sees what really happened.
+struct Cut {
+    bench: StoreHarness,
+    proxy: Arc<Proxy>,
+    database: Arc<TestDatabase>,
+}
+
+const BOTH: [Lost; 2] = [Lost::Question, Lost::Answer];
+
+impl Cut {
+    async fn new() -> Self {
+        let database = Arc::new(TestDatabase::create().await);
+        let proxy = Arc::new(Proxy::before(&database.url()).await);
+        let clock = StoreHarness::clock();
+        let store = PostgresStore::open(&proxy.url(&database.url()), clock.clone()).await.unwrap();
+        let bench = StoreHarness::new(store, clock).keeping(Arc::clone(&database));
+        Self { bench, proxy, database }
+    }
+
+    async fn count(&self, table: &str) -> i64 {
+        let sql = format!("SELECT count(*) FROM longhaul.{table}");
+        self.database.connect().await.query_one(&sql, &[]).await.unwrap().get(0)
+    }
+
+    /// Does something while what holds `text` is lost.
+    async fn losing<T>(&self, lost: Lost, text: &str, work: impl Future<Output = T>) -> T {
+        let before = self.proxy.losses();
+        self.proxy.lose(lost, text);
+        let answer = work.await;
+        assert_eq!(self.proxy.losses(), before + 1, "{text:?} should be lost once ({lost:?})");
+        answer
+    }
+
+    async fn statuses(&self, record: &Record) -> Vec<Status> {
+        self.bench.record(record.job.id).await.history.iter().map(|event| event.status).collect()
+    }
+}
+
+fn home() -> TenantId {
+    TenantId::default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn submission_cut_off_makes_one_job_and_says_so() {
+    let cut = Cut::new().await;
+    for (n, lost) in BOTH.into_iter().enumerate() {
+        let keyed = cut.bench.keyed(&format!("key-{n}"));
+        for (job, keyed) in [(cut.bench.job(), false), (keyed.clone(), true)] {
+            let (jobs, id) = (cut.count("jobs").await, job.id);
+            let submitted = cut.losing(lost, "INSERT INTO longhaul.jobs", cut.bench.submit(job));
+            let submitted = submitted.await.unwrap();
+            assert!(submitted.created, "{lost:?}, keyed: {keyed}");
+            assert_eq!(submitted.record.job.id, id);
+            assert_eq!(cut.count("jobs").await, jobs + 1, "{lost:?}, keyed: {keyed}");
+            assert_eq!(cut.count("ready").await, jobs + 1);
+        }
+        // And whoever comes again gets that one.
+        let again = cut.bench.submit(keyed.clone()).await.unwrap();
+        assert_eq!((again.created, again.record.job.id), (false, keyed.id));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claim_cut_off_takes_each_job_once_and_loses_none() {
+    const JOBS: usize = 24;
+    let cut = Cut::new().await;
+    for _ in 0..JOBS {
+        cut.bench.pending().await;
+    }
+    let mut claimed = Vec::new();
+    for text in ["COMMIT", "INSERT INTO longhaul.leases", "FOR UPDATE SKIP LOCKED"] {
+        for lost in BOTH {
+            if (lost, text) == (Lost::Answer, "FOR UPDATE SKIP LOCKED")
+                || (lost, text) == (Lost::Answer, "INSERT INTO longhaul.leases")
+            {
+                // Inside a transaction: the server is never done before it is cut.
+                continue;
+            }
+            let leases = cut.losing(lost, text, cut.bench.claim(3)).await;
+            assert_eq!(leases.len(), 3, "{text}: {lost:?}");
+            claimed.extend(leases);
+        }
+    }
+    loop {
+        let leases = cut.bench.claim(3).await;
+        if leases.is_empty() {
+            break;
+        }
+        claimed.extend(leases);
+    }
+    let mut ids: Vec<_> = claimed.iter().map(|lease| lease.job.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!((ids.len(), claimed.len()), (JOBS, JOBS));
+    for lease in &claimed {
+        assert_eq!((lease.epoch, lease.job.attempt), (1, 1));
+        assert_eq!(lease.input, cut.bench.store().input(&home(), lease.job.id).await.unwrap());
+        cut.bench.settle(lease, done()).await.unwrap();
+    }
+    assert_eq!((cut.count("ready").await, cut.count("leases").await), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claim_cut_off_has_the_steps_of_earlier_attempts() {
+    let cut = Cut::new().await;
+    let lease = cut.bench.running().await;
+    cut.bench.step(&lease, 0, "extract", "12").await.unwrap();
+    cut.bench.lose(&lease).await;
+    let again = cut.losing(Lost::Answer, "COMMIT", cut.bench.claim_one()).await;
+    assert_eq!((again.job.attempt, again.steps.len()), (2, 1));
+    assert_eq!(again.job, cut.bench.record(again.job.id).await.job);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settlement_cut_off_ends_its_job_once() {
+    let cut = Cut::new().await;
+    for lost in BOTH {
+        let lease = cut.bench.running().await;
+        let end = cut.bench.settle(&lease, done());
+        let settled = cut.losing(lost, "DELETE FROM longhaul.leases", end).await.unwrap();
+        assert_eq!(settled.status, Status::Completed);
+        let record = cut.bench.record(lease.job.id).await;
+        assert_eq!(record.job.version, settled.version);
+        let once = [Status::Pending, Status::Running, Status::Completed];
+        assert_eq!(cut.statuses(&record).await, once, "{lost:?}");
+    }
+    assert_eq!(cut.count("leases").await, 0);
+}
+
+/// What was claimed by another process is ended in a transaction of several statements.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settlement_of_what_another_process_claimed_ends_its_job_once_when_cut_off() {
+    let cut = Cut::new().await;
+    let other = PostgresStore::open(&cut.database.url(), StoreHarness::clock()).await.unwrap();
+    for lost in BOTH {
+        cut.bench.pending().await;
+        let want: Claim = cut.bench.want(1);
+        let lease = other.claim(&want).await.unwrap().leases.remove(0);
+        let end = cut.bench.settle(&lease, done());
+        let settled = cut.losing(lost, "COMMIT", end).await.unwrap();
+        let record = cut.bench.record(lease.job.id).await;
+        assert_eq!((record.job.version, record.job.status), (settled.version, Status::Completed));
+        assert_eq!(record.history.len(), 3, "{lost:?}: {:?}", record.history);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempt_that_is_put_back_and_cut_off_is_in_line_once() {
+    let cut = Cut::new().await;
+    for lost in BOTH {
+        let lease = cut.bench.running().await;
+        let end = cut.bench.settle(&lease, longhaul::job::Outcome::Released);
+        let settled = cut.losing(lost, "DELETE FROM longhaul.leases", end).await.unwrap();
+        assert_eq!(settled.status, Status::Pending, "{lost:?}");
+        let again = cut.bench.claim_one().await;
+        assert_eq!((again.job.id, again.job.attempt, again.epoch), (lease.job.id, 1, 2));
+        assert!(cut.bench.claim(1).await.is_empty());
+        cut.bench.settle(&again, done()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checkpoint_cut_off_is_stored_once() {
+    let cut = Cut::new().await;
+    let lease = cut.bench.running().await;
+    for (n, lost) in (0..).zip(BOTH) {
+        let step = format!("step-{n}");
+        let stored = cut.bench.step(&lease, n, &step, "12");
+        cut.losing(lost, "INSERT INTO longhaul.steps", stored).await.unwrap();
+        let steps = cut.bench.store().steps(&home(), lease.job.id).await.unwrap();
+        assert_eq!(steps.len(), usize::try_from(n).unwrap() + 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn phase_cut_off_is_told_once() {
+    let cut = Cut::new().await;
+    let lease = cut.bench.running().await;
+    for (n, lost) in BOTH.into_iter().enumerate() {
+        let phases = vec![format!("phase-{n}")];
+        let report = Report { lease: lease.to_ref(), phases, progress: None };
+        let store = cut.bench.store();
+        let told = cut.losing(lost, "COMMIT", store.report(vec![report])).await;
+        assert_eq!(told, [Ok(())], "{lost:?}");
+    }
+    let record = cut.bench.record(lease.job.id).await;
+    let phases: Vec<_> = record.history.iter().filter_map(|event| event.phase.clone()).collect();
+    assert_eq!(phases, ["phase-0", "phase-1"]);
+    cut.bench.settle(&lease, done()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancel_cut_off_cancels_once() {
+    let cut = Cut::new().await;
+    let store = cut.bench.store();
+    for lost in BOTH {
+        let pending = cut.bench.pending().await;
+        let cancelled = cut.losing(lost, "COMMIT", store.cancel(&home(), pending.id)).await;
+        assert_eq!(cancelled.unwrap().status, Status::Cancelled, "{lost:?}");
+        assert_eq!(cut.bench.record(pending.id).await.history.len(), 2);
+
+        let lease = cut.bench.running().await;
+        let asked = cut.losing(lost, "COMMIT", store.cancel(&home(), lease.job.id)).await.unwrap();
+        assert!(asked.cancel_requested_at.is_some(), "{lost:?}");
+        assert_eq!(cut.bench.record(lease.job.id).await.history.len(), 3);
+        let end = settlement(&lease, longhaul::job::Outcome::Cancelled);
+        cut.bench.settle_as(end).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn resume_cut_off_resumes_once_and_says_so() {
+    let cut = Cut::new().await;
+    let store = cut.bench.store();
+    for lost in BOTH {
+        let failed = cut.bench.ended(failed_for_good()).await;
+        let resumed = cut.losing(lost, "COMMIT", store.resume(&home(), failed.id)).await;
+        let resumed = resumed.unwrap_or_else(|error| panic!("{lost:?}: {error}"));
+        assert_eq!(resumed, cut.bench.record(failed.id).await.job, "{lost:?}");
+        let lease = cut.bench.claim_one().await;
+        assert_eq!(lease.job.id, failed.id);
+        assert!(cut.bench.claim(1).await.is_empty(), "{lost:?}: it is in line once");
+        cut.bench.settle(&lease, done()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fork_cut_off_makes_one_job() {
+    let cut = Cut::new().await;
+    let store = cut.bench.store();
+    for lost in BOTH {
+        let (old, new_id) = (cut.bench.ended(done()).await, cut.bench.job().id);
+        let forked = cut.losing(lost, "COMMIT", store.fork(&home(), old.id, new_id, None)).await;
+        assert_eq!(forked.unwrap(), cut.bench.record(new_id).await.job, "{lost:?}");
+        let lease = cut.bench.claim_one().await;
+        assert_eq!(lease.job.id, new_id);
+        assert!(cut.bench.claim(1).await.is_empty(), "{lost:?}: it is in line once");
+        cut.bench.settle(&lease, done()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn purge_cut_off_deletes_and_says_so() {
+    let cut = Cut::new().await;
+    let store = cut.bench.store();
+    for lost in BOTH {
+        let ended = cut.bench.ended(done()).await;
+        let purged = cut.losing(lost, "COMMIT", store.purge(&home(), ended.id)).await;
+        assert_eq!(purged, Ok(()), "{lost:?}");
+    }
+    assert_eq!(cut.count("jobs").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sweep_and_pause_survive_a_cut() {
+    let cut = Cut::new().await;
+    let store = cut.bench.store();
+    for lost in BOTH {
+        let (tenant, queue) = (home(), name("slow"));
+        let paused = store.pause_queue(&tenant, &queue, true);
+        assert_eq!(cut.losing(lost, "INSERT INTO longhaul.paused_queues", paused).await, Ok(()));
+        let opened = store.pause_queue(&tenant, &queue, false);
+        assert_eq!(cut.losing(lost, "DELETE FROM longhaul.paused_queues", opened).await, Ok(()));
+
+        let lease = cut.bench.running().await;
+        cut.bench.advance(longhaul::store::conformance::LEASE * 2);
+        let swept = cut.losing(lost, "COMMIT", store.rescue(10));
+        swept.await.unwrap();
+        let again = cut.bench.claim_one().await;
+        assert_eq!((again.job.id, again.job.attempt), (lease.job.id, 2), "{lost:?}");
+        cut.bench.settle(&again, done()).await.unwrap();
+    }
+}

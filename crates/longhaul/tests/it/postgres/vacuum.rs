@@ -1,0 +1,156 @@
+//! A foreign transaction that stays open keeps vacuum from removing anything: what was claimed before
+//! must not be walked over again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use longhaul::Clock;
+use longhaul::store::conformance::{StoreHarness, done, settlement};
+use longhaul::store::postgres::PostgresStore;
+
+use super::database::TestDatabase;
+use super::wait::until;
+
+/// Together 20,000 jobs.
+const BATCH: usize = 500;
+const BATCHES: usize = 40;
+
+/// Blocks touched so far, by table.
+type Touched = BTreeMap<String, i64>;
+
+struct Pinned {
+    database: TestDatabase,
+    onlooker: tokio_postgres::Client,
+    clock: Clock,
+}
+
+impl Pinned {
+    async fn new() -> Self {
+        let database = TestDatabase::create().await;
+        let onlooker = database.connect().await;
+        Self { database, onlooker, clock: StoreHarness::clock() }
+    }
+
+    /// A store that is new to the database.
+    async fn open(&self) -> StoreHarness {
+        // Every bench counts its ids from the time at which it is made.
+        self.clock.advance(Duration::from_secs(1));
+        let store = PostgresStore::open(&self.database.url(), self.clock.clone()).await.unwrap();
+        StoreHarness::new(store, self.clock.clone())
+    }
+
+    /// Lets a store do something, and tells what it touched. Servers tell their counts when they end, so
+    /// the store is one for this call alone.
+    async fn touched_by(&self, work: impl AsyncFnOnce(&StoreHarness)) -> Touched {
+        self.all_gone().await;
+        let before = self.touched().await;
+        let bench = self.open().await;
+        work(&bench).await;
+        drop(bench);
+        self.all_gone().await;
+        let mut after = self.touched().await;
+        for (table, blocks) in &mut after {
+            *blocks -= before.get(table).copied().unwrap_or_default();
+        }
+        after
+    }
+
+    async fn touched(&self) -> Touched {
+        let sql = "SELECT relname::text, (coalesce(heap_blks_read, 0) + coalesce(heap_blks_hit, 0)
+                + coalesce(idx_blks_read, 0) + coalesce(idx_blks_hit, 0))::bigint
+            FROM pg_statio_user_tables WHERE schemaname = 'longhaul'";
+        let rows = self.onlooker.query(sql, &[]).await.unwrap();
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+    }
+
+    async fn all_gone(&self) {
+        until("the store's connections to end", async || {
+            let sql = "SELECT count(*) FROM pg_stat_activity
+                WHERE datname = current_database() AND application_name = 'longhaul'";
+            let left: i64 = self.onlooker.query_one(sql, &[]).await.unwrap().get(0);
+            (left == 0).then_some(())
+        })
+        .await;
+    }
+
+    /// Jobs run through, a second for each batch, and lanes are looked after as a worker does.
+    async fn run_through(&self, bench: &StoreHarness) {
+        for _ in 0..BATCHES {
+            let jobs = (0..BATCH).map(|_| bench.job()).collect();
+            assert!(bench.store().submit(jobs).await.iter().all(Result::is_ok));
+            let leases = bench.claim(BATCH).await;
+            assert_eq!(leases.len(), BATCH, "the line is as long as what was just submitted");
+            let ends = leases.iter().map(|lease| settlement(lease, done())).collect();
+            assert!(bench.store().settle(ends).await.iter().all(Result::is_ok));
+            self.clock.advance(Duration::from_secs(1));
+            bench.store().rescue(100).await.unwrap();
+        }
+    }
+}
+
+fn sum(touched: &Touched) -> i64 {
+    touched.values().sum()
+}
+
+/// Claims one job from a young database, and one after 20,000 were claimed while vacuum was held up.
+async fn check_cost_of_claims(analyzed: bool) {
+    let pinned = Pinned::new().await;
+    let claim_one = async |bench: &StoreHarness| assert_eq!(bench.claim(1).await.len(), 1);
+    let bench = pinned.open().await;
+    bench.pending().await;
+    bench.pending().await;
+    drop(bench);
+    let at_first = pinned.touched_by(claim_one).await;
+
+    let foreign = pinned.database.connect().await;
+    let pin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM longhaul.ready";
+    foreign.batch_execute(pin).await.unwrap();
+    let bench = pinned.open().await;
+    pinned.run_through(&bench).await;
+    for _ in 0..10 {
+        pinned.clock.advance(Duration::from_secs(2));
+        bench.store().rescue(100).await.unwrap();
+    }
+    if analyzed {
+        pinned.onlooker.batch_execute("ANALYZE").await.unwrap();
+    }
+    bench.pending().await;
+    drop(bench);
+    let later = pinned.touched_by(claim_one).await;
+    foreign.batch_execute("COMMIT").await.unwrap();
+
+    // A tree of 20,000 is a level or two higher, and each table's free space is looked at.
+    assert!(sum(&later) <= 2 * sum(&at_first) + 40, "at first {at_first:?}, later {later:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_do_not_walk_over_what_was_claimed_before_while_vacuum_is_held_up() {
+    check_cost_of_claims(false).await;
+}
+
+/// As autoanalyze does it at any time: statistics say that the table has thousands of pages and few
+/// live rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_do_not_walk_over_what_was_claimed_before_after_an_analyze() {
+    check_cost_of_claims(true).await;
+}
+
+/// Nobody has counted yet how much there is, and the first claim was planned when there was nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claim_in_a_young_database_reads_what_it_takes_and_not_all_that_its_tenant_has() {
+    const TAKEN: usize = 200;
+    let pinned = Pinned::new().await;
+    let touched = pinned
+        .touched_by(async |bench: &StoreHarness| {
+            bench.pending().await;
+            assert_eq!(bench.claim(1).await.len(), 1);
+            for _ in 0..8 {
+                let jobs = (0..BATCH).map(|_| bench.job()).collect();
+                assert!(bench.store().submit(jobs).await.iter().all(Result::is_ok));
+            }
+            assert_eq!(bench.claim(TAKEN).await.len(), TAKEN);
+        })
+        .await;
+    // About ten for each that was put in; were all read for each that is taken, it would be a million.
+    assert!(touched["jobs"] < 100_000, "{touched:?}");
+}
