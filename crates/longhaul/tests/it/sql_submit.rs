@@ -297,10 +297,7 @@ async fn kind_that_nobody_declares_is_refused_once_somebody_declares_any() {
     let engine = echo(&url).await;
     let error = submit(&client, "'ecko'").await.unwrap_err();
     let said = error.as_db_error().unwrap();
-    assert_eq!(
-        (said.code().code(), said.message()),
-        ("LH404", "unknown kind 'ecko'; known: echo")
-    );
+    assert_eq!((said.code().code(), said.message()), ("LH404", "unknown kind 'ecko'; known: echo"));
     submit(&client, "'ecko', check_kind => false").await.unwrap();
     engine.stop().await;
 }
