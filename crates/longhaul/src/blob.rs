@@ -1,8 +1,8 @@
-//! Blobs: what is too large for the database. Files, archives, results of many megabytes.
+//! Encrypted blobs, for payloads and artifacts that are too large for the database.
 //!
-//! They are kept in a folder, in memory or in the cloud, sealed with a key of the job that they belong to.
-//! Which blobs there are, how large they are and what their jobs' keys are is the database's to know;
-//! what no row knows is an orphan, to be found by [`Blobs::list`] and deleted.
+//! They are stored in a directory, in memory or in the cloud, encrypted with a key of the job that
+//! they belong to. The database records the blobs, their sizes and their jobs' keys. A blob without
+//! a record is an orphan, which [`Blobs::list`] finds.
 //!
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {

@@ -1,4 +1,4 @@
-//! The one place that reads the time. Tests own it.
+//! The only module that reads the time, so that tests can control it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,39 +9,39 @@ use tokio::sync::watch;
 
 use crate::job::Timestamp;
 
-/// Where an engine and its store get the time from.
+/// A clock, shared by an engine and its store.
 #[derive(Debug, Clone)]
 pub struct Clock(Inner);
 
 #[derive(Debug, Clone)]
 enum Inner {
-    /// When it was made, by the machine's uptime and by its calendar.
+    /// Uptime and calendar time at its creation.
     System {
         started: Duration,
         started_at: Timestamp,
-        /// Milliseconds that a store's time is ahead of it; shared by all clones.
+        /// Milliseconds by which the store's time is ahead. Shared by all clones.
         ahead: Arc<AtomicI64>,
     },
     Manual(Arc<Mutex<watch::Sender<Timestamp>>>),
 }
 
 impl Clock {
-    /// The machine's time.
+    /// Returns the machine's clock.
     ///
-    /// Read once, then carried on by the machine's uptime: somebody who sets its clock forward by an
-    /// hour must not end every lease.
+    /// The calendar is read once; from then on the machine's uptime counts, so that setting the
+    /// machine's clock forward does not expire every lease.
     pub fn system() -> Self {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let started_at = Timestamp::from_millis(0).after(since_1970);
         Self(Inner::System { started: uptime(), started_at, ahead: Arc::default() })
     }
 
-    /// A clock that stands at `start` and moves only by [`Clock::advance`].
+    /// Creates a clock that starts at `start` and only moves with [`Clock::advance`].
     pub fn manual(start: Timestamp) -> Self {
         Self(Inner::Manual(Arc::new(Mutex::new(watch::Sender::new(start)))))
     }
 
-    /// The time.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Inner::System { started, started_at, ahead } => {
@@ -55,9 +55,8 @@ impl Clock {
         }
     }
 
-    /// Sets the machine's clock, for this process, to the time of a store that others share. `within`
-    /// is how exactly that is known: a smaller difference changes nothing. A manual clock does not
-    /// listen.
+    /// Adjusts a system clock, for this process, to the time of a shared store. Differences of less
+    /// than `within`, the precision of `at`, are ignored. No effect on a manual clock.
     #[cfg(feature = "postgres")]
     pub(crate) fn set_to(&self, at: Timestamp, within: Duration) {
         if let Inner::System { ahead, .. } = &self.0 {
@@ -68,8 +67,8 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock on and wakes whoever slept until then. The machine's clock does not
-    /// listen.
+    /// Moves a manual clock forward and wakes sleepers whose time has come. No effect on a system
+    /// clock.
     pub fn advance(&self, by: Duration) {
         match &self.0 {
             Inner::System { .. } => {}
@@ -80,14 +79,14 @@ impl Clock {
         }
     }
 
-    /// Returns once this clock shows `at` or later.
+    /// Waits until the clock reaches `at`.
     pub async fn sleep_until(&self, at: Timestamp) {
         match &self.0 {
             Inner::System { .. } => tokio::time::sleep(at.since(self.now())).await,
             Inner::Manual(sender) => {
                 let mut receiver =
                     sender.lock().unwrap_or_else(PoisonError::into_inner).subscribe();
-                // An error means that the clock is gone, and with it everybody who waits.
+                // An error means that the clock was dropped, with all its users.
                 if receiver.wait_for(|now| *now >= at).await.is_err() {
                     std::future::pending::<()>().await;
                 }
@@ -95,14 +94,14 @@ impl Clock {
         }
     }
 
-    /// Returns after this clock has moved by `duration`.
+    /// Waits until the clock has moved by `duration`.
     pub async fn sleep(&self, duration: Duration) {
         self.sleep_until(self.now().after(duration)).await;
     }
 }
 
-/// How long the machine has been up, the time that it was suspended included: after a night in a
-/// closed laptop it is the next day.
+/// Returns the machine's uptime, including suspension, so that leases expire while a laptop is
+/// closed.
 fn uptime() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const UPTIME: ClockId = ClockId::Boottime;

@@ -1,4 +1,4 @@
-//! What a handler holds while it runs a job.
+//! The context that a handler gets.
 
 mod artifact;
 pub(crate) mod payload;
@@ -25,13 +25,14 @@ use crate::store::{Lease, LeaseRef, Report, StoreError};
 use crate::worker::ProgressReporter;
 use replay::Replay;
 
-/// How soon a write of a handler is tried again while the store is not available.
+/// Backoff of a handler's writes while the store is not available.
 const STORE_RETRY: Retry =
     Retry { max_attempts: u32::MAX, first: Duration::from_millis(50), max: Duration::from_secs(2) };
-/// The longest message of a progress report; what is beyond it is cut.
+/// Maximum length of a progress message; longer ones are truncated.
 const PROGRESS_CHARS_MAX: usize = 1_024;
 
-/// A handler's hold on its job: steps, progress, sleep, cancellation. Clones share everything.
+/// The context of a running job: steps, progress, sleep, cancellation, payload and artifacts.
+/// Clones share all state.
 #[derive(Clone)]
 pub struct Ctx(Arc<Inner>);
 
@@ -42,41 +43,39 @@ struct Inner {
     job: Job,
     stored: Vec<Step>,
     signals: Signals,
-    /// A std mutex: held for a few field writes, never across an await.
+    /// Locked for a few field writes, never across an await.
     state: Mutex<State>,
-    /// A std mutex: the same.
+    /// Locked for a few field writes, never across an await.
     made: Mutex<AttemptOutputs>,
 }
 
-/// How the outside tells a running attempt what to do.
+/// Signals to a running attempt.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Signals {
-    /// Somebody asked the job to stop.
+    /// Cancellation of the job was requested.
     pub(crate) cancel: CancellationToken,
-    /// The lease is lost: whatever this attempt still does counts for nothing.
+    /// The lease is lost: further writes of this attempt have no effect.
     pub(crate) lost: CancellationToken,
-    /// The replica is stopping: start nothing new.
+    /// The replica is stopping: start no further step.
     pub(crate) stopping: CancellationToken,
 }
 
 struct State {
     replay: Replay,
-    /// Step bodies and sleeps that go on right now.
+    /// Step bodies and sleeps that are running.
     in_flight: usize,
-    /// Step bodies and sleeps begun so far: two that overlap see each other by it.
+    /// Step bodies and sleeps started so far, so that overlapping ones detect each other.
     begun: u64,
-    /// When sleeping branches of the handler want to go on.
+    /// End times of the handler's sleeping branches.
     sleepers: Vec<Timestamp>,
-    /// How often the handler was polled.
     polls: u64,
-    /// The poll in which the handler got the last answer of ours. What it asks for in the same
-    /// poll follows from that answer; what it asks for later may come from elsewhere.
-    answered_in: u64,
-    /// A step was not begun because the replica is stopping.
+    /// The poll in which the last step returned to the handler. A step that the handler starts in
+    /// the same poll follows from that result; a later one may belong to a concurrent branch.
+    returned_in: u64,
+    /// A step was not started because the replica is stopping.
     release: bool,
-    /// An error that stands even if the handler swallows it.
+    /// An error that fails the job even if the handler ignores it.
     fault: Option<JobError>,
-    /// What the handler said that it used of a language model.
     tokens: Tokens,
 }
 
@@ -95,7 +94,7 @@ impl Ctx {
             begun: 0,
             sleepers: Vec::new(),
             polls: 0,
-            answered_in: 0,
+            returned_in: 0,
             release: false,
             fault: None,
             tokens: Tokens::default(),
@@ -112,7 +111,7 @@ impl Ctx {
         }))
     }
 
-    /// The job as it was claimed.
+    /// Returns the job as it was when it was claimed.
     pub fn job(&self) -> &Job {
         &self.0.job
     }
@@ -125,27 +124,27 @@ impl Ctx {
         &self.0.lease
     }
 
-    /// The job's id.
+    /// Returns the job's id.
     pub fn id(&self) -> JobId {
         self.0.job.id
     }
 
-    /// Which attempt this is, from 1.
+    /// Returns the number of this attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.0.job.attempt
     }
 
-    /// The steps that earlier attempts finished, in order.
+    /// Returns the steps that earlier attempts finished, in order.
     pub fn finished_steps(&self) -> &[Step] {
         &self.0.stored
     }
 
-    /// Tells how far the job is. Cheap: calls in quick succession are coalesced to the latest.
+    /// Reports progress. Cheap: frequent calls are coalesced to the latest.
     pub fn progress(&self, done: u64, total: impl Into<Option<u64>>) {
         self.report(Progress { done, total: total.into(), message: None });
     }
 
-    /// Tells how far the job is, and in words.
+    /// Reports progress with a message of up to 1,024 characters.
     pub fn progress_with(
         &self,
         done: u64,
@@ -164,8 +163,8 @@ impl Ctx {
         self.0.reports.put(&self.0.lease, progress);
     }
 
-    /// Names what the job is doing now ("loading", "rendering"). Everybody who watches learns of
-    /// each phase, in order.
+    /// Sets the job's phase, for example "loading" or "rendering". Watchers see every phase, in
+    /// order.
     pub async fn phase(&self, phase: impl Into<String>) -> Result<(), JobError> {
         let phase = phase.into();
         let chars_max = self.0.shared.limits.phase_chars_max;
@@ -181,12 +180,12 @@ impl Ctx {
         let LeaseRef { tenant, job, .. } = &self.0.lease;
         self.0.shared.watchers.changed(tenant, *job, Status::Running, None);
         if follows {
-            self.state().answered();
+            self.state().record_return();
         }
         Ok(())
     }
 
-    /// Writes to the store, however long it is away: when the lease runs out the attempt is dropped.
+    /// Retries a write until the store is available or the lease is lost, which drops the attempt.
     async fn retry_until_lease_lost<Fut>(
         &self,
         mut write: impl FnMut() -> Fut,
@@ -197,7 +196,7 @@ impl Ctx {
         for attempt in 1.. {
             match write().await {
                 Ok(()) => return Ok(()),
-                Err(StoreError::LeaseLost) => return self.stop_here().await,
+                Err(StoreError::LeaseLost) => return self.halt().await,
                 Err(error) if error.is_transient() => {
                     tokio::time::sleep(STORE_RETRY.delay(attempt, rand::random())).await;
                 }
@@ -207,11 +206,11 @@ impl Ctx {
                 }
             }
         }
-        self.stop_here().await
+        self.halt().await
     }
 
-    /// Tells what a language model read and wrote in this attempt, once more or for the first time. It is
-    /// metered with the job if this attempt ends it.
+    /// Adds tokens that a language model used in this attempt. They are metered if this attempt
+    /// ends the job.
     pub fn record_tokens(&self, tokens: Tokens) {
         self.state().tokens += tokens;
     }
@@ -220,24 +219,24 @@ impl Ctx {
         self.state().tokens
     }
 
-    /// Whether somebody asked the job to stop.
+    /// Returns whether cancellation was requested.
     pub fn is_cancelled(&self) -> bool {
         self.0.signals.cancel.is_cancelled()
     }
 
-    /// Returns when somebody asks the job to stop.
+    /// Waits until cancellation is requested.
     pub fn cancelled(&self) -> impl Future<Output = ()> + Send + 'static {
         self.0.signals.cancel.clone().cancelled_owned()
     }
 
-    /// The handler is about to be polled.
+    /// Records that the handler is about to be polled.
     pub(crate) fn polled(&self) {
         self.state().polls += 1;
     }
 
-    /// How the attempt ends early, if it does. Asked after a poll in which the handler could have
-    /// gone on and did not: all that is left of it waits for a sleep to end or a stop to pass. What
-    /// it does outside of steps is not seen, and runs again later.
+    /// Returns the outcome of a handler that is suspended. Called after a poll without progress: if
+    /// all running steps are sleeps, or none may start because the replica stops, the attempt ends.
+    /// Work outside of steps is not seen, and runs again later.
     pub(crate) fn suspension(&self) -> Option<Outcome> {
         let state = self.state();
         let working = state.in_flight > state.sleepers.len();
@@ -248,14 +247,15 @@ impl Ctx {
         }
     }
 
-    /// What is wrong with a run that the handler believes to be fine.
+    /// Returns the error of a run that the handler considers successful.
     pub(crate) fn fault(&self) -> Option<JobError> {
         let state = self.state();
         state.fault.clone().or_else(|| state.replay.finish().err())
     }
 
-    /// The lease is lost. Nothing that follows may have an effect: the attempt is being dropped.
-    async fn stop_here<T>(&self) -> T {
+    /// Ends the attempt after its lease was lost: never returns, so that nothing that follows has
+    /// an effect.
+    async fn halt<T>(&self) -> T {
         self.0.signals.lost.cancel();
         std::future::pending().await
     }
@@ -266,14 +266,14 @@ impl Ctx {
 }
 
 impl State {
-    /// Whether what the handler asks for now follows directly from our last answer to it.
+    /// Returns whether a step that starts now follows directly from the last result.
     fn follows(&self) -> bool {
-        self.replay.len() <= 1 || self.answered_in == self.polls
+        self.replay.len() <= 1 || self.returned_in == self.polls
     }
 
-    /// The handler gets an answer of ours.
-    fn answered(&mut self) {
-        self.answered_in = self.polls;
+    /// Records that a result is returned to the handler.
+    fn record_return(&mut self) {
+        self.returned_in = self.polls;
     }
 }
 

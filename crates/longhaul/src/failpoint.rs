@@ -1,13 +1,12 @@
-//! Points between two effects, at which a test kills the process to see what is left behind.
+//! Points between two effects at which a test kills the process, to check what is left behind.
 //!
-//! Without the feature `failpoints` reaching one does nothing, and no release has the feature. With it, the
-//! point that `TEST_FAILPOINT` names is logged and then waited at for ever. This is the one variable that
-//! the configuration does not know: it must work in any process that runs an engine, and nobody is
-//! to find it in a documented file. It does not begin with `LONGHAUL_`, because a server refuses such
-//! variables if it does not know them.
+//! Without the feature `failpoints`, which no release has, they do nothing. With it, the point
+//! named by `TEST_FAILPOINT` is logged and then blocks for ever. The variable is not part of the
+//! configuration, because it must work in any process with an engine and must not be documented. It
+//! does not begin with `LONGHAUL_`, because a server rejects unknown variables of that form.
 //!
-//! Our own lines and not the crate `fail`: its `pause` blocks the thread, and with it renewals and answers
-//! that have nothing to do with the point, and it does not tell anybody that the point was reached.
+//! Our own code instead of the crate `fail`, because its `pause` blocks the thread, and with it
+//! unrelated renewals and responses, and does not report that the point was reached.
 
 macro_rules! failpoints {
     ($($(#[doc = $what:literal])+ $name:ident,)+) => {
@@ -23,52 +22,52 @@ macro_rules! failpoints {
 
         #[cfg(feature = "failpoints")]
         impl Failpoint {
-            /// All of them, in the order in which a job with a payload and an artifact reaches them.
+            /// All points, in the order in which a job with a payload and an artifact reaches them.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
         }
     };
 }
 
 failpoints! {
-    /// The first bytes of a payload have come in.
+    /// The first bytes of a payload have arrived.
     UploadStarted,
-    /// All bytes of a payload were sent to the blob store, which shows no blob yet.
+    /// All bytes of a payload were sent, and the blob is not visible yet.
     UploadSent,
-    /// The blob is there, and no job knows of it.
+    /// The blob is stored, and no job refers to it.
     UploadStored,
-    /// The job is there, and its caller does not know.
+    /// The job is stored, and its caller has no response.
     Submitted,
-    /// The job has a lease, and its handler has not begun.
+    /// The job has a lease, and its handler has not started.
     Claimed,
-    /// A folder is there that is not on record.
+    /// A working directory exists that is not recorded.
     WorkDirCreated,
-    /// The folder is on record, and has nothing in clear yet.
+    /// The working directory is recorded and still empty.
     WorkDirRecorded,
-    /// A part of the payload is in the folder in clear.
+    /// A part of the payload is decrypted in the working directory.
     PayloadPartlyDecrypted,
-    /// All of the payload is there in clear, and nobody has worked on it.
+    /// The whole payload is decrypted, and the handler has not used it.
     PayloadDecrypted,
     /// The first bytes of an artifact were sent to the blob store.
     ArtifactStarted,
-    /// An artifact's blob is there, and its job does not know of it.
+    /// An artifact's blob is stored, and its job does not refer to it.
     ArtifactStored,
-    /// The handler has returned, and nothing of it is cleared away.
+    /// The handler has returned, and nothing is cleaned up.
     HandlerReturned,
-    /// The folder is gone, and the record has it.
+    /// The working directory is deleted, and the deletion is not recorded.
     WorkDirDeleted,
-    /// Nothing is left in clear, and the job has not ended.
+    /// No decrypted data is left, and the job is not settled.
     CleanedUp,
-    /// The job has ended, and nobody was told.
+    /// The job is settled, and watchers are not notified.
     Settled,
-    /// The payload's key is destroyed, and its blob is there.
+    /// The payload's key is destroyed, and its blob exists.
     BlobMarkedForDeletion,
-    /// The payload's blob is gone, and the record has it.
+    /// The payload's blob is deleted, and the deletion is not recorded.
     BlobDeleted,
-    /// The job was deleted, and its artifacts' blobs are there.
+    /// The job is deleted, and its artifacts' blobs exist.
     Purged,
 }
 
-/// Waits here for ever if a test wants to kill the process here.
+/// Blocks for ever if a test selected this point.
 #[cfg(feature = "failpoints")]
 pub(crate) async fn reach(point: Failpoint) {
     // tidy: allow(environment) for tests only, see above
@@ -78,7 +77,6 @@ pub(crate) async fn reach(point: Failpoint) {
     }
 }
 
-/// Does nothing: this is not a test.
 #[cfg(not(feature = "failpoints"))]
 #[expect(clippy::unused_async, reason = "with the feature it waits")]
 pub(crate) async fn reach(_: Failpoint) {}

@@ -1,10 +1,10 @@
-//! What holds of whatever reads text from outside, whatever that text is. The fuzzer looks for a text for
-//! which it does not, and so does a test, for a moment and always at the same ones.
+//! Fuzz targets: properties of parsers of untrusted text. The fuzzer searches for counterexamples,
+//! and a test runs each target for a moment with a fixed seed.
 
-/// A name, what holds of any bytes (it panics if that is not so), and texts to begin with.
+/// A name, a property of arbitrary bytes (it panics if violated), and a seed corpus.
 pub type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
 
-/// The engine's own.
+/// The engine's targets.
 pub const TARGETS: &[Target] = &[
     crate::blob::fuzzing::ADDRESS,
     crate::job::fuzzing::CANONICAL,
@@ -14,10 +14,9 @@ pub const TARGETS: &[Target] = &[
     crate::store::postgres::fuzzing::URL,
 ];
 
-/// Stands for a password wherever a text has a star: it may not come back in any message.
+/// Replaces stars in a text, as a password: no message may contain it.
 pub(crate) const SECRET: &str = "hunter2";
 
-/// The bytes as text, if they are.
 pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }

@@ -1,4 +1,4 @@
-//! What a job is and what may happen to it: pure, with no tokio, no SQL and no clock of its own.
+//! The job model: types, the status machine and pure decisions. No tokio, no SQL, no clock.
 
 mod canonical;
 mod delivery;

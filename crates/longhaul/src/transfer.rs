@@ -1,9 +1,9 @@
-//! Copies everything that a SQLite store keeps into a Postgres store, once and for good: for whoever
-//! began with a file and now needs several machines.
+//! Transfer of all data from a SQLite store to a Postgres store, for operators who started with a
+//! file and now need several machines.
 //!
-//! Page by page, in the order of ids. What is there already is compared and not sent again, so that a copy
-//! that was interrupted is continued by running it again. In the end everything is read back from both
-//! stores and compared. The other direction does not exist.
+//! Copies page by page, in the order of ids. Data that is already in the target is compared and not
+//! sent again, so that an interrupted transfer continues when it is repeated. Finally everything is
+//! read back from both stores and compared. There is no transfer in the other direction.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -17,72 +17,72 @@ use crate::store::sqlite::transfer::{Cursor, Page};
 use crate::store::transfer::{ExportedJob, hex};
 use crate::store::{JobStore as _, ReplicaStore as _, StoreError};
 
-/// How many differing jobs are named.
+/// Maximum number of jobs that an error lists.
 const LISTED_JOBS_MAX: usize = 10;
 
-/// What is being done.
+/// Stage of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferStage {
     /// Jobs are copied.
     Copying,
-    /// What was copied is compared.
+    /// The copies are compared with the source.
     Checking,
 }
 
-/// How far a copy is.
+/// Progress of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransferProgress {
-    /// What is being done.
+    /// The current stage.
     pub stage: TransferStage,
-    /// Jobs that this was done to.
+    /// Jobs done in this stage.
     pub done: u64,
-    /// Jobs that there are.
+    /// Jobs in total.
     pub total: u64,
 }
 
-/// What a copy did.
+/// Result of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransferSummary {
-    /// Jobs that were copied now.
+    /// Jobs copied by this run.
     pub jobs: u64,
-    /// Jobs that an earlier run had copied.
+    /// Jobs copied by an earlier run.
     pub known: u64,
-    /// Ids that are remembered as gone.
+    /// Tombstones of deleted jobs.
     pub tombstones: u64,
-    /// Queues that are paused.
+    /// Paused queues.
     pub paused_queues: u64,
-    /// Hours of usage, by tenant, kind and API key.
+    /// Rows of hourly usage, by tenant, kind and API key.
     pub usage: u64,
-    /// What was compared in the end, by tenant.
+    /// Digests of the compared data, by tenant.
     pub tenants: BTreeMap<TenantId, TenantDigest>,
 }
 
-/// What both stores were found to hold of a tenant.
+/// Digest of one tenant's data, equal in both stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantDigest {
-    /// Jobs.
+    /// Number of jobs.
     pub jobs: u64,
-    /// Their finished steps.
+    /// Number of finished steps.
     pub steps: u64,
-    /// A digest of all of them, in the order of their ids, in hexadecimal.
+    /// SHA-256 of all jobs, in the order of their ids, in hexadecimal.
     pub sha256: String,
 }
 
-/// Why a copy stopped. Running it again goes on where it was.
+/// Reasons why a transfer stops. Repeating it continues where it stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// Stop the servers there, and start them again when the copy is done.
+    /// Stop the servers of the target, and start them again after the transfer.
     #[error("a server ({replica}) runs on the target: its jobs would run before all is copied")]
     TargetInUse {
-        /// Its name.
+        /// Name of the replica.
         replica: String,
     },
-    /// Use another database, or find out who wrote to this one.
+    /// Use another database, or find out what wrote to this one.
     #[error(
         "{count} jobs are in the target with another content, or went on there: {}", join_ids(.jobs)
     )]
     Differs {
-        /// How many.
+        /// Number of jobs.
         count: u64,
         /// The first of them.
         jobs: Vec<(TenantId, JobId)>,
@@ -93,30 +93,30 @@ pub enum TransferError {
          target, or because they were deleted there: {}", join_ids(.jobs)
     )]
     Refused {
-        /// How many.
+        /// Number of jobs.
         count: u64,
         /// The first of them.
         jobs: Vec<(TenantId, JobId)>,
     },
-    /// All others were copied: look at these, and decide whether they are needed.
+    /// All other jobs were copied. Check whether these are needed.
     #[error("{} jobs cannot be read and were not copied: {}", .jobs.len(), .jobs.join(", "))]
     Unreadable {
-        /// Their tenants and ids.
+        /// Tenants and ids.
         jobs: Vec<String>,
     },
-    /// Fewer ids are remembered as gone than should be.
+    /// The target has fewer tombstones than the source.
     #[error("{missing} ids of deleted jobs are missing in the target")]
     TombstonesMissing {
-        /// How many.
+        /// Number of missing tombstones.
         missing: u64,
     },
-    /// Whoever follows the progress said so.
+    /// `on_progress` stopped the transfer.
     #[error("the copy was interrupted; run it again to go on")]
     Interrupted,
-    /// The file cannot be read.
+    /// The SQLite file cannot be read.
     #[error("the source: {0}")]
     Source(#[source] StoreError),
-    /// The database cannot be written.
+    /// The Postgres database cannot be written.
     #[error("the target: {0}")]
     Target(#[source] StoreError),
 }
@@ -126,8 +126,9 @@ fn join_ids(jobs: &[(TenantId, JobId)]) -> String {
     named.join(", ")
 }
 
-/// Copies everything. Both stores must be this caller's alone: opening the file makes sure of it, and
-/// servers that are alive on the target are refused. `on_progress` is told how far it is, and may stop it.
+/// Copies everything. Both stores must belong to this caller alone: opening the file ensures that,
+/// and live servers on the target are rejected. `on_progress` is called after each page and can
+/// stop the transfer.
 pub async fn sqlite_to_postgres(
     from: &SqliteStore,
     to: &PostgresStore,
@@ -138,7 +139,7 @@ pub async fn sqlite_to_postgres(
         return Err(TransferError::TargetInUse { replica: alive.heartbeat.replica });
     }
     let total = from.export_count().await.map_err(TransferError::Source)?;
-    // First: a server that is started too early must not run what should wait.
+    // First, so that a server that starts too early does not run jobs of paused queues.
     let paused_queues = pause_queues(from, to).await?;
     let tombstones = copy_tombstones(from, to).await?;
     let usage = copy_usage(from, to).await?;
@@ -180,7 +181,7 @@ fn report_progress(
     }
 }
 
-/// The source from its beginning to its end.
+/// Pages of the source.
 struct Pages<'a> {
     from: &'a SqliteStore,
     next: Option<Cursor>,
@@ -191,7 +192,7 @@ impl<'a> Pages<'a> {
         Self { from, next: Some(Cursor::default()) }
     }
 
-    /// The next page, with jobs as the target can keep them.
+    /// Returns the next page, with jobs converted to what the target can store.
     async fn next(&mut self) -> Result<Option<Page>, TransferError> {
         let Some(after) = self.next.take() else { return Ok(None) };
         let mut page = self.from.export_jobs(after).await.map_err(TransferError::Source)?;
@@ -201,7 +202,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// Copies what is not there yet: how many that were, and how many were there.
+/// Copies missing jobs. Returns how many were copied and how many existed.
 async fn copy_page(to: &PostgresStore, page: &Page) -> Result<(u64, u64), TransferError> {
     let there = compare(to, &page.parcels).await?;
     there.refuse_differing()?;
@@ -225,7 +226,7 @@ fn first_of(mut jobs: Vec<(TenantId, JobId)>) -> (u64, Vec<(TenantId, JobId)>) {
     (count, jobs)
 }
 
-/// How jobs in the target differ from those that should be there.
+/// Differences between source and target.
 #[derive(Default)]
 struct Comparison {
     missing: Vec<(TenantId, JobId)>,
@@ -291,7 +292,7 @@ async fn check(
 async fn pause_queues(from: &SqliteStore, to: &PostgresStore) -> Result<u64, TransferError> {
     let paused = from.export_paused_queues().await.map_err(TransferError::Source)?;
     for (tenant, queue) in &paused {
-        // Names that nobody can have hold nothing back.
+        // An invalid name cannot belong to a queue.
         if let (Ok(tenant), Ok(queue)) = (TenantId::new(tenant), Name::new(queue)) {
             to.pause_queue(&tenant, &queue, true).await.map_err(TransferError::Target)?;
         }
@@ -299,8 +300,7 @@ async fn pause_queues(from: &SqliteStore, to: &PostgresStore) -> Result<u64, Tra
     Ok(paused.len() as u64)
 }
 
-/// Copies what finished jobs used, under the name of the file: a second run replaces what the first one
-/// copied, and adds nothing to it.
+/// Copies usage under the file's name, so that a second run replaces what the first one copied.
 async fn copy_usage(from: &SqliteStore, to: &PostgresStore) -> Result<u64, TransferError> {
     let origin = from.origin().await.map_err(TransferError::Source)?;
     let (mut after, mut all) = (None, 0);

@@ -1,4 +1,4 @@
-//! Claims jobs and runs them, keeps their leases, and looks after what others left behind.
+//! Workers: claim and run jobs, renew leases, and run background maintenance.
 
 mod attempt;
 mod blob_gc;
@@ -7,6 +7,8 @@ pub(crate) mod heartbeat;
 mod lease_renewer;
 mod maintenance;
 mod progress;
+mod prune;
+mod rescue;
 mod slots;
 
 use std::io;
@@ -26,16 +28,15 @@ use heartbeat::Heartbeats;
 use lease_renewer::LeaseRenewer;
 use slots::Slots;
 
-/// How long a stop waits for what should take a moment.
+/// Maximum time that a stop waits for the store or for a handler that ignores its release.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How a replica works.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkerSettings {
     pub(crate) concurrency: usize,
     pub(crate) lease: Duration,
     pub(crate) renew: Duration,
-    pub(crate) sweep: Duration,
+    pub(crate) rescue_interval: Duration,
     pub(crate) cancel_grace: Duration,
     pub(crate) stop_grace: Duration,
 }
@@ -46,25 +47,25 @@ impl Default for WorkerSettings {
             concurrency: 4,
             lease: Duration::from_secs(15),
             renew: Duration::from_secs(5),
-            sweep: Duration::from_secs(2),
+            rescue_interval: Duration::from_secs(2),
             cancel_grace: Duration::from_secs(5),
             stop_grace: Duration::from_secs(20),
         }
     }
 }
 
-/// The workers of one process. Stop with it.
+/// The workers of one process.
 pub(crate) struct Workers {
     shared: Arc<Shared>,
     settings: WorkerSettings,
     slots: Arc<Slots>,
     lease_renewer: Arc<LeaseRenewer>,
     heartbeats: Heartbeats,
-    /// Claim nothing more, begin no further step.
+    /// Claim nothing more, start no further step.
     stopping: CancellationToken,
-    /// Give back what still runs.
+    /// Release running attempts.
     release: CancellationToken,
-    /// End everything else.
+    /// End all other tasks.
     ended: CancellationToken,
     claiming: TaskTracker,
     attempts: TaskTracker,
@@ -95,14 +96,13 @@ impl Workers {
             loops: TaskTracker::new(),
         };
         let reports = ProgressReporter::start(shared, &workers.loops, ended.clone());
-        maintenance::start(shared, settings.sweep, &workers.loops, &ended);
+        maintenance::start(shared, settings.rescue_interval, &workers.loops, &ended);
         blob_gc::start(shared, &workers.loops, &ended);
         change_poller::start(shared, &workers.loops, &ended);
         if settings.concurrency > 0 && shared.kinds.values().any(|kind| kind.runs_here()) {
             workers.claim_with(&reports, &workers.slots, &shared.wake);
         }
-        // Deliveries have places of their own: receivers that hang hold up no job, and a claim for the one
-        // does not look at the other.
+        // Deliveries have separate slots and claims, so that receivers that hang cannot delay jobs.
         if let Some(delivery_worker) =
             shared.delivery_worker.as_ref().filter(|_| settings.concurrency > 0)
         {
@@ -137,41 +137,45 @@ impl Workers {
         self.settings.concurrency
     }
 
-    /// Tells the attempt of this job, if it runs here, at once what its lease would tell it at the
-    /// next renewal.
+    /// Signals cancellation to the job's attempt, if it runs here, instead of waiting for the next
+    /// lease renewal.
     pub(crate) fn cancel(&self, id: JobId) {
         self.lease_renewer.cancel(id);
     }
 
-    /// Waits for what should take a moment, and not for ever: the leases of what is left run out.
-    async fn with_stop_timeout(&self, wait: impl Future<Output = ()>, or_else: &str) {
+    /// Waits with a timeout. Leases of attempts that are left expire.
+    async fn with_stop_timeout(&self, wait: impl Future<Output = ()>, on_timeout: &str) {
         tokio::select! {
             () = wait => {}
-            () = self.shared.clock.sleep(STOP_TIMEOUT) => tracing::error!("stopping: {or_else}"),
+            () = self.shared.clock.sleep(STOP_TIMEOUT) => tracing::error!("stop: {on_timeout}"),
         }
     }
 
     pub(crate) async fn stop(&self) {
         self.stopping.cancel();
-        // A claim that is under way may still bring leases: they are given back at once.
-        self.with_stop_timeout(self.claiming.wait(), "the store does not answer a claim").await;
+        // A running claim may still return leases: they are released at once.
+        self.with_stop_timeout(self.claiming.wait(), "a claim did not return in time").await;
         let grace = self.shared.clock.sleep(self.settings.stop_grace);
         tokio::select! {
             () = self.attempts.wait() => {}
             () = grace => {
                 self.release.cancel();
-                self.with_stop_timeout(self.attempts.wait(), "handlers do not let go of their threads").await;
+                self.with_stop_timeout(self.attempts.wait(), "handlers did not release their threads in time").await;
             }
         }
         self.ended.cancel();
         self.loops.wait().await;
         self.lease_renewer.ended().await;
-        self.with_stop_timeout(self.heartbeats.leave(), "the store does not take a goodbye").await;
+        self.with_stop_timeout(
+            self.heartbeats.deregister(),
+            "the replica could not be deregistered in time",
+        )
+        .await;
     }
 }
 
 impl Drop for Workers {
-    /// An engine that is dropped without a stop gives its jobs back as soon as it can.
+    /// Releases jobs of an engine that is dropped without [`Workers::stop`].
     fn drop(&mut self) {
         self.stopping.cancel();
         self.release.cancel();

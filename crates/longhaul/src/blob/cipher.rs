@@ -1,4 +1,4 @@
-//! AES-256-GCM, HKDF and randomness, from the library that TLS uses: it has the processor's own AES.
+//! AES-256-GCM, HKDF and randomness from ring, the library that TLS uses, with hardware AES.
 
 use rand::rand_core::UnwrapErr;
 use rand::{Rng as _, rngs::SysRng};
@@ -6,27 +6,27 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use zeroize::Zeroizing;
 
-/// Bytes of a key.
+/// Size of a key.
 pub(super) const KEY_BYTES: usize = 32;
-/// Bytes that authentication adds to a text.
+/// Size of an authentication tag.
 pub(super) const TAG_BYTES: usize = 16;
-/// Bytes of a nonce.
+/// Size of a nonce.
 pub(super) const NONCE_BYTES: usize = 12;
 
-/// Key bytes, which are overwritten when they are dropped.
+/// Key bytes, which are overwritten when dropped.
 pub(super) type Secret = Zeroizing<[u8; KEY_BYTES]>;
 
-/// A text was changed, or sealed with something else.
+/// The ciphertext was changed, or encrypted with another key or context.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Forged;
 
-/// One key, ready for use. ring does not overwrite what it expands a key to, so none is kept longer than
-/// for one blob or one wrapping.
+/// An expanded key. ring does not overwrite expanded keys, so that one is used for a single blob or
+/// wrapping only.
 pub(super) struct Cipher(LessSafeKey);
 
 impl Cipher {
-    /// The key that follows from a secret for one salt and one purpose. Each salt makes another key,
-    /// so that nonces need to differ under one salt only.
+    /// Derives the key of a secret for one salt and one purpose. Each salt gives another key, so
+    /// that nonces must be unique per salt only.
     #[expect(clippy::expect_used, reason = "all lengths are the ones that the algorithms ask for")]
     pub(super) fn derive(secret: &Secret, salt: &[u8], purpose: &[&[u8]]) -> Self {
         struct Length;
@@ -44,7 +44,7 @@ impl Cipher {
         ))
     }
 
-    /// Encrypts in backend and returns what authenticates the text and its context.
+    /// Encrypts in place and returns the tag, which also authenticates the context.
     #[expect(clippy::expect_used, reason = "only a text of more than 64 GiB is refused")]
     pub(super) fn seal(
         &self,
@@ -59,7 +59,7 @@ impl Cipher {
         tag
     }
 
-    /// Decrypts in backend what [`Cipher::seal`] made, followed by its tag.
+    /// Decrypts the output of [`Cipher::seal`] and its tag in place.
     pub(super) fn open<'a>(
         &self,
         nonce: [u8; NONCE_BYTES],
@@ -71,12 +71,12 @@ impl Cipher {
     }
 }
 
-/// Fresh bytes from the operating system. There is nothing to be done without them, so it panics.
+/// Fills `bytes` from the operating system's random source. Panics without one.
 pub(super) fn fill_random(bytes: &mut [u8]) {
     UnwrapErr(SysRng).fill_bytes(bytes);
 }
 
-/// Fresh bytes that are no secret.
+/// Returns random bytes that are not secret.
 pub(super) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     fill_random(&mut bytes);

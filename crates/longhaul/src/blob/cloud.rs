@@ -1,5 +1,5 @@
-//! Stores in the cloud. Credentials come from the environment variables that each is known for, and
-//! never from an address, which is logged and shown.
+//! Cloud object stores. Credentials come from each vendor's usual environment variables and never
+//! from an address, because addresses are logged.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -16,12 +16,12 @@ use url::Url;
 use super::error::{BlobError, with_causes};
 use super::location::{Backend, CloudOptions, OpenedStore, Parts, RequestPolicy, VersionInfo};
 
-/// S3 takes parts from 5 MiB on, and up to ten thousand of them.
+/// S3 requires parts of at least 5 MiB, and allows up to ten thousand.
 const PARTS: Parts = Parts { bytes: 8 * 1024 * 1024, in_flight_max: 3 };
-/// Pauses grow by this factor, and by chance.
+/// Growth factor of the backoff, before jitter.
 const PAUSE_GROWTH: f64 = 2.0;
 
-/// A store whose blobs begin with the path of the address.
+/// Wraps a store so that all blobs have the address's path as prefix.
 pub(super) fn opened(
     url: &Url,
     store: Arc<dyn ObjectStore>,
@@ -108,14 +108,13 @@ pub(super) fn gcs(url: &Url, options: &CloudOptions) -> Result<Arc<dyn ObjectSto
     for (key, value) in client(&options.requests, http) {
         builder = builder.with_config(Key::Client(key), value);
     }
-    // Its messages may quote from a service account that is not written as it should be.
+    // The message may quote from a malformed service account.
     Ok(Arc::new(builder.build().map_err(|_| {
         BlobError::refused("what GOOGLE_* in the environment says of credentials cannot be used")
     })?))
 }
 
-/// Settings by the names that their variables have. What is no setting is left alone, as it is there for
-/// somebody else.
+/// Returns the settings among the variables. Other variables are ignored.
 fn named<'a, Key: FromStr>(
     variables: &'a BTreeMap<String, String>,
     prefix: &'static str,
@@ -147,15 +146,16 @@ fn unknown(known: &str) -> BlobError {
     ))
 }
 
-/// What a builder misses. Its messages name settings of the environment, and no values of them.
+/// Reports a setting that the builder misses. The message names environment variables, not their
+/// values.
 #[cfg(any(feature = "azure", feature = "s3"))]
 fn unusable(error: &object_store::Error) -> BlobError {
     BlobError::Refused(with_causes(error))
 }
 
-/// Settings of the HTTP client, beside those that the environment has.
+/// Returns HTTP client settings in addition to those from the environment.
 fn client(requests: &RequestPolicy, allow_http: Option<bool>) -> Vec<(ClientConfigKey, String)> {
-    // The provider of the rest of the program; whoever has chosen one before is left alone.
+    // Installs the crypto provider, unless the program has chosen one.
     drop(rustls::crypto::ring::default_provider().install_default());
     let millis = |duration: Duration| format!("{}ms", duration.as_millis());
     let mut settings = vec![
@@ -175,7 +175,7 @@ fn retry(requests: &RequestPolicy) -> RetryConfig {
             base: PAUSE_GROWTH,
         },
         max_retries: requests.retries_max,
-        // Long enough for every try to time out: their number is the limit.
+        // Long enough for every try to time out: the number of retries is the limit.
         retry_timeout: Duration::saturating_mul(
             requests.request_timeout.saturating_add(requests.backoff_max),
             tries,
@@ -183,7 +183,7 @@ fn retry(requests: &RequestPolicy) -> RetryConfig {
     }
 }
 
-/// Whether a cause is a line that was cut, not made, or silent, and what is known of it.
+/// Returns a description if the cause is a failed, interrupted or silent connection.
 pub(super) fn lost_line(cause: &(dyn Error + 'static)) -> Option<String> {
     cause.downcast_ref::<HttpError>().map(|error| with_causes(error))
 }

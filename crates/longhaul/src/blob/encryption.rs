@@ -1,9 +1,9 @@
-//! Sealed blobs: encrypted and authenticated chunk by chunk, so that one that was cut, extended, put
-//! together from others, moved or changed in a single bit is refused.
+//! Blob encryption: authenticated chunk by chunk, so that a blob that was truncated, extended,
+//! spliced, moved or changed in a single bit is rejected.
 //!
-//! A sealed blob begins with four magic bytes, a version and sixteen random bytes, its salt. The key is
-//! derived from the job's key, the salt and the path, so no two blobs share one. A chunk's nonce is
-//! its number and whether it is the last.
+//! An encrypted blob begins with four magic bytes, a version and sixteen random bytes, its salt. The
+//! key is derived from the job's key, the salt and the path, so that no two blobs share one. A
+//! chunk's nonce is its number and whether it is the last.
 
 use std::ops::Range;
 
@@ -16,13 +16,13 @@ use super::layout::{CHUNK_BYTES, HEADER_BYTES, Layout};
 
 const MAGIC: [u8; 4] = *b"LHB\x00";
 const VERSION: u8 = 1;
-/// What the key of a blob is derived for, together with its path.
+/// Purpose of a blob's derived key, together with its path.
 const PURPOSE: &[u8] = b"longhaul blob v1";
 
-/// Random bytes of each blob.
+/// Size of a blob's random salt.
 pub(super) const SALT_BYTES: usize = 16;
 
-/// What is wrong with a sealed blob.
+/// Reasons why an encrypted blob is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Damage {
     #[error("it does not begin like a blob")]
@@ -52,18 +52,18 @@ fn nonce_of(chunk: u64, is_last: bool) -> [u8; NONCE_BYTES] {
     nonce
 }
 
-/// Seals a blob from its beginning to its end.
+/// Encrypts a blob from start to end.
 pub(super) struct Sealer {
     cipher: Cipher,
-    /// Which chunk is being filled.
+    /// Index of the chunk that is being filled.
     chunk: u64,
-    /// What of it is there: plain text, but for the header before the first.
+    /// Plain text of that chunk; the header before the first.
     filled: BytesMut,
     header_bytes: usize,
 }
 
 impl Sealer {
-    /// Begins a blob. The salt must be fresh.
+    /// Starts a blob. The salt must be fresh.
     pub(super) fn new(key: &JobKey, path: &BlobPath, salt: [u8; SALT_BYTES]) -> Self {
         let mut filled = BytesMut::with_capacity(HEADER_BYTES);
         filled.extend_from_slice(&MAGIC);
@@ -73,9 +73,8 @@ impl Sealer {
         Self { cipher: cipher_of(key, path, &salt), chunk: 0, filled, header_bytes }
     }
 
-    /// Takes bytes from `plain` as far as the chunk has room. A chunk that is full is returned sealed as
-    /// soon as there are bytes after it: before that it may be the last. To be called until `plain` is
-    /// empty.
+    /// Takes bytes from `plain` up to the end of the chunk. A full chunk is returned encrypted once
+    /// more bytes follow, because it may be the last. Call until `plain` is empty.
     pub(super) fn push(&mut self, plain: &mut Bytes) -> Option<Bytes> {
         let room = CHUNK_BYTES + self.header_bytes - self.filled.len();
         if room == 0 && !plain.is_empty() {
@@ -89,7 +88,7 @@ impl Sealer {
         None
     }
 
-    /// The last chunk.
+    /// Returns the last chunk.
     pub(super) fn finish(mut self) -> Bytes {
         self.seal(true)
     }
@@ -105,21 +104,21 @@ impl Sealer {
     }
 }
 
-/// Opens a blob, or a range of it.
+/// Decrypts a blob, or a range of it.
 pub(super) struct Opener {
     cipher: Cipher,
     layout: Layout,
-    /// The plain bytes that are asked for.
+    /// The requested plain bytes.
     range: Range<u64>,
-    /// The chunks that hold them and have not been opened.
+    /// Chunks of the range that are not decrypted yet.
     chunks: Range<u64>,
-    /// What has come of the first of these.
+    /// Received bytes of the first of them.
     filled: BytesMut,
 }
 
 impl Opener {
-    /// Begins to open a blob that starts with this header. What is pushed then must begin with the first
-    /// chunk that holds the range.
+    /// Starts with the blob's header. The pushed bytes must begin with the first chunk of the
+    /// range.
     pub(super) fn new(
         key: &JobKey,
         path: &BlobPath,
@@ -139,8 +138,8 @@ impl Opener {
         Ok(Self { cipher, layout, range, chunks, filled: BytesMut::new() })
     }
 
-    /// Takes bytes from `sealed` up to the end of a chunk, and returns what that chunk holds of the range
-    /// once it is whole and proven. To be called until `sealed` is empty.
+    /// Takes bytes from `sealed` up to the end of a chunk, and returns its part of the range once
+    /// it is complete and authenticated. Call until `sealed` is empty.
     pub(super) fn push(&mut self, sealed: &mut Bytes) -> Result<Option<Bytes>, Damage> {
         if self.chunks.is_empty() {
             return if sealed.is_empty() { Ok(None) } else { Err(Damage::Long) };
@@ -157,10 +156,10 @@ impl Opener {
         let mut opened = std::mem::take(&mut self.filled);
         self.cipher.open(nonce, &[], &mut opened).map_err(|_| Damage::Chunk(chunk))?;
         self.chunks.start += 1;
-        Ok(Some(opened.freeze().slice(self.layout.asked_of(chunk, &self.range))))
+        Ok(Some(opened.freeze().slice(self.layout.range_in(chunk, &self.range))))
     }
 
-    /// Makes sure that nothing is missing.
+    /// Checks that nothing is missing.
     pub(super) fn finish(&self) -> Result<(), Damage> {
         if self.chunks.is_empty() { Ok(()) } else { Err(Damage::Short) }
     }

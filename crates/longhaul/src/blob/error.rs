@@ -1,4 +1,4 @@
-//! What can go wrong with blobs, by what the caller can do about it.
+//! Errors of blob stores, by what the caller can do.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -6,35 +6,35 @@ use std::io::{self, ErrorKind};
 use super::encryption::Damage;
 use super::layout::BLOB_BYTES_MAX;
 
-/// Where clouds' machines are version_info their credentials.
+/// Metadata services, which give cloud machines their credentials.
 const METADATA_SERVICES: [&str; 3] = ["//169.254.169.254", "//169.254.170.2", "//metadata.google"];
 
-/// Why a blob cannot be written or read. No message holds a key, a credential or an address.
+/// An error of a blob store. No message contains a key, a credential or an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BlobError {
-    /// Fix the request, or tell the operator: nothing of that name is there.
+    /// The blob does not exist. Fix the request, or call the operator.
     #[error("there is no such blob")]
     Missing,
-    /// Tell the operator: what is there is not what was written. A backup may have it.
+    /// The blob is not what was written. Call the operator: a backup may have it.
     #[error("the blob is damaged: {0}")]
     Damaged(String),
-    /// Fix the request.
+    /// The blob is too large. Fix the request.
     #[error("a blob has at most {BLOB_BYTES_MAX} bytes")]
     TooLarge,
 
-    /// Try again later. Whether a write happened is unknown.
+    /// Try again later. It is unknown whether a write happened.
     #[error("the blob store is not available: {0}")]
     Unavailable(String),
-    /// Tell the operator: no room. It heals by itself.
+    /// The storage is full. Call the operator; no restart is needed afterwards.
     #[error("the blob storage is full")]
     StorageFull,
-    /// Tell the operator: fix credentials, permissions or configuration.
+    /// Call the operator to fix credentials, permissions or configuration.
     #[error("the blob store refused: {0}")]
     Refused(String),
 }
 
 impl BlobError {
-    /// Whether the same call may succeed later.
+    /// Returns whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unavailable(_) | Self::StorageFull => true,
@@ -63,17 +63,17 @@ impl From<object_store::Error> for BlobError {
         match &error {
             Trouble::NotFound { .. } => Self::Missing,
             Trouble::JoinError { .. } => Self::Unavailable("the process is stopping".to_owned()),
-            Trouble::PermissionDenied { .. } => Self::Refused(said("not permitted", &error)),
+            Trouble::PermissionDenied { .. } => Self::Refused(describe("not permitted", &error)),
             Trouble::Unauthenticated { .. } => {
-                Self::Refused(said("the credentials are not accepted", &error))
+                Self::Refused(describe("the credentials are not accepted", &error))
             }
             _ => from_causes(&error),
         }
     }
 }
 
-/// What the deepest cause that we know says. Messages of stores are not passed on: they quote
-/// addresses, and what was signed.
+/// Converts the deepest known cause. Messages of stores are not passed on, because they quote
+/// addresses and signed data.
 fn from_causes(error: &object_store::Error) -> BlobError {
     let text = error.to_string();
     if METADATA_SERVICES.iter().any(|address| text.contains(address)) {
@@ -96,9 +96,9 @@ fn from_causes(error: &object_store::Error) -> BlobError {
     }
     match status_in(&text) {
         Some(status @ (408 | 429 | 500..)) => {
-            BlobError::Unavailable(said(&format!("it answered {status}"), error))
+            BlobError::Unavailable(describe(&format!("it answered {status}"), error))
         }
-        Some(status) => BlobError::Refused(said(&format!("it answered {status}"), error)),
+        Some(status) => BlobError::Refused(describe(&format!("it answered {status}"), error)),
         None if text.contains("incorrectly configured region") => {
             BlobError::refused("the bucket is in another region")
         }
@@ -106,7 +106,7 @@ fn from_causes(error: &object_store::Error) -> BlobError {
     }
 }
 
-/// What the file system says.
+/// Converts an error of the file system.
 pub(super) fn from_io(error: &io::Error) -> BlobError {
     #[expect(clippy::wildcard_enum_match_arm, reason = "there are forty kinds")]
     match error.kind() {
@@ -118,13 +118,13 @@ pub(super) fn from_io(error: &io::Error) -> BlobError {
     }
 }
 
-/// An error and what caused it.
+/// Formats an error with its sources.
 #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
 pub(super) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(deeper) = cause {
-        // Some quote their cause themselves.
+        // Some messages include their source.
         if !text.contains(&deeper.to_string()) {
             text = format!("{text}: {deeper}");
         }
@@ -133,14 +133,14 @@ pub(super) fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-/// The status of an answer. It is kept in a type that cannot be named outside of `object_store`.
+/// Extracts the HTTP status, whose type is private to `object_store`.
 fn status_in(text: &str) -> Option<u16> {
     let (_, rest) = text.split_once("status code: ")?;
     rest.get(..3)?.parse().ok()
 }
 
-/// What happened, and the word that the store has for it, if it gives one.
-fn said(what: &str, error: &object_store::Error) -> String {
+/// Formats what happened, with the store's error code if it has one.
+fn describe(what: &str, error: &object_store::Error) -> String {
     let text = error.to_string();
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     match code {

@@ -1,4 +1,4 @@
-//! What holds of addresses of blob stores.
+//! Fuzz target of blob store addresses.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ pub(crate) const ADDRESS: Target = (
     ],
 );
 
-/// What is wrong with an address is said without quoting it, since it may hold a password that does not
-/// belong there. Folders are left out: opening one makes it.
+/// Errors never quote the address, because it may contain a misplaced password. Directories are
+/// left out, because opening one creates it.
 fn address(bytes: &[u8]) {
     let Some(address) = text(bytes).filter(|text| !text.starts_with("file:")) else { return };
     let address = address.replace('*', SECRET);

@@ -1,9 +1,10 @@
-//! Which server keys the blobs of a store are sealed with, noted in the store itself.
+//! Key markers: records in a blob store which server keys its blobs are encrypted with.
 //!
-//! A server that has lost its keys, or was given others than its peers, could seal and open what is new,
-//! and nobody would notice that the rest cannot be read. So the first server leaves a mark that only its
-//! key opens, in one object beside the blobs. Every start has to open one of the marks, and adds one for
-//! its current key: whoever has the key before a rotation or the one after it is at home.
+//! A server that lost its keys, or has other keys than its peers, could write and read new blobs
+//! without noticing that older ones are unreadable. Therefore the first server stores a marker that
+//! only its key can decrypt, in one object beside the blobs. Every server must decrypt one of the
+//! markers when it starts, and adds one for its current key, so that both the key before and the key
+//! after a rotation are accepted.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -13,41 +14,42 @@ use object_store::{ObjectStore, ObjectStoreExt as _, PutMode};
 use super::error::BlobError;
 use super::keys::{JobKey, Keyring};
 
-/// The object with the marks. No tenant has such a name, so no blob is in its way.
+/// Name of the object with the markers. No tenant has such a name.
 pub const KEY_MARKERS_NAME: &str = "_server-keys";
-/// What a mark is wrapped for.
+/// Context in which a marker is encrypted.
 const CONTEXT: &[u8] = b"longhaul mark v1";
-/// Of one store; older ones are forgotten. A server has no more keys than that.
+/// Maximum number of markers; older ones are removed. A keyring has no more keys.
 const MARKS_MAX: usize = 64;
-/// An object that is larger is something else.
+/// Maximum size of the object.
 const BYTES_MAX: u64 = 64 * 1024;
-/// How often the marks are written while others write them too.
+/// Maximum number of writes that compete with other servers.
 const TRIES_MAX: usize = 8;
 const INTRODUCTION: &str = "\
 # Which server keys the blobs here are sealed with, the newest last. No server starts that has none of them.
 # Delete this to let a server with other keys begin anew: what is here by then stays unreadable.
 ";
 
-/// How a server's keys fit the blobs of a store.
+/// Result of comparing a keyring with the markers of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyCheck {
-    /// Nobody has left a mark: the store is new, or from a time before there were marks.
+    /// The store has no markers: it is new, or older than markers.
     Unmarked,
-    /// The newest mark opens.
+    /// The newest marker can be decrypted.
     Fitting,
-    /// An older mark opens. What other servers seal with the newest key cannot be opened here.
+    /// Only an older marker can be decrypted. Blobs that other servers encrypt with the newest key
+    /// are unreadable here.
     Behind {
-        /// The id of the newest key.
+        /// Id of the newest key.
         newest: String,
     },
-    /// No mark opens: these are other keys, also where one has the same id.
+    /// No marker can be decrypted: the keys are different ones, even if ids are equal.
     Foreign {
-        /// The id of the newest key.
+        /// Id of the newest key.
         newest: String,
     },
 }
 
-/// The marks of a store, the newest last.
+/// The markers of a store, newest last.
 #[derive(Debug, Default)]
 struct KeyMarkers(Vec<KeyMarker>);
 
@@ -57,7 +59,7 @@ struct KeyMarker {
     wrapped: Vec<u8>,
 }
 
-/// How the keys fit what is marked. Changes nothing.
+/// Compares the keyring with the markers. Changes nothing.
 pub(super) async fn check(
     store: &dyn ObjectStore,
     keyring: &Keyring,
@@ -65,7 +67,7 @@ pub(super) async fn check(
     Ok(read(store).await?.unwrap_or_default().fit(keyring))
 }
 
-/// As [`look`], and leaves a mark of the current key where the keys fit or nobody has left one.
+/// Like [`check`], and adds a marker of the current key unless the keys are foreign.
 pub(super) async fn record(
     store: &dyn ObjectStore,
     keyring: &Keyring,
@@ -83,7 +85,7 @@ pub(super) async fn record(
             KeyCheck::Unmarked | KeyCheck::Fitting | KeyCheck::Behind { .. } => {}
         }
         marks.add(keyring);
-        // Then it is looked at again: another server may have written at the same time.
+        // Read again, because another server may have written at the same time.
         write(store, &marks, is_new).await?;
     }
     Err(BlobError::Unavailable("others keep changing which server keys it has".to_owned()))
@@ -163,9 +165,9 @@ async fn write(store: &dyn ObjectStore, marks: &KeyMarkers, is_new: bool) -> Res
     let path = Path::from(KEY_MARKERS_NAME);
     if is_new {
         match store.put_opts(&path, marks.text().into(), PutMode::Create.into()).await {
-            // Who came first is right.
+            // The first writer wins.
             Ok(_) | Err(object_store::Error::AlreadyExists { .. }) => return Ok(()),
-            // Not everything that speaks like S3 can do this. Then the last one is right.
+            // Not every S3-compatible store supports conditional writes. Then the last writer wins.
             Err(object_store::Error::NotImplemented { .. }) => {}
             Err(error) => return Err(error.into()),
         }

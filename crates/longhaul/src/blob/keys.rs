@@ -1,8 +1,8 @@
-//! Keys: the server's, which live outside the database, and each job's own, which the database keeps
-//! wrapped in one of them.
+//! Server keys, which are stored outside of the database, and job keys, which the database stores
+//! wrapped with a server key.
 //!
-//! Whoever has only the database, or only the blobs, can read no blob. A job's key that is deleted with
-//! the job takes every copy of its blobs with it, also those in backups.
+//! Neither the database nor the blobs alone reveal the content of a blob. Deleting a job's key makes
+//! every copy of its blobs unreadable, including those in backups.
 
 mod file;
 mod mac;
@@ -17,85 +17,85 @@ use zeroize::Zeroizing;
 
 use super::cipher::{Cipher, KEY_BYTES, NONCE_BYTES, Secret, TAG_BYTES, fill_random, random};
 
-/// How a key's text begins.
+/// Prefix of a key's text.
 const PREFIX: &str = "lhk_";
-/// Characters of a key's id.
+/// Maximum length of a key's id.
 const ID_BYTES_MAX: usize = 16;
-/// Keys of one server. A key is needed as long as something is wrapped in it.
+/// Maximum number of keys of a server. A key is needed as long as anything is wrapped with it.
 const KEYS_MAX: usize = 64;
-/// The form of wrapped keys that this program writes.
+/// Version of the format of wrapped keys.
 const WRAP_VERSION: u8 = 1;
-/// What a key that wraps is derived for.
+/// Purpose of a derived wrapping key.
 const WRAP_PURPOSE: &[u8] = b"longhaul wrap v1";
-/// Random bytes of each wrapping. They make a key of their own, so that a server's key is not worn
-/// out by the four billion jobs after which nonces of twelve bytes would repeat.
+/// Size of the random salt of each wrapping. Each salt gives its own key, so that the four billion
+/// jobs after which 12-byte nonces would repeat do not wear out the server's key.
 const SALT_BYTES: usize = 24;
 
-/// Why a key cannot be had, by what can be done about it. No message holds a key.
+/// An error of a key or key file, by what the operator can do. No message contains a key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// Look at the file, its folder and their permissions.
+    /// Check the file, its directory and their permissions.
     #[error("cannot use the key file {}: {source}", path.display())]
     File {
-        /// The file.
+        /// The key file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Take the others' rights away; if they are not trusted, rotate the key.
+    /// Remove the permissions of group and others; rotate the key if they are not trusted.
     #[error(
         "others can read the key file {} (its mode is {mode:04o}); run chmod 600 on it, and rotate \
          the key if somebody may have read it", path.display()
     )]
     Exposed {
-        /// The file.
+        /// The key file.
         path: PathBuf,
         /// Its permissions.
         mode: u32,
     },
-    /// Fix the text.
+    /// Fix the line.
     #[error("line {line} of the keys is not a key: {problem}")]
     Malformed {
-        /// Which line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: &'static str,
     },
-    /// Keep one of them.
+    /// Remove one of the two.
     #[error("two keys have the id {id:?}")]
     Duplicate {
-        /// Their id.
+        /// The id of both.
         id: String,
     },
-    /// Add a key, or delete the file, so that one is made.
+    /// Add a key, or delete the file, so that a new one is created.
     #[error("there is no key among the keys")]
     Empty,
-    /// Remove keys that nothing is wrapped in any more.
+    /// Remove keys that nothing is wrapped with any more.
     #[error("there are more than {KEYS_MAX} keys")]
     TooMany,
-    /// Put the key with this id back among the keys.
+    /// Add the key with this id again.
     #[error("the key {id:?} that this was wrapped with is not among the keys")]
     Unknown {
-        /// Its id.
+        /// Id of the missing key.
         id: String,
     },
-    /// Tell the operator: it is lost, unless a backup has it.
+    /// Call the operator: the key is lost, unless a backup has it.
     #[error("a wrapped key is damaged, or belongs to something else")]
     Damaged,
 }
 
-/// The key of one job's blobs. The text of a `JobKey` is never shown.
+/// The key of one job's blobs. Its bytes are never printed.
 pub struct JobKey(Secret);
 
 impl JobKey {
-    /// A fresh one.
+    /// Generates a random key.
     pub fn generate() -> Self {
         let mut key = Secret::default();
         fill_random(&mut *key);
         Self(key)
     }
 
-    /// The key for one salt and purpose.
+    /// Derives the key for one salt and purpose.
     pub(super) fn derive(&self, salt: &[u8], purpose: &[&[u8]]) -> Cipher {
         Cipher::derive(&self.0, salt, purpose)
     }
@@ -107,7 +107,6 @@ impl fmt::Debug for JobKey {
     }
 }
 
-/// One of the server's keys.
 struct ServerKey {
     id: String,
     key: Secret,
@@ -120,7 +119,7 @@ impl ServerKey {
         Self { id: format!("{:08x}", u32::from_be_bytes(random())), key }
     }
 
-    /// Reads `lhk_<id>_<base64url>`.
+    /// Parses `lhk_<id>_<base64url>`.
     fn parse(text: &str) -> Result<Self, &'static str> {
         let rest = text.strip_prefix(PREFIX).ok_or("it does not begin with \"lhk_\"")?;
         let (id, encoded) = rest.split_once('_').ok_or("there is no \"_\" after its id")?;
@@ -147,15 +146,15 @@ fn is_id(text: &str) -> bool {
     (1..=ID_BYTES_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-/// The server's keys: the current one, and those before it, which open what they once wrapped.
+/// The server's keys: the current one, and earlier ones, which decrypt what they once wrapped.
 pub struct Keyring {
     current: ServerKey,
     former: Vec<ServerKey>,
 }
 
 impl Keyring {
-    /// Reads keys from a text: one a line, `lhk_<id>_<base64url of 32 bytes>`, the current one first.
-    /// What follows a `#` is a comment.
+    /// Parses keys, one per line: `lhk_<id>_<base64url of 32 bytes>`, the current one first. `#`
+    /// starts a comment.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let mut keys: Vec<ServerKey> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -180,22 +179,23 @@ impl Keyring {
         Ok(Self { current, former: keys })
     }
 
-    /// A keyring of one fresh key.
+    /// Generates a keyring with one random key.
     pub fn generate() -> Self {
         Self { current: ServerKey::generate(), former: Vec::new() }
     }
 
-    /// The id of the key that wraps from now on.
+    /// Returns the id of the current key.
     pub fn current_id(&self) -> &str {
         &self.current.id
     }
 
-    /// The ids of all keys, the current one first.
+    /// Returns the ids of all keys, the current one first.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.current).chain(&self.former).map(|key| key.id.as_str())
     }
 
-    /// Wraps a job's key. Only the same context unwraps it: tenant, job and purpose, as bytes.
+    /// Wraps a job's key. It can only be unwrapped with the same context: tenant, job and purpose,
+    /// as bytes.
     pub fn wrap(&self, key: &JobKey, context: &[u8]) -> Vec<u8> {
         let salt: [u8; SALT_BYTES] = random();
         let mut sealed = Zeroizing::new(*key.0);
@@ -208,7 +208,7 @@ impl Keyring {
         wrapped
     }
 
-    /// Unwraps what [`Keyring::wrap`] made of a key in the same context.
+    /// Unwraps a key that was wrapped with the same context.
     pub fn unwrap(&self, wrapped: &[u8], context: &[u8]) -> Result<JobKey, KeyError> {
         let (id, salt, sealed) = parts(wrapped).ok_or(KeyError::Damaged)?;
         let mut keys = std::iter::once(&self.current).chain(&self.former);
@@ -238,7 +238,7 @@ fn wrapping(key: &ServerKey, salt: &[u8]) -> Cipher {
     Cipher::derive(&key.key, salt, &[WRAP_PURPOSE, key.id.as_bytes()])
 }
 
-/// Id, salt, and the sealed key of a wrapped one.
+/// Splits a wrapped key into id, salt and ciphertext.
 fn parts(wrapped: &[u8]) -> Option<(&str, &[u8], &[u8; KEY_BYTES + TAG_BYTES])> {
     let (&[version, id_bytes], rest) = wrapped.split_first_chunk::<2>()?;
     let (id, rest) = rest.split_at_checked(usize::from(id_bytes))?;

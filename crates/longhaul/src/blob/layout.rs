@@ -1,4 +1,4 @@
-//! Where in a sealed blob its bytes are: pure arithmetic.
+//! The layout of an encrypted blob: pure arithmetic.
 //!
 //! ```text
 //! sealed:  header (21) | chunk 0 (64 KiB + 16) | chunk 1 (64 KiB + 16) | … | last chunk (rest + 16)
@@ -8,73 +8,73 @@ use std::ops::Range;
 
 use super::cipher::TAG_BYTES;
 
-/// Bytes of a blob before they are sealed. Ten thousand parts of an upload hold more than that.
+/// Maximum size of a blob before encryption. The ten thousand parts of an upload hold more.
 pub const BLOB_BYTES_MAX: u64 = 64 * 1024 * 1024 * 1024;
-/// Bytes that are sealed at once.
+/// Plain bytes per chunk.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 /// Bytes before the first chunk.
 pub(super) const HEADER_BYTES: usize = 21;
 
-// The same for places in a blob.
+// The same as 64-bit offsets.
 const CHUNK: u64 = CHUNK_BYTES as u64;
 const HEADER: u64 = HEADER_BYTES as u64;
 const TAG: u64 = TAG_BYTES as u64;
 
-/// The layout of a sealed blob whose plain text has a known size.
+/// The layout of an encrypted blob whose plain size is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     size: u64,
 }
 
 impl Layout {
-    /// The layout of a blob of this size; none if no blob is that large.
+    /// Returns the layout of a blob of this size; `None` if it is too large.
     pub(super) fn of(size: u64) -> Option<Self> {
         (size <= BLOB_BYTES_MAX).then_some(Self { size })
     }
 
-    /// Chunks; an empty blob is one empty chunk.
+    /// Returns the number of chunks. An empty blob has one empty chunk.
     pub(super) fn chunks(self) -> u64 {
         self.size.div_ceil(CHUNK).max(1)
     }
 
-    /// Bytes of the sealed blob.
+    /// Returns the size of the encrypted blob.
     pub(super) fn sealed_size(self) -> u64 {
         HEADER + self.size + self.chunks() * TAG
     }
 
-    /// A range inside of the blob, cut off at its end.
+    /// Clamps a range to the blob.
     pub(super) fn clamp(self, range: Option<Range<u64>>) -> Range<u64> {
         let range = range.unwrap_or(0..self.size);
         let end = range.end.min(self.size);
         range.start.min(end)..end
     }
 
-    /// The chunks that hold a range that was clamped, at least one.
+    /// Returns the chunks that contain a clamped range, at least one.
     pub(super) fn chunks_of(self, range: &Range<u64>) -> Range<u64> {
         let first = (range.start / CHUNK).min(self.chunks() - 1);
         first..range.end.div_ceil(CHUNK).max(first + 1)
     }
 
-    /// The plain bytes of a chunk, by their backend in the blob.
+    /// Returns the offsets of a chunk's plain bytes.
     fn plain_range(self, chunk: u64) -> Range<u64> {
         let start = chunk * CHUNK;
         start.min(self.size)..(start + CHUNK).min(self.size)
     }
 
-    /// How many bytes a chunk has before it is sealed.
+    /// Returns the number of a chunk's plain bytes.
     pub(super) fn plain_bytes(self, chunk: u64) -> usize {
         let plain = self.plain_range(chunk);
         in_chunk(plain.end - plain.start)
     }
 
-    /// What of a range lies in one of its chunks, by its backend in that chunk.
-    pub(super) fn asked_of(self, chunk: u64, range: &Range<u64>) -> Range<usize> {
+    /// Returns the part of a range that lies in a chunk, as offsets within it.
+    pub(super) fn range_in(self, chunk: u64, range: &Range<u64>) -> Range<usize> {
         let plain = self.plain_range(chunk);
         let backend = |at: u64| in_chunk(at.clamp(plain.start, plain.end) - plain.start);
         backend(range.start)..backend(range.end)
     }
 
-    /// The bytes of the sealed blob that are these chunks.
+    /// Returns the encrypted bytes of these chunks.
     pub(super) fn sealed_range(self, chunks: &Range<u64>) -> Range<u64> {
         let start = HEADER + chunks.start * (CHUNK + TAG);
         let end = HEADER + chunks.end * (CHUNK + TAG);
@@ -82,7 +82,7 @@ impl Layout {
     }
 }
 
-/// A backend in a chunk, or its length.
+/// Converts an offset within a chunk, or its length.
 fn in_chunk(bytes: u64) -> usize {
     usize::try_from(bytes).map_or(CHUNK_BYTES, |bytes| bytes.min(CHUNK_BYTES))
 }

@@ -1,4 +1,4 @@
-//! Blobs in a folder.
+//! Blobs in a local directory.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -10,10 +10,10 @@ use object_store::local::LocalFileSystem;
 
 use super::error::{BlobError, from_io};
 
-/// Only the owner reads even what is sealed.
+/// Only the owner may read even encrypted blobs.
 const FOLDER_MODE: u32 = 0o700;
 
-/// Opens a folder and makes it if it is not there.
+/// Opens a directory, which is created if it does not exist.
 pub(super) fn open(path: &str) -> Result<(LocalFileSystem, PathBuf), BlobError> {
     if path.is_empty() || (path.starts_with("//") && !path.starts_with("///")) {
         return Err(BlobError::refused("the address of a folder is file:PATH"));
@@ -22,8 +22,9 @@ pub(super) fn open(path: &str) -> Result<(LocalFileSystem, PathBuf), BlobError> 
         BlobError::Refused(format!("its folder {path} cannot be used: {error}"))
     })?;
     let store = LocalFileSystem::new_with_prefix(&folder)?;
-    // A blob counts as written once it would survive a crash of the machine. A job's folder goes with
-    // its last blob. Deletions are not synced: a blob that a crash brings back is an orphan.
+    // A blob counts as written once it would survive a crash of the machine. A job's directory is
+    // removed with its last blob. Deletions are not synced: a blob that reappears after a crash is
+    // an orphan.
     Ok((store.with_fsync(true).with_automatic_cleanup(true), folder))
 }
 
@@ -38,8 +39,8 @@ fn make(path: &Path) -> io::Result<PathBuf> {
     path.canonicalize()
 }
 
-/// Deletes what processes that were killed left of blobs they were writing, if nobody has written to
-/// it since: how many that were. The store shows no such files to [`super::Blobs::list`].
+/// Deletes unfinished files of killed processes that have not been written to since `before`.
+/// Returns their number. [`super::Blobs::list`] does not include such files.
 pub(super) fn sweep_unfinished(folder: &Path, before: SystemTime) -> Result<u64, BlobError> {
     let mut swept = 0;
     for tenant in entries(folder)? {
@@ -55,7 +56,7 @@ pub(super) fn sweep_unfinished(folder: &Path, before: SystemTime) -> Result<u64,
     Ok(swept)
 }
 
-/// What is in a folder; nothing if it is none, or gone by now.
+/// Returns the entries of a directory; none if it does not exist or is none.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, BlobError> {
     let read = || -> io::Result<Vec<PathBuf>> {
         fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
@@ -71,7 +72,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, BlobError> {
     }
 }
 
-/// Whether it has a name that the store gives to files until they are whole: `<random>#<number>`.
+/// Returns whether the name is that of an unfinished file: `<random>#<number>`.
 fn is_unfinished(file: &Path) -> bool {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.split_once('#').is_some_and(|(random, number)| {

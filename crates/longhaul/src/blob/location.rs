@@ -1,4 +1,4 @@
-//! From an address to the store behind it.
+//! Parsing the address of a blob store and opening it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,18 +12,18 @@ use url::Url;
 use super::error::BlobError;
 use super::local;
 
-/// How long a store in the cloud is waited for.
+/// Timeouts and retries of requests to a cloud store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestPolicy {
-    /// For a connection.
+    /// Timeout of a connection. Defaults to 5 s.
     pub connect_timeout: Duration,
-    /// For one request and its answer: a part of a blob, never all of it.
+    /// Timeout of one request, which transfers a part of a blob. Defaults to 30 s.
     pub request_timeout: Duration,
-    /// How often a request is tried again that failed for no fault of its own.
+    /// Maximum number of retries of a transient failure. Defaults to 3.
     pub retries_max: usize,
-    /// Before the first of them; later ones wait longer, each for a random time.
+    /// Delay before the first retry; later ones are longer, with jitter. Defaults to 200 ms.
     pub backoff_initial: Duration,
-    /// At most, between two tries.
+    /// Maximum delay between retries. Defaults to 5 s.
     pub backoff_max: Duration,
 }
 
@@ -39,17 +39,17 @@ impl Default for RequestPolicy {
     }
 }
 
-/// How a store in the cloud is spoken to. Folders and memory need none of it.
+/// Options for cloud stores.
 #[derive(Clone, Default)]
 pub struct CloudOptions {
-    /// How long it is waited for.
+    /// Timeouts and retries.
     pub requests: RequestPolicy,
-    /// What is read instead of the environment of this process: `AWS_ACCESS_KEY_ID` and the like.
+    /// Variables to use instead of the process's environment, for example `AWS_ACCESS_KEY_ID`.
     pub variables: Option<BTreeMap<String, String>>,
 }
 
 impl fmt::Debug for CloudOptions {
-    /// Variables hold secrets, so that only their names are shown.
+    /// Prints only the names of variables, because their values are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.variables.as_ref().map(|variables| variables.keys().collect::<Vec<_>>());
         f.debug_struct("CloudOptions")
@@ -59,24 +59,22 @@ impl fmt::Debug for CloudOptions {
     }
 }
 
-/// How a blob is cut for the way to its store. Parts of an upload are in memory until they are there.
+/// Division of a blob into parts for its upload. Parts are in memory until they are stored.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts {
-    /// Bytes of each but the last; a blob that is smaller is sent whole.
+    /// Size of each part but the last. A smaller blob is uploaded in one request.
     pub(super) bytes: usize,
-    /// How many may be on their way.
+    /// Maximum number of parts in flight.
     pub(super) in_flight_max: usize,
 }
 
-/// On the way to a disk nothing is gained by more.
+/// A local disk gains nothing from larger values.
 const LOCAL_PARTS: Parts = Parts { bytes: 1024 * 1024, in_flight_max: 4 };
 
-/// What kind of backend keeps the blobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Backend {
-    /// A folder, which may hold unfinished files of processes that were killed.
+    /// A directory, which may contain unfinished files of killed processes.
     Folder(std::path::PathBuf),
-    /// This process.
     Memory,
     /// A bucket or container.
     #[cfg_attr(
@@ -86,23 +84,22 @@ pub(super) enum Backend {
     Cloud(VersionInfo),
 }
 
-/// What the answer to a write tells of how a cloud keeps what is deleted.
+/// What the response to a write reveals about versioning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
     not(all(feature = "azure", feature = "gcs", feature = "s3")),
     expect(dead_code, reason = "this build knows only some clouds")
 )]
 pub(super) enum VersionInfo {
-    /// All there is to know: S3 keeps old versions or nothing.
+    /// Everything: S3 either keeps old versions or does not.
     Everything,
-    /// Whether old versions are kept. Azure may keep deleted blobs for some days beside that, and shows
-    /// them only to who lists them with a request that `object_store` does not make.
+    /// Whether old versions are kept. Azure may also retain deleted blobs for some days, which
+    /// `object_store` cannot query.
     Versions,
-    /// Nothing: Google gives every object a number, whether it keeps old ones or not.
+    /// Nothing: Google numbers every object, whether it keeps old versions or not.
     Nothing,
 }
 
-/// A store and what has to be known of it.
 #[derive(Debug)]
 pub(super) struct OpenedStore {
     pub(super) store: Arc<dyn ObjectStore>,
@@ -110,7 +107,7 @@ pub(super) struct OpenedStore {
     pub(super) parts: Parts,
 }
 
-/// Opens the store of an address, without asking it anything.
+/// Opens the store of an address, without a request to it.
 pub(super) fn open(address: &str, options: &CloudOptions) -> Result<OpenedStore, BlobError> {
     if let Some(folder) = address.strip_prefix("file:") {
         let (store, folder) = local::open(folder)?;
@@ -141,7 +138,7 @@ pub(super) fn open(address: &str, options: &CloudOptions) -> Result<OpenedStore,
         #[cfg(feature = "gcs")]
         "gs" => super::cloud::opened(&url, super::cloud::gcs(&url, options)?, VersionInfo::Nothing),
         scheme if ["s3", "az", "gs"].contains(&scheme) => {
-            // Only clouds are waited for.
+            // Only cloud stores have options.
             let _ = options;
             Err(BlobError::Refused(format!("this build knows no {scheme}: stores")))
         }

@@ -1,4 +1,4 @@
-//! Where a blob is: `<tenant>/<job id>/<random>`.
+//! Paths of blobs: `<tenant>/<job id>/<random>`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::cipher::random;
 use crate::job::{JobId, TenantId};
 
-/// The name of one blob. It belongs to one job of one tenant, and is never used twice.
+/// The path of a blob, which belongs to one job of one tenant and is never reused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlobPath {
     tenant: TenantId,
@@ -14,23 +14,23 @@ pub struct BlobPath {
     random: u128,
 }
 
-/// Why a text is not the path of a blob.
+/// A text that is not the path of a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not the path of a blob: it is <tenant>/<job id>/<32 hexadecimal digits>")]
 pub struct PathError;
 
 impl BlobPath {
-    /// A path that no other blob has.
+    /// Creates a unique path.
     pub fn new(tenant: &TenantId, job: JobId) -> Self {
         Self { tenant: tenant.clone(), job, random: u128::from_be_bytes(random()) }
     }
 
-    /// Whose it is.
+    /// Returns the tenant that owns the blob.
     pub fn tenant(&self) -> &TenantId {
         &self.tenant
     }
 
-    /// Which job it belongs to.
+    /// Returns the job that owns the blob.
     pub fn job(&self) -> JobId {
         self.job
     }
@@ -53,7 +53,7 @@ impl FromStr for BlobPath {
             job: part()?.parse().map_err(|()| PathError)?,
             random: u128::from_str_radix(part()?, 16).map_err(|_| PathError)?,
         };
-        // Other spellings of the same would be other objects to a store.
+        // Other notations of the same path would be other objects.
         if path.to_string() == text { Ok(path) } else { Err(PathError) }
     }
 }

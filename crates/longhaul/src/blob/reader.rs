@@ -1,8 +1,8 @@
 //! Reading a blob, or a range of it.
 //!
-//! It is fetched in windows, each by a request of its own and one ahead of what is read. So a reader that
-//! takes its time lets no request time out, one that is fast does not wait for the store's answer at
-//! every window, and neither needs more memory than two windows.
+//! The blob is fetched in windows, each with its own request and one ahead of the reader. A slow
+//! reader therefore lets no request time out, a fast one does not wait for a response at every
+//! window, and memory is limited to two windows.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,10 +22,10 @@ use super::keys::JobKey;
 use super::layout::{HEADER_BYTES, Layout};
 use super::path::BlobPath;
 
-/// Bytes that are fetched at once.
+/// Bytes per request.
 const WINDOW_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The bytes of a blob as they come in, each proven to be the one that was written.
+/// The content of a blob as a stream. Every piece is authenticated.
 pub struct BlobStream(BoxStream<'static, Result<Bytes, BlobError>>);
 
 impl Stream for BlobStream {
@@ -42,7 +42,7 @@ impl fmt::Debug for BlobStream {
     }
 }
 
-/// Begins to read. What is not there, or of another size, is noticed here.
+/// Starts reading. Returns an error if the blob is missing or has another size.
 pub(super) async fn open(
     store: Arc<dyn ObjectStore>,
     path: &BlobPath,
@@ -56,7 +56,7 @@ pub(super) async fn open(
     let chunks = layout.chunks_of(&range);
     let mut sealed = layout.sealed_range(&chunks);
     let source = Source { store, object, sealed_size: layout.sealed_size() };
-    // The header comes along with the first chunk, and by itself with others.
+    // The header comes with the first chunk; other ranges need a separate request.
     let header = if chunks.start == 0 {
         sealed.start = 0;
         None
@@ -95,17 +95,16 @@ pub(super) async fn open(
     Ok(BlobStream(plain.boxed()))
 }
 
-/// One object.
 #[derive(Clone)]
 struct Source {
     store: Arc<dyn ObjectStore>,
     object: Path,
-    /// How large it has to be.
+    /// The expected size.
     sealed_size: u64,
 }
 
 impl Source {
-    /// Fetches some bytes, all of them.
+    /// Fetches a range completely.
     async fn fetch(self, range: Range<u64>) -> Result<Bytes, BlobError> {
         let options = GetOptions { range: Some(GetRange::Bounded(range)), ..GetOptions::default() };
         match self.store.get_opts(&self.object, options).await {
@@ -115,7 +114,7 @@ impl Source {
             }
             Err(error) => {
                 let error = BlobError::from(error);
-                // Stores have no common word for a range that lies behind the end.
+                // Stores have no common error for a range beyond the end.
                 if let BlobError::Refused(_) = &error {
                     self.check_size(self.store.head(&self.object).await?.size)?;
                 }
@@ -133,12 +132,13 @@ impl Source {
     }
 }
 
-/// An object in windows, one of them ahead.
+/// Windows of one object, one of them prefetched.
 struct Windows {
     source: Source,
-    /// What has not been asked for.
+    /// The range that is not requested yet.
     left: Range<u64>,
-    /// What has been. A task of its own, so that its request goes on while nobody looks.
+    /// The prefetched window. A separate task, so that its request continues while the reader is
+    /// idle.
     ahead: Option<AbortOnDropHandle<Result<Bytes, BlobError>>>,
 }
 
@@ -159,9 +159,9 @@ impl Windows {
     }
 
     async fn next(&mut self) -> Result<Option<Bytes>, BlobError> {
-        let Some(asked) = self.ahead.take() else { return Ok(None) };
+        let Some(request) = self.ahead.take() else { return Ok(None) };
         let stopping = |_| BlobError::Unavailable("the process is stopping".to_owned());
-        let window = asked.await.map_err(stopping)??;
+        let window = request.await.map_err(stopping)??;
         self.ask();
         Ok(Some(window))
     }

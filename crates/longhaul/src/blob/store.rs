@@ -1,4 +1,4 @@
-//! A store of blobs, as its users hold it.
+//! The blob store interface.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,60 +21,60 @@ use super::upload::Upload;
 use super::writer::BlobWriter;
 use crate::job::{JobId, TenantId, Timestamp};
 
-/// What [`Blobs::check`] writes.
+/// Content of the blob that [`Blobs::check`] writes.
 const PROBE: &str = "longhaul was here";
 
-/// Where blobs are kept. Cheap to clone.
+/// A store of encrypted blobs. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Blobs {
     opened: Arc<OpenedStore>,
 }
 
-/// What a store keeps of a blob that is deleted.
+/// What a store retains of deleted blobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeletedBlobs {
     /// Nothing.
     Nothing,
-    /// An older version, until somebody or a rule of the store's deletes that too. Without the job's
-    /// key it cannot be read.
+    /// Old versions, until the operator or a lifecycle rule deletes them. They are unreadable
+    /// without the job's key.
     Versions,
-    /// The store does not tell: Google's never, and Azure's not whether its soft delete is on, which
-    /// keeps what is deleted for some days. Its settings do.
+    /// Unknown: Google never reports it, and Azure does not report soft deletion, which retains
+    /// blobs for some days. Check the store's settings.
     Unknown,
 }
 
 impl Blobs {
-    /// Opens a store without asking it anything; [`Blobs::check`] does.
+    /// Opens a store, without a request to it; see [`Blobs::check`].
     ///
-    /// | address | blobs are kept |
+    /// | address | location of the blobs |
     /// | --- | --- |
-    /// | `file:PATH` | in a folder, which is made if it is not there |
-    /// | `memory:` | in this process |
-    /// | `s3://BUCKET/PREFIX?region=…&endpoint=…` | in S3, or what speaks like it |
-    /// | `az://CONTAINER/PREFIX?account=…&endpoint=…` | in Azure Blob Storage |
-    /// | `gs://BUCKET/PREFIX?endpoint=…` | in Google Cloud Storage |
+    /// | `file:PATH` | a local directory, which is created if it does not exist |
+    /// | `memory:` | this process |
+    /// | `s3://BUCKET/PREFIX?region=…&endpoint=…` | Amazon S3, or a compatible store |
+    /// | `az://CONTAINER/PREFIX?account=…&endpoint=…` | Azure Blob Storage |
+    /// | `gs://BUCKET/PREFIX?endpoint=…` | Google Cloud Storage |
     ///
-    /// All that follows the `?` may be left out. An endpoint without TLS needs `allow_http=true`.
-    /// Credentials come from the environment: `AWS_…`, `AZURE_…`, `GOOGLE_…`. Give a bucket a rule
-    /// that ends uploads of several parts that were begun a day ago: those of a process that was
-    /// killed stay there otherwise.
+    /// All parameters are optional. An endpoint without TLS needs `allow_http=true`. Credentials
+    /// come from the environment: `AWS_…`, `AZURE_…`, `GOOGLE_…`. Configure a lifecycle rule for the
+    /// bucket that aborts incomplete multipart uploads after a day, because those of a killed
+    /// process remain otherwise.
     pub fn open(address: &str) -> Result<Self, BlobError> {
         Self::open_with(address, &CloudOptions::default())
     }
 
-    /// Opens a store that is spoken to in another way.
+    /// Opens a store with other timeouts or variables.
     pub fn open_with(address: &str, options: &CloudOptions) -> Result<Self, BlobError> {
         Ok(Self { opened: Arc::new(location::open(address, options)?) })
     }
 
-    /// Begins a blob. Nobody can read it before it is finished.
+    /// Starts a blob. It is not readable before it is finished.
     pub fn writer(&self, path: &BlobPath, key: &JobKey) -> BlobWriter {
         let upload = Upload::new(self.store(), object_path(path), self.opened.parts);
         BlobWriter::new(Sealer::new(key, path, random()), upload)
     }
 
-    /// Reads a blob that is `size` bytes large, or a range of it, cut off at its end. Every byte that
-    /// comes is proven to be the one that was written; a blob of another size is damaged.
+    /// Reads a blob of `size` bytes, or a range of it, clamped to its end. Every byte is
+    /// authenticated; a blob of another size counts as damaged.
     pub async fn read(
         &self,
         path: &BlobPath,
@@ -85,7 +85,7 @@ impl Blobs {
         reader::open(self.store(), path, object_path(path), key, size, range).await
     }
 
-    /// Deletes a blob. One that is not there is as good as deleted.
+    /// Deletes a blob. Succeeds if it does not exist.
     pub async fn delete(&self, path: &BlobPath) -> Result<(), BlobError> {
         match self.opened.store.delete(&object_path(path)).await.map_err(BlobError::from) {
             Ok(()) | Err(BlobError::Missing) => Ok(()),
@@ -93,7 +93,8 @@ impl Blobs {
         }
     }
 
-    /// All blobs, in no order, and when each was written. What has another kind of name is not ours.
+    /// Lists all blobs with their modification times, in no particular order. Objects with other
+    /// names are skipped.
     pub fn list(
         &self,
     ) -> impl Stream<Item = Result<(BlobPath, Timestamp), BlobError>> + Send + use<> {
@@ -103,8 +104,8 @@ impl Blobs {
         })
     }
 
-    /// Deletes what processes that were killed left of unfinished blobs, if it has not grown since
-    /// `before`: how many that were. Only a folder has such files; a cloud has rules for them.
+    /// Deletes unfinished blobs of killed processes that have not grown since `before`, and returns
+    /// their number. Only a directory has such files; in the cloud use a lifecycle rule.
     pub async fn sweep_unfinished(&self, before: Timestamp) -> Result<u64, BlobError> {
         let Backend::Folder(folder) = self.opened.backend.clone() else { return Ok(0) };
         let millis = u64::try_from(before.as_millis()).unwrap_or(0);
@@ -113,11 +114,11 @@ impl Blobs {
         swept.await.map_err(|_| BlobError::Unavailable("the process is stopping".to_owned()))?
     }
 
-    /// Writes, reads and deletes a blob, to find out at the start whether all of that works.
+    /// Writes, reads and deletes a blob, to check the configuration at start.
     pub async fn check(&self) -> Result<DeletedBlobs, BlobError> {
-        // No job has this id: whatever is left of a check is an orphan and goes with the others.
-        let nobody = JobId::from_parts(Timestamp::from_millis(0), 0);
-        let (path, key) = (BlobPath::new(&TenantId::default(), nobody), JobKey::generate());
+        // No job has this id: a blob that is left is collected as an orphan.
+        let no_job = JobId::from_parts(Timestamp::from_millis(0), 0);
+        let (path, key) = (BlobPath::new(&TenantId::default(), no_job), JobKey::generate());
         let mut writer = self.writer(&path, &key);
         writer.write(PROBE.into()).await?;
         let (written, version) = writer.finish_with_version().await?;
@@ -129,7 +130,7 @@ impl Blobs {
                 "it reads as something else than was written".to_owned(),
             ));
         }
-        // What S3 says once versions are no longer kept.
+        // S3's version after versioning was suspended.
         let has_version = version.is_some_and(|version| version != "null");
         Ok(match self.opened.backend {
             Backend::Cloud(VersionInfo::Everything | VersionInfo::Versions) if has_version => {
@@ -142,13 +143,14 @@ impl Blobs {
         })
     }
 
-    /// How a server's keys fit what is stored here. Changes nothing.
+    /// Compares the server's keys with those that the blobs were encrypted with. Changes nothing.
     pub async fn check_keys(&self, keyring: &Keyring) -> Result<KeyCheck, BlobError> {
         key_markers::check(&*self.opened.store, keyring).await
     }
 
-    /// As [`Blobs::check_keys`], for a server that is about to use the store: notes its current key, in an
-    /// object of the name [`KEY_MARKERS_NAME`](super::KEY_MARKERS_NAME), unless its keys are foreign.
+    /// Like [`Blobs::check_keys`], for a server that is about to use the store: records its current
+    /// key in the object [`KEY_MARKERS_NAME`](super::KEY_MARKERS_NAME), unless its keys are
+    /// foreign.
     pub async fn record_keys(&self, keyring: &Keyring) -> Result<KeyCheck, BlobError> {
         key_markers::record(&*self.opened.store, keyring).await
     }

@@ -1,4 +1,4 @@
-//! Sealed bytes on their way into a store, with bounded memory.
+//! Uploading encrypted bytes with bounded memory.
 
 use std::error::Error;
 use std::io;
@@ -11,10 +11,10 @@ use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload, WriteMultipart}
 use super::error::BlobError;
 use super::location::Parts;
 
-/// How often a write is begun whose folder is deleted at the same time, again and again.
+/// Maximum number of retries of a write whose directory is deleted concurrently.
 const FOLDER_TRIES: usize = 100;
 
-/// One object that is being written. Dropped before its end, it leaves nothing that can be read.
+/// An object that is being written. Dropping it leaves nothing readable.
 pub(super) struct Upload {
     store: Arc<dyn ObjectStore>,
     path: Path,
@@ -23,11 +23,13 @@ pub(super) struct Upload {
 }
 
 enum Stage {
-    /// Small so far: it may be sent as a whole.
-    Gathering { pieces: Vec<Bytes>, bytes: usize },
-    /// Too large for that: parts are on their way.
+    /// Small enough for a single request so far.
+    Gathering {
+        pieces: Vec<Bytes>,
+        bytes: usize,
+    },
+    /// Parts are being uploaded.
     Sending(WriteMultipart),
-    /// There is nothing left to be done.
     Ended,
 }
 
@@ -37,7 +39,7 @@ impl Upload {
         Self { store, path, parts, stage }
     }
 
-    /// Takes more bytes, once there is room for them. After an error there is no going on.
+    /// Adds bytes, and waits while too many parts are in flight. No call succeeds after an error.
     pub(super) async fn put(&mut self, more: Bytes) -> Result<(), BlobError> {
         match &mut self.stage {
             Stage::Gathering { pieces, bytes } => {
@@ -69,8 +71,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Waits until all of it is kept: then, and not before, it can be read. Returns the version that
-    /// the store gave it, if it gives any.
+    /// Completes the upload: only then the object is readable. Returns the version that the store
+    /// assigned, if any.
     pub(super) async fn finish(mut self) -> Result<Option<String>, BlobError> {
         let stage = std::mem::replace(&mut self.stage, Stage::Ended);
         let put = match stage {
@@ -84,7 +86,7 @@ impl Upload {
         Ok(put.version)
     }
 
-    /// Gives it up and waits until the store has cleared away what it got.
+    /// Cancels the upload and waits until the store has deleted its parts.
     pub(super) async fn abort(mut self) -> Result<(), BlobError> {
         match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::Sending(writing) => writing.abort().await.map_err(of_write),
@@ -98,7 +100,7 @@ impl Drop for Upload {
         let Stage::Sending(writing) = std::mem::replace(&mut self.stage, Stage::Ended) else {
             return;
         };
-        // Without a runtime a folder still loses its file; a cloud has a rule for the rest.
+        // Without a runtime a directory still removes its file; in the cloud a lifecycle rule does.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 if let Err(error) = writing.abort().await.map_err(of_write) {
@@ -109,8 +111,8 @@ impl Drop for Upload {
     }
 }
 
-/// Begins a write, again if its folder was deleted in this very moment: the last blob of a folder takes it
-/// along when it is deleted, and another one may just have been about to come in.
+/// Retries a write whose directory was deleted at the same moment: deleting the last blob of a
+/// directory removes it, while another blob may be about to be written.
 async fn in_a_folder<T, Fut>(mut write: impl FnMut() -> Fut) -> Result<T, BlobError>
 where
     Fut: Future<Output = object_store::Result<T>>,
@@ -135,12 +137,12 @@ fn folder_is_gone(error: &object_store::Error) -> bool {
     false
 }
 
-/// What is said of a blob that cannot become whole any more.
+/// Returns the error of an upload that has failed before.
 pub(super) fn ended() -> BlobError {
     BlobError::Unavailable("an earlier write of this blob failed".to_owned())
 }
 
-/// To a writer, what is not there is the bucket.
+/// For a writer, a missing object is the bucket.
 fn of_write(error: object_store::Error) -> BlobError {
     let error = BlobError::from(error);
     if error == BlobError::Missing {

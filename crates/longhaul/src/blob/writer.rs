@@ -8,20 +8,21 @@ use super::error::BlobError;
 use super::layout::{BLOB_BYTES_MAX, CHUNK_BYTES};
 use super::upload::{Upload, ended};
 
-/// A blob that is being written. Dropped before it is finished, it leaves nothing that can be read.
+/// A blob that is being written. Dropping it before it is finished leaves nothing readable.
 pub struct BlobWriter {
-    /// None once a write has failed or was dropped halfway: what is missing then cannot be made up for.
+    /// `None` once a write has failed or was dropped halfway, because the blob can no longer be
+    /// completed.
     open: Option<(Sealer, Upload)>,
     digest: Context,
     size: u64,
 }
 
-/// What was written.
+/// Size and digest of a written blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// Bytes of the blob, before it was sealed. Whoever reads it has to know.
+    /// Size before encryption, which readers must know.
     pub size: u64,
-    /// Their SHA-256.
+    /// SHA-256 of the content.
     pub digest: [u8; 32],
 }
 
@@ -30,8 +31,8 @@ impl BlobWriter {
         Self { open: Some((sealer, upload)), digest: Context::new(&SHA256), size: 0 }
     }
 
-    /// Writes more bytes. Waits while enough others are on their way, so that memory stays bounded. A
-    /// write that fails, or whose future is dropped, ends the blob: all that follows fails too.
+    /// Writes bytes, and waits while too many parts are in flight, so that memory is bounded. A
+    /// write that fails or is dropped ends the blob: all further calls fail.
     pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), BlobError> {
         let (mut sealer, mut upload) = self.open.take().ok_or_else(ended)?;
         self.size = self.size.saturating_add(bytes.len() as u64);
@@ -46,15 +47,15 @@ impl BlobWriter {
                     upload.put(sealed).await?;
                 }
             }
-            // A piece takes some 60 µs. Others may run in between, however large the write is.
+            // A piece takes about 60 µs. Other tasks may run in between.
             tokio::task::coop::consume_budget().await;
         }
         self.open = Some((sealer, upload));
         Ok(())
     }
 
-    /// Waits until all of it is kept, as safely as the store keeps anything. If this fails or is
-    /// dropped, a whole blob may have been written that nobody knows of: an orphan.
+    /// Waits until the blob is stored durably. If this fails or is dropped, the blob may exist
+    /// without a record: an orphan.
     pub async fn finish(self) -> Result<Written, BlobError> {
         self.finish_with_version().await.map(|(written, _)| written)
     }
@@ -70,7 +71,7 @@ impl BlobWriter {
         Ok((Written { size: self.size, digest }, version))
     }
 
-    /// Gives the blob up and waits until the store has cleared away what it got of it.
+    /// Cancels the blob and waits until the store has deleted its parts.
     pub async fn abort(mut self) -> Result<(), BlobError> {
         match self.open.take() {
             Some((_, upload)) => upload.abort().await,

@@ -1,4 +1,4 @@
-//! What a job produces besides its result.
+//! Writing artifacts.
 
 use std::path::PathBuf;
 use std::sync::{MutexGuard, PoisonError};
@@ -14,19 +14,18 @@ use crate::job::{JobError, check_limit};
 use crate::store::NewBlob;
 use std::sync::Arc;
 
-/// Characters of an artifact's name.
 const NAME_CHARS_MAX: usize = 255;
 
-/// What an attempt has made outside of the database.
+/// What an attempt has created outside of the database.
 #[derive(Default)]
 pub(super) struct AttemptOutputs {
-    /// Finished artifacts, by the order in which they were.
+    /// Finished artifacts, in order.
     pub(super) blobs: Vec<NewBlob>,
-    /// Folders to delete.
-    pub(super) folders: Vec<PathBuf>,
+    /// Working directories to delete.
+    pub(super) work_dirs: Vec<PathBuf>,
 }
 
-/// An artifact that is being written. Dropped before it is finished, it leaves nothing behind.
+/// Writes one artifact. Dropping it before [`finish`](Self::finish) deletes it.
 pub struct ArtifactWriter {
     ctx: Ctx,
     upload: BlobUpload,
@@ -36,7 +35,7 @@ pub struct ArtifactWriter {
 }
 
 impl ArtifactWriter {
-    /// Adds bytes: sealed and sent on their way.
+    /// Encrypts and uploads more bytes.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), JobError> {
         self.bytes += bytes.len() as u64;
         let max = self.ctx.shared().limits.payload_bytes_max;
@@ -47,7 +46,7 @@ impl ArtifactWriter {
         Ok(())
     }
 
-    /// Waits until all of it is stored. It is the job's once the job completes.
+    /// Waits until the artifact is stored. It becomes visible when the job completes.
     pub async fn finish(self) -> Result<(), JobError> {
         let Self { ctx, upload, name, content_type, .. } = self;
         let replica = ctx.shared().replica.clone();
@@ -58,8 +57,8 @@ impl ArtifactWriter {
         failpoint::reach(Failpoint::ArtifactStored).await;
         let replaced = {
             let mut made = ctx.artifacts();
-            let place = made.blobs.iter().position(|known| known.name == blob.name);
-            let replaced = place.map(|place| made.blobs.remove(place));
+            let index = made.blobs.iter().position(|known| known.name == blob.name);
+            let replaced = index.map(|index| made.blobs.remove(index));
             made.blobs.push(blob);
             replaced
         };
@@ -71,8 +70,8 @@ impl ArtifactWriter {
 }
 
 impl Ctx {
-    /// Begins an artifact of this name, a file name without folders. A second one of the same name replaces
-    /// the first.
+    /// Creates an artifact. The name is a file name without directories; a second artifact of the
+    /// same name replaces the first.
     pub fn artifact(
         &self,
         name: impl Into<String>,
@@ -100,12 +99,11 @@ impl Ctx {
         self.0.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The artifacts that were finished.
     pub(crate) fn take_artifacts(&self) -> Vec<NewBlob> {
         std::mem::take(&mut self.artifacts().blobs)
     }
 
-    /// Deletes artifacts that became nobody's.
+    /// Deletes artifacts that no job refers to.
     pub(crate) async fn delete_artifacts(&self, blobs: Vec<NewBlob>) {
         if let Ok(encrypted_blobs) = self.encrypted_blobs() {
             delete_all(encrypted_blobs, blobs).await;

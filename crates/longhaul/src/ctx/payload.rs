@@ -1,4 +1,4 @@
-//! What was uploaded with a job, for its handler.
+//! Reading a job's payload, and working directories.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use crate::failpoint::{self, Failpoint};
 use crate::job::JobError;
 use crate::store::{Blob, BlobRef, BlobRole, Deletion};
 
-/// What the file is called that a payload is written to.
+/// Name of the file that a payload is written to.
 const FILE: &str = "payload";
 
-/// A job's payload.
+/// The payload of a job.
 #[derive(Clone)]
 pub struct Payload {
     ctx: Ctx,
@@ -28,27 +28,27 @@ impl std::fmt::Debug for Payload {
 }
 
 impl Payload {
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.blob.size
     }
 
-    /// What the uploader says that it is.
+    /// Returns the media type that the uploader set.
     pub fn content_type(&self) -> &str {
         &self.blob.content_type
     }
 
-    /// What the uploader calls it. Not a path: it may hold anything.
+    /// Returns the name that the uploader set. Untrusted: not a path.
     pub fn name(&self) -> &str {
         &self.blob.name
     }
 
-    /// SHA-256 of its bytes.
+    /// Returns the SHA-256 digest of the content.
     pub fn digest(&self) -> [u8; 32] {
         self.blob.digest.unwrap_or_default()
     }
 
-    /// Its bytes, piece by piece, each one checked before it is handed out.
+    /// Streams the content. Each piece is authenticated before it is returned.
     pub async fn read(&self) -> Result<BlobStream, JobError> {
         let encrypted_blobs = self.ctx.encrypted_blobs()?;
         let job = self.ctx.job();
@@ -58,18 +58,18 @@ impl Payload {
             .map_err(|error| unreadable(&error))
     }
 
-    /// Writes it to a file in this attempt's own [folder](Ctx::folder).
+    /// Writes the payload to a file in a new [working directory](Ctx::work_dir).
     pub async fn file(&self) -> Result<PathBuf, JobError> {
-        let folder = self.ctx.folder().await?;
-        self.file_in(&folder).await
+        let dir = self.ctx.work_dir().await?;
+        self.file_in(&dir).await
     }
 
-    /// Writes it to a file in this folder, which is the attempt's own and is deleted, with all that is in
-    /// it, when the attempt ends. The job's receipt says so.
-    pub async fn file_in(&self, folder: &Path) -> Result<PathBuf, JobError> {
-        self.ctx.record_work_dir(folder).await?;
+    /// Writes the payload to a file in `dir`, which must belong to this attempt. It is deleted with
+    /// its content when the attempt ends, and the job's receipt records that.
+    pub async fn file_in(&self, dir: &Path) -> Result<PathBuf, JobError> {
+        self.ctx.record_work_dir(dir).await?;
         let mut bytes = self.read().await?;
-        let path = folder.join(FILE);
+        let path = dir.join(FILE);
         let mut options = tokio::fs::OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
@@ -101,7 +101,7 @@ fn unreadable(error: &EncryptedBlobError) -> JobError {
         }
         EncryptedBlobError::Blob(BlobError::Damaged(_)) => ("payload-damaged", false),
         EncryptedBlobError::Blob(error) => ("blob-store", error.is_transient()),
-        // Another replica may have the key: the payload must not go because this one was set up wrongly.
+        // Another replica may have the key: a misconfigured replica must not fail the job.
         EncryptedBlobError::Key(KeyError::Unknown { .. }) => ("payload-unreadable", true),
         EncryptedBlobError::Key(_) => ("payload-unreadable", false),
     };
@@ -109,7 +109,7 @@ fn unreadable(error: &EncryptedBlobError) -> JobError {
 }
 
 impl Ctx {
-    /// What was uploaded with the job. An error that fails the job if nothing was.
+    /// Returns the job's payload. The error of a job without one is fatal.
     pub async fn payload(&self) -> Result<Payload, JobError> {
         if !self.job().has_payload {
             return Err(JobError::fatal("the job has no payload").with_code("no-payload"));
@@ -122,9 +122,9 @@ impl Ctx {
         Ok(Payload { ctx: self.clone(), blob })
     }
 
-    /// A folder of this attempt's own, readable by nobody else. It is deleted, with all that is in it, when
+    /// Creates a private working directory for this attempt. It is deleted with its content when
     /// the attempt ends.
-    pub async fn folder(&self) -> Result<PathBuf, JobError> {
+    pub async fn work_dir(&self) -> Result<PathBuf, JobError> {
         let root = &self.shared().work_root;
         let name = format!("{}-{}-{:08x}", self.id(), self.attempt(), rand::random::<u32>());
         let path = root.join(name);
@@ -133,17 +133,18 @@ impl Ctx {
         let made = making.await.map_err(std::io::Error::from).and_then(|made| made);
         made.map_err(|error| {
             let path = path.display();
-            JobError::retryable(format!("cannot make the working folder {path}: {error}"))
+            JobError::retryable(format!("cannot create the working directory {path}: {error}"))
         })?;
-        // Now that it is there: one on record that is not there would be taken for deleted.
+        // Recorded after its creation, because a recorded directory that does not exist counts as
+        // deleted.
         self.record_work_dir(&path).await?;
         Ok(path)
     }
 
-    /// Puts a folder on record, so that it is known to be deleted when this attempt ends.
+    /// Records a working directory, so that its deletion is recorded too.
     async fn record_work_dir(&self, path: &Path) -> Result<(), JobError> {
-        if !self.artifacts().folders.iter().any(|known| known == path) {
-            self.artifacts().folders.push(path.to_owned());
+        if !self.artifacts().work_dirs.iter().any(|known| known == path) {
+            self.artifacts().work_dirs.push(path.to_owned());
         }
         if !self.job().has_payload {
             return Ok(());
@@ -158,11 +159,11 @@ impl Ctx {
         Ok(())
     }
 
-    /// Deletes the attempt's folders, and says so.
-    pub(crate) async fn clear_folders(&self) {
-        let folders = std::mem::take(&mut self.artifacts().folders);
+    /// Deletes the attempt's working directories and records the deletions.
+    pub(crate) async fn delete_work_dirs(&self) {
+        let work_dirs = std::mem::take(&mut self.artifacts().work_dirs);
         let mut deletions = Vec::new();
-        for path in folders {
+        for path in work_dirs {
             let (tenant, job) = (self.job().tenant.clone(), self.id());
             let blob = BlobRef { tenant, job, path: on_this_host(&path) };
             let removing = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(path));
@@ -172,7 +173,7 @@ impl Ctx {
                     deletions.push(Deletion { blob, failure: None });
                 }
                 Err(error) => {
-                    tracing::error!(%error, job.id = %self.id(), "cannot delete a job's folder");
+                    tracing::error!(%error, job.id = %self.id(), "cannot delete a working directory");
                 }
             }
         }
@@ -182,17 +183,17 @@ impl Ctx {
             && let Err(error) =
                 self.shared().store.record_deletions(deletions, &self.shared().replica).await
         {
-            tracing::warn!(%error, job.id = %self.id(), "cannot record that a folder is gone");
+            tracing::warn!(%error, job.id = %self.id(), "cannot record the deletion of a working directory");
         }
     }
 }
 
-/// A folder's path as the record has it: other hosts have such a path too.
+/// Prefixes a path with the host's name, because other hosts have the same paths.
 pub(crate) fn on_this_host(path: &Path) -> String {
     format!("{}:{}", host(), path.display())
 }
 
-/// This machine's name.
+/// Returns the host's name.
 pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

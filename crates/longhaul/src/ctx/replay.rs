@@ -1,26 +1,26 @@
-//! Matches what the code asks for with what is stored. Pure.
+//! Replay: matches the steps that the code starts with the stored ones. Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 use crate::job::{JobError, Json, Step};
 
-/// The stored steps of a job, and what its code has asked for so far.
+/// The stored steps of a job, and the steps that its code has requested so far.
 ///
-/// Steps are known by name. If the stored ones are a plain sequence, each asked for right after the
-/// one before it and none left out, then the code that wrote them was a plain sequence too. There
-/// an unknown step before a stored one, or a stored one that is never asked for, means that the
-/// code has changed. Where steps ran side by side, or one failed and the handler went on, the same
-/// code may ask differently from run to run, so nothing but the names binds.
+/// Steps are identified by name. If the stored steps are a plain sequence, each requested right
+/// after the one before it and none left out, then the code that stored them was a plain sequence
+/// too. In that case an unknown step before a stored one, or a stored one that is never requested,
+/// means that the code has changed. If steps ran concurrently, or one failed and the handler
+/// continued, the same code may request them in another order, so that only names are compared.
 pub(super) struct Replay {
     stored: Vec<Stored>,
     by_name: HashMap<String, usize>,
     /// Whether the stored steps are a plain sequence.
     sequence: bool,
-    /// Stored steps that were not asked for yet.
-    unasked: usize,
-    asked: Vec<String>,
-    asked_names: HashSet<String>,
+    /// Stored steps that were not requested yet.
+    unrequested: usize,
+    requested: Vec<String>,
+    requested_names: HashSet<String>,
     versions: (Option<String>, Option<String>),
 }
 
@@ -29,14 +29,13 @@ struct Stored {
     output: Json,
 }
 
-/// What the code gets for a step it asks for.
 #[derive(Debug, PartialEq)]
 pub(super) enum StepLookup {
-    /// It is finished: this is its output.
+    /// The step is finished, with this output.
     Stored(Json),
-    /// It is still to be done, at this place in the order.
+    /// The step must run.
     Fresh {
-        /// From 0.
+        /// Position in the order of requests, from 0.
         position: u32,
     },
 }
@@ -53,48 +52,47 @@ impl Replay {
             step.alone && usize::try_from(step.position).is_ok_and(|position| position == place)
         };
         Self {
-            unasked: stored.len(),
+            unrequested: stored.len(),
             sequence: steps.iter().enumerate().all(in_place),
             stored,
             by_name,
-            asked: Vec::new(),
-            asked_names: HashSet::new(),
+            requested: Vec::new(),
+            requested_names: HashSet::new(),
             versions: (started_by.map(str::to_owned), now.map(str::to_owned)),
         }
     }
 
-    /// Steps asked for so far.
     pub(super) fn len(&self) -> usize {
-        self.asked.len()
+        self.requested.len()
     }
 
-    /// The code asks for the step `name`.
-    pub(super) fn ask(&mut self, name: &str) -> Result<StepLookup, JobError> {
-        if !self.asked_names.insert(name.to_owned()) {
+    /// Looks up the step `name`.
+    pub(super) fn lookup(&mut self, name: &str) -> Result<StepLookup, JobError> {
+        if !self.requested_names.insert(name.to_owned()) {
             let message = format!(
-                "the step {name:?} was asked for twice; give each step of a job a name of its own, \
-                 such as \"{name}-1\""
+                "step {name:?} was started twice; give each step of a job a unique name, for example \
+                 \"{name}-1\""
             );
             return Err(JobError::new("step-twice", message, false));
         }
-        let position = u32::try_from(self.asked.len()).unwrap_or(u32::MAX);
-        self.asked.push(name.to_owned());
+        let position = u32::try_from(self.requested.len()).unwrap_or(u32::MAX);
+        self.requested.push(name.to_owned());
         match self.by_name.get(name).and_then(|place| self.stored.get(*place)) {
             Some(step) => {
-                self.unasked = self.unasked.saturating_sub(1);
+                self.unrequested = self.unrequested.saturating_sub(1);
                 Ok(StepLookup::Stored(step.output.clone()))
             }
             None => self.finish().map(|()| StepLookup::Fresh { position }),
         }
     }
 
-    /// The code goes on to something new, or has returned: of a sequence, everything that is stored
-    /// must have been asked for.
+    /// Checks that all stored steps of a sequence were requested, when the code starts a new step
+    /// or returns.
     pub(super) fn finish(&self) -> Result<(), JobError> {
-        if self.sequence && self.unasked > 0 { Err(self.difference()) } else { Ok(()) }
+        if self.sequence && self.unrequested > 0 { Err(self.difference()) } else { Ok(()) }
     }
 
-    /// What is stored and what the code asks for, side by side.
+    /// Describes the difference between the stored and the requested steps.
     fn difference(&self) -> JobError {
         let version =
             |version: &Option<String>| version.clone().unwrap_or_else(|| "unnamed".into());
@@ -104,12 +102,13 @@ impl Replay {
             version(&self.versions.0),
             version(&self.versions.1),
         );
-        let mut asked = self.asked.iter().peekable();
+        let mut requested = self.requested.iter().peekable();
         for step in &self.stored {
-            let mark = if asked.next_if(|name| **name == step.name).is_some() { ' ' } else { '-' };
+            let mark =
+                if requested.next_if(|name| **name == step.name).is_some() { ' ' } else { '-' };
             writeln!(text, "  {mark} {}", step.name).ok();
         }
-        for name in asked {
+        for name in requested {
             writeln!(text, "  + {name}").ok();
         }
         text.push_str(
@@ -143,25 +142,25 @@ mod tests {
     }
 
     #[test]
-    fn stored_steps_are_replayed_and_new_ones_go_on() {
+    fn stored_steps_are_replayed_and_new_ones_run() {
         let mut replay = replay(&[("fetch", true), ("parse", true)]);
         assert_eq!(
-            replay.ask("fetch").unwrap(),
+            replay.lookup("fetch").unwrap(),
             StepLookup::Stored(Json::from_value("fetch").unwrap())
         );
         assert_eq!(
-            replay.ask("parse").unwrap(),
+            replay.lookup("parse").unwrap(),
             StepLookup::Stored(Json::from_value("parse").unwrap())
         );
-        assert_eq!(replay.ask("index").unwrap(), StepLookup::Fresh { position: 2 });
+        assert_eq!(replay.lookup("index").unwrap(), StepLookup::Fresh { position: 2 });
         assert!(replay.finish().is_ok());
     }
 
     #[test]
-    fn renamed_step_is_found_before_it_runs_and_shown() {
+    fn renamed_step_is_detected_before_it_runs() {
         let mut replay = replay(&[("fetch", true), ("parse", true), ("index", true)]);
-        replay.ask("fetch").unwrap();
-        let error = replay.ask("transform").unwrap_err();
+        replay.lookup("fetch").unwrap();
+        let error = replay.lookup("transform").unwrap_err();
         assert_eq!((error.code.as_str(), error.retryable), ("code-changed", false));
         insta::assert_snapshot!(error.message, @r"
         the code no longer asks for the steps that this job has finished (started by version 1.0, now 1.1):
@@ -174,43 +173,43 @@ mod tests {
     }
 
     #[test]
-    fn removed_step_is_found_when_the_code_returns() {
+    fn removed_step_is_detected_when_the_code_returns() {
         let mut replay = replay(&[("fetch", true), ("parse", true)]);
-        replay.ask("fetch").unwrap();
+        replay.lookup("fetch").unwrap();
         assert!(replay.finish().unwrap_err().message.contains("- parse"));
     }
 
     #[test]
     fn swapped_steps_keep_their_outputs() {
         let mut replay = replay(&[("one", true), ("two", true)]);
-        assert!(matches!(replay.ask("two").unwrap(), StepLookup::Stored(_)));
-        assert!(matches!(replay.ask("one").unwrap(), StepLookup::Stored(_)));
+        assert!(matches!(replay.lookup("two").unwrap(), StepLookup::Stored(_)));
+        assert!(matches!(replay.lookup("one").unwrap(), StepLookup::Stored(_)));
         assert!(replay.finish().is_ok());
     }
 
     #[test]
-    fn steps_that_ran_side_by_side_may_come_in_any_order_or_not_at_all() {
+    fn concurrent_steps_may_be_requested_in_any_order_or_not_at_all() {
         let mut replay = replay(&[("left", true), ("right", false)]);
-        assert_eq!(replay.ask("middle").unwrap(), StepLookup::Fresh { position: 0 });
-        assert!(matches!(replay.ask("right").unwrap(), StepLookup::Stored(_)));
+        assert_eq!(replay.lookup("middle").unwrap(), StepLookup::Fresh { position: 0 });
+        assert!(matches!(replay.lookup("right").unwrap(), StepLookup::Stored(_)));
         assert!(replay.finish().is_ok());
     }
 
-    /// The handler tolerated that its first step failed: only the one after it is stored.
+    /// The first step failed, the handler continued, and only the second step is stored.
     #[test]
-    fn step_that_failed_and_was_tolerated_may_be_asked_for_again() {
+    fn failed_step_that_was_ignored_may_be_requested_again() {
         let mut steps = stored(&[("next", true)]);
         steps[0].position = 1;
         let mut replay = Replay::new(&steps, None, None);
-        assert_eq!(replay.ask("optional").unwrap(), StepLookup::Fresh { position: 0 });
-        assert!(matches!(replay.ask("next").unwrap(), StepLookup::Stored(_)));
+        assert_eq!(replay.lookup("optional").unwrap(), StepLookup::Fresh { position: 0 });
+        assert!(matches!(replay.lookup("next").unwrap(), StepLookup::Stored(_)));
     }
 
     #[test]
-    fn name_asked_for_twice_is_refused_with_advice() {
+    fn step_name_used_twice_is_rejected_with_advice() {
         let mut replay = replay(&[]);
-        replay.ask("page").unwrap();
-        let error = replay.ask("page").unwrap_err();
+        replay.lookup("page").unwrap();
+        let error = replay.lookup("page").unwrap_err();
         assert_eq!(error.code, "step-twice");
         assert!(error.message.contains("page-1"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! `ctx.sleep`: waiting that holds no worker and survives restarts.
+//! Durable sleep: holds no worker and survives restarts.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::step::InFlight;
 use crate::job::{JobError, Json, Timestamp};
 use crate::store::Checkpoint;
 
-/// What a sleep leaves behind as its checkpoint.
+/// Checkpoint of a sleep.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SleepCheckpoint {
@@ -18,25 +18,25 @@ struct SleepCheckpoint {
 }
 
 impl Ctx {
-    /// Lets the job sleep. It goes back in line until then, so that no worker is held and no
-    /// attempt is charged; the handler then runs again, and this returns at once.
+    /// Suspends the job. It returns to its queue until then, so that it holds no worker and no
+    /// attempt is charged; afterwards the handler runs again, and this call returns at once.
     ///
-    /// Named like a step, because it is remembered like one. Steps that run beside it are finished
-    /// first; what runs beside it outside of steps is dropped, and runs again after the sleep.
+    /// It has a name like a step, because it stores a checkpoint. Concurrent steps are finished
+    /// first; concurrent work outside of steps is dropped, and runs again after the sleep.
     pub async fn sleep(&self, name: impl Into<String>, duration: Duration) -> Result<(), JobError> {
         let result = self.sleep_as(name.into(), duration).await;
-        self.state().answered();
+        self.state().record_return();
         result
     }
 
     async fn sleep_as(&self, name: String, duration: Duration) -> Result<(), JobError> {
         let clock = &self.0.shared.clock;
-        let found = self.ask(&name)?;
+        let found = self.lookup(&name)?;
         let flight = InFlight::begin(self);
         let until = match found {
             StepLookup::Stored(output) => output.to::<SleepCheckpoint>()?.sleep_until,
             StepLookup::Fresh { position } => {
-                // Lets whatever the handler begins beside this begin, so that it is seen.
+                // Lets concurrent branches of the handler start first, so that they are seen.
                 tokio::task::yield_now().await;
                 let started_at = clock.now();
                 let sleep_until = started_at.after(duration);
@@ -49,7 +49,7 @@ impl Ctx {
         };
         if clock.now() < until {
             let _guard = SleepGuard::until(self, until);
-            // Steps beside this one may keep the attempt alive until then.
+            // Concurrent steps may keep the attempt running until then.
             clock.sleep_until(until).await;
         }
         Ok(())
@@ -57,8 +57,8 @@ impl Ctx {
 }
 
 impl Ctx {
-    /// Puts the job off: the attempt ends here, uncharged, and the handler runs again after `delay`. Unlike a
-    /// sleep nothing is remembered of it. It never returns.
+    /// Ends the attempt without charging it and runs the handler again after `delay`. Unlike a
+    /// sleep it leaves no checkpoint. Never returns.
     pub async fn snooze(&self, delay: Duration) -> JobError {
         let until = self.0.shared.clock.now().after(delay);
         let _guard = SleepGuard::until(self, until);
@@ -66,7 +66,7 @@ impl Ctx {
     }
 }
 
-/// A branch of the handler that sleeps; no longer when dropped.
+/// Registers a sleeping branch of the handler until dropped.
 struct SleepGuard<'a> {
     ctx: &'a Ctx,
     until: Timestamp,
@@ -82,8 +82,8 @@ impl<'a> SleepGuard<'a> {
 impl Drop for SleepGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.ctx.state();
-        if let Some(place) = state.sleepers.iter().position(|until| *until == self.until) {
-            state.sleepers.swap_remove(place);
+        if let Some(index) = state.sleepers.iter().position(|until| *until == self.until) {
+            state.sleepers.swap_remove(index);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `ctx.step`: work that is done once and remembered.
+//! Steps: work whose output is stored.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use super::replay::StepLookup;
 use crate::job::{JobError, Json, Retry, Timestamp, check_limit};
 use crate::store::Checkpoint;
 
-/// A step in the making. Await it to run it, or to get what it returned in an earlier attempt.
+/// A step that is being built. Await it to run it, or to get its stored output.
 #[must_use = "a step does nothing until it is awaited"]
 pub struct StepCall<'a, F> {
     ctx: &'a Ctx,
@@ -23,11 +23,12 @@ pub struct StepCall<'a, F> {
 }
 
 impl Ctx {
-    /// Runs `body` and stores what it returns under `name`, unless an earlier attempt has: then
-    /// returns that and runs nothing.
+    /// Runs `body` and stores its output under `name`. If an earlier attempt has stored it, returns
+    /// the stored output and runs nothing.
     ///
     /// The body may run more than once (a crash before its checkpoint, a retry): make its effects
-    /// idempotent, for example by an idempotency key of `"{job id}/{step name}"`.
+    /// idempotent, for example with the idempotency key `"{job id}/{step name}"`. See the
+    /// [guide](crate::guide).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -66,26 +67,27 @@ impl Ctx {
         .await
     }
 
-    /// Looks a step up, and remembers for good when the code does not fit the job.
-    pub(super) fn ask(&self, name: &str) -> Result<StepLookup, JobError> {
+    /// Looks up a step. An error is recorded, so that it fails the job even if the handler ignores
+    /// it.
+    pub(super) fn lookup(&self, name: &str) -> Result<StepLookup, JobError> {
         let mut state = self.state();
         let steps = state.replay.len().saturating_add(1);
         let steps_max = self.0.shared.limits.steps_max;
         let found = check_limit("the number of steps", "steps_max", &steps, &steps_max)
             .map_err(|error| JobError::new("limit", error, false))
-            .and_then(|()| state.replay.ask(name));
+            .and_then(|()| state.replay.lookup(name));
         if let Err(error) = &found {
             state.fault.get_or_insert_with(|| error.clone());
         }
         found
     }
 
-    /// Stores a step's output, however long the store is away.
+    /// Stores a step's output.
     pub(super) async fn checkpoint(&self, checkpoint: Checkpoint) -> Result<(), JobError> {
         self.retry_until_lease_lost(|| self.0.shared.store.checkpoint(checkpoint.clone())).await
     }
 
-    /// Waits out a stop of the replica, and refuses once the job was asked to stop.
+    /// Returns an error if the job is cancelled; suspends if the replica is stopping.
     async fn ensure_may_start(&self) -> Result<(), JobError> {
         if self.is_cancelled() {
             return Err(cancelled());
@@ -99,17 +101,18 @@ impl Ctx {
 }
 
 fn cancelled() -> JobError {
-    JobError::new("cancelled", "the job was asked to stop", false)
+    JobError::new("cancelled", "the job was cancelled", false)
 }
 
 impl<F> StepCall<'_, F> {
-    /// Tries the body again inside this attempt when it returns a retryable error.
+    /// Retries the body inside this attempt when it returns a retryable error. Defaults to no
+    /// retry.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Drops the body after this long; counts as a retryable error.
+    /// Drops the body after this time, which is a retryable error. No timeout by default.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -123,7 +126,7 @@ impl<F> StepCall<'_, F> {
         E: Into<JobError>,
     {
         let result = self.replay_or_run().await;
-        self.ctx.state().answered();
+        self.ctx.state().record_return();
         result
     }
 
@@ -134,7 +137,7 @@ impl<F> StepCall<'_, F> {
         T: Serialize + DeserializeOwned,
         E: Into<JobError>,
     {
-        let position = match self.ctx.ask(&self.name)? {
+        let position = match self.ctx.lookup(&self.name)? {
             StepLookup::Stored(output) => return stored(&self.name, &output),
             StepLookup::Fresh { position } => position,
         };
@@ -214,8 +217,8 @@ fn stored<T: DeserializeOwned>(name: &str, output: &Json) -> Result<T, JobError>
     })
 }
 
-/// A step body or a sleep that goes on. Knows whether anything else of the handler can have been
-/// going on beside it.
+/// A running step body or sleep. Detects whether other work of the handler may have run
+/// concurrently.
 pub(super) struct InFlight<'a> {
     ctx: &'a Ctx,
     follows: bool,
@@ -231,7 +234,8 @@ impl<'a> InFlight<'a> {
         Self { ctx, follows, begun: state.begun }
     }
 
-    /// Whether it follows directly from what was before it, and nothing has begun since.
+    /// Returns whether the step follows directly from the previous one and nothing has started
+    /// since.
     pub(super) fn alone(&self) -> bool {
         self.follows && self.ctx.state().begun == self.begun
     }

@@ -245,27 +245,27 @@ mod tests {
     }
 
     #[test]
-    fn line_that_nobody_counted_is_counted_first() {
+    fn quota_without_a_count_is_counted_first() {
         assert_eq!(PendingCount::default().verdict(MAX, at(0)), Verdict::CountFirst);
         assert_eq!(counted(0).verdict(MAX, at(0)), Verdict::Admit);
     }
 
     #[test]
-    fn full_line_is_counted_again_after_a_second_and_not_before() {
+    fn used_up_quota_is_counted_again_after_a_second() {
         assert_eq!(counted(MAX).verdict(MAX, at(999)), Verdict::Reject);
         assert_eq!(counted(MAX).verdict(MAX, at(1_000)), Verdict::CountFirst);
         assert_eq!(counted(0).verdict(0, at(0)), Verdict::Reject, "none are allowed at all");
     }
 
     #[test]
-    fn old_count_is_good_enough_while_less_than_half_is_used() {
+    fn old_count_of_a_quota_suffices_while_half_is_free() {
         assert_eq!(counted(MAX / 2).verdict(MAX, at(3_600_000)), Verdict::Admit);
         assert_eq!(counted(MAX / 2 + 1).verdict(MAX, at(9_999)), Verdict::Admit);
         assert_eq!(counted(MAX / 2 + 1).verdict(MAX, at(10_000)), Verdict::CountFirst);
     }
 
     #[test]
-    fn places_that_are_taken_and_jobs_under_way_use_the_room_up() {
+    fn reservations_and_accepted_jobs_use_up_the_quota() {
         let mut count = counted(MAX - 2);
         count.admit();
         assert_eq!(count.verdict(MAX, at(0)), Verdict::Admit);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn count_forgets_nothing_that_it_may_have_missed() {
+    fn quota_count_includes_jobs_that_it_may_have_missed() {
         let mut count = counted(3);
         for _ in 0..4 {
             count.admit();

@@ -1,4 +1,4 @@
-//! Reading artifacts, and receipts for what a job stored.
+//! Reading the artifacts of a job.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::payload_store::{EncryptedBlobError, EncryptedBlobs};
 use crate::blob::{BlobError, BlobStream, KeyError};
-use crate::job::{JobId, TenantId, Timestamp};
+use crate::job::{JobId, TenantId};
 use crate::store::{Blob, BlobRole, StoreError};
 
 /// A stored artifact of a job.
@@ -37,19 +37,6 @@ pub enum ArtifactError {
     Store(#[from] StoreError),
 }
 
-/// Proof of what was stored for a job and when it was deleted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receipt {
-    /// The job's id.
-    pub job: JobId,
-    /// Whether the job itself was deleted.
-    pub gone: bool,
-    /// Payload, artifacts and working directories, in the order in which they were stored.
-    pub blobs: Vec<Blob>,
-    /// Time of this receipt.
-    pub at: Timestamp,
-}
-
 impl Engine {
     /// Finds an artifact of a completed job by name.
     pub async fn artifact(&self, id: JobId, name: &str) -> Result<StoredArtifact, ArtifactError> {
@@ -65,17 +52,6 @@ impl Engine {
         let mut artifacts = blobs.into_iter().filter(|blob| blob.role == BlobRole::Artifact);
         let blob = artifacts.find(|blob| blob.name == name).ok_or_else(unknown)?;
         Ok(StoredArtifact { encrypted_blobs, tenant: self.tenant.clone(), id, blob })
-    }
-
-    /// Returns the job's receipt. Also works for a deleted job, as long as its tombstone exists.
-    pub async fn receipt(&self, id: JobId) -> Result<Receipt, StoreError> {
-        let gone = match self.shared.store.job(&self.tenant, id).await {
-            Ok(_) => false,
-            Err(StoreError::Gone) => true,
-            Err(error) => return Err(error),
-        };
-        let blobs = self.shared.store.blobs(&self.tenant, id).await?;
-        Ok(Receipt { job: id, gone, blobs, at: self.shared.store.now() })
     }
 }
 

@@ -29,7 +29,7 @@ use crate::store::sqlite::{OpenError, SqliteStore};
 use crate::store::{FlowLimit, FlowLimits, QueueCapacity, ReplicaState, Store};
 use crate::worker::{WorkerSettings, Workers, heartbeat};
 
-/// Describes an engine. Everything has a default; without a store it keeps its jobs in memory.
+/// Configures an engine. Everything has a default; without a store, jobs are in memory.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -88,18 +88,16 @@ pub enum BuildError {
     #[error("no store: call postgres() or store(), or enable the feature sqlite")]
     NoStore,
     /// The name of a kind or a queue is invalid.
-    #[error("a kind cannot have this name: {0}")]
+    #[error("{0}")]
     Name(#[from] NameError),
     /// Two kinds have the same name.
-    #[error("there are two kinds {0:?}")]
+    #[error("two kinds have the name {0:?}")]
     KindTwice(String),
     /// The delivery worker has a kind with another name.
-    #[error("what delivers is of the kind {DELIVERY_KIND:?}, not {0:?}")]
+    #[error("the delivery worker must have the kind {DELIVERY_KIND:?}, not {0:?}")]
     DeliveryKind(String),
     /// The lease is not longer than two renewal intervals.
-    #[error(
-        "a lease must last longer than two renewals: it lasts {lease:?} and is renewed every {renew:?}"
-    )]
+    #[error("the lease ({lease:?}) must be longer than two renewal intervals ({renew:?} each)")]
     LeaseTooShort {
         /// Lease duration.
         lease: Duration,
@@ -108,9 +106,9 @@ pub enum BuildError {
     },
     /// A live process has the same replica name.
     #[error(
-        "another replica with the name {replica:?} is running{}; give each its own",
-        holder.as_ref().map(|held| format!(
-            " (process {} on {})", held.heartbeat.pid, held.heartbeat.host
+        "another replica with the name {replica:?} is running{}; give each replica a unique name",
+        holder.as_ref().map(|owner| format!(
+            " (process {} on {})", owner.heartbeat.pid, owner.heartbeat.host
         )).unwrap_or_default()
     )]
     NameTaken {
@@ -267,7 +265,7 @@ impl EngineBuilder {
 
     /// Sets the interval between searches for expired leases. Defaults to 2 s.
     pub fn rescue_interval(mut self, interval: Duration) -> Self {
-        self.settings.sweep = interval;
+        self.settings.rescue_interval = interval;
         self
     }
 
@@ -389,7 +387,7 @@ impl EngineBuilder {
             StoreChoice::Memory => return Err(BuildError::NoStore),
             #[cfg(feature = "sqlite")]
             StoreChoice::Sqlite(path) => {
-                // Opening may have to recover a write-ahead log: not on the runtime's own threads.
+                // Opening may recover a write-ahead log, which must not block the runtime.
                 let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
                 Arc::new(opening.await.map_err(|error| BuildError::Thread(error.into()))??)
             }

@@ -19,7 +19,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Minimum interval between polls, regardless of the number of notifications.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Backoff while the store fails.
-const FAILING: Retry =
+const BACKOFF: Retry =
     Retry { max_attempts: u32::MAX, first: Duration::from_secs(1), max: Duration::from_secs(30) };
 
 /// Starts polling, if other processes can share the store.
@@ -63,8 +63,8 @@ async fn poll_jobs(shared: &Shared, mut jobs: watch::Receiver<u64>) {
             Err(error) => {
                 failures += 1;
                 shared.record_store_error(&error);
-                tracing::warn!(%error, failures, "cannot look at the jobs that are watched");
-                shared.clock.sleep(FAILING.delay(failures, 1.0)).await;
+                tracing::warn!(%error, failures, "cannot poll watched jobs");
+                shared.clock.sleep(BACKOFF.delay(failures, 1.0)).await;
                 continue;
             }
         }

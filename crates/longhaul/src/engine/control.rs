@@ -129,7 +129,7 @@ impl Engine {
             && let Err(error) = self.outbox().purge_deliveries_of(id).await
         {
             // Remaining deliveries are pruned by their own retention.
-            tracing::warn!(%error, job.id = %id, "deliveries of a deleted job are left");
+            tracing::warn!(%error, job.id = %id, "cannot delete the deliveries of a deleted job");
         }
         Ok(())
     }
@@ -166,14 +166,14 @@ impl Engine {
         loop {
             let Page { jobs, next } = self.jobs_page(filter, &page).await?;
             // Concurrently, so that the writes of a page share their syncs.
-            let mut answers = JoinSet::new();
+            let mut results = JoinSet::new();
             for job in jobs.into_iter().filter(|job| command.changes(job.status)) {
                 let engine = self.clone();
-                answers.spawn(async move { engine.do_to(job.id, command).await });
+                results.spawn(async move { engine.run_command(job.id, command).await });
             }
-            while let Some(answer) = answers.join_next().await {
+            while let Some(result) = results.join_next().await {
                 let lost = |error: JoinError| Err(StoreError::Unavailable(error.to_string()));
-                match answer.unwrap_or_else(lost) {
+                match result.unwrap_or_else(lost) {
                     Ok(()) => done += 1,
                     Err(
                         StoreError::WrongStatus { .. }
@@ -191,7 +191,7 @@ impl Engine {
         }
     }
 
-    async fn do_to(&self, id: JobId, command: BulkCommand) -> Result<(), StoreError> {
+    async fn run_command(&self, id: JobId, command: BulkCommand) -> Result<(), StoreError> {
         match command {
             BulkCommand::Cancel => self.cancel(id).await.map(|_| ()),
             BulkCommand::Resume => self.resume(id).await.map(|_| ()),

@@ -15,7 +15,7 @@ pub(crate) struct EncryptedBlobs {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EncryptedBlobError {
     /// The key was destroyed, or the blob deleted.
-    #[error("it was deleted")]
+    #[error("the blob was deleted")]
     Destroyed,
     /// The key cannot be decrypted.
     #[error(transparent)]
@@ -92,7 +92,7 @@ impl BlobUpload {
 
     pub(crate) async fn abort(self) {
         if let Err(error) = self.writer.abort().await {
-            tracing::warn!(%error, "cannot take an upload back");
+            tracing::warn!(%error, "cannot abort an upload");
         }
     }
 }

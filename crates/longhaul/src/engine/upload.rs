@@ -60,7 +60,7 @@ pub enum UploadError {
     #[error(transparent)]
     Limit(#[from] LimitError),
     /// The tenant has used up its storage quota. Try again once some jobs have finished.
-    #[error("as many bytes are stored as allowed: {max} (payload_bytes_per_tenant_max)")]
+    #[error("the tenant has reached its storage quota of {max} bytes")]
     TenantFull {
         /// The quota in bytes.
         max: u64,
@@ -109,7 +109,7 @@ impl Drop for Guard {
 /// Deletes an unneeded blob. If that fails, the blob garbage collector finds it as an orphan.
 pub(crate) async fn delete(encrypted_blobs: &EncryptedBlobs, path: &BlobPath) {
     if let Err(error) = encrypted_blobs.blobs.delete(path).await {
-        tracing::warn!(%error, "cannot delete a blob that nobody needs");
+        tracing::warn!(%error, "cannot delete an unneeded blob");
     }
 }
 

@@ -1,28 +1,26 @@
-//! One spelling for each JSON value: sorted keys, no white space, numbers by their exact value.
+//! Canonical JSON: sorted keys, no white space, numbers by their exact value.
 
 use std::fmt::Write;
 
 use super::JsonError;
 
-/// How deep a value may be nested.
+/// Maximum nesting depth.
 const DEPTH_MAX: usize = 128;
 
-/// The canonical spelling of a JSON text that is known to be valid. Refuses an object that has a
-/// key twice, because readers disagree on which of the two counts, and what is nested too deeply.
+/// Returns the canonical form of a valid JSON text. Rejects objects with duplicate keys, because
+/// parsers disagree on which of the two counts, and deeply nested values.
 pub(super) fn canonical(text: &str) -> Result<String, JsonError> {
     let mut out = String::with_capacity(text.len());
     Reader { text, at: 0 }.value(&mut out, 0)?;
     Ok(out)
 }
 
-/// Walks over a valid JSON text.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// Writes the value that comes next.
     fn value(&mut self, out: &mut String, depth: usize) -> Result<(), JsonError> {
         if depth > DEPTH_MAX {
             return Err(JsonError::refused(format!("nested deeper than {DEPTH_MAX} levels")));
@@ -59,7 +57,7 @@ impl<'a> Reader<'a> {
         }
         out.push('{');
         for (key, value) in entries {
-            // A comma after the last one is as unambiguous as none, and this is nobody's JSON.
+            // A trailing comma is unambiguous, and nothing parses this text as JSON.
             write!(out, "{key}:{value},").ok();
         }
         out.push('}');
@@ -79,7 +77,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The string that comes next, quoted, with its escapes in one spelling.
+    /// Reads a string and returns it quoted, with canonical escapes.
     fn string(&mut self) -> Result<String, JsonError> {
         self.peek();
         let start = self.at;
@@ -97,7 +95,7 @@ impl<'a> Reader<'a> {
         Ok(serde_json::to_string(&plain)?)
     }
 
-    /// The number or word that comes next.
+    /// Reads a number or literal.
     fn scalar(&mut self) -> &'a str {
         let rest = self.text.get(self.at..).unwrap_or("");
         let length = rest.find([',', ']', '}', ' ', '\n', '\r', '\t']).unwrap_or(rest.len());
@@ -105,7 +103,7 @@ impl<'a> Reader<'a> {
         rest.get(..length).unwrap_or("")
     }
 
-    /// The first byte of what comes next; 0 at the end.
+    /// Returns the next byte after white space; 0 at the end.
     fn peek(&mut self) -> u8 {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.text.as_bytes().get(self.at) {
             self.at += 1;
@@ -113,7 +111,6 @@ impl<'a> Reader<'a> {
         self.text.as_bytes().get(self.at).copied().unwrap_or(0)
     }
 
-    /// Steps over `byte` if it comes next.
     fn skip(&mut self, byte: u8) {
         if self.peek() == byte {
             self.at += 1;
@@ -121,15 +118,15 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes a number as its digits, without zeros at either end, and a power of ten: `1`, `1.0` and
-/// `10e-1` are one value, and no digit is lost however many there are.
+/// Writes a number as its significant digits and a power of ten: `1`, `1.0` and `10e-1` are equal,
+/// and no digit is lost.
 fn number(text: &str, out: &mut String) {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let all = format!("{whole}{fraction}");
     let significant = all.trim_start_matches('0').trim_end_matches('0');
-    // An exponent that no i64 holds stays as it is written; its value cannot be reached otherwise.
+    // An exponent beyond i64 stays as it is: no other notation can express its value.
     match exponent.trim_start_matches('+').parse::<i64>() {
         _ if significant.is_empty() => out.push('0'),
         Ok(exponent) => {

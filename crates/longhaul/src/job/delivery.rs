@@ -1,4 +1,4 @@
-//! Webhooks: who is told of what happens to a job, and what one of them is told.
+//! Webhook deliveries: events, receivers and the input of delivery jobs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,51 +14,51 @@ use super::{
     WebhookFormat,
 };
 
-/// The kind of the jobs that deliver. Nobody can submit one.
+/// Kind of delivery jobs. Clients cannot submit it.
 pub const DELIVERY_KIND: &str = "longhaul.delivery";
-/// The label that says whose delivery it is: the endpoint's id, absent for a job's own webhook.
+/// Label with the endpoint's id; absent for a job's own webhook.
 pub const ENDPOINT_LABEL: &str = "endpoint";
-/// The label that says what it tells.
+/// Label with the event type.
 pub const EVENT_LABEL: &str = "event";
-/// The label that says what its receiver knows it by.
+/// Label with the message id that the receiver gets.
 pub const MESSAGE_LABEL: &str = "message";
-/// The label that says where it goes, if that is not the endpoint's affair.
+/// Label with the URL of a job's own webhook.
 pub const URL_LABEL: &str = "url";
-/// The label that says when it happened.
+/// Label with the time of the event.
 pub const AT_LABEL: &str = "at";
-/// How often a delivery is tried before it is a dead letter.
+/// Attempts before a delivery becomes a dead letter.
 pub const DELIVERY_ATTEMPTS: u32 = 10;
-/// How long deliveries are kept: those that arrived, and dead letters.
+/// Retention of successful deliveries, and of dead letters.
 pub const DELIVERY_RETENTION: Retention =
     Retention { completed: Duration::from_hours(3 * 24), failed: Duration::from_hours(30 * 24) };
-/// A result of more than this is left out of what is sent, unless its receiver wants all of it.
+/// Larger results are left out of deliveries, unless the webhook requests full results.
 pub const DELIVERED_RESULT_BYTES_MAX: usize = 16 * 1024;
 
-/// What a receiver can be told of.
+/// Type of a webhook event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EventType {
-    /// A job was accepted, or went back in line.
+    /// The job was accepted, or returned to its queue.
     Pending,
-    /// An attempt began.
+    /// An attempt started.
     Running,
-    /// A running job named what it is doing.
+    /// A running job changed its phase.
     Phase,
-    /// A job has its result.
+    /// The job completed.
     Completed,
-    /// A job failed for good.
+    /// The job failed permanently.
     Failed,
-    /// A job was stopped.
+    /// The job was cancelled.
     Cancelled,
-    /// Somebody asked for a delivery to see whether it arrives.
+    /// A test event, requested for an endpoint.
     Test,
 }
 
 impl EventType {
-    /// Those that a job's transitions are.
+    /// Event types that result from a job's transitions.
     pub const OF_JOBS: [Self; 6] =
         [Self::Pending, Self::Running, Self::Phase, Self::Completed, Self::Failed, Self::Cancelled];
 
-    /// The word on the wire and in the database.
+    /// Returns the name on the wire and in the database.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "job.pending",
@@ -71,7 +71,7 @@ impl EventType {
         }
     }
 
-    /// What a transition is told as, if it is.
+    /// Returns the event type of a transition, if it has one.
     pub fn of(event: &Event) -> Option<Self> {
         match event.status {
             Status::Pending => Some(Self::Pending),
@@ -91,7 +91,7 @@ impl fmt::Display for EventType {
     }
 }
 
-/// A word that names no event.
+/// The name of an event type that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no event {0:?}; known: job.pending, job.running, job.phase, job.completed, job.failed, job.cancelled"
@@ -120,13 +120,14 @@ impl<'de> Deserialize<'de> for EventType {
     }
 }
 
-/// Which events a receiver wants. Empty: all that happen to jobs.
+/// Event types that a webhook receives. Empty means all job events.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EventFilter(Vec<EventType>);
 
 impl EventFilter {
-    /// These, each once. [`UnknownEvent`] if one is no event of a job.
+    /// Parses names and removes duplicates. Returns [`UnknownEvent`] for a name that is not a job
+    /// event.
     pub fn new<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownEvent> {
         let mut events = Vec::new();
         for word in words {
@@ -141,89 +142,87 @@ impl EventFilter {
         Ok(Self(events))
     }
 
-    /// From its words with spaces between.
     pub(crate) fn from_words(words: &str) -> Result<Self, UnknownEvent> {
         Self::new(words.split_ascii_whitespace())
     }
 
-    /// Its words with spaces between.
     pub(crate) fn to_words(&self) -> String {
         let words: Vec<&str> = self.0.iter().map(|event| event.as_str()).collect();
         words.join(" ")
     }
 
-    /// Whether this one is wanted.
+    /// Returns whether the filter includes this type.
     pub fn includes(&self, event: EventType) -> bool {
         self.0.is_empty() || self.0.contains(&event)
     }
 
-    /// The events, none if all are wanted.
+    /// Returns the event types; empty if all are included.
     pub fn events(&self) -> &[EventType] {
         &self.0
     }
 }
 
-/// Who wants to be told of one job, besides its tenant's endpoints.
+/// A webhook for one job, in addition to the tenant's endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Webhook {
-    /// Where.
+    /// URL that receives the events.
     pub url: String,
-    /// Of what.
+    /// Events to deliver.
     #[serde(default)]
     pub events: EventFilter,
-    /// What deliveries are signed with, sealed with the server's key; the tenant's own if none is given.
+    /// Signing secret, encrypted with the server's key. Defaults to the tenant's secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_secret: Option<String>,
-    /// Whether results of any size are sent.
+    /// Whether results of any size are included.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub full: bool,
-    /// In which words.
+    /// Format of the body. Stored as `dialect`.
     #[serde(rename = "dialect", default, skip_serializing_if = "WebhookFormat::is_standard")]
     pub format: WebhookFormat,
 }
 
-/// Where a delivery goes.
+/// Destination of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Receiver {
-    /// To an endpoint of the tenant, as it is when it is sent.
+    /// An endpoint of the tenant, read when the delivery is sent.
     Endpoint(String),
-    /// To where the job's submitter wanted it.
+    /// The webhook of a single job.
     Webhook(Webhook),
 }
 
-/// One event owed to one receiver: the input of the job that delivers it.
+/// One event for one receiver: the input of a delivery job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delivery {
-    /// What the receiver knows it by, however often it is sent.
+    /// Message id, the same for every attempt.
     pub message_id: String,
-    /// What happened.
+    /// Type of the event.
     pub event: EventType,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// Who is told.
+    /// Receiver of the delivery.
     pub to: Receiver,
-    /// The job right after the event; none for a test.
+    /// The job right after the event; `None` for a test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Box<Job>>,
-    /// Its result, if it has one and it is small.
+    /// The job's result, if it is included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,
-    /// How it stood before, for those who are told of that.
+    /// The job's state before the event, for formats that need it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<PreviousState>,
 }
 
 impl Delivery {
-    /// As the input of its job.
+    /// Serializes the delivery as a job's input.
     pub fn to_input(&self) -> Option<Json> {
         Json::from_value(self).ok()
     }
 }
 
 impl Delivery {
-    /// What is to be known of it in a list, where nobody reads inputs.
+    /// Returns the labels that make deliveries searchable without their inputs.
     pub(crate) fn labels(&self) -> BTreeMap<String, String> {
         let (whom, value) = match &self.to {
             Receiver::Endpoint(id) => (ENDPOINT_LABEL, id.clone()),
@@ -241,7 +240,7 @@ impl Delivery {
 }
 
 impl Receiver {
-    /// What tells it from the other receivers of the same job.
+    /// Returns the key that distinguishes receivers of one job.
     pub fn key(&self) -> &str {
         match self {
             Self::Endpoint(id) => id,
@@ -249,7 +248,7 @@ impl Receiver {
         }
     }
 
-    /// Whether it is told how the job stood before.
+    /// Returns whether deliveries to this receiver include the previous state.
     pub(crate) fn needs_previous_state(&self) -> bool {
         match self {
             Self::Endpoint(_) => false,
@@ -257,8 +256,8 @@ impl Receiver {
         }
     }
 
-    /// The queue that its deliveries wait in, which no other receiver shares: an endpoint's id, or for jobs'
-    /// own webhooks of a tenant what stands for the server in the URL.
+    /// Returns the queue of this receiver's deliveries: the endpoint's id, or a hash of tenant and
+    /// origin of the URL.
     pub fn queue(&self, tenant: &TenantId) -> Option<Name> {
         let url = match self {
             Self::Endpoint(id) => match Name::new(id) {
@@ -277,18 +276,20 @@ impl Receiver {
     }
 }
 
-/// A URL up to its path. It only has to be the same for the same server; whoever dials reads it with care.
+/// Returns the part of a URL before its path. Only used to group deliveries, so that no full parser
+/// is needed.
 fn origin(url: &str) -> &str {
     let authority = url.find("://").map_or(0, |at| at + 3);
     let path = url.get(authority..).and_then(|rest| rest.find(['/', '?', '#', '\\']));
     url.get(..path.map_or(url.len(), |path| authority + path)).unwrap_or(url)
 }
 
-/// Bits of a delivery's id behind the version that it tells.
+/// Bits of a delivery's id after the job's version.
 const HASH_BITS: u32 = 56;
 
-/// The id of the delivery of a job's event to a receiver: the same whoever works it out. They are about in the
-/// order of the events, as far as the clocks of replicas agree; [`delivered_version`] is so exactly.
+/// Returns the id of the delivery of an event to a receiver. Deterministic, so that every replica
+/// computes the same id. Ids are in the order of events as far as the replicas' clocks agree;
+/// [`delivered_version`] is exact.
 pub fn delivery_id(job: &Job, event: &Event, receiver: &Receiver) -> JobId {
     let mut hash = Sha256::new();
     for part in [job.tenant.as_str(), &job.id.to_string(), receiver.key()] {
@@ -297,14 +298,14 @@ pub fn delivery_id(job: &Job, event: &Event, receiver: &Receiver) -> JobId {
     }
     hash.update(event.version.to_le_bytes());
     let bytes: [u8; 32] = hash.finalize().into();
-    // Of two in one millisecond the later one has the greater id.
+    // Within one millisecond, the later event has the greater id.
     let version = u128::from(event.version.min(0xff_ffff));
     let random = bytes.iter().take(7).fold(version, |bits, byte| bits << 8 | u128::from(*byte));
     JobId::from_parts(event.at, random)
 }
 
-/// The version of the job that a delivery tells, by what [`delivery_id`] made. That of a test or of one that is
-/// sent again is random, and nearly always greater than any.
+/// Returns the job's version that a delivery reports, from its id. Random, and nearly always
+/// greater than any version, for tests and resent deliveries.
 pub fn delivered_version(delivery: JobId) -> u128 {
     delivery.random() >> HASH_BITS
 }

@@ -1,56 +1,56 @@
-//! Why a job or a step failed, and whether trying again may help.
+//! Errors of jobs and steps.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest code that is stored; what is beyond it is cut.
+/// Maximum length of a stored code; longer ones are truncated.
 const CODE_CHARS_MAX: usize = 64;
-/// The longest message that is stored; what is beyond it is cut.
+/// Maximum length of a stored message; longer ones are truncated.
 const MESSAGE_CHARS_MAX: usize = 8_192;
 
-/// An error that a handler or a step returns, and that the job shows.
+/// The error of a handler or a step, stored on the job.
 ///
-/// Any `std::error::Error` turns into a retryable one by `?`, with its chain of sources in the
-/// message. Say [`JobError::fatal`] where trying again cannot help.
+/// Any `std::error::Error` converts to a retryable one with `?`; the message includes its sources.
+/// Use [`JobError::fatal`] if another attempt cannot succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobError {
-    /// A stable word for programs: `failed` unless the handler or the engine says otherwise.
+    /// Stable code for programs. Defaults to `failed`.
     pub code: String,
-    /// For people.
+    /// Message for people.
     pub message: String,
     /// Whether another attempt may succeed.
     pub retryable: bool,
-    /// The attempt that it ended, from 1.
+    /// The attempt that ended with this error, from 1.
     pub attempt: u32,
-    /// How long to wait before the next attempt, if the handler knows better than its kind.
+    /// Delay before the next attempt, instead of the kind's backoff.
     #[serde(skip)]
     pub retry_in: Option<Duration>,
 }
 
 impl JobError {
-    /// The code of an attempt whose worker died.
+    /// Code of an attempt whose worker died.
     pub const WORKER_LOST: &str = "worker-lost";
 
-    /// An error that another attempt may not meet.
+    /// Creates an error after which the job is retried.
     pub fn retryable(message: impl fmt::Display) -> Self {
         Self::new("failed", message, true)
     }
 
-    /// An error that every further attempt would meet again.
+    /// Creates an error that ends the job.
     pub fn fatal(message: impl fmt::Display) -> Self {
         Self::new("failed", message, false)
     }
 
-    /// Replaces the code.
+    /// Sets the code.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Self {
         self.code = code.into();
         self
     }
 
-    /// Says how long to wait before the next attempt, instead of what the kind says.
+    /// Sets the delay before the next attempt, instead of the kind's backoff.
     #[must_use]
     pub fn retry_in(mut self, delay: Duration) -> Self {
         self.retry_in = Some(delay);
@@ -62,7 +62,7 @@ impl JobError {
         Self { code, message, retryable, attempt: 0, retry_in: None }.bounded()
     }
 
-    /// Cuts what is too long to be stored with each transition.
+    /// Truncates code and message, because every transition stores them.
     #[must_use]
     pub(crate) fn bounded(mut self) -> Self {
         for (text, chars_max) in
@@ -76,14 +76,13 @@ impl JobError {
         self
     }
 
-    /// Names the attempt that it ended.
     #[must_use]
     pub(crate) fn in_attempt(mut self, attempt: u32) -> Self {
         self.attempt = attempt;
         self
     }
 
-    /// The lease of the last attempt ran out: the process or its machine died.
+    /// Creates the error of an attempt whose lease expired.
     pub fn worker_lost(replica: &str, attempt: u32, max_attempts: u32) -> Self {
         let message = format!(
             "the worker stopped renewing its lease during attempt {attempt} of {max_attempts} (replica {replica}); \
@@ -93,14 +92,14 @@ impl JobError {
     }
 }
 
-// Not `std::error::Error` itself, like anyhow's, so that this conversion can exist.
+// Does not implement `std::error::Error`, like `anyhow::Error`, so that this conversion can exist.
 impl<E: std::error::Error> From<E> for JobError {
     fn from(error: E) -> Self {
         let mut message = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
             let text = cause.to_string();
-            // Many errors already print their source; twice reads badly.
+            // Many errors already include their source in their message.
             if !message.contains(&text) {
                 message.push_str(": ");
                 message.push_str(&text);

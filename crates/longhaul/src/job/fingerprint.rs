@@ -1,17 +1,17 @@
-//! What makes two submissions the same one.
+//! Fingerprints of submissions.
 
 use sha2::{Digest, Sha256};
 
 use super::{Json, JsonError, Name};
 
-/// A digest of kind, input and payload. Two submissions under one idempotency key are the same
-/// submission if and only if their fingerprints are equal.
+/// A digest of kind, input and payload. Two submissions with the same idempotency key are equal if
+/// and only if their fingerprints are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// The fingerprint of a submission. Insensitive to white space, to the order of keys and to
-    /// how a number is written; an object with a key twice is refused.
+    /// Computes a fingerprint. White space, key order and number notation do not matter; duplicate
+    /// keys are rejected.
     pub fn of(
         kind: &Name,
         input: &Json,
@@ -19,7 +19,7 @@ impl Fingerprint {
     ) -> Result<Self, JsonError> {
         let canonical = input.canonical()?;
         let mut hash = Sha256::new();
-        // Lengths keep one part from being read as the end of the part before it.
+        // Lengths separate the parts unambiguously.
         for part in [kind.as_str().as_bytes(), canonical.as_bytes()] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
@@ -30,12 +30,12 @@ impl Fingerprint {
         Ok(Self(hash.finalize().into()))
     }
 
-    /// From the stored bytes.
+    /// Converts from stored bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes to store.
+    /// Returns the bytes to store.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

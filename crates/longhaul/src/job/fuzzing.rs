@@ -1,4 +1,4 @@
-//! What holds of inputs, ids and instants.
+//! Fuzz targets of inputs, ids and instants.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -19,7 +19,7 @@ pub(crate) const CANONICAL: Target = (
     ],
 );
 
-/// A value's one spelling is the spelling of itself, and the same for whoever writes that value.
+/// The canonical form is stable, and the same for all notations of a value.
 fn canonical_json(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return };
@@ -34,7 +34,7 @@ fn canonical_json(bytes: &[u8]) {
     }
 }
 
-/// Whether serde's value has all of it: of a fraction it keeps what a float holds.
+/// Returns whether serde's value is exact: of fractions it keeps only a float.
 fn is_whole(value: &Value) -> bool {
     match value {
         Value::Number(number) => !number.is_f64(),
@@ -50,7 +50,7 @@ pub(crate) const ID: Target = (
     &[b"01KA1B2C3D4E5F6G7H8J9KMNPQ", b"7ZZZZZZZZZZZZZZZZZZZZZZZZZ", b"8ZZZZZZZZZZZZZZZZZZZZZZZZZ"],
 );
 
-/// An id has one spelling, in either case of its letters.
+/// An id has one notation, in upper or lower case.
 fn id(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     if let Ok(id) = text.parse::<JobId>() {
@@ -71,7 +71,7 @@ pub(crate) const TIMESTAMP: Target = (
     ],
 );
 
-/// An instant is written so that it is read back.
+/// A formatted instant can be parsed again.
 fn timestamp(bytes: &[u8]) {
     let Some(at) = text(bytes).and_then(Timestamp::parse) else { return };
     assert_eq!(Timestamp::parse(&at.to_string()), Some(at), "{at}");

@@ -1,4 +1,4 @@
-//! Job ids: ULIDs, so that the newest job has the greatest id.
+//! Job ids: ULIDs, so that newer jobs have greater ids.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,17 +9,16 @@ use ulid::Ulid;
 
 use super::Timestamp;
 
-/// The id of a job: a ULID, 26 characters on the wire.
+/// The id of a job: a ULID of 26 characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobId(Ulid);
 
 impl JobId {
-    /// Builds an id from its time and its 80 random bits.
+    /// Builds an id from its time and 80 random bits.
     pub fn from_parts(at: Timestamp, random: u128) -> Self {
         Self(Ulid::from_parts(u64::try_from(at.as_millis()).unwrap_or(0), random))
     }
 
-    /// Its 80 random bits.
     pub(super) fn random(self) -> u128 {
         self.0.random()
     }
@@ -35,7 +34,7 @@ impl FromStr for JobId {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        // 26 characters hold two bits more than an id has: those that use them are other spellings.
+        // 26 characters have two bits more than an id; texts that use them are rejected.
         let id = Ulid::from_string(text).map_err(|_| ())?;
         if id.to_string().eq_ignore_ascii_case(text) { Ok(Self(id)) } else { Err(()) }
     }
@@ -54,16 +53,16 @@ impl<'de> Deserialize<'de> for JobId {
     }
 }
 
-/// Makes ids that rise even inside one millisecond and when the clock steps back, so that "newest
-/// first" is the order in which this process accepted them.
+/// Generates ids that rise even within a millisecond and when the clock steps back, so that sorting
+/// by id is the order of acceptance.
 #[derive(Debug, Default)]
 pub struct IdSource {
-    /// A std mutex: held for a comparison, never across an await.
+    /// Locked for a comparison, never across an await.
     last: Mutex<Option<Ulid>>,
 }
 
 impl IdSource {
-    /// The next id, for this time and these random bits.
+    /// Returns the next id for this time and these random bits.
     pub fn next(&self, now: Timestamp, random: u128) -> JobId {
         let JobId(fresh) = JobId::from_parts(now, random);
         let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! JSON as it came: checked once, then carried as text.
+//! JSON that is validated once and then passed on as text.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use serde_json::value::RawValue;
 
 use super::canonical::canonical;
 
-/// A JSON text: an input, a result or a step's output. Kept byte for byte, so that neither large
-/// numbers nor the order of keys change on the way to a handler.
+/// A JSON text: an input, a result or a step's output. Stored byte for byte, so that large numbers
+/// and key order do not change on the way to a handler.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
 pub struct Json(Box<RawValue>);
 
-/// Why a text or a value is not JSON that we take, or not of the type that was asked for.
+/// An error of JSON parsing or conversion.
 #[derive(Debug, thiserror::Error)]
 pub struct JsonError(#[from] serde_json::Error);
 
@@ -37,32 +37,32 @@ impl fmt::Display for JsonError {
 }
 
 impl Json {
-    /// Takes a JSON text.
+    /// Parses a JSON text.
     pub fn from_text(text: impl Into<String>) -> Result<Self, JsonError> {
         Ok(Self(RawValue::from_string(text.into())?))
     }
 
-    /// Writes a value as JSON.
+    /// Serializes a value.
     pub fn from_value(value: &(impl Serialize + ?Sized)) -> Result<Self, JsonError> {
         Ok(Self(serde_json::value::to_raw_value(value)?))
     }
 
-    /// `null`.
+    /// Returns `null`.
     pub fn null() -> Self {
         Self(RawValue::NULL.to_owned())
     }
 
-    /// Reads it as a value.
+    /// Deserializes the text.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
         Ok(serde_json::from_str(self.as_str())?)
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 
-    /// One spelling for each value: see [`canonical`].
+    /// Returns the canonical form. See [`canonical`].
     pub(super) fn canonical(&self) -> Result<String, JsonError> {
         canonical(self.as_str())
     }

@@ -1,45 +1,45 @@
-//! Everything has a limit, with a name, a unit and a default.
+//! Limits on submissions and running jobs.
 
 use std::time::Duration;
 
-/// The bounds that a submission and a running job are held to.
+/// Limits on submissions and running jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a job's input.
+    /// Maximum size of an input in bytes. Defaults to 1 MiB.
     pub input_bytes_max: usize,
-    /// Bytes of a job's result.
+    /// Maximum size of a result in bytes. Defaults to 16 MiB.
     pub result_bytes_max: usize,
-    /// Bytes of one step's output.
+    /// Maximum size of a step's output in bytes. Defaults to 16 MiB.
     pub step_bytes_max: usize,
-    /// Steps of one job.
+    /// Maximum number of steps of a job. Defaults to 10,000.
     pub steps_max: usize,
-    /// Characters of a phase.
+    /// Maximum length of a phase in characters. Defaults to 255.
     pub phase_chars_max: usize,
-    /// Labels of one job.
+    /// Maximum number of labels of a job. Defaults to 32.
     pub labels_max: usize,
-    /// Characters of a label's name and of its value.
+    /// Maximum length of a label's name and of its value in characters. Defaults to 255.
     pub label_chars_max: usize,
-    /// Characters of an idempotency key.
+    /// Maximum length of an idempotency key in characters. Defaults to 255.
     pub idempotency_key_chars_max: usize,
-    /// How far a priority may be from zero.
+    /// Maximum absolute value of a priority. Defaults to 100.
     pub priority_max: i32,
-    /// Attempts that a job may be given.
+    /// Maximum for a job's number of attempts. Defaults to 1,000.
     pub max_attempts_max: u32,
-    /// How long one attempt may take.
+    /// Maximum for the duration of an attempt. Defaults to 30 days.
     pub timeout_max: Duration,
-    /// How far ahead a job may be put off.
+    /// Maximum delay of the first attempt. Defaults to 366 days.
     pub delay_max: Duration,
-    /// How long a finished job may be kept.
+    /// Maximum retention of a finished job. Defaults to 366 days.
     pub retention_max: Duration,
-    /// Bytes of a job's payload, and of one artifact.
+    /// Maximum size of a payload and of an artifact in bytes. Defaults to 500 MiB.
     pub payload_bytes_max: u64,
-    /// Bytes of all payloads and artifacts of one tenant that are stored. Each upload looks when it
-    /// begins, so those that come at the same time may together be over it.
+    /// Storage quota of a tenant for payloads and artifacts in bytes. Checked when an upload
+    /// starts, so that concurrent uploads may exceed it together. Defaults to 100 GiB.
     pub payload_bytes_per_tenant_max: u64,
-    /// Artifacts of one job.
+    /// Maximum number of artifacts of a job. Defaults to 1,000.
     pub artifacts_max: usize,
-    /// Jobs of one tenant that are pending. Kept exactly by one process; each of several that share
-    /// a store learns of the others' submissions only when it counts.
+    /// Maximum number of pending jobs of a tenant. Exact in one process, approximate over several
+    /// replicas. Defaults to 1,000,000.
     pub pending_per_tenant_max: u64,
 }
 
@@ -71,21 +71,21 @@ impl Default for Limits {
     }
 }
 
-/// A limit that a submission exceeds.
+/// A value that exceeds a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is over the limit: {given}, at most {limit} ({name})")]
 pub struct LimitError {
-    /// What was too large, in words.
+    /// The value's description.
     pub what: &'static str,
-    /// The limit's name, as in the configuration.
+    /// Name of the limit: a field of [`Limits`].
     pub name: &'static str,
-    /// What was given, with its unit.
+    /// The value, with its unit.
     pub given: String,
-    /// What is allowed, with its unit.
+    /// The limit, with its unit.
     pub limit: String,
 }
 
-/// Errs when `given` is over `limit`.
+/// Returns an error if `given` exceeds `limit`.
 pub fn check_limit<T: PartialOrd + std::fmt::Debug>(
     what: &'static str,
     name: &'static str,

@@ -1,19 +1,20 @@
-//! Names that appear in URLs, configuration and the database.
+//! Names of kinds, queues and tenants.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// How the name of an outbox begins: no name can.
+/// First character of an outbox's id, which no valid name has.
 const OUTBOX: char = '~';
 
-/// The name of a kind or a queue: a letter or digit, then up to 63 letters, digits, `.`, `_` or `-`.
+/// The name of a kind or a queue: a letter or digit, then up to 63 letters, digits, `.`, `_` or
+/// `-`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct Name(Arc<str>);
 
-/// Why a text is not a name.
+/// A text that is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a name: use a letter or digit, then up to 63 letters, digits, '.', '_' or '-'"
@@ -21,7 +22,7 @@ pub struct Name(Arc<str>);
 pub struct NameError(String);
 
 impl Name {
-    /// Checks and takes a name.
+    /// Validates a name.
     pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
         let text = text.as_ref();
         let mut bytes = text.bytes();
@@ -34,12 +35,12 @@ impl Name {
         }
     }
 
-    /// The queue of a job whose kind and submitter name none.
+    /// Returns the name of the default queue, `default`.
     pub fn default_queue() -> Self {
         Self("default".into())
     }
 
-    /// The text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -104,31 +105,31 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-/// Whose job it is. Everything belongs to one tenant, and no call reaches over to another.
+/// The id of a tenant. Everything belongs to one tenant, and no call reaches another tenant's data.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TenantId(Name);
 
 impl TenantId {
-    /// Checks and takes a tenant id; the same rules as for [`Name`].
+    /// Validates a tenant id; the rules are those of [`Name`].
     pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
         Name::new(text).map(Self)
     }
 
-    /// From how a store keeps it: also an outbox, which nobody can name.
+    /// Converts from the stored form, which may be an outbox.
     pub(crate) fn stored(text: &str) -> Option<Self> {
         let name = text.strip_prefix(OUTBOX).unwrap_or(text);
         Name::new(name).ok()?;
         Some(Self(Name(text.into())))
     }
 
-    /// The text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// Where this tenant's deliveries are kept: a tenant of its own beside it that no caller can name, so
-    /// that they are in nobody's lists, limits and usage, and take turns with other tenants'.
+    /// Returns the id of this tenant's outbox: a separate tenant that callers cannot name, so that
+    /// deliveries appear in no list, quota or usage, and are claimed round-robin.
     #[must_use]
     pub fn outbox(&self) -> Self {
         if self.is_outbox() {
@@ -137,12 +138,12 @@ impl TenantId {
         Self(Name(format!("{OUTBOX}{}", self.as_str()).into()))
     }
 
-    /// Whether it holds another tenant's deliveries.
+    /// Returns whether this is an outbox.
     pub fn is_outbox(&self) -> bool {
         self.as_str().starts_with(OUTBOX)
     }
 
-    /// Whose deliveries these are: the tenant itself, if it is no outbox.
+    /// Returns the tenant that owns an outbox; itself for other tenants.
     #[must_use]
     pub fn owner(&self) -> Self {
         match self.as_str().strip_prefix(OUTBOX) {
@@ -161,7 +162,7 @@ impl TryFrom<&str> for TenantId {
 }
 
 impl Default for TenantId {
-    /// The tenant of those who have only one.
+    /// Returns the tenant `default`.
     fn default() -> Self {
         Self(Name("default".into()))
     }

@@ -1,57 +1,57 @@
-//! What follows from the end of an attempt: a pure decision that every store makes the same way.
+//! The decision that follows from the end of an attempt. Pure, and the same for every store.
 
 use std::time::Duration;
 
 use super::{Command, JobError, Json, Timestamp};
 
-/// How an attempt ended, as its worker saw it.
+/// The end of an attempt, as its worker reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// The handler returned a result.
     Completed(Json),
-    /// The handler or the engine failed the attempt.
+    /// The handler returned an error, or the engine failed the attempt.
     Failed {
-        /// Why; its `retryable` decides whether the job goes on.
+        /// The error; `retryable` decides whether the job is attempted again.
         error: JobError,
-        /// How long to wait before the next attempt, if there is one.
+        /// Delay before the next attempt.
         retry_in: Duration,
     },
-    /// The handler stopped because the job was asked to.
+    /// The handler stopped because the job was cancelled.
     Cancelled,
-    /// The replica is stopping; the attempt is given back uncharged.
+    /// The replica is stopping; the attempt is not charged.
     Released,
-    /// The job sleeps; the attempt goes on afterwards, uncharged.
+    /// The job sleeps; the attempt is not charged.
     Sleep {
-        /// When it goes on.
+        /// End of the sleep.
         until: Timestamp,
     },
 }
 
-/// What the store knows of the attempt that ended.
+/// What the store knows of the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptContext {
-    /// Its number, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// How many the job may have.
+    /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// Whether somebody asked the job to stop meanwhile.
+    /// Whether cancellation was requested during the attempt.
     pub cancel_requested: bool,
 }
 
-/// What becomes of the job.
+/// What the store does with the job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Disposition {
-    /// It ends with this result.
+    /// Completes it with this result.
     Complete(Json),
-    /// It ends with this error.
+    /// Fails it with this error.
     Fail(JobError),
-    /// It ends as cancelled.
+    /// Ends it as cancelled.
     Stop,
-    /// It goes back in line.
+    /// Returns it to its queue.
     Requeue {
-        /// When it is due.
+        /// Time at which it is due.
         run_at: Timestamp,
-        /// Why, if something went wrong.
+        /// The error of the attempt, if it failed.
         error: Option<JobError>,
         /// Whether the next claim counts as a further attempt.
         charge: bool,
@@ -59,10 +59,10 @@ pub enum Disposition {
 }
 
 impl Outcome {
-    /// What becomes of a job whose attempt ended like this at `now`.
+    /// Decides what becomes of a job whose attempt ended at `now`.
     ///
-    /// A result that is there wins over a cancel that came too late to stop the work; in every
-    /// other case a cancelled job does not go on.
+    /// A result wins over a cancellation that came too late; otherwise a cancelled job never
+    /// continues.
     pub fn disposition(self, context: AttemptContext, now: Timestamp) -> Disposition {
         let put_back = |run_at, error, charge| {
             if context.cancel_requested {
@@ -91,13 +91,13 @@ impl Outcome {
 }
 
 impl Disposition {
-    /// What becomes of a job whose worker let the lease run out.
+    /// Decides what becomes of a job whose lease expired.
     pub fn after_lost_lease(context: AttemptContext, replica: &str, now: Timestamp) -> Self {
         let error = JobError::worker_lost(replica, context.attempt, context.max_attempts);
         Outcome::Failed { error, retry_in: Duration::ZERO }.disposition(context, now)
     }
 
-    /// The command that this is to the status machine.
+    /// Returns the command for the status machine.
     pub fn command(&self) -> Command {
         match self {
             Self::Complete(_) => Command::Complete,

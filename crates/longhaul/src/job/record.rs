@@ -1,4 +1,4 @@
-//! A job as stores return it.
+//! Jobs, their history, steps and attempts, as stores return them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,90 +10,90 @@ use super::{JobError, JobId, Json, Name, Status, TenantId, Timestamp};
 /// A job, without its input, result and history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Its id.
+    /// The job's id.
     pub id: JobId,
-    /// Whose it is.
+    /// The tenant that owns the job.
     pub tenant: TenantId,
-    /// Which handler runs it.
+    /// The kind that runs the job.
     pub kind: Name,
-    /// The lane it waits in.
+    /// The queue that the job belongs to.
     pub queue: Name,
-    /// Where it stands.
+    /// The current status.
     pub status: Status,
-    /// The handler's own word for what it is doing; `cancelling` once it was asked to stop.
+    /// The handler's label for what it is doing; `cancelling` once cancellation was requested.
     pub phase: Option<String>,
-    /// Higher goes first; each point is worth a minute of waiting.
+    /// Higher runs first; each point equals one minute of waiting.
     pub priority: i32,
-    /// Attempts so far.
+    /// Number of attempts so far.
     pub attempt: u32,
-    /// Attempts allowed.
+    /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// How far the handler says it is.
+    /// The handler's last progress report.
     pub progress: Option<Progress>,
-    /// The submitter's own words on it.
+    /// Labels that the submitter set.
     pub labels: BTreeMap<String, String>,
-    /// Rises with each change.
+    /// Version, which rises with each change.
     pub version: u64,
-    /// The key it was submitted under.
+    /// The idempotency key, if the submission had one.
     pub idempotency_key: Option<String>,
-    /// When it was accepted.
+    /// Time of acceptance.
     pub created_at: Timestamp,
-    /// When it is or was due.
+    /// Time at which the next attempt is or was due.
     pub run_at: Timestamp,
-    /// When its first attempt began.
+    /// Start of the first attempt.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// Time at which the job ended.
     pub completed_at: Option<Timestamp>,
-    /// When it will be deleted.
+    /// Time at which the job will be deleted.
     pub expires_at: Option<Timestamp>,
-    /// The last error; kept while retrying, absent once completed.
+    /// The last error. Kept while the job is retried, absent once it completes.
     pub error: Option<JobError>,
-    /// When somebody asked it to stop.
+    /// Time at which cancellation was requested.
     pub cancel_requested_at: Option<Timestamp>,
-    /// How long one attempt may take.
+    /// Maximum duration of an attempt.
     pub timeout: Option<Duration>,
-    /// Version of the code that first claimed it.
+    /// Version of the code that first claimed the job.
     pub code_version: Option<String>,
-    /// The job that it was forked from.
+    /// The job that this one was forked from.
     pub forked_from: Option<JobId>,
-    /// The job that spawned it.
+    /// The job that created this one.
     pub parent_id: Option<JobId>,
-    /// Whether it was submitted with a payload.
+    /// Whether the job was submitted with a payload.
     pub has_payload: bool,
-    /// What it produced besides its result; nothing until it completes.
+    /// Artifacts; empty until the job completes.
     pub artifacts: Vec<Artifact>,
 }
 
-/// Bytes that a job produced.
+/// Bytes that a job produced, in addition to its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
-    /// Its name, unique in the job.
+    /// Name, unique within the job.
     pub name: String,
-    /// What it is.
+    /// Media type.
     pub content_type: String,
-    /// How many bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
 /// A job with its result and the history of its transitions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// The job as it stands now.
+    /// The job's current state.
     pub job: Job,
-    /// There if and only if the job completed.
+    /// The result. Present if and only if the job completed.
     pub result: Option<Json>,
-    /// Its transitions, oldest first.
+    /// Transitions, oldest first.
     pub history: Vec<Event>,
 }
 
-/// One recorded transition of a job, numbered by the job's version. Short keys: it is stored on
-/// the job's row, which every transition rewrites.
+/// One recorded transition of a job, numbered by the job's version. Keys are short, because the
+/// history is stored on the job's row, which every transition rewrites.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// The job's version after it.
+    /// The job's version after the transition.
     #[serde(rename = "v")]
     pub version: u64,
-    /// When.
+    /// Time of the transition.
     #[serde(rename = "t", with = "millis")]
     pub at: Timestamp,
     /// The status after it.
@@ -108,67 +108,67 @@ pub struct Event {
     /// The replica that holds or held the lease.
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     pub replica: Option<String>,
-    /// When the job is due, if it went back in line.
+    /// Time at which the job is due, if it returned to its queue.
     #[serde(rename = "d", default, skip_serializing_if = "Option::is_none", with = "opt_millis")]
     pub run_at: Option<Timestamp>,
-    /// What went wrong, if something did.
+    /// The error, if the attempt failed.
     #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
     pub error: Option<JobError>,
 }
 
-/// One numbered try, read off the history.
+/// One attempt, derived from the history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
-    /// From 1. A number comes twice when an attempt was given back and went on later.
+    /// Number, from 1. A number occurs twice if the attempt was released and continued later.
     pub attempt: u32,
-    /// Who ran it.
+    /// The replica that ran it.
     pub replica: Option<String>,
-    /// When it was claimed.
+    /// Time of the claim.
     pub started_at: Timestamp,
-    /// When it ended; absent while it runs.
+    /// Time of its end; `None` while it runs.
     pub ended_at: Option<Timestamp>,
-    /// The job's status after it; absent while it runs.
+    /// The job's status after it; `None` while it runs.
     pub status: Option<Status>,
-    /// What went wrong, if something did.
+    /// The error, if it failed.
     pub error: Option<JobError>,
 }
 
-/// How far a handler says it is.
+/// A progress report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Units done.
     pub done: u64,
-    /// Units in all, if known.
+    /// Total number of units, if known.
     pub total: Option<u64>,
-    /// In words.
+    /// Message for people.
     pub message: Option<String>,
 }
 
 /// A finished step of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// Its name, unique in its job.
+    /// Name, unique within the job.
     pub name: String,
-    /// Its place in the order in which the job's code asked for its steps, from 0.
+    /// Position in the order in which the handler started its steps, from 0.
     pub position: u32,
-    /// What it returned.
+    /// The step's output.
     pub output: Json,
     /// Whether no other step of the job ran at the same time.
     pub alone: bool,
-    /// The attempt in which it finished.
+    /// The attempt that finished it.
     pub attempt: u32,
-    /// When its last try began.
+    /// Start of the step's last try.
     pub started_at: Timestamp,
-    /// When its checkpoint was stored.
+    /// Time at which the checkpoint was stored.
     pub completed_at: Timestamp,
 }
 
-/// How long a finished job is kept.
+/// Retention of finished jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// After completing.
+    /// After completion. Defaults to 1 day.
     pub completed: Duration,
-    /// After failing or being cancelled.
+    /// After failure or cancellation. Defaults to 7 days.
     pub failed: Duration,
 }
 
@@ -180,7 +180,7 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// How long a job with this terminal status is kept; `None` while it has not ended.
+    /// Returns the retention for a terminal status; `None` for others.
     pub fn of(&self, status: Status) -> Option<Duration> {
         match status {
             Status::Completed => Some(self.completed),
@@ -191,7 +191,7 @@ impl Retention {
 }
 
 impl Job {
-    /// The job as it was right after `event`, as far as the history tells.
+    /// Returns the job as it was right after `event`, as far as the history shows.
     pub(crate) fn at(&self, event: &Event) -> Self {
         let mut job = self.clone();
         job.version = event.version;
@@ -200,7 +200,7 @@ impl Job {
         job.phase.clone_from(&event.phase);
         job.error.clone_from(&event.error);
         job.run_at = event.run_at.unwrap_or(job.run_at);
-        // Progress is the latest word of a run, not part of an older transition.
+        // Progress belongs to the current run, not to an older transition.
         job.progress = None;
         if !event.status.is_terminal() {
             job.completed_at = None;
@@ -214,8 +214,9 @@ impl Job {
 }
 
 impl Record {
-    /// The job as it was at each transition after `version`, oldest first, and as it is now if it
-    /// changed since its last transition (progress). This is what a watcher is owed.
+    /// Returns the job's state at each transition after `version`, oldest first, and its current
+    /// state if it has changed since its last transition (progress). A watcher yields exactly
+    /// these.
     pub fn since(&self, version: u64) -> Vec<Self> {
         let mut owed: Vec<Self> = self
             .history
@@ -232,12 +233,11 @@ impl Record {
         owed
     }
 
-    /// The job as it was right after `event`.
     fn at(&self, event: &Event) -> Self {
         Self { job: self.job.at(event), result: None, history: Vec::new() }
     }
 
-    /// Its attempts, oldest first.
+    /// Returns the attempts, oldest first.
     pub fn attempts(&self) -> Vec<Attempt> {
         let mut attempts: Vec<Attempt> = Vec::new();
         let mut running = false;

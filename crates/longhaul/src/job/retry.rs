@@ -1,49 +1,50 @@
-//! When to try again: exponential, full jitter, bounded.
+//! Retry policy: exponential backoff with full jitter and a bound.
 
 use std::time::Duration;
 
-/// How often and how soon something that failed is tried again.
+/// Number of attempts and backoff between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// Tries in all, the first included.
+    /// Maximum number of attempts, including the first.
     pub max_attempts: u32,
-    /// The longest possible delay before the second try; it doubles from there.
+    /// Maximum delay before the second attempt. It doubles with each further attempt.
     pub first: Duration,
-    /// The longest possible delay before any try.
+    /// Maximum delay before any attempt.
     pub max: Duration,
 }
 
 impl Retry {
-    /// What a job gets when nobody says otherwise.
+    /// Default for jobs: 3 attempts, up to 1 s before the second, at most 5 minutes.
     pub const JOB: Self =
         Self { max_attempts: 3, first: Duration::from_secs(1), max: Duration::from_mins(5) };
 
-    /// One try, and no second.
+    /// One attempt only.
     pub const NEVER: Self = Self { max_attempts: 1, first: Duration::ZERO, max: Duration::ZERO };
 
-    /// `max_attempts` tries with the delays of [`Retry::JOB`].
+    /// Returns a policy of `max_attempts` with the delays of [`Retry::JOB`].
     pub const fn times(max_attempts: u32) -> Self {
         Self { max_attempts, ..Self::JOB }
     }
 
-    /// Sets the longest possible delay before the second try.
+    /// Sets the maximum delay before the second attempt.
     #[must_use]
     pub const fn first(mut self, first: Duration) -> Self {
         self.first = first;
         self
     }
 
-    /// Sets the longest possible delay before any try.
+    /// Sets the maximum delay before any attempt.
     #[must_use]
     pub const fn max(mut self, max: Duration) -> Self {
         self.max = max;
         self
     }
 
-    /// How long to wait after `attempt` (from 1) failed. `random` is uniform in 0..1.
+    /// Returns the delay after attempt number `attempt` (from 1) failed. `random` is uniform in
+    /// 0..1.
     ///
-    /// Full jitter: many jobs that failed together, because one target went down, do not come
-    /// back together.
+    /// Full jitter, so that many jobs that failed together, because a target went down, are not
+    /// retried together.
     pub fn delay(&self, attempt: u32, random: f64) -> Duration {
         let doublings = attempt.saturating_sub(1).min(31);
         let ceiling = self.first.saturating_mul(1 << doublings);

@@ -1,14 +1,15 @@
-//! The status machine: one total function, and the table that the documentation prints from it.
+//! The status machine: one total function, from which the documentation's table is printed.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a job stands. Scheduled, backing off and sleeping are all `Pending` with a later `run_at`.
+/// The status of a job. Scheduled, backing off and sleeping jobs are `Pending` with a later
+/// `run_at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// In line, or not due yet.
+    /// Queued, or not due yet.
     Pending,
-    /// A replica holds a lease on it.
+    /// A replica holds a lease on the job.
     Running,
     /// Waits for a signal or for its children.
     Waiting,
@@ -16,55 +17,55 @@ pub enum Status {
     Completed,
     /// Ended with an error.
     Failed,
-    /// Ended because somebody asked.
+    /// Ended by cancellation.
     Cancelled,
 }
 
-/// What can be asked of a job.
+/// A command to the status machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// A replica takes the job for one attempt.
+    /// A replica claims the job for one attempt.
     Claim,
     /// The attempt ended with a result.
     Complete,
     /// The attempt ended with an error that ends the job.
     Fail,
-    /// The attempt ended and the job goes on later: a retry, a sleep, a release, a lost lease.
+    /// The attempt ended and the job continues later: a retry, a sleep, a release, a lost lease.
     Requeue,
-    /// The attempt ended because the job was asked to stop.
+    /// The attempt ended because the job was cancelled.
     Stop,
     /// The attempt ended until a signal arrives or children finish.
     Wait,
-    /// What the job waited for has come.
+    /// The signal arrived, or the children finished.
     Wake,
-    /// A caller wants the job to stop.
+    /// A caller cancels the job.
     Cancel,
-    /// A caller wants a job that ended badly to go on from its last finished step.
+    /// A caller resumes a failed or cancelled job from its last finished step.
     Resume,
-    /// A caller wants a finished job forgotten.
+    /// A caller deletes a finished job.
     Purge,
-    /// Nobody claimed the job before its payload expired.
+    /// The payload expired before a worker claimed the job.
     Expire,
 }
 
-/// What a command does to a job.
+/// The effect of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
-    /// The job takes this status.
+    /// The job gets this status.
     Move(Status),
-    /// The job stays as it is, and its worker is asked to stop.
+    /// The status does not change, and the worker is asked to stop.
     RequestStop,
-    /// The job is what was asked for already; nothing changes. Whoever asks again because the first
-    /// answer got lost is told the same.
+    /// Nothing changes, because the job already has the requested status: repeating the request
+    /// succeeds.
     Unchanged,
     /// The job is deleted.
     Delete,
-    /// The status does not allow it; nothing changes.
+    /// The status does not allow the command; nothing changes.
     Reject,
 }
 
 impl Status {
-    /// Every status, in the order in which a job usually meets them.
+    /// All statuses, in their usual order.
     pub const ALL: [Self; 6] = [
         Self::Pending,
         Self::Running,
@@ -74,7 +75,7 @@ impl Status {
         Self::Cancelled,
     ];
 
-    /// What `command` does to a job that stands here.
+    /// Returns the effect of `command` on a job with this status.
     pub fn on(self, command: Command) -> Transition {
         use Command::{
             Cancel, Claim, Complete, Expire, Fail, Purge, Requeue, Resume, Stop, Wait, Wake,
@@ -120,7 +121,8 @@ impl Status {
         }
     }
 
-    /// Whether the job has ended. Only `Resume` leads out of here, and never out of `Completed`.
+    /// Returns whether the job has ended. Only `Resume` leads out of a terminal status, and never
+    /// out of `Completed`.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Cancelled => true,
@@ -128,7 +130,7 @@ impl Status {
         }
     }
 
-    /// The word used on the wire and in the database.
+    /// Returns the name on the wire and in the database.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -140,7 +142,7 @@ impl Status {
         }
     }
 
-    /// Reads the word back.
+    /// Parses a name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
@@ -153,7 +155,7 @@ impl std::fmt::Display for Status {
 }
 
 impl Command {
-    /// Every command.
+    /// All commands.
     pub const ALL: [Self; 11] = [
         Self::Claim,
         Self::Complete,
@@ -168,7 +170,7 @@ impl Command {
         Self::Expire,
     ];
 
-    /// The word used in messages.
+    /// Returns the name for messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Claim => "claim",
@@ -198,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// The table in ARCHITECTURE.md is this text: a change of the machine must show there too.
+    /// ARCHITECTURE.md contains this table, so that it cannot differ from the code.
     #[test]
     fn architecture_shows_the_machine_as_it_is() {
         let mut table = String::from("| status | command | becomes |\n| --- | --- | --- |\n");

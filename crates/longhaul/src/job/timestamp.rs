@@ -1,41 +1,41 @@
-//! An instant as we store and show it: UTC, in milliseconds.
+//! Instants in UTC with millisecond precision.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Milliseconds since 1970 in UTC. On the wire: RFC 3339 with milliseconds.
+/// Milliseconds since 1970 in UTC. RFC 3339 with milliseconds on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The last instant that we take: what comes after it cannot be written in every time zone.
+    /// The largest accepted instant. Later ones cannot be written in every time zone.
     pub const MAX: Self = Self(253_402_128_000_000);
 
-    /// From milliseconds since 1970.
+    /// Converts from milliseconds since 1970.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// As milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// This much later, at most [`Timestamp::MAX`].
+    /// Returns the instant `duration` later, at most [`Timestamp::MAX`].
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(millis)).min(Self::MAX)
     }
 
-    /// How long from `earlier` until this; zero if it is not later.
+    /// Returns the duration since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// Reads RFC 3339, with any offset.
+    /// Parses RFC 3339, with any offset.
     pub fn parse(text: &str) -> Option<Self> {
         let instant: jiff::Timestamp = text.parse().ok()?;
         Some(Self(instant.as_millisecond())).filter(|at| *at <= Self::MAX)

@@ -1,45 +1,45 @@
-//! How fast jobs may start: the arithmetic of a token bucket.
+//! Rate limits: the arithmetic of a token bucket.
 //!
-//! A bucket holds as many tokens as its rate names jobs, and is full at first. A job that starts takes
-//! one; they come back evenly. What was taken is kept by the store, and the time comes in by argument.
+//! A bucket has as many tokens as its rate allows jobs, and starts full. Starting a job takes one;
+//! tokens return evenly. The store keeps the bucket, and the time is an argument.
 
 use std::time::Duration;
 
 use super::Timestamp;
 
-/// The parts that a token is counted in, so that slow rates lose nothing to rounding.
+/// Fractions per token, so that slow rates lose nothing to rounding.
 const PARTS: u64 = 1_000_000;
 
-/// So many jobs in so much time, and at most so many at once.
+/// A rate limit, for example 100 jobs per minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Jobs that may start within the time; also the most that may start at once.
+    /// Jobs that may start within `per`; also the maximum burst.
     pub jobs: u32,
-    /// The time.
+    /// The period.
     pub per: Duration,
 }
 
-/// What is left of a rate's tokens, as of when some were last taken.
+/// The remaining tokens of a rate, as of when some were last taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenBucket {
-    /// Millionths of a token.
+    /// Remaining millionths of a token.
     pub parts: u64,
-    /// When that was.
+    /// Time of the last withdrawal.
     pub as_of: Timestamp,
 }
 
 impl Rate {
-    /// So many jobs in so much time.
+    /// Creates a rate limit.
     pub const fn new(jobs: u32, per: Duration) -> Self {
         Self { jobs, per }
     }
 
-    /// How many jobs may start now. None has been taken from a bucket that is not there.
+    /// Returns how many jobs may start now. A missing bucket is full.
     pub fn available(&self, bucket: Option<TokenBucket>, now: Timestamp) -> u32 {
         u32::try_from(self.parts(bucket, now) / PARTS).unwrap_or(u32::MAX)
     }
 
-    /// When the next job may start: now, if one may. None if none ever may.
+    /// Returns when the next job may start: `now` if one may, `None` if none ever may.
     pub fn next_at(&self, bucket: Option<TokenBucket>, now: Timestamp) -> Option<Timestamp> {
         let missing = PARTS.saturating_sub(self.parts(bucket, now));
         if missing == 0 {
@@ -54,17 +54,17 @@ impl Rate {
         Some(since.after(Duration::from_millis(wait_ms)).max(now))
     }
 
-    /// What is left once `jobs` have started.
+    /// Returns the bucket after `jobs` have started.
     #[must_use]
     pub fn take(&self, bucket: Option<TokenBucket>, jobs: u32, now: Timestamp) -> TokenBucket {
         let parts = self.parts(bucket, now).saturating_sub(u64::from(jobs) * PARTS);
-        // A clock that is behind the one that was written last must not fill the bucket twice.
+        // A clock behind the last writer's must not refill the bucket twice.
         let as_of = bucket.map_or(now, |bucket| bucket.as_of.max(now));
         TokenBucket { parts, as_of }
     }
 
-    /// What the bucket holds now. Rounded down, and only here: a bucket is written when something is
-    /// taken, so that looking at it costs no part of a token.
+    /// Returns the current fractions, rounded down. Only here, because a bucket is written when
+    /// tokens are taken: reading it often loses nothing.
     fn parts(&self, bucket: Option<TokenBucket>, now: Timestamp) -> u64 {
         let full = u64::from(self.jobs) * PARTS;
         let Some(bucket) = bucket else { return full };
@@ -73,7 +73,7 @@ impl Rate {
         u64::try_from(refilled).map_or(full, |parts| bucket.parts.saturating_add(parts).min(full))
     }
 
-    /// Never zero: in no time at all there is no rate.
+    /// Never zero, because it divides.
     fn per_ms(&self) -> u128 {
         self.per.as_millis().max(1)
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     proptest! {
-        /// Over any time, no more start than the rate's burst and what came in since.
+        /// In any period, no more jobs start than the burst and the refill allow.
         #[test]
         fn never_more_than_the_rate(
             jobs in 1u32..50,
@@ -154,7 +154,7 @@ mod tests {
             }
         }
 
-        /// Whoever comes when told finds a token, and none the moment before.
+        /// A token is available at the announced time, and not earlier.
         #[test]
         fn token_is_there_when_told_and_not_before(
             jobs in 1u32..1_000,

@@ -1,36 +1,37 @@
-//! What finished jobs used, and how it is metered.
+//! Usage of finished jobs, and its metering.
 
 use std::ops::AddAssign;
 use std::time::Duration;
 
 use super::{Name, Timestamp};
 
-/// How long usage is kept: thirteen months, so that a month can be compared with the same one a year ago.
+/// Retention of usage: thirteen months, so that a month can be compared with the same month of the
+/// year before.
 pub const USAGE_RETENTION: Duration = Duration::from_hours(24 * (365 + 31));
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// What jobs used.
+/// Usage of jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Jobs that ended, each once: one that was resumed and ended again is the same job.
+    /// Jobs that ended, each counted once even if it was resumed and ended again.
     pub jobs: u64,
-    /// How long their attempts ran, in milliseconds.
+    /// Total duration of attempts, in milliseconds.
     pub run_ms: u64,
-    /// How large their payloads were.
+    /// Total size of payloads.
     pub payload_bytes: u64,
-    /// Steps that they finished. Those that a fork began with are its original's.
+    /// Finished steps. Steps that a fork starts with count for the original job only.
     pub steps: u64,
-    /// What language models read and wrote for them.
+    /// Tokens of language models.
     pub tokens: Tokens,
 }
 
-/// What a language model read and wrote, as it counts.
+/// Tokens that a language model reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// What it read.
+    /// Tokens read.
     pub prompt: u64,
-    /// What it wrote.
+    /// Tokens written.
     pub completion: u64,
 }
 
@@ -51,51 +52,51 @@ impl AddAssign for Usage {
     }
 }
 
-/// What a tenant's jobs of one kind and API key used that ended in one hour.
+/// Usage of one tenant's jobs of one kind and API key that ended within one hour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageRow {
-    /// When the hour began, in UTC.
+    /// Start of the hour, in UTC.
     pub hour: Timestamp,
-    /// Which kind.
+    /// The kind.
     pub kind: Name,
-    /// The id of the API key that they were submitted with, if it was with one.
+    /// Id of the API key that submitted the jobs, if any.
     pub key: Option<String>,
-    /// What they used.
+    /// The usage.
     pub usage: Usage,
 }
 
-/// When the hour began that an instant is in.
+/// Returns the start of the hour that contains `at`.
 pub fn hour_of(at: Timestamp) -> Timestamp {
     let millis = at.as_millis();
     Timestamp::from_millis(millis.saturating_sub(millis.rem_euclid(HOUR_MS)))
 }
 
-/// What one job used that nobody has metered yet.
+/// Usage of one job that is not metered yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsageMeter {
-    /// The id of the API key that it was submitted with.
+    /// Id of the API key that submitted the job.
     pub key: Option<String>,
-    /// When the running attempt was claimed.
+    /// Start of the running attempt.
     pub claimed_at: Option<Timestamp>,
-    /// How long attempts ran since the job was last metered, in milliseconds.
+    /// Duration of attempts since the job was last metered, in milliseconds.
     pub run_ms: u64,
-    /// The size of its payload.
+    /// Size of the payload.
     pub payload_bytes: u64,
     /// Whether the job itself was metered.
     pub metered: bool,
-    /// Finished steps that were metered, or that it began with.
+    /// Steps that were metered, or that a fork started with.
     pub metered_steps: u64,
-    /// What the attempt used that is just being ended. Not kept: only the attempt that ends a job counts.
+    /// Tokens of the attempt that is ending. Not stored: only the attempt that ends a job counts.
     pub tokens: Tokens,
 }
 
 impl UsageMeter {
-    /// Its attempt began.
+    /// Records the start of an attempt.
     pub fn start(&mut self, now: Timestamp) {
         self.claimed_at = Some(now);
     }
 
-    /// Its attempt ended.
+    /// Records the end of an attempt.
     pub fn stop(&mut self, at: Timestamp) {
         if let Some(claimed_at) = self.claimed_at.take() {
             let ran = u64::try_from(at.since(claimed_at).as_millis()).unwrap_or(u64::MAX);
@@ -103,8 +104,8 @@ impl UsageMeter {
         }
     }
 
-    /// The job has ended with so many finished steps: what that adds to the usage. Nothing is ever added
-    /// twice, however often a job is resumed and ends.
+    /// Returns the usage to add when the job ends with this number of finished steps. Nothing is
+    /// counted twice, however often a job is resumed.
     pub fn meter(&mut self, steps: u64) -> Usage {
         let first = !std::mem::replace(&mut self.metered, true);
         let known = std::mem::replace(&mut self.metered_steps, steps);

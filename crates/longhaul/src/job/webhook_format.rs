@@ -1,50 +1,50 @@
-//! In which words a job's own webhook is told of it.
+//! Formats of a job's own webhook.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Event, Job, Status};
 
-/// The phase of a job that gets ready: a model that is being loaded.
+/// Phase of a job that prepares, for example loads a model.
 pub const PHASE_LOADING: &str = "loading";
-/// The phase of a job that does what it was submitted for.
+/// Phase of a job that does its work.
 pub const PHASE_WORKING: &str = "working";
 
-/// What a job's phase is from when it was asked to stop until it does.
+/// Phase of a job between the request to cancel it and its end.
 pub(crate) const PHASE_CANCELLING: &str = "cancelling";
 
-/// What a receiver understands.
+/// Format of a webhook's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WebhookFormat {
-    /// Standard Webhooks, each transition of the job.
+    /// Standard Webhooks: every transition of the job.
     #[default]
     Standard,
-    /// Changes of state, in the words of [`JobState`].
+    /// Changes of [`JobState`] only.
     States,
 }
 
-/// How a job stood right before a transition.
+/// Status and phase of a job before a transition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviousState {
-    /// Its status.
+    /// The status.
     pub status: Status,
-    /// Its phase.
+    /// The phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
 }
 
-/// Where a job stands, in fewer words than its status and phase: as callers of a model see it.
+/// Status and phase in one word, as clients of the chat API see them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobState {
-    /// Nothing is done for it yet: it is in line, or a worker has it and finds no room where it goes.
+    /// No work has started: the job is queued, or its worker waits for a target.
     Queued,
-    /// What it needs is being loaded.
+    /// A model is being loaded.
     Loading,
-    /// It is being worked on.
+    /// The job is being worked on.
     Working,
-    /// It has its result.
+    /// The job has a result.
     Done,
-    /// It ended without one.
+    /// The job ended without a result.
     Failed,
 }
 
@@ -57,11 +57,11 @@ impl WebhookFormat {
         }
     }
 
-    /// Whether a receiver is to hear of this transition.
+    /// Returns whether this transition is delivered.
     pub(crate) fn should_send(self, before: Option<&PreviousState>, event: &Event) -> bool {
         match self {
             Self::Standard => true,
-            // A job that is asked to stop is where it was, until it stops.
+            // Requesting cancellation does not change the state until the job stops.
             Self::States if event.phase.as_deref() == Some(PHASE_CANCELLING) => false,
             Self::States => {
                 Some(PreviousState::after(event).state()) != before.map(PreviousState::state)
@@ -71,24 +71,22 @@ impl WebhookFormat {
 }
 
 impl PreviousState {
-    /// As the job stands now.
     pub(crate) fn of(job: &Job) -> Self {
         Self { status: job.status, phase: job.phase.clone() }
     }
 
-    /// As it stood after this.
     pub(crate) fn after(event: &Event) -> Self {
         Self { status: event.status, phase: event.phase.clone() }
     }
 
-    /// The same in one word.
+    /// Returns the state of this status and phase.
     pub fn state(&self) -> JobState {
         JobState::of(self.status, self.phase.as_deref())
     }
 }
 
 impl JobState {
-    /// Of a job with this status and phase. A phase that is not known here is work, too.
+    /// Returns the state of a job. Unknown phases count as work.
     pub fn of(status: Status, phase: Option<&str>) -> Self {
         match status {
             Status::Pending | Status::Waiting => Self::Queued,
@@ -102,7 +100,7 @@ impl JobState {
         }
     }
 
-    /// The word on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",

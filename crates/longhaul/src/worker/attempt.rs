@@ -1,4 +1,4 @@
-//! Runs one attempt of one job, from its lease to its settlement.
+//! Runs one attempt of a job, from its lease to its settlement.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -21,28 +21,28 @@ use crate::job::{Job, JobError, Json, Outcome, Retry, Status, Timestamp, check_l
 use crate::metrics;
 use crate::store::{Lease, NewBlob, SettleResult, Settlement, StoreError};
 
-/// How soon a settlement is tried again while the store is not available. Bounded by the lease.
+/// Backoff of a settlement while the store is not available. Ends with the lease.
 const SETTLE_RETRY: Retry =
     Retry { max_attempts: u32::MAX, first: Duration::from_millis(50), max: Duration::from_secs(2) };
-/// How long a lease is still renewed after the handler should have been dropped.
+/// Grace period after the timeout during which the lease is still renewed.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
-/// What all attempts of a replica share.
+/// Shared context of all attempts of a replica.
 pub(super) struct Runner {
     pub(super) shared: Arc<Shared>,
     pub(super) settings: WorkerSettings,
     pub(super) reports: Arc<ProgressReporter>,
     pub(super) lease_renewer: Arc<LeaseRenewer>,
     pub(super) slots: Arc<Slots>,
-    /// Wakes the claims that fill these slots.
+    /// Wakes the claim loop that fills these slots.
     pub(super) wake: Arc<Notify>,
     pub(super) stopping: CancellationToken,
     pub(super) release: CancellationToken,
 }
 
 impl Runner {
-    /// Runs the attempt that `lease` grants. The claim was sent at `sent_at`. The lease is kept from
-    /// this call on, whenever the future is first polled.
+    /// Runs the attempt of a lease whose claim was sent at `sent_at`. The lease is renewed from
+    /// this call on, even before the future is polled.
     pub(super) fn run(
         self: Arc<Self>,
         lease: Lease,
@@ -74,14 +74,14 @@ impl Runner {
                     let ctx = self.ctx(&kind, lease.clone(), &signals);
                     (self.work(&kind, &ctx, lease.input, &signals, timeout).await, Some(ctx))
                 }
-                // Stopping; or a kind that does not run here, which is never claimed.
+                // The replica is stopping. A kind without a handler here is never claimed.
                 Some(_) | None => (Some(Outcome::Released), None),
             };
             let ending = slot.ending();
             self.wake.notify_one();
             failpoint::reach(Failpoint::HandlerReturned).await;
             let artifacts = match &ctx {
-                Some(ctx) => self.clear_up(ctx, outcome.as_ref()).await,
+                Some(ctx) => self.clean_up(ctx, outcome.as_ref()).await,
                 None => Vec::new(),
             };
             failpoint::reach(Failpoint::CleanedUp).await;
@@ -113,10 +113,10 @@ impl Runner {
         Ctx::new(shared, reports, lease, kind.settings().code_version.as_deref(), signals.clone())
     }
 
-    /// Before anybody learns how the attempt ended, nothing is left of it in clear. What it produced is
-    /// kept if it completed its job.
-    async fn clear_up(&self, ctx: &Ctx, outcome: Option<&Outcome>) -> Vec<NewBlob> {
-        ctx.clear_folders().await;
+    /// Deletes decrypted files before the attempt is settled. Returns the artifacts to keep: those
+    /// of a completed job.
+    async fn clean_up(&self, ctx: &Ctx, outcome: Option<&Outcome>) -> Vec<NewBlob> {
+        ctx.delete_work_dirs().await;
         let artifacts = ctx.take_artifacts();
         if matches!(outcome, Some(Outcome::Completed(_))) {
             return artifacts;
@@ -125,8 +125,8 @@ impl Runner {
         Vec::new()
     }
 
-    /// Lets the handler work until it returns or something ends the attempt. `None`: the lease is
-    /// lost, and there is nothing left to say.
+    /// Runs the handler until it returns or a signal ends the attempt. Returns `None` if the lease
+    /// is lost.
     async fn work(
         &self,
         kind: &Kind,
@@ -164,7 +164,7 @@ impl Runner {
         }
     }
 
-    /// What the handler believes to be a result, if it may be one.
+    /// Checks a handler's result against faults and limits.
     fn checked(&self, ctx: &Ctx, result: Json) -> Result<Json, JobError> {
         if let Some(fault) = ctx.fault() {
             return Err(fault);
@@ -176,8 +176,8 @@ impl Runner {
         Ok(result)
     }
 
-    /// Tells the store how the attempt ended, until it knows or the lease is lost. Returns artifacts that
-    /// the store does not know, for sure.
+    /// Settles the attempt, with retries until the lease is lost. Returns artifacts that the store
+    /// definitely does not refer to.
     async fn settle(
         &self,
         job: &Job,
@@ -186,21 +186,21 @@ impl Runner {
         began_at: Timestamp,
     ) -> Vec<NewBlob> {
         for attempt in 1.. {
-            let answer = self.shared.store.settle(vec![settlement.clone()]).await.pop();
-            match answer {
+            let result = self.shared.store.settle(vec![settlement.clone()]).await.pop();
+            match result {
                 Some(Ok(settled)) => {
                     failpoint::reach(Failpoint::Settled).await;
                     self.settled(job, settled, began_at);
-                    // A cancel may have come before it.
+                    // A cancellation may have won.
                     let completed = settled.status == Status::Completed;
                     return if completed { Vec::new() } else { settlement.artifacts };
                 }
                 Some(Err(StoreError::LeaseLost)) | None => {
-                    tracing::warn!(job.id = %job.id, "the lease was lost before the attempt ended");
+                    tracing::warn!(job.id = %job.id, "the lease was lost before the attempt was settled");
                     return settlement.artifacts;
                 }
                 Some(Err(error)) if error.is_transient() => {
-                    tracing::warn!(%error, job.id = %job.id, "cannot settle yet");
+                    tracing::warn!(%error, job.id = %job.id, "cannot settle the attempt yet");
                     tokio::select! {
                         () = signals.lost.cancelled() => break,
                         () = tokio::time::sleep(SETTLE_RETRY.delay(attempt, rand::random())) => {}
@@ -208,12 +208,12 @@ impl Runner {
                 }
                 Some(Err(error)) => {
                     self.shared.record_store_error(&error);
-                    tracing::error!(%error, job.id = %job.id, "cannot settle");
+                    tracing::error!(%error, job.id = %job.id, "cannot settle the attempt");
                     break;
                 }
             }
         }
-        // Whether the store knows them is not known here: what it does not know is swept as a stray.
+        // The store may refer to the artifacts. If not, they are collected as orphans.
         Vec::new()
     }
 
@@ -229,7 +229,7 @@ impl Runner {
             self.shared.retry_after_estimator.ran(&job.kind, took);
         }
         if !settled.status.is_terminal() {
-            // It is in line again, and may be due before anything that claims know of.
+            // The job is pending again, and may be due before any job that the claim loop knows of.
             self.wake.notify_one();
         } else if job.has_payload {
             self.shared.blob_gc_wake.notify_one();
@@ -240,21 +240,20 @@ impl Runner {
 
 fn failed(error: JobError, kind: &Kind, attempt: u32) -> Outcome {
     let mut error = error.bounded();
-    // What is stored of it does not say it: the due time does.
-    let asked = error.retry_in.take();
-    let retry_in = asked.unwrap_or_else(|| kind.settings().retry.delay(attempt, rand::random()));
+    // The delay is stored as the job's due time, not in its error.
+    let requested = error.retry_in.take();
+    let retry_in =
+        requested.unwrap_or_else(|| kind.settings().retry.delay(attempt, rand::random()));
     Outcome::Failed { error, retry_in }
 }
 
-/// How a handler's run ended.
 enum Ended {
-    /// It returned.
     Returned(Result<Json, JobError>),
-    /// All that is left of it waits, and it goes on in a later run.
+    /// All branches of the handler sleep or wait; a later attempt continues it.
     Suspended(Outcome),
 }
 
-/// Runs a handler until it returns or sleeps. Its panic becomes an error of its job.
+/// Runs a handler until it returns or suspends. A panic becomes an error of the job.
 async fn run_handler<Fut>(ctx: &Ctx, start: impl FnOnce() -> Fut) -> Ended
 where
     Fut: Future<Output = Result<Json, JobError>>,

@@ -1,4 +1,5 @@
-//! Deletes what jobs leave behind outside of the database: every replica does, for all.
+//! Blob garbage collection, run by every replica: deletes blobs of finished jobs, expired payloads
+//! and orphans.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,33 +19,34 @@ use crate::failpoint::{self, Failpoint};
 use crate::job::Timestamp;
 use crate::store::{BlobRef, Deletion, StoreError};
 
-/// How many blobs one look deletes; the next look follows at once while there are as many.
+/// Blobs handled per pass. A full batch is followed by another pass without waiting.
 const BATCH: usize = 100;
-/// How many are deleted at the same time.
-const AT_ONCE: usize = 8;
-/// How often there is a look for blobs to delete that nobody announced.
-const BURY_EVERY: Duration = Duration::from_secs(2);
-/// How often unclaimed payloads are looked for.
-const EXPIRE_EVERY: Duration = Duration::from_secs(5);
-/// How often strays are looked for.
-const STRAYS_EVERY: Duration = Duration::from_mins(1);
-/// How old a blob must be to be taken for a stray: its job may be about to be submitted.
-const STRAY_AFTER: Duration = Duration::from_mins(2);
-/// For how long an upload may not have grown before it is taken for dead.
+/// Concurrent deletions.
+const CONCURRENT_DELETIONS: usize = 8;
+/// Interval between passes without a wake-up.
+const DELETE_INTERVAL: Duration = Duration::from_secs(2);
+/// Interval between searches for unclaimed payloads.
+const EXPIRE_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval between searches for orphans.
+const ORPHAN_INTERVAL: Duration = Duration::from_mins(1);
+/// Minimum age of an orphan, because the job of a new blob may not be submitted yet.
+const ORPHAN_MIN_AGE: Duration = Duration::from_mins(2);
+/// Time without growth after which an upload counts as abandoned.
 const UNFINISHED_AFTER: Duration = Duration::from_mins(10);
 
 pub(super) fn start(shared: &Arc<Shared>, tasks: &TaskTracker, ended: &CancellationToken) {
-    let (expiring, folders) = (expire_on(Arc::clone(shared)), check_folders_on(Arc::clone(shared)));
+    let (expiring, folders) =
+        (expire_payloads_loop(Arc::clone(shared)), work_dir_loop(Arc::clone(shared)));
     let encrypted_blobs = shared.encrypted_blobs.clone();
-    let (burying, sweeping) = (Arc::clone(shared), Arc::clone(shared));
+    let (deleting, collecting) = (Arc::clone(shared), Arc::clone(shared));
     let ended = ended.clone();
     tasks.spawn(async move {
         let with_vault = async {
             match encrypted_blobs {
                 Some(encrypted_blobs) => {
                     tokio::join!(
-                        bury_on(burying, Arc::clone(&encrypted_blobs)),
-                        sweep_on(sweeping, encrypted_blobs)
+                        delete_loop(deleting, Arc::clone(&encrypted_blobs)),
+                        orphan_loop(collecting, encrypted_blobs)
                     )
                 }
                 None => std::future::pending().await,
@@ -57,8 +59,8 @@ pub(super) fn start(shared: &Arc<Shared>, tasks: &TaskTracker, ended: &Cancellat
     });
 }
 
-/// Deletes blobs whose jobs have no more use for them.
-async fn bury_on(shared: Arc<Shared>, encrypted_blobs: Arc<EncryptedBlobs>) {
+/// Deletes blobs that their jobs no longer need, and records the deletions.
+async fn delete_loop(shared: Arc<Shared>, encrypted_blobs: Arc<EncryptedBlobs>) {
     loop {
         let more = match delete_blobs(&shared, &encrypted_blobs).await {
             Ok(count) => count == BATCH,
@@ -70,7 +72,7 @@ async fn bury_on(shared: Arc<Shared>, encrypted_blobs: Arc<EncryptedBlobs>) {
         if !more {
             tokio::select! {
                 () = shared.blob_gc_wake.notified() => {}
-                () = shared.clock.sleep(BURY_EVERY) => {}
+                () = shared.clock.sleep(DELETE_INTERVAL) => {}
             }
         }
     }
@@ -80,13 +82,13 @@ async fn delete_blobs(
     shared: &Shared,
     encrypted_blobs: &EncryptedBlobs,
 ) -> Result<usize, StoreError> {
-    let doomed = shared.store.blobs_to_delete(BATCH).await?;
-    let count = doomed.len();
+    let blobs = shared.store.blobs_to_delete(BATCH).await?;
+    let count = blobs.len();
     if count == 0 {
         return Ok(0);
     }
     failpoint::reach(Failpoint::BlobMarkedForDeletion).await;
-    let deletions: Vec<Deletion> = stream::iter(doomed)
+    let deletions: Vec<Deletion> = stream::iter(blobs)
         .map(|blob| async {
             let failure = match blob.path.parse::<BlobPath>() {
                 Ok(path) => encrypted_blobs.blobs.delete(&path).await.err().map(|error| error.to_string()),
@@ -97,7 +99,7 @@ async fn delete_blobs(
             }
             Deletion { blob, failure }
         })
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CONCURRENT_DELETIONS)
         .collect()
         .await;
     failpoint::reach(Failpoint::BlobDeleted).await;
@@ -105,15 +107,15 @@ async fn delete_blobs(
     Ok(count)
 }
 
-/// Fails jobs whose payloads nobody has claimed.
-async fn expire_on(shared: Arc<Shared>) {
+/// Fails jobs whose payloads expired before a worker claimed them.
+async fn expire_payloads_loop(shared: Arc<Shared>) {
     loop {
         match shared.store.expire_payloads(shared.payload_retention, BATCH).await {
             Ok(jobs) => {
                 for job in &jobs {
                     tracing::warn!(
                         job.id = %job.id, job.kind = %job.kind, tenant.id = %job.tenant,
-                        "nobody claimed this job before its payload expired",
+                        "payload expired before the job was claimed; the job failed",
                     );
                     shared.watchers.changed(&job.tenant, job.id, job.status, Some(job.version));
                     shared.blob_gc_wake.notify_one();
@@ -122,20 +124,20 @@ async fn expire_on(shared: Arc<Shared>) {
                     continue;
                 }
             }
-            Err(error) => tracing::warn!(%error, "cannot look for unclaimed payloads"),
+            Err(error) => tracing::warn!(%error, "cannot expire unclaimed payloads"),
         }
-        shared.clock.sleep(EXPIRE_EVERY).await;
+        shared.clock.sleep(EXPIRE_INTERVAL).await;
     }
 }
 
-/// Deletes blobs that no job knows: left by a process that died between storing and submitting.
-async fn sweep_on(shared: Arc<Shared>, encrypted_blobs: Arc<EncryptedBlobs>) {
+/// Deletes orphans: blobs of processes that died between upload and submission.
+async fn orphan_loop(shared: Arc<Shared>, encrypted_blobs: Arc<EncryptedBlobs>) {
     loop {
-        shared.clock.sleep(STRAYS_EVERY).await;
+        shared.clock.sleep(ORPHAN_INTERVAL).await;
         let mut listed = pin!(encrypted_blobs.blobs.list().ready_chunks(BATCH));
         while let Some(found) = listed.next().await {
             if let Err(why) = delete_orphans(&shared, &encrypted_blobs, found).await {
-                tracing::warn!(why, "cannot look for blobs without a job");
+                tracing::warn!(why, "cannot search for orphaned blobs");
                 break;
             }
         }
@@ -143,7 +145,7 @@ async fn sweep_on(shared: Arc<Shared>, encrypted_blobs: Arc<EncryptedBlobs>) {
         let idle = i64::try_from(UNFINISHED_AFTER.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp::from_millis(now.saturating_sub(idle));
         if let Err(error) = encrypted_blobs.blobs.sweep_unfinished(before).await {
-            tracing::warn!(%error, "cannot look for unfinished blobs");
+            tracing::warn!(%error, "cannot delete unfinished blobs");
         }
     }
 }
@@ -158,7 +160,7 @@ async fn delete_orphans(
     let mut old = HashMap::new();
     for listed in found {
         let (path, written_at) = listed.map_err(|error| error.to_string())?;
-        if shared.clock.now().since(written_at) >= STRAY_AFTER {
+        if shared.clock.now().since(written_at) >= ORPHAN_MIN_AGE {
             let (tenant, job) = (path.tenant().clone(), path.job());
             old.insert(BlobRef { tenant, job, path: path.to_string() }, path);
         }
@@ -166,28 +168,28 @@ async fn delete_orphans(
     if old.is_empty() {
         return Ok(());
     }
-    let strays = shared.store.orphan_blobs(old.keys().cloned().collect()).await;
-    for stray in strays.map_err(|error| error.to_string())? {
-        if let Some(path) = old.get(&stray) {
+    let orphans = shared.store.orphan_blobs(old.keys().cloned().collect()).await;
+    for orphan in orphans.map_err(|error| error.to_string())? {
+        if let Some(path) = old.get(&orphan) {
             encrypted_blobs.blobs.delete(path).await.map_err(|error| error.to_string())?;
-            tracing::info!(job.id = %stray.job, "deleted a blob without a job");
+            tracing::info!(job.id = %orphan.job, "deleted an orphaned blob");
         }
     }
     Ok(())
 }
 
-/// Finds folders of this host that are gone, and says so: after a crash, whoever starts the next process
-/// deletes what the last one left.
-async fn check_folders_on(shared: Arc<Shared>) {
+/// Records working directories of this host that no longer exist. After a crash, the next process
+/// on the host deletes them when it starts.
+async fn work_dir_loop(shared: Arc<Shared>) {
     loop {
-        if let Err(error) = check_folders(&shared).await {
-            tracing::warn!(%error, "cannot look for folders that are gone");
+        if let Err(error) = check_work_dirs(&shared).await {
+            tracing::warn!(%error, "cannot check working directories");
         }
-        shared.clock.sleep(STRAYS_EVERY).await;
+        shared.clock.sleep(ORPHAN_INTERVAL).await;
     }
 }
 
-async fn check_folders(shared: &Shared) -> Result<(), StoreError> {
+async fn check_work_dirs(shared: &Shared) -> Result<(), StoreError> {
     let host = host();
     let folders = shared.store.work_dirs(&host, BATCH).await?;
     let prefix = format!("{host}:");

@@ -1,4 +1,4 @@
-//! Keeps the places of this replica filled.
+//! Claim loop: keeps the slots of this replica filled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,63 +11,65 @@ use super::slots::SlotReservation;
 use crate::job::{Retry, Timestamp};
 use crate::store::{Claim, ClaimResult, StoreError};
 
-/// The most that one claim takes: enough to fill a large replica in a few calls, small enough to
-/// leave the store to others in between.
+/// Maximum of jobs per claim: large enough to fill a replica in a few calls, small enough to leave
+/// the store to other replicas in between.
 const CLAIM_BATCH_MAX: usize = 256;
-/// How many claims are under way at once while there is more than one of them can take: one waits for
-/// its sync while the other looks.
+/// Maximum of concurrent claims while the queue has more than one of them can take: one waits for
+/// its sync while the other reads.
 const CLAIMS_MAX: usize = 2;
-/// A further claim is for at least so many: small ones cost the store more than they gain.
-const FURTHER_MIN: usize = 64;
-/// How often there is a look for work that nobody announced.
-const POLL: Duration = Duration::from_secs(1);
-/// How the looks get rarer while the store fails.
-const FAILING: Retry = Retry { max_attempts: u32::MAX, first: POLL, max: Duration::from_secs(30) };
+/// Minimum size of a second concurrent claim, because small claims cost the store more than they
+/// gain.
+const SECOND_CLAIM_MIN: usize = 64;
+/// Interval between claims without a wake-up.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Backoff while the store fails.
+const BACKOFF: Retry =
+    Retry { max_attempts: u32::MAX, first: POLL_INTERVAL, max: Duration::from_secs(30) };
 
-/// What the last claims state.
 #[derive(Default)]
 struct LoopState {
     failures: u32,
-    /// Whether there was as much as was asked for: then there may be more.
+    /// Whether the last claim was full, so that more jobs may be due.
     more: bool,
     next_due_at: Option<Timestamp>,
 }
 
-/// One claim's reply, and the room that was kept for it.
+/// The result of one claim, with the slots that were reserved for it.
 struct ClaimReply {
     claimed: Result<ClaimResult, StoreError>,
     sent_at: Timestamp,
     reserved: SlotReservation,
 }
 
-/// Claims whenever there is room and may be work, until state to stop. What is under way then is still
-/// handed out: whoever runs it gives it back.
+/// Claims whenever slots are free and jobs may be due, until the replica stops. Leases of claims
+/// that are still running then are passed on to their attempts, which release them.
 pub(super) async fn run(runner: Arc<Runner>, attempts: TaskTracker) {
     let shared = &runner.shared;
     let mut in_flight = JoinSet::new();
     let mut state = LoopState::default();
-    let mut look = true;
-    // Woken while a claim was under way, which may have looked before.
+    let mut claim_now = true;
+    // A wake-up that arrives during a claim must cause another claim, because the running one may
+    // already have read the queue.
     let mut woken = false;
     while !runner.stopping.is_cancelled() {
-        if look {
-            // Handlers that are ready to return make room first.
+        if claim_now {
+            // Lets handlers that are ready return first, which frees their slots.
             tokio::task::yield_now().await;
             state.next_due_at = None;
-            while let Some(reserved) = room(&runner, in_flight.len(), state.more) {
+            while let Some(reserved) = reserve_slots(&runner, in_flight.len(), state.more) {
                 in_flight.spawn(claim(Arc::clone(&runner), reserved));
             }
         }
         let idle = in_flight.is_empty();
         let poll_at = state.poll_at(shared.clock.now());
-        look = tokio::select! {
+        claim_now = tokio::select! {
             biased;
             () = runner.stopping.cancelled() => break,
             Some(reply) = in_flight.join_next() => {
-                let more = state.learn(&runner, &attempts, reply);
+                let more = state.handle_reply(&runner, &attempts, reply);
                 more || (std::mem::take(&mut woken) && state.failures == 0)
             }
-            // While the store fails, no announcement makes it better.
+            // A wake-up does not shorten the backoff.
             () = runner.wake.notified(), if state.failures == 0 && (idle || state.more) => {
                 woken = !idle;
                 true
@@ -76,16 +78,16 @@ pub(super) async fn run(runner: Arc<Runner>, attempts: TaskTracker) {
         };
     }
     while let Some(reply) = in_flight.join_next().await {
-        state.learn(&runner, &attempts, reply);
+        state.handle_reply(&runner, &attempts, reply);
     }
 }
 
-/// Room for one more claim, if there should be one now.
-fn room(runner: &Runner, in_flight: usize, more: bool) -> Option<SlotReservation> {
+/// Reserves slots for one more claim, if there should be one.
+fn reserve_slots(runner: &Runner, in_flight: usize, more: bool) -> Option<SlotReservation> {
     match in_flight {
         0 => runner.slots.reserve(1, CLAIM_BATCH_MAX),
-        1..CLAIMS_MAX if more && runner.slots.are_of_all_queues() => {
-            runner.slots.reserve(FURTHER_MIN, CLAIM_BATCH_MAX)
+        1..CLAIMS_MAX if more && runner.slots.allow_concurrent_claims() => {
+            runner.slots.reserve(SECOND_CLAIM_MIN, CLAIM_BATCH_MAX)
         }
         _ => None,
     }
@@ -93,25 +95,25 @@ fn room(runner: &Runner, in_flight: usize, more: bool) -> Option<SlotReservation
 
 async fn claim(runner: Arc<Runner>, reserved: SlotReservation) -> ClaimReply {
     let shared = &runner.shared;
-    let rooms = runner.slots.rooms();
+    let queue_capacity = runner.slots.queue_capacity();
     let want = Claim {
         replica: shared.replica.clone(),
         limit: reserved.limit(),
         lease: runner.settings.lease,
         kinds: reserved.kinds().to_vec(),
-        // Deliveries are bounded by their receivers alone.
-        limits: if rooms.is_some() { Arc::default() } else { shared.flow() },
-        queue_capacity: rooms,
+        // Deliveries are limited by their windows only.
+        limits: if queue_capacity.is_some() { Arc::default() } else { shared.flow() },
+        queue_capacity: queue_capacity,
     };
     runner.lease_renewer.claiming();
-    // Counted from before the claim was sent: the store's lease ends no earlier.
+    // Measured before the claim is sent, so that the lease in the store does not end earlier.
     let sent_at = shared.clock.now();
     ClaimReply { claimed: shared.store.claim(&want).await, sent_at, reserved }
 }
 
 impl LoopState {
-    /// Hands out what a claim brought. Whether to look again at once.
-    fn learn(
+    /// Starts the attempts of a claim's leases. Returns whether to claim again at once.
+    fn handle_reply(
         &mut self,
         runner: &Arc<Runner>,
         attempts: &TaskTracker,
@@ -146,10 +148,10 @@ impl LoopState {
         self.more
     }
 
-    /// When to look even if nobody says that there is something.
+    /// Returns the time of the next claim without a wake-up.
     fn poll_at(&self, now: Timestamp) -> Timestamp {
         let failing = self.failures > 0;
-        let pause = if failing { FAILING.delay(self.failures, 1.0) } else { POLL };
+        let pause = if failing { BACKOFF.delay(self.failures, 1.0) } else { POLL_INTERVAL };
         let poll_at = now.after(pause);
         self.next_due_at.map_or(poll_at, |due| due.min(poll_at))
     }

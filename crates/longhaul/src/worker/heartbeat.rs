@@ -1,4 +1,4 @@
-//! Signs of life: what others learn of this process, for as long as it lives.
+//! Replica heartbeats.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,22 +8,24 @@ use super::slots::Slots;
 use crate::engine::{BuildError, Shared};
 use crate::store::{Heartbeat, StoreError};
 
-/// How often a process says that it lives.
-const BEAT_EVERY: Duration = Duration::from_secs(5);
-/// After how long a silent one is taken for dead: two heartbeats may get lost.
+/// Interval between heartbeats.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
+/// Time without a heartbeat after which a replica counts as dead: two heartbeats may get lost.
 const SILENT_AFTER: Duration = Duration::from_secs(15);
 
-/// The signs of life of one process.
+/// Sends the heartbeats of one process.
 #[derive(Clone)]
 pub(super) struct Heartbeats {
     shared: Arc<Shared>,
     slots: Arc<Slots>,
     concurrency: usize,
-    /// Whether the name is ours: not once another process was given it while this one was silent.
+    /// Whether this process owns the name. False once another process took it while this one was
+    /// silent.
     named: Arc<AtomicBool>,
 }
 
-/// The first sign of life, before anything is claimed under a name that another process has.
+/// Sends the first heartbeat, before anything is claimed under a name that another process may
+/// have.
 pub(crate) async fn begin(shared: &Shared, concurrency: usize) -> Result<(), BuildError> {
     match shared.store.heartbeat(&beat(shared, 0, concurrency)).await {
         Ok(()) => Ok(()),
@@ -34,7 +36,7 @@ pub(crate) async fn begin(shared: &Shared, concurrency: usize) -> Result<(), Bui
         }
         Err(error) => {
             shared.record_store_error(&error);
-            tracing::warn!(%error, "cannot tell the store that this replica lives");
+            tracing::warn!(%error, "cannot send a heartbeat");
             Ok(())
         }
     }
@@ -64,34 +66,36 @@ impl Heartbeats {
         Self { shared, slots, concurrency, named: Arc::new(AtomicBool::new(true)) }
     }
 
-    /// Goes on after the first one.
+    /// Sends further heartbeats.
     pub(super) async fn run(&self) {
         let shared = &*self.shared;
         loop {
-            shared.clock.sleep(BEAT_EVERY).await;
+            shared.clock.sleep(HEARTBEAT_INTERVAL).await;
             let beat = beat(shared, self.slots.running(), self.concurrency);
             let answer = shared.store.heartbeat(&beat).await;
             let taken = matches!(answer, Err(StoreError::NameTaken { .. }));
             self.named.store(!taken, Ordering::Relaxed);
             match answer {
                 Ok(()) => {}
-                // Nothing is lost by it: what counts on leases is their epoch, not the name.
-                Err(error) if taken => tracing::error!(%error, "give each replica its own name"),
+                // No job is affected: leases are fenced by their epoch, not by the replica's name.
+                Err(error) if taken => {
+                    tracing::error!(%error, "another process has taken the name of this replica; give each replica a unique name")
+                }
                 Err(error) => {
                     shared.record_store_error(&error);
-                    tracing::warn!(%error, "cannot tell the store that this replica lives");
+                    tracing::warn!(%error, "cannot send a heartbeat");
                 }
             }
         }
     }
 
-    /// Says goodbye.
-    pub(super) async fn leave(&self) {
+    /// Deregisters the replica.
+    pub(super) async fn deregister(&self) {
         if !self.named.load(Ordering::Relaxed) {
             return;
         }
         if let Err(error) = self.shared.store.deregister(&self.shared.replica).await {
-            tracing::warn!(%error, "cannot tell the store that this replica stops");
+            tracing::warn!(%error, "cannot deregister this replica");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Keeps the leases of this replica and its place among the living, on a thread of its own: handlers
-//! that hog the runtime must not cost anybody a lease.
+//! Lease renewal and heartbeats, on a dedicated thread, so that handlers that block the runtime
+//! cost no lease.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -16,34 +16,34 @@ use crate::engine::Shared;
 use crate::job::{JobId, Timestamp};
 use crate::store::{LeaseRef, Renewal};
 
-/// The leases that this replica holds.
+/// Renews the leases that this replica holds.
 pub(super) struct LeaseRenewer {
-    /// A std mutex: held for map accesses, never across an await.
+    /// Locked for map accesses, never across an await.
     held: Arc<Mutex<Leases>>,
-    /// Set once the thread has let go of the store.
+    /// Cancelled when the thread has dropped its store handle.
     thread_ended: CancellationToken,
 }
 
 #[derive(Default)]
 struct Leases {
     by_job: HashMap<JobId, HeldLease>,
-    /// How many claims are under way.
+    /// Running claims.
     claims: usize,
-    /// Jobs that were asked to stop while a claim, which may have taken them before, was under way.
+    /// Jobs cancelled during a claim that may already have taken them.
     cancelled_meanwhile: HashSet<JobId>,
 }
 
 struct HeldLease {
     lease: LeaseRef,
     signals: Signals,
-    /// We believe in the lease until then: counted from when its renewal was sent.
+    /// End of the lease as this replica sees it, counted from when the renewal was sent.
     valid_until: Timestamp,
-    /// No renewal after this: a handler that never yields cannot be dropped, but must not keep the
-    /// job from others either.
+    /// End of renewal. A handler that never yields cannot be dropped, but must not block its job
+    /// for ever.
     give_up_at: Timestamp,
 }
 
-/// A lease that is kept until this is dropped.
+/// Renews a lease until dropped.
 pub(super) struct LeaseGuard {
     held: Arc<Mutex<Leases>>,
     lease: LeaseRef,
@@ -81,12 +81,12 @@ impl LeaseRenewer {
         Ok(Self { held, thread_ended })
     }
 
-    /// Returns once the thread, told to end, has let go of the store.
+    /// Waits until the thread has dropped its store handle.
     pub(super) async fn ended(&self) {
         self.thread_ended.cancelled().await;
     }
 
-    /// Keeps `lease` from now on.
+    /// Renews `lease` from now on.
     pub(super) fn keep(
         &self,
         lease: LeaseRef,
@@ -100,19 +100,19 @@ impl LeaseRenewer {
         }
         let held = HeldLease { lease: lease.clone(), signals, valid_until, give_up_at };
         if let Some(superseded) = leases.by_job.insert(lease.job, held) {
-            // An earlier attempt that slept through its lease, as after a pause of the process.
+            // An earlier attempt outlived its lease, for example after the process was paused.
             superseded.signals.lost.cancel();
         }
         drop(leases);
         LeaseGuard { held: Arc::clone(&self.held), lease }
     }
 
-    /// A claim begins; what it brings is not held yet.
+    /// Records that a claim starts, whose leases are not registered yet.
     pub(super) fn claiming(&self) {
         lock(&self.held).claims += 1;
     }
 
-    /// What the claim brought is held.
+    /// Records that the leases of a claim are registered.
     pub(super) fn handed_out(&self) {
         let mut leases = lock(&self.held);
         leases.claims = leases.claims.saturating_sub(1);
@@ -121,7 +121,7 @@ impl LeaseRenewer {
         }
     }
 
-    /// Tells the attempt of this job, if it runs here or is about to, to stop.
+    /// Signals cancellation to the job's attempt, if it runs here or is being claimed.
     pub(super) fn cancel(&self, id: JobId) {
         let mut leases = lock(&self.held);
         if let Some(held) = leases.by_job.get(&id) {
@@ -160,12 +160,12 @@ impl RenewLoop {
         loop {
             tokio::select! {
                 () = self.clock.sleep_until(renew_at) => {
-                    // A store that hangs must not keep us from noticing that leases run out.
+                    // A store that hangs must not delay the detection of expired leases.
                     let renewed = tokio::select! {
                         renewed = self.renew() => renewed,
                         () = self.next_expiry() => false,
                         () = self.clock.sleep(self.renew) => {
-                            tracing::warn!("renewing leases takes longer than it may");
+                            tracing::warn!("lease renewal is late");
                             false
                         }
                     };
@@ -178,7 +178,7 @@ impl RenewLoop {
         }
     }
 
-    /// Returns when the first lease that we still believe in runs out.
+    /// Waits until the first valid lease expires.
     async fn next_expiry(&self) {
         let expires_at = lock(&self.held).by_job.values().filter_map(HeldLease::expires_at).min();
         match expires_at {
@@ -187,14 +187,14 @@ impl RenewLoop {
         }
     }
 
-    /// Renews all leases. False if the store did not.
+    /// Renews all leases with one call. Returns whether the store did.
     async fn renew(&self) -> bool {
         let sent_at = self.clock.now();
         let leases: Vec<LeaseRef> = lock(&self.held)
             .by_job
             .values()
-            // One that has run out is not ours to renew: its attempt is dropped, and the job would
-            // wait for nobody.
+            // An expired lease is not renewed: its attempt is being dropped, and the job must
+            // become claimable.
             .filter(|held| sent_at < held.valid_until.min(held.give_up_at))
             .map(|held| held.lease.clone())
             .collect();
@@ -220,7 +220,7 @@ impl RenewLoop {
         }
     }
 
-    /// Stops attempts whose leases ran out: by now somebody else may hold the job.
+    /// Stops attempts whose leases expired, because another replica may hold the job.
     fn drop_expired(&self) {
         let now = self.clock.now();
         for held in lock(&self.held).by_job.values().filter(|held| held.valid_until <= now) {
@@ -233,7 +233,7 @@ impl RenewLoop {
 }
 
 impl HeldLease {
-    /// When the attempt must stop; none once it was told to.
+    /// Returns when the attempt must stop; `None` if it has been signalled.
     fn expires_at(&self) -> Option<Timestamp> {
         (!self.signals.lost.is_cancelled()).then_some(self.valid_until)
     }

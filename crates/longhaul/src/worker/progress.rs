@@ -1,4 +1,4 @@
-//! Progress on its way to the store, coalesced to the latest of each job.
+//! Progress reports, coalesced to the latest of each job.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,14 @@ use crate::engine::Shared;
 use crate::job::{JobId, Progress, Status};
 use crate::store::{LeaseRef, Report, StoreError};
 
-/// A job's progress is written at most this often: a loop that reports each of a million items
-/// must not become a million writes.
+/// Minimum interval between writes of a job's progress, so that a loop that reports each of a
+/// million items does not cause a million writes.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What running jobs last last.
+/// The latest progress of running jobs.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressReporter {
-    /// A std mutex: held for map accesses, never across an await.
+    /// Locked for map accesses, never across an await.
     latest: Mutex<HashMap<JobId, LatestProgress>>,
     some: Notify,
 }
@@ -34,7 +34,7 @@ struct LatestProgress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WriteState {
     No,
-    /// It is on its way, and the end of the attempt may overtake it.
+    /// The write is running, and the settlement may overtake it.
     Maybe,
     Yes,
 }
@@ -49,21 +49,22 @@ impl ProgressReporter {
         let (writer, shared) = (Arc::clone(&reports), Arc::clone(shared));
         tasks.spawn(async move {
             tokio::select! {
-                () = writer.write_on(&shared) => {}
+                () = writer.write_loop(&shared) => {}
                 () = ended.cancelled() => {}
             }
         });
         reports
     }
 
-    /// Replaces what the job last before.
+    /// Replaces the job's progress.
     pub(crate) fn put(&self, lease: &LeaseRef, progress: Progress) {
         let latest = LatestProgress { lease: lease.clone(), progress, state: WriteState::No };
         self.lock().insert(lease.job, latest);
         self.some.notify_one();
     }
 
-    /// What the job last last, unless it is stored for certain: it goes with the end of the attempt.
+    /// Removes the job's progress and returns it unless it is stored, so that the settlement
+    /// includes it.
     pub(super) fn take(&self, lease: &LeaseRef) -> Option<Progress> {
         let mut latest = self.lock();
         if latest.get(&lease.job).is_none_or(|latest| latest.lease != *lease) {
@@ -73,7 +74,7 @@ impl ProgressReporter {
         (last.state != WriteState::Yes).then_some(last.progress)
     }
 
-    async fn write_on(&self, shared: &Shared) {
+    async fn write_loop(&self, shared: &Shared) {
         loop {
             self.some.notified().await;
             let reports = self.begin();
@@ -82,11 +83,11 @@ impl ProgressReporter {
             for (lease, answer) in leases.iter().zip(answers) {
                 let written = match &answer {
                     Ok(()) => WriteState::Yes,
-                    // The attempt has ended, and its last progress went with its end.
+                    // The attempt has ended, and its settlement included the last progress.
                     Err(StoreError::LeaseLost) => continue,
                     Err(error) => {
                         shared.record_store_error(error);
-                        tracing::warn!(%error, job.id = %lease.job, "cannot store a job's progress");
+                        tracing::warn!(%error, job.id = %lease.job, "cannot store progress");
                         self.some.notify_one();
                         WriteState::No
                     }
@@ -98,7 +99,7 @@ impl ProgressReporter {
         }
     }
 
-    /// What is not written yet, from now on on its way.
+    /// Returns the unwritten reports and marks them as being written.
     fn begin(&self) -> Vec<Report> {
         let mut latest = self.lock();
         let unwritten = latest.values_mut().filter(|latest| latest.state == WriteState::No);
@@ -111,7 +112,7 @@ impl ProgressReporter {
             .collect()
     }
 
-    /// What was on its way has arrived or not, unless the job has last something else since.
+    /// Records the result of a write, unless the job has reported again since.
     fn end(&self, lease: &LeaseRef, written: WriteState) {
         if let Some(latest) = self.lock().get_mut(&lease.job)
             && latest.lease == *lease

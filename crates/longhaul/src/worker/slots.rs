@@ -1,8 +1,8 @@
-//! How many jobs may run at once, in all and by kind.
+//! Slots: how many jobs run at the same time, in total and by kind.
 //!
-//! A handler that has returned makes room for the next at once, while the store is still being told how it
-//! ended: otherwise a replica with work to do would wait for every sync. Should the store fall behind, as
-//! many ended attempts as there are places may wait for it, and then nothing more is claimed.
+//! A handler that returns frees its slot at once, while its attempt is still being settled;
+//! otherwise a busy replica would wait for every sync. If the store falls behind, up to as many
+//! attempts as there are slots may be settling, and then nothing more is claimed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use crate::engine::{DeliveryWindows, DeliveryWorker, Kind};
 use crate::job::Name;
 use crate::store::{KindCapacity, QueueCapacity};
 
-/// Counts what runs in this process.
+/// The slots of this process.
 pub(super) struct Slots {
     total: usize,
     kinds: Vec<KindCapacity>,
-    /// For deliveries: how many of each queue may run at once.
+    /// For deliveries: limits per queue.
     windows: Option<DeliveryWindows>,
-    /// A std mutex: held for counting, never across an await.
+    /// Locked for counting, never across an await.
     counts: Mutex<SlotCounts>,
 }
 
@@ -25,34 +25,34 @@ pub(super) struct Slots {
 struct SlotCounts {
     total: usize,
     by_kind: HashMap<Name, usize>,
-    /// Only where queues have windows.
+    /// Only counted where queues have windows.
     by_queue: HashMap<Name, usize>,
-    /// Of the total, what claims that are under way may bring.
+    /// Part of the total that running claims may use.
     reserved: usize,
-    /// Attempts whose handlers have returned and whose ends are not in the store yet.
+    /// Attempts whose handlers have returned and that are not settled yet.
     ending: usize,
 }
 
-/// Room for what a claim may bring; free again when dropped.
+/// Slots reserved for a claim. Dropping it frees them.
 pub(super) struct SlotReservation {
     slots: Arc<Slots>,
     limit: usize,
-    /// Only kinds that have room.
+    /// Kinds with free capacity.
     kinds: Vec<KindCapacity>,
 }
 
-/// One counts place; free again when dropped.
+/// One used slot. Dropping it frees it.
 pub(super) struct Slot {
     slots: Arc<Slots>,
     kind: Name,
     queue: Name,
 }
 
-/// An attempt that is about to end.
+/// An attempt that is being settled.
 pub(super) struct SettlingSlot(Arc<Slots>);
 
 impl Slots {
-    /// Places for deliveries, as many of each queue as its window says.
+    /// Creates slots for deliveries, limited by each queue's window.
     pub(super) fn for_deliveries(delivery_worker: &DeliveryWorker) -> Self {
         let kind = std::iter::once(&delivery_worker.kind);
         Self {
@@ -77,7 +77,7 @@ impl Slots {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps room for a claim of at least and at most so many jobs, if there is any.
+    /// Reserves slots for a claim, if at least `at_least` are free.
     pub(super) fn reserve(
         self: &Arc<Self>,
         at_least: usize,
@@ -86,7 +86,7 @@ impl Slots {
         let mut counts = self.lock();
         let behind = counts.ending.saturating_sub(self.total);
         let free = self.total.saturating_sub(counts.total + behind);
-        // Between claims there is a look at who hangs.
+        // A claim takes only a part of the slots, so that windows are evaluated again in between.
         let quarter = if self.windows.is_some() { self.total.div_ceil(4) } else { self.total };
         let limit = free.min(at_most).min(quarter);
         let mut kinds = self.kinds.clone();
@@ -107,7 +107,7 @@ impl Slots {
         Some(SlotReservation { slots: Arc::clone(self), limit, kinds })
     }
 
-    /// How many handlers run.
+    /// Returns the number of running handlers.
     pub(super) fn running(&self) -> usize {
         let counts = self.lock();
         counts.total - counts.reserved
@@ -125,13 +125,14 @@ impl Slots {
         Slot { slots: Arc::clone(self), kind, queue }
     }
 
-    /// Whether a second claim may look while the first does: not where both would fill the same windows.
-    pub(super) fn are_of_all_queues(&self) -> bool {
+    /// Returns whether two claims may run concurrently. Not with windows, because both would fill
+    /// the same ones.
+    pub(super) fn allow_concurrent_claims(&self) -> bool {
         self.windows.is_none()
     }
 
-    /// How many more of each queue, where queues have windows.
-    pub(super) fn rooms(&self) -> Option<QueueCapacity> {
+    /// Returns the free capacity of each queue, if queues have windows.
+    pub(super) fn queue_capacity(&self) -> Option<QueueCapacity> {
         let windows = self.windows.as_ref()?;
         let running = self.lock().by_queue.clone();
         let mut rooms = windows(&running);
@@ -144,7 +145,7 @@ impl Slots {
 }
 
 impl SlotReservation {
-    /// The most jobs, of all kinds together.
+    /// Returns the maximum of jobs, over all kinds.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
@@ -174,7 +175,7 @@ impl SlotCounts {
 }
 
 impl Slot {
-    /// Gives the place to another; the attempt itself goes on until the store knows its end.
+    /// Frees the slot for another job while this attempt is settled.
     pub(super) fn ending(self) -> SettlingSlot {
         self.slots.lock().ending += 1;
         SettlingSlot(Arc::clone(&self.slots))
@@ -182,7 +183,7 @@ impl Slot {
 }
 
 impl SettlingSlot {
-    /// Whether this end makes room, because too many were waiting for theirs.
+    /// Returns whether this settlement frees capacity, because too many attempts are settling.
     pub(super) fn makes_room(&self) -> bool {
         self.0.lock().ending > self.0.total
     }
@@ -239,7 +240,7 @@ mod tests {
         let slots = Arc::new(Slots { windows: Some(windows), ..slots });
         let queues = ["fast", "hangs", "hangs", "new"];
         let running: Vec<Slot> = queues.map(|queue| take(&slots, queue)).into();
-        let room = |queue: &str| slots.rooms().unwrap().of(&name(queue));
+        let room = |queue: &str| slots.queue_capacity().unwrap().of(&name(queue));
         assert_eq!(["fast", "hangs", "idle", "new", "other"].map(room), [4, 0, 3, 1, 2]);
         drop(running);
         assert_eq!(["fast", "hangs", "idle", "new", "other"].map(room), [5, 1, 3, 2, 2]);

@@ -1,4 +1,4 @@
-//! Sealed blobs, and everything that may be done to one.
+//! Encrypted blobs, and all kinds of tampering.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn open(
     let layout = Layout::of(size as u64).unwrap();
     let range = layout.clamp(Some(range.start as u64..range.end as u64));
     let from = layout.sealed_range(&layout.chunks_of(&range));
-    // To the end of the file, wherever that is, if the range goes to the end of the blob.
+    // To the end of the file, wherever that is, if the range ends with the blob.
     let is_to_end = from.end == layout.sealed_size();
     let [start, end] = [from.start, from.end].map(|at| place(at).min(sealed.len()));
     let end = if is_to_end { sealed.len() } else { end };
@@ -71,7 +71,7 @@ fn place(at: u64) -> usize {
     usize::try_from(at).unwrap()
 }
 
-/// Bytes that tell their place.
+/// Returns bytes that encode their position.
 fn plain(size: usize) -> Vec<u8> {
     (0..size).map(|at| at.wrapping_mul(31).to_le_bytes()[1]).collect()
 }
@@ -89,7 +89,7 @@ fn empty_blob_is_one_empty_chunk() {
 fn every_single_changed_byte_is_noticed() {
     let (key, path, size) = (JobKey::generate(), path(), CHUNK + 40);
     let sealed = seal(&key, &path, &plain(size), &[]);
-    // All of the header, of the borders and of the last chunk; a sample of what lies between.
+    // All of the header, the boundaries and the last chunk; a sample of the rest.
     let places = (0..200).chain((200..CHUNK).step_by(509)).chain(CHUNK..sealed.len());
     for at in places {
         let mut changed = sealed.clone();
@@ -107,7 +107,7 @@ fn blob_that_was_cut_is_noticed_at_every_border() {
         let border = place(layout.sealed_range(&(chunk..chunk + 1)).start);
         for cut in [border - 1, border, border + 1] {
             assert!(open_whole(&key, &path, &sealed[..cut], size).is_err(), "cut at {cut}");
-            // Nor does it pass for a shorter blob.
+            // Nor is it accepted as a shorter blob.
             let shorter = place(chunk) * CHUNK;
             assert!(open_whole(&key, &path, &sealed[..cut], shorter).is_err(), "cut at {cut}");
         }
@@ -211,7 +211,7 @@ fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(digit).collect()
 }
 
-/// Written by version 0.1.0 and never to be changed: it is what blobs out there look like.
+/// Written by version 0.1.0 and never to be changed: stored blobs look like this.
 const WRAPPED: &str = "01016b66a4e823a51aad8ba6d34fff54c44d6f2d4f4a3a5288787022ed118c21b44e2e574142\
     8d6e069040628ee9beb64ae05d2831337932c3818c542f3eb20ae74fdf69d20e78adaf1661";
 const SEALED: &str =

@@ -4,7 +4,7 @@ use object_store::memory::InMemory;
 
 use super::*;
 
-/// A fresh key, as a line of a key file.
+/// Returns a random key as a line of a key file.
 fn a_key(id: &str) -> String {
     let mut bytes = [0; 32];
     crate::blob::cipher::fill_random(&mut bytes);

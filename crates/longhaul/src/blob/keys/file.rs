@@ -10,26 +10,27 @@ use zeroize::Zeroizing;
 use super::{KeyError, Keyring, ServerKey};
 use crate::blob::cipher::random;
 
-/// What owner, group and others may do with a key file that we make.
+/// Permissions of a new key file.
 const MODE: u32 = 0o600;
-/// The rights of group and others: none may be set.
+/// Permissions of group and others, none of which may be set.
 const MODE_OF_OTHERS: u32 = 0o077;
-/// A key file that is larger is something else.
+/// Maximum size of a key file.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
-/// How a key file that we make begins.
+/// Comment at the start of a new key file.
 const INTRODUCTION: &str = "\
 # Keys of this server. The first wraps, the others open what they once wrapped.
 # Keep a copy where the database's backups are not: without these keys no blob can be read.
 ";
 
 impl Keyring {
-    /// Reads the keys of a file. If there is none, it is made, with one fresh key; its folder must exist.
+    /// Reads the keys of a file. If it does not exist, it is created with one random key; its
+    /// directory must exist.
     pub fn open(path: &Path) -> Result<Self, KeyError> {
         match read(path) {
             Ok(text) => Self::parse(&text),
             Err(KeyError::File { source, .. }) if source.kind() == ErrorKind::NotFound => {
                 let _alone = lock_folder(path)?;
-                // Another process may have made it in the meantime.
+                // Another process may have created it in the meantime.
                 if !path.exists() {
                     write(path, &[INTRODUCTION, &ServerKey::generate().text(), "\n"])?;
                 }
@@ -39,8 +40,8 @@ impl Keyring {
         }
     }
 
-    /// Puts a fresh key first in a file that is there. What was wrapped before can still be unwrapped.
-    /// Processes that have read the file before go on with the key they know: start them again.
+    /// Adds a random key as the first of an existing file. Earlier keys still decrypt what they
+    /// wrapped. Running processes use the key that they have read until they are restarted.
     pub fn rotate(path: &Path) -> Result<Self, KeyError> {
         let _alone = lock_folder(path)?;
         let before = read(path)?;
@@ -48,7 +49,7 @@ impl Keyring {
         let fresh = ServerKey::generate().text();
         let mut after = Zeroizing::new(String::with_capacity(fresh.len() + 1 + before.len()));
         after.extend([fresh.as_str(), "\n", before.as_str()]);
-        // What could not be read again is not written.
+        // Validated before it is written.
         let keyring = Self::parse(&after)?;
         write(path, &[after.as_str()])?;
         Ok(keyring)
@@ -59,10 +60,10 @@ fn at(path: &Path) -> impl Fn(io::Error) -> KeyError {
     move |source| KeyError::File { path: path.to_owned(), source }
 }
 
-/// Everything in the file, if it is its owner's alone.
+/// Reads the file, if only its owner has access.
 fn read(path: &Path) -> Result<Zeroizing<String>, KeyError> {
     let file = File::open(path).map_err(at(path))?;
-    // Of the open file, so that it cannot be exchanged in between.
+    // Metadata of the open file, so that it cannot be exchanged in between.
     let metadata = file.metadata().map_err(at(path))?;
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & MODE_OF_OTHERS != 0 {
@@ -76,7 +77,7 @@ fn read(path: &Path) -> Result<Zeroizing<String>, KeyError> {
     Ok(text)
 }
 
-/// Writes the file anew: whoever reads it, also after a crash, finds all of the old or all of the new.
+/// Replaces the file atomically: also after a crash, readers see either the old or the new content.
 fn write(path: &Path, texts: &[&str]) -> Result<(), KeyError> {
     let folder = folder_of(path);
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -97,7 +98,7 @@ fn write(path: &Path, texts: &[&str]) -> Result<(), KeyError> {
     written.map_err(at(path))
 }
 
-/// Keeps other processes from changing the file until it is dropped.
+/// Locks the directory against changes by other processes until dropped.
 fn lock_folder(path: &Path) -> Result<File, KeyError> {
     let folder = File::open(folder_of(path)).map_err(at(path))?;
     folder.lock().map_err(at(path))?;

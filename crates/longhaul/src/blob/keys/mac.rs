@@ -1,24 +1,24 @@
-//! Digests of secrets that the server gives out: whoever has only the database can neither use them nor
-//! try out guesses.
+//! Keyed digests of secrets that the server issues, so that the database alone allows neither their
+//! use nor offline guessing.
 
 use ring::hkdf::{HKDF_SHA256, Salt};
 use ring::hmac::{self, HMAC_SHA256};
 
 use super::{Keyring, ServerKey};
 
-/// What a key that digests is derived for.
+/// Purpose of a derived MAC key.
 const MAC_PURPOSE: &[u8] = b"longhaul mac v1";
 
-/// Bytes of a digest.
+/// Size of a digest.
 const MAC_BYTES: usize = 32;
 
 impl Keyring {
-    /// The digest of a message under the current key, for one purpose.
+    /// Computes the digest of a message with the current key, for one purpose.
     pub fn mac(&self, purpose: &[u8], message: &[u8]) -> [u8; MAC_BYTES] {
         digest(&self.current, purpose, message)
     }
 
-    /// The digest under the key of this id; none if it is not among the keys.
+    /// Computes the digest with the key of this id; `None` if the keyring does not have it.
     pub fn mac_by(&self, id: &str, purpose: &[u8], message: &[u8]) -> Option<[u8; MAC_BYTES]> {
         let mut keys = std::iter::once(&self.current).chain(&self.former);
         keys.find(|key| key.id == id).map(|key| digest(key, purpose, message))

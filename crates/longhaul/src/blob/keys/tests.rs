@@ -1,4 +1,4 @@
-//! Keys as they are kept, and as they are tampered with.
+//! Keyrings, key files and tampering.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -67,7 +67,7 @@ fn former_keys_unwrap_and_unknown_ones_are_named() {
     let alone = Keyring::parse(&fresh.text()).unwrap();
     let error = alone.unwrap(&wrapped, b"").unwrap_err();
     assert!(matches!(&error, KeyError::Unknown { id } if id == "a1"), "{error}");
-    // Another key under the same id is not the one.
+    // Another key with the same id must not work.
     let namesake = TEXT.replace("AAEC", "BBBB");
     let error = Keyring::parse(&namesake).unwrap().unwrap(&wrapped, b"").unwrap_err();
     assert!(matches!(error, KeyError::Damaged), "{error}");

@@ -1,4 +1,4 @@
-//! Short secrets that the database keeps and only the server can read: what webhooks are signed with.
+//! Encryption of short secrets in the database, for example webhook signing secrets.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -7,13 +7,14 @@ use zeroize::Zeroizing;
 use super::{KeyError, Keyring, SALT_BYTES, ServerKey, is_id};
 use crate::blob::cipher::{Cipher, NONCE_BYTES, random};
 
-/// The form that this program writes.
+/// Version of the format.
 const VERSION: u8 = 1;
-/// What a key that seals texts is derived for.
+/// Purpose of a derived key.
 const PURPOSE: &[u8] = b"longhaul text v1";
 
 impl Keyring {
-    /// Seals a text. Only the same context opens it: whose it is and what for, as bytes.
+    /// Encrypts a text. It can only be decrypted with the same context: owner and purpose, as
+    /// bytes.
     pub fn seal_text(&self, text: &str, context: &[u8]) -> String {
         let salt: [u8; SALT_BYTES] = random();
         let mut sealed = text.as_bytes().to_vec();
@@ -27,7 +28,7 @@ impl Keyring {
         BASE64_URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Opens what [`Keyring::seal_text`] made of a text in the same context.
+    /// Decrypts the output of [`Keyring::seal_text`] with the same context.
     pub fn open_text(&self, sealed: &str, context: &[u8]) -> Result<Zeroizing<String>, KeyError> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(sealed).map_err(|_| KeyError::Damaged)?;
         let (id, salt, rest) = parts(&bytes).ok_or(KeyError::Damaged)?;
@@ -47,7 +48,7 @@ fn sealing(key: &ServerKey, salt: &[u8]) -> Cipher {
     Cipher::derive(&key.key, salt, &[PURPOSE, key.id.as_bytes()])
 }
 
-/// Id, salt, and the sealed text.
+/// Splits an encrypted text into id, salt and ciphertext.
 fn parts(bytes: &[u8]) -> Option<(&str, &[u8], &[u8])> {
     let (&[version, id_bytes], rest) = bytes.split_first_chunk::<2>()?;
     let (id, rest) = rest.split_at_checked(usize::from(id_bytes))?;

@@ -1,4 +1,4 @@
-//! What is a folder's own; what all stores have in common is tested in `tests/it/blob/`.
+//! Tests of the directory backend. Tests of all backends are in `tests/it/blob/`.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn open(folder: &Path) -> Blobs {
     Blobs::open(&format!("file:{}", folder.display())).unwrap()
 }
 
-/// Every file in a folder and those in it.
+/// Returns every file below a directory.
 fn files(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -26,7 +26,7 @@ fn files(folder: &Path) -> Vec<String> {
     found
 }
 
-/// Waits for what happens on a thread of its own and signals nothing.
+/// Waits for an effect of another thread that sends no signal.
 async fn until(what: impl Fn() -> bool) {
     for _ in 0..100_000 {
         if what() {
