@@ -1,4 +1,4 @@
-//! The engine as its users meet it, on a store in memory and with a clock that the test owns.
+//! The engine through its public API, with an in-memory store and a manual clock.
 
 mod cancelling;
 mod failing;
@@ -10,6 +10,7 @@ mod running;
 mod steps;
 mod stopping;
 mod submitting;
+mod typed;
 mod watching;
 
 use std::sync::Arc;
@@ -22,21 +23,20 @@ use longhaul::{
 };
 use tokio::sync::Semaphore;
 
-/// Some instant; nothing depends on which.
+/// An arbitrary instant.
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
-/// A builder on a store in memory with a clock that stands still.
+/// Returns a builder with an in-memory store and a manual clock.
 fn still() -> (EngineBuilder, Clock) {
     let clock = Clock::manual(START);
     (Engine::builder().memory().clock(clock.clone()), clock)
 }
 
-/// Tries again at once.
+/// Returns a policy without delays.
 fn at_once(max_attempts: u32) -> Retry {
     Retry::times(max_attempts).first(Duration::ZERO)
 }
 
-/// Counts calls from anywhere.
 #[derive(Clone, Default)]
 struct Counter(Arc<AtomicUsize>);
 
@@ -50,7 +50,7 @@ impl Counter {
     }
 }
 
-/// Something that happened a number of times, and that a test can wait for.
+/// Counts events that a test can wait for.
 #[derive(Clone)]
 struct Signal(Arc<Semaphore>);
 
@@ -68,7 +68,7 @@ impl Signal {
     }
 }
 
-/// A kind that says when it began and returns "done" when it is let go.
+/// Returns a kind that signals its start and returns "done" when released.
 fn gated(name: &str, began: &Signal, go: &Signal) -> Kind {
     let (began, go) = (began.clone(), go.clone());
     Kind::new(name, move |_ctx: Ctx, (): ()| {
@@ -81,7 +81,7 @@ fn gated(name: &str, began: &Signal, go: &Signal) -> Kind {
     })
 }
 
-/// A kind that returns the text that it is given.
+/// Returns a kind that returns its input.
 fn echo() -> Kind {
     Kind::new("echo", |_ctx: Ctx, text: String| async move { Ok::<_, JobError>(text) })
 }

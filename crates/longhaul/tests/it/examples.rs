@@ -1,4 +1,4 @@
-//! The examples, run as their readers would run them.
+//! The examples, run as executables.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ fn lines(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap)
 }
 
-/// Kills whatever a failing test would leave behind.
+/// Kills the child process when dropped.
 struct Running(Child);
 
 impl Drop for Running {

@@ -1,4 +1,4 @@
-//! A cloud that fails, is silent, or refuses.
+//! A cloud store that fails, hangs or rejects requests.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::stub::Answer::{Hangup, Nothing, Status};
 use super::stub::Stub;
 use super::suite::{a_path, read, write};
 
-/// Tries often enough, and does not make a test wait.
+/// Returns options with enough retries and short delays.
 fn quick() -> CloudOptions {
     let pause = Duration::from_millis(1);
     let requests =
@@ -22,21 +22,21 @@ async fn write_hello(blobs: &Blobs) -> Result<(), BlobError> {
 }
 
 #[tokio::test]
-async fn store_that_fails_twice_is_asked_three_times() {
+async fn blob_request_that_fails_twice_is_sent_three_times() {
     let stub = Stub::answering([Status(500, ""), Status(503, ""), Status(200, "")]).await;
     assert_eq!(write_hello(&stub.open(&quick())).await, Ok(()));
     assert_eq!(stub.asked(), 3);
 }
 
 #[tokio::test]
-async fn connection_that_is_cut_is_made_again() {
+async fn blob_store_connection_is_reopened() {
     let stub = Stub::answering([Hangup, Status(200, "")]).await;
     assert_eq!(write_hello(&stub.open(&quick())).await, Ok(()));
     assert_eq!(stub.asked(), 2);
 }
 
 #[tokio::test]
-async fn store_that_keeps_failing_is_not_available() {
+async fn blob_store_that_keeps_failing_is_unavailable() {
     let stub = Stub::answering([Status(503, "<Error><Code>SlowDown</Code></Error>")]).await;
     let said = "it answered 503 (SlowDown)".to_owned();
     assert_eq!(write_hello(&stub.open(&quick())).await, Err(BlobError::Unavailable(said)));
@@ -44,7 +44,7 @@ async fn store_that_keeps_failing_is_not_available() {
 }
 
 #[tokio::test]
-async fn silent_store_is_given_up_after_its_time() {
+async fn blob_request_times_out() {
     let stub = Stub::answering([Nothing]).await;
     let mut options = quick();
     options.requests.request_timeout = Duration::from_millis(100);
@@ -55,7 +55,7 @@ async fn silent_store_is_given_up_after_its_time() {
 }
 
 #[tokio::test]
-async fn missing_blob_is_asked_for_once() {
+async fn missing_blob_is_not_retried() {
     let stub = Stub::answering([Status(404, "<Error><Code>NoSuchKey</Code></Error>")]).await;
     let blobs = stub.open(&quick());
     assert_eq!(read(&blobs, &a_path(), &JobKey::generate(), 5).await, Err(BlobError::Missing));
@@ -63,7 +63,7 @@ async fn missing_blob_is_asked_for_once() {
 }
 
 #[tokio::test]
-async fn refusal_is_final_and_tells_no_secrets() {
+async fn rejected_blob_request_is_final_and_reveals_no_secret() {
     let body = "<Error><Code>SignatureDoesNotMatch</Code><AWSAccessKeyId>AKIAEXAMPLE\
                 </AWSAccessKeyId><StringToSign>topsecret</StringToSign></Error>";
     let stub = Stub::answering([Status(403, body)]).await;
@@ -73,7 +73,7 @@ async fn refusal_is_final_and_tells_no_secrets() {
 }
 
 #[tokio::test]
-async fn store_that_is_not_there_is_not_available() {
+async fn unreachable_blob_store_is_unavailable() {
     let address = "s3://bucket?endpoint=http://127.0.0.1:1&allow_http=true";
     let options = CloudOptions { variables: s3_options("topsecret").variables, ..quick() };
     let error = write_hello(&Blobs::open_with(address, &options).unwrap()).await.unwrap_err();
@@ -82,8 +82,8 @@ async fn store_that_is_not_there_is_not_available() {
 }
 
 #[tokio::test]
-async fn blob_is_lost_for_good_once_a_part_of_it_is() {
-    // The upload is begun, and its parts fail.
+async fn blob_cannot_be_finished_after_a_failed_part() {
+    // The upload starts, and its parts fail.
     let begun = "<InitiateMultipartUploadResult><UploadId>1</UploadId>\
                  </InitiateMultipartUploadResult>";
     let stub = Stub::answering([Status(200, begun), Status(403, "")]).await;

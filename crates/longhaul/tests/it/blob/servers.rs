@@ -1,4 +1,4 @@
-//! Stand-ins for clouds: moto speaks S3, Azurite speaks Azure's Blob Storage.
+//! Local servers: moto for S3, Azurite for Azure Blob Storage.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,17 +12,17 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How often a server is looked at before it is given up: half a minute.
+/// Maximum number of checks before a server counts as failed: half a minute.
 const LOOKS_MAX: usize = 300;
-/// The account that Azurite has, and its key, which is the same everywhere.
+/// Azurite's account; its key is the same on every installation.
 const ACCOUNT: &str = "devstoreaccount1";
 pub(crate) const ACCOUNT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// The variable that a process finds it in.
+/// Environment variable with the account's key.
 pub(crate) const ACCOUNT_KEY_VARIABLE: &str = "AZURE_STORAGE_ACCOUNT_KEY";
 
-/// A server of one test's own. Killed when this is dropped.
+/// A server for one test. Killed when dropped.
 pub(crate) struct Server {
     child: Child,
     port: u16,
@@ -30,7 +30,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// An S3 with a bucket that is named `bucket`.
+    /// Starts an S3 server with the bucket `bucket`.
     pub(crate) async fn s3() -> Self {
         let server = Self::start(".tools/venv/bin/moto_server", |command, port| {
             command.args(["-H", "127.0.0.1", "-p", port]);
@@ -40,7 +40,7 @@ impl Server {
         server
     }
 
-    /// An Azure with a container that is named `box`.
+    /// Starts an Azure server with the container `box`.
     pub(crate) async fn azure() -> Self {
         let azurite = ".tools/node/node_modules/.bin/azurite-blob";
         let server = Self::start(azurite, |command, port| {
@@ -52,7 +52,7 @@ impl Server {
         server
     }
 
-    /// Where it keeps what it is given.
+    /// Returns the directory with its data.
     #[allow(dead_code, reason = "only the server's tests look there")]
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
@@ -72,7 +72,7 @@ impl Server {
         server
     }
 
-    /// Blobs in its bucket, below a prefix.
+    /// Opens its bucket with a prefix.
     pub(crate) fn open_s3(&self, bucket: &str, secret: &str) -> Blobs {
         let address = format!(
             "s3://{bucket}/some/where?endpoint=http://127.0.0.1:{}&region=eu-west-1&allow_http=true",
@@ -81,7 +81,7 @@ impl Server {
         Blobs::open_with(&address, &s3_options(secret)).unwrap()
     }
 
-    /// Blobs in its container.
+    /// Opens its container.
     pub(crate) fn open_azure(&self, container: &str, key: Option<&str>) -> Blobs {
         let key = key.unwrap_or(ACCOUNT_KEY).to_owned();
         let variables = Some([(ACCOUNT_KEY_VARIABLE.to_owned(), key)].into());
@@ -89,7 +89,7 @@ impl Server {
         Blobs::open_with(&self.azure_address(container), &options).unwrap()
     }
 
-    /// The address of a container, or of a prefix in one.
+    /// Returns the address of a container, or of a prefix in one.
     pub(crate) fn azure_address(&self, container: &str) -> String {
         format!(
             "az://{container}?account={ACCOUNT}&endpoint=http://127.0.0.1:{}/{ACCOUNT}\
@@ -98,7 +98,7 @@ impl Server {
         )
     }
 
-    /// Sends a request by hand: what is asked here, a store of blobs never asks.
+    /// Sends a request that a blob store never sends.
     pub(crate) async fn request(
         &self,
         method: &str,
@@ -124,7 +124,7 @@ impl Server {
     async fn make_container(&self) {
         let date = jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
         let (dated, versioned) = (("x-ms-date", &*date), ("x-ms-version", "2021-08-06"));
-        // Method, eleven headers that are not sent, those that are, and what is asked for.
+        // Method, eleven absent headers, the present ones, and the resource.
         let signed = format!(
             "PUT{}x-ms-date:{date}\nx-ms-version:2021-08-06\n\
              /{ACCOUNT}/{ACCOUNT}/box\nrestype:container",
@@ -145,7 +145,7 @@ impl Drop for Server {
     }
 }
 
-/// Credentials, as the environment would have them.
+/// Returns credentials as environment variables.
 pub(crate) fn s3_options(secret: &str) -> CloudOptions {
     let variables = [("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", secret)];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -158,13 +158,13 @@ fn installed(tool: &str) -> PathBuf {
     program
 }
 
-/// Looks again and again until it is so.
+/// Waits until the condition holds.
 pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     for _ in 0..LOOKS_MAX {
         if is_so().await {
             return;
         }
-        // tidy: allow(sleep) another process changes what is looked at, and tells nobody
+        // tidy: allow(sleep) another process changes the condition without a signal
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     panic!("waited for {what} in vain");

@@ -1,4 +1,4 @@
-//! The suite on every kind of store, and what is each one's own.
+//! The suite on every backend, and tests of single backends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,14 +9,14 @@ use super::servers::{Server, until};
 use super::suite::{a_path, every_promise, write};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_keeps_every_promise() {
+async fn memory_blobs_pass_the_suite() {
     let blobs = Blobs::open("memory:").unwrap();
     every_promise(&blobs).await;
     assert_eq!(blobs.check().await, Ok(DeletedBlobs::Nothing));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn folder_keeps_every_promise() {
+async fn directory_blobs_pass_the_suite() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::open(&format!("file:{}/blobs", folder.path().display())).unwrap();
     every_promise(&blobs).await;
@@ -24,13 +24,13 @@ async fn folder_keeps_every_promise() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s3_keeps_every_promise() {
+async fn s3_blobs_pass_the_suite() {
     let server = Server::s3().await;
     let blobs = server.open_s3("bucket", "secret");
     every_promise(&blobs).await;
     assert_eq!(blobs.check().await, Ok(DeletedBlobs::Nothing));
 
-    // What was begun and dropped is cleared away by a task that nobody waits for.
+    // Dropped uploads are deleted by a background task.
     until("unfinished uploads to be gone", async || {
         let answer = server.request("GET", "/bucket?uploads", &[], "").await;
         !answer.contains("<Upload>")
@@ -48,7 +48,7 @@ async fn s3_keeps_every_promise() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn azure_keeps_every_promise() {
+async fn azure_blobs_pass_the_suite() {
     let server = Server::azure().await;
     let blobs = server.open_azure("box", None);
     every_promise(&blobs).await;
@@ -68,9 +68,10 @@ async fn azure_keeps_every_promise() {
     assert_eq!(written, Err(BlobError::Refused(said)));
 }
 
-/// A tenant's folder goes with its last blob, and another one may just be about to come in.
+/// Deleting a tenant's last blob removes its directory, while another blob may be about to be
+/// written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn blob_comes_in_while_its_folder_goes() {
+async fn blob_is_written_while_its_directory_is_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let blobs = Blobs::open(&format!("file:{}/blobs", folder.path().display())).unwrap();
     let (done, left) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -78,7 +79,7 @@ async fn blob_comes_in_while_its_folder_goes() {
     let may_go = Arc::clone(&left);
     let deleting = std::thread::spawn(move || {
         while !until_done.load(Ordering::Relaxed) {
-            // As deleting the last blob would; it fails while there is another one.
+            // Simulates deletion of the last blob; it fails while there is another one.
             if may_go.load(Ordering::Relaxed) > 0 && std::fs::remove_dir(&tenant).is_ok() {
                 may_go.fetch_sub(1, Ordering::Relaxed);
             }
@@ -86,7 +87,7 @@ async fn blob_comes_in_while_its_folder_goes() {
         }
     });
     for _ in 0..200 {
-        // More often than any house would, and less often than one that never rests.
+        // More often than in production, but not without end.
         left.store(20, Ordering::Relaxed);
         let path = a_path();
         let written = write(&blobs, &path, &JobKey::generate(), "hello".into()).await;

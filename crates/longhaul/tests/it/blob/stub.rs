@@ -1,4 +1,4 @@
-//! A server that answers as it is told, and counts how often it is asked.
+//! A server with scripted responses that counts requests.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,18 +11,18 @@ use tokio::task::JoinHandle;
 
 use super::servers::s3_options;
 
-/// What happens to one request.
+/// Response to one request.
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
     /// This status and body.
     Status(u16, &'static str),
-    /// None, while the connection stays open.
+    /// No response, with the connection left open.
     Nothing,
     /// The connection is closed.
     Hangup,
 }
 
-/// It ends when it is dropped.
+/// Stops when dropped.
 pub(crate) struct Stub {
     port: u16,
     asked: Arc<AtomicUsize>,
@@ -30,7 +30,7 @@ pub(crate) struct Stub {
 }
 
 impl Stub {
-    /// Gives these answers in turn, and the last one from then on.
+    /// Sends these responses in turn, and repeats the last one.
     pub(crate) async fn answering(answers: impl Into<VecDeque<Answer>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -46,7 +46,7 @@ impl Stub {
         Self { port, asked, accepting }
     }
 
-    /// A store that believes it to be S3, with this requests.
+    /// Opens the stub as an S3 store with these options.
     pub(crate) fn open(&self, options: &CloudOptions) -> Blobs {
         let address =
             format!("s3://bucket?endpoint=http://127.0.0.1:{}&allow_http=true", self.port);
@@ -54,7 +54,7 @@ impl Stub {
         Blobs::open_with(&address, &CloudOptions { variables, ..options.clone() }).unwrap()
     }
 
-    /// How many requests came in.
+    /// Returns the number of requests.
     pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }

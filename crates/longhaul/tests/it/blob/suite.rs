@@ -1,4 +1,4 @@
-//! What every store of blobs promises.
+//! Conformance suite of blob stores.
 
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
@@ -8,7 +8,7 @@ use ring::digest::{SHA256, digest};
 
 const MIB: usize = 1024 * 1024;
 
-/// Runs each case on one store and names it, so that a failure tells which it was.
+/// Runs each case on one store and prints its name.
 macro_rules! promises {
     ($($case:ident,)*) => {
         pub(crate) async fn every_promise(blobs: &Blobs) {
@@ -34,10 +34,10 @@ promises! {
     finished_blobs_are_listed_with_their_time,
     reader_that_stops_early_harms_nobody,
     check_leaves_nothing,
-    server_with_other_keys_is_told_so,
+    server_with_other_keys_is_detected,
 }
 
-async fn server_with_other_keys_is_told_so(blobs: &Blobs) {
+async fn server_with_other_keys_is_detected(blobs: &Blobs) {
     let (ours, other) = (Keyring::generate(), Keyring::generate());
     assert_eq!(blobs.check_keys(&ours).await, Ok(KeyCheck::Unmarked));
     for _ in 0..2 {
@@ -57,7 +57,7 @@ pub(crate) fn a_path() -> BlobPath {
     BlobPath::new(&TenantId::new("acme").unwrap(), job)
 }
 
-/// Bytes of which no two chunks are alike.
+/// Returns bytes of which no two chunks are equal.
 fn bytes(size: usize) -> Bytes {
     let pattern: Vec<u8> = (0..=250).cycle().take(65_539).collect();
     let mut bytes = pattern.repeat(size / pattern.len() + 1);
@@ -88,7 +88,7 @@ pub(crate) async fn read(
 
 async fn blob_of_any_size_is_read_as_it_was_written(blobs: &Blobs) {
     let key = JobKey::generate();
-    // Around a chunk, a window of a reader, a part of an upload, and several of each.
+    // Sizes around a chunk, a reader's window and an upload's part, and several of each.
     for size in [0, 1, 65_535, 65_536, 65_537, 4 * MIB, 8 * MIB - 200, 8 * MIB, 21 * MIB + 3] {
         let (path, plain) = (a_path(), bytes(size));
         let mut writer = blobs.writer(&path, &key);
@@ -169,7 +169,7 @@ async fn blob_of_another_size_is_damaged(blobs: &Blobs) {
         let error = read(blobs, &path, &key, other).await.unwrap_err();
         assert!(matches!(error, BlobError::Damaged(_)), "{other}: {error}");
     }
-    // Its last byte is asked for where there is none.
+    // A range beyond the end of the object.
     let end = 10 * MIB as u64;
     let error = blobs.read(&path, &key, end, Some(end - 1..end)).await.unwrap_err();
     assert!(matches!(error, BlobError::Damaged(_)), "{error}");
@@ -188,7 +188,7 @@ async fn finished_blobs_are_listed_with_their_time(blobs: &Blobs) {
     let listed: Vec<_> = blobs.list().try_collect().await.unwrap();
     let (_, written_at) = listed.iter().find(|(listed, _)| *listed == path).unwrap();
     let now = longhaul::Clock::system().now();
-    // Stores tell whole seconds, by clocks of their own.
+    // Stores report whole seconds, of their own clocks.
     assert!(now.as_millis().abs_diff(written_at.as_millis()) < 60_000, "{written_at}");
     blobs.delete(&path).await.unwrap();
     let listed: Vec<_> = blobs.list().try_collect().await.unwrap();

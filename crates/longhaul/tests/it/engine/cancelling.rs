@@ -22,7 +22,7 @@ async fn cancelled_job_starts_no_further_step() {
                         })
                         .await;
                     assert_eq!(first.unwrap_err().code, "cancelled");
-                    // A handler that goes on regardless gets nothing further done.
+                    // A handler that ignores cancellation cannot run another step.
                     ctx.step("second", || async { Ok::<_, JobError>(second.up()) }).await
                 }
             }
@@ -40,7 +40,7 @@ async fn cancelled_job_starts_no_further_step() {
 }
 
 #[tokio::test]
-async fn handler_that_does_not_listen_is_dropped_after_the_grace() {
+async fn handler_that_ignores_cancellation_is_dropped_after_the_grace_period() {
     let began = Signal::new();
     let (builder, clock) = still();
     let engine = builder
@@ -69,7 +69,7 @@ async fn handler_that_does_not_listen_is_dropped_after_the_grace() {
 }
 
 #[tokio::test]
-async fn result_that_is_there_wins_over_a_late_cancel() {
+async fn result_wins_over_a_late_cancellation() {
     let (began, go) = (Signal::new(), Signal::new());
     let (builder, _) = still();
     let engine = builder.register(gated("almost", &began, &go)).start().await.unwrap();
@@ -81,7 +81,7 @@ async fn result_that_is_there_wins_over_a_late_cancel() {
 }
 
 #[tokio::test]
-async fn waiting_job_is_cancelled_at_once_and_can_be_resumed() {
+async fn pending_job_is_cancelled_at_once_and_can_be_resumed() {
     let (builder, _) = still();
     let engine = builder
         .kind("later", |_ctx: Ctx, (): ()| async { Ok::<_, JobError>("ran") })

@@ -1,4 +1,4 @@
-//! The engine on a store that fails: before a commit, after it, or for a while altogether.
+//! The engine on a store that fails: before a commit, after it, or completely for a while.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use longhaul::{Clock, Ctx, Engine, JobError, JobHandle, JobId, Kind, Status, Ten
 
 use super::{Counter, START, Signal, at_once, echo};
 
-/// Tells when it is dropped.
+/// Signals when dropped.
 struct OnDrop(Signal);
 
 impl Drop for OnDrop {
@@ -24,7 +24,7 @@ fn store(clock: &Clock) -> Arc<dyn Store> {
 }
 
 #[tokio::test]
-async fn attempt_whose_lease_cannot_be_renewed_is_dropped_and_the_job_runs_elsewhere() {
+async fn attempt_whose_lease_cannot_be_renewed_is_dropped_and_another_replica_runs_the_job() {
     let clock = Clock::manual(START);
     let store = store(&clock);
     let line = Arc::new(FaultyStore::new(Arc::clone(&store), FaultPlan::none()));
@@ -75,21 +75,21 @@ async fn attempt_whose_lease_cannot_be_renewed_is_dropped_and_the_job_runs_elsew
     dropped.wait().await;
     let record = ended.await.unwrap();
     assert_eq!(record.job.status, Status::Completed);
-    // The replica that is cut off may claim it once more without hearing of it.
+    // The disconnected replica may claim the job once more without getting the response.
     let attempts = record.attempts();
     assert_eq!(attempts.first().unwrap().replica.as_deref(), Some("cut-off"));
     assert_eq!(attempts.last().unwrap().replica.as_deref(), Some("other"));
     assert_eq!(record.result.unwrap().to::<u32>().unwrap(), attempts.last().unwrap().attempt);
 }
 
-/// Moves the time a little, at a pace that the store can keep up with: its one thread does what was
-/// asked before this, so that no lease ends only because the test is in a hurry.
+/// Advances the clock in small steps that the store's thread can follow, so that no lease expires
+/// because of the test's speed.
 async fn tick(clock: &Clock, store: &dyn Store, id: JobId) {
     store.job(&TenantId::default(), id).await.unwrap();
     clock.advance(Duration::from_millis(100));
 }
 
-/// Submits until it is known to be accepted: the key makes that one job.
+/// Retries until the submission is acknowledged: the key prevents a second job.
 async fn submit(engine: &Engine, key: String) -> JobHandle {
     loop {
         if let Ok(job) = engine.submit_raw("count", &()).key(&key).await {
@@ -132,7 +132,7 @@ async fn store_that_fails_at_random_loses_no_job_and_repeats_no_finished_step() 
         for number in 0..20 {
             jobs.push(submit(&engine, format!("job-{number}")).await);
         }
-        // Claims whose answers got lost leave leases that nobody works on: they must run out.
+        // Claims whose responses were lost leave leases without an attempt, which must expire.
         let all_ended = async {
             for job in &jobs {
                 while job.wait().await.is_err() {}
@@ -141,7 +141,7 @@ async fn store_that_fails_at_random_loses_no_job_and_repeats_no_finished_step() 
         let time = async {
             loop {
                 tick(&clock, faulty.inner(), jobs[0].id()).await;
-                // What runs goes on by itself; only what nobody works on needs the time.
+                // Running jobs need no time; only leases without an attempt do.
                 while engine.running() > 0 {
                     tokio::task::yield_now().await;
                 }
@@ -160,10 +160,10 @@ async fn store_that_fails_at_random_loses_no_job_and_repeats_no_finished_step() 
     }
 }
 
-/// As after a pause of the whole process: the sweep comes before the renewal, and the same replica
-/// claims the job again.
+/// Simulates a pause of the whole process: the rescue comes before the renewal, and the same
+/// replica claims the job again.
 #[tokio::test]
-async fn attempt_that_slept_through_its_lease_is_dropped_when_its_successor_begins() {
+async fn attempt_that_outlived_its_lease_is_dropped_when_its_successor_starts() {
     let clock = Clock::manual(START);
     let (began, dropped) = (Signal::new(), Signal::new());
     let engine = Engine::builder()
@@ -196,7 +196,7 @@ async fn attempt_that_slept_through_its_lease_is_dropped_when_its_successor_begi
 }
 
 #[tokio::test]
-async fn cancel_whose_caller_goes_away_is_still_told_to_watchers() {
+async fn cancellation_by_a_dropped_caller_still_notifies_watchers() {
     let clock = Clock::manual(START);
     let engine = Engine::builder().clock(clock.clone()).register(echo()).start().await.unwrap();
     for _ in 0..50 {
@@ -207,7 +207,7 @@ async fn cancel_whose_caller_goes_away_is_still_told_to_watchers() {
         });
         tokio::task::yield_now().await;
         {
-            // Polled once, so that the store has been asked, and dropped.
+            // Polled once, so that the store has the request, then dropped.
             let mut cancel = std::pin::pin!(engine.cancel(job.id()));
             let waker = std::task::Waker::noop();
             let _pending = cancel.as_mut().poll(&mut std::task::Context::from_waker(waker));

@@ -1,4 +1,4 @@
-//! Limits that hold over all processes that share a store.
+//! Limits over all replicas that share a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ async fn kind_limit_holds_over_two_engines_on_one_store() {
             .clock(clock.clone())
             .replica(replica)
             .register(gated("gated", &began, &go).running_max(1))
-            // Only where its job is waited for: this store tells nobody what others did.
+            // Only where its job is awaited: this store sends no notifications to other engines.
             .register(if replica == "other" { echo() } else { Kind::remote("echo") })
             .start()
             .await
@@ -41,7 +41,7 @@ async fn kind_limit_holds_over_two_engines_on_one_store() {
     }
     for left in (0..3).rev() {
         began.wait().await;
-        // What is behind them goes on meanwhile.
+        // Jobs of other kinds continue.
         let done: String = other.submit_raw("echo", "x").await.unwrap().result_as().await.unwrap();
         assert_eq!(done, "x");
         let mut running = 0;
@@ -50,7 +50,7 @@ async fn kind_limit_holds_over_two_engines_on_one_store() {
         }
         assert_eq!(running, 1, "{left} to come");
         go.send();
-        // The engine that did not run it learns of the room at its next look.
+        // The other engine sees the free capacity at its next poll.
         clock.advance(Duration::from_secs(1));
     }
     tokio::join!(one.stop(), other.stop());
@@ -59,9 +59,9 @@ async fn kind_limit_holds_over_two_engines_on_one_store() {
     }
 }
 
-/// The claim loop would look again only after a second, had the store not told it when to.
+/// Without the due time from the store, the claim loop would poll only after a second.
 #[tokio::test]
-async fn job_that_a_rate_held_back_starts_when_it_may() {
+async fn rate_limited_job_starts_when_a_token_is_available() {
     let half = Duration::from_millis(500);
     let (builder, clock) = still();
     let limit = FlowLimit::rate(Rate::new(1, half));
@@ -69,7 +69,7 @@ async fn job_that_a_rate_held_back_starts_when_it_may() {
     let first = engine.submit_raw("echo", "a").queue("slow").await.unwrap();
     let second = engine.submit_raw("echo", "b").queue("slow").await.unwrap();
     assert_eq!(first.result_as::<String>().await.unwrap(), "a");
-    // Behind it in line and not held back: when this is done, the second has been passed over.
+    // Queued behind it and not limited: when this is done, the second job has been skipped.
     let other = engine.submit_raw("echo", "c").await.unwrap();
     assert_eq!(other.result_as::<String>().await.unwrap(), "c");
     assert_eq!(second.record().await.unwrap().job.status, Status::Pending);
@@ -78,7 +78,7 @@ async fn job_that_a_rate_held_back_starts_when_it_may() {
 }
 
 #[tokio::test]
-async fn tenant_that_is_held_back_leaves_the_replica_to_others() {
+async fn tenant_limit_leaves_slots_to_other_tenants() {
     let (builder, _clock) = still();
     let (began, go) = (Signal::new(), Signal::new());
     let kind: Kind = gated("gated", &began, &go);
@@ -102,9 +102,9 @@ async fn tenant_that_is_held_back_leaves_the_replica_to_others() {
     }
 }
 
-/// A claim whose answer is lost has taken its jobs: they count once, until the sweep finds them.
+/// A claim whose response is lost has claimed its jobs: they count once, until they are rescued.
 #[tokio::test]
-async fn claim_whose_answer_is_lost_counts_once() {
+async fn claim_whose_response_is_lost_counts_once_against_limits() {
     let clock = StoreHarness::clock();
     let store = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
     let faulty = FaultyStore::new(Arc::clone(&store), FaultPlan::none());
@@ -121,7 +121,7 @@ async fn claim_whose_answer_is_lost_counts_once() {
     }
     assert!(claim().await.unwrap().is_empty());
     bench.advance(LEASE + TICK);
-    // So does a sweep.
+    // The same holds for a rescue.
     faulty.fail_next(Fault::AfterCommit);
     faulty.rescue(9).await.unwrap_err();
     faulty.rescue(9).await.unwrap();

@@ -1,5 +1,5 @@
-//! Payloads and artifacts: there for their handlers, and gone afterwards. Each way of cleaning up is
-//! tested where the others have nothing to do with it.
+//! Payloads and artifacts: available to handlers, and deleted afterwards. Each path of deletion is
+//! tested with the others disabled.
 
 mod cleaning;
 
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// An engine whose blobs are files that a test can look at.
+/// An engine whose blobs are files that the test can list.
 struct Place {
     blobs: TempDir,
     work: TempDir,
@@ -59,7 +59,7 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Larger than a few of the pieces that are sealed at a time.
+/// Larger than several encryption chunks.
 fn bytes() -> Vec<u8> {
     (0..300_000_u32).flat_map(u32::to_le_bytes).collect()
 }
@@ -72,7 +72,7 @@ async fn upload(engine: &Engine, bytes: &[u8]) -> StagedPayload {
     upload.finish().await.unwrap()
 }
 
-/// Returns what it was sent.
+/// Returns a kind that returns its payload as an artifact.
 fn echo() -> Kind {
     Kind::new("echo", |ctx: Ctx, (): ()| async move {
         let payload = ctx.payload().await?;
@@ -127,7 +127,7 @@ async fn payload_reaches_its_handler_and_comes_back_as_an_artifact() {
 }
 
 #[tokio::test]
-async fn payload_in_a_file_is_the_owners_alone_and_gone_before_anybody_hears_of_the_end() {
+async fn payload_file_is_private_and_deleted_before_the_job_is_settled() {
     let (place, builder) = Place::new();
     let kind = Kind::new("file", |ctx: Ctx, (): ()| async move {
         let path = ctx.payload().await?.file().await?;
@@ -149,7 +149,7 @@ async fn payload_in_a_file_is_the_owners_alone_and_gone_before_anybody_hears_of_
 }
 
 #[tokio::test]
-async fn what_an_attempt_stored_for_nothing_is_deleted() {
+async fn artifacts_of_a_failed_attempt_are_deleted() {
     let (place, builder) = Place::new();
     let kind = Kind::new("half", |ctx: Ctx, (): ()| async move {
         let mut first = ctx.artifact("same", "text/plain")?;
@@ -175,7 +175,7 @@ async fn what_an_attempt_stored_for_nothing_is_deleted() {
 }
 
 #[tokio::test]
-async fn name_of_an_artifact_is_a_file_name() {
+async fn artifact_name_must_be_a_file_name() {
     let (_place, builder) = Place::new();
     let kind = Kind::new("named", |ctx: Ctx, name: String| async move {
         ctx.artifact(name, "text/plain")?.finish().await
@@ -218,14 +218,14 @@ async fn upload_that_is_not_submitted_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn blob_without_a_job_is_swept() {
+async fn orphaned_blob_is_deleted() {
     let (place, builder) = Place::new();
-    // Nothing else may delete anything, however far the clock goes.
+    // No other path may delete anything, however far the clock advances.
     let builder = builder.concurrency(0).payload_retention(Duration::MAX);
     let engine = builder.register(echo()).start().await.unwrap();
     engine.submit_raw("echo", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
     let kept = place.files();
-    // As if the process had been killed before it could submit.
+    // Simulates a process that was killed before it could submit.
     std::mem::forget(upload(&engine, &bytes()).await);
     assert_eq!(place.files().len(), 2);
     while place.files().len() > 1 {
@@ -237,7 +237,7 @@ async fn blob_without_a_job_is_swept() {
 }
 
 #[tokio::test]
-async fn payload_that_nobody_claims_expires() {
+async fn payload_of_an_unclaimed_job_expires() {
     let (place, builder) = Place::new();
     let engine = builder.register(echo()).concurrency(0).start().await.unwrap();
     let job =
@@ -250,14 +250,14 @@ async fn payload_that_nobody_claims_expires() {
 }
 
 #[tokio::test]
-async fn deletion_that_fails_is_tried_until_it_succeeds() {
+async fn blob_deletion_is_retried_until_it_succeeds() {
     let (place, builder) = Place::new();
     let (began, go) = (Signal::new(), Signal::new());
     let engine = builder.register(gated("gated", &began, &go)).start().await.unwrap();
     let job =
         engine.submit_raw("gated", &()).payload(upload(&engine, &bytes()).await).await.unwrap();
     began.wait().await;
-    // A folder that is not empty cannot be deleted as a file.
+    // A directory that is not empty cannot be deleted as a file.
     let path = place.files().remove(0);
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
@@ -273,7 +273,7 @@ async fn deletion_that_fails_is_tried_until_it_succeeds() {
         tokio::task::yield_now().await;
     }
     fs::remove_dir_all(&path).unwrap();
-    // Again and again: the next look may not have begun to wait when the clock moves.
+    // Repeated, because the loop may not be waiting yet when the clock moves.
     while engine.receipt(job.id()).await.unwrap().blobs.remove(0).deleted_at.is_none() {
         place.clock.advance(Duration::from_secs(6));
         tokio::task::yield_now().await;
@@ -311,7 +311,7 @@ async fn payload_that_is_missing_or_damaged_fails_the_job_at_once() {
 }
 
 #[tokio::test]
-async fn limits_hold_for_one_payload_and_for_all_of_a_tenant() {
+async fn payload_limits_apply_per_payload_and_per_tenant() {
     let (place, builder) = Place::new();
     let limits = longhaul::job::Limits {
         payload_bytes_max: 100,
@@ -334,7 +334,7 @@ async fn limits_hold_for_one_payload_and_for_all_of_a_tenant() {
 }
 
 #[tokio::test]
-async fn payload_is_refused_where_it_would_be_lost() {
+async fn payload_is_rejected_where_it_would_be_lost() {
     let (_place, builder) = Place::new();
     let none =
         Kind::new("none", |_: Ctx, (): ()| async { Ok::<_, JobError>(()) }).accepts_payload(false);
@@ -354,9 +354,9 @@ async fn payload_is_refused_where_it_would_be_lost() {
     engine.stop().await;
 }
 
-/// A replica that was given other keys must not cost anybody a payload.
+/// A replica with other keys must not destroy a payload.
 #[tokio::test]
-async fn payload_of_unknown_keys_is_left_to_another_replica() {
+async fn payload_with_an_unknown_key_is_left_to_another_replica() {
     let clock = Clock::manual(START);
     let store = Arc::new(longhaul::store::sqlite::SqliteStore::memory(clock.clone()).unwrap());
     let blobs = Blobs::open("memory:").unwrap();

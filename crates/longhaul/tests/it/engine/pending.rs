@@ -1,4 +1,4 @@
-//! The limit on pending jobs.
+//! Quotas on pending jobs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::shared_store::SharedStore;
 
 const MAX: u64 = 5;
 
-/// An engine that runs nothing, so that what is pending stays so.
+/// Starts an engine without slots, so that jobs stay pending.
 async fn start(max: u64) -> (Engine, Arc<SharedStore>, Clock) {
     let clock = Clock::manual(START);
     let inner: Arc<dyn Store> = Arc::new(SqliteStore::memory(clock.clone()).unwrap());
@@ -44,7 +44,7 @@ async fn fill(engine: &Engine) -> Vec<JobHandle> {
 }
 
 #[tokio::test]
-async fn submission_over_the_pending_limit_is_refused_and_uses_no_key_up() {
+async fn submission_over_the_pending_quota_is_rejected_and_leaves_its_key_free() {
     let (engine, _, clock) = start(MAX).await;
     let jobs = fill(&engine).await;
     let refused = engine.submit_raw("echo", "a").key("new").await;
@@ -61,7 +61,7 @@ async fn submission_over_the_pending_limit_is_refused_and_uses_no_key_up() {
 }
 
 #[tokio::test]
-async fn known_key_is_answered_with_its_job_however_full_it_is() {
+async fn known_idempotency_key_returns_its_job_even_if_the_quota_is_used_up() {
     let (engine, ..) = start(MAX).await;
     let jobs = fill(&engine).await;
     let again = engine.submit_raw("echo", "a").key("k0").await.unwrap();
@@ -71,7 +71,7 @@ async fn known_key_is_answered_with_its_job_however_full_it_is() {
 }
 
 #[tokio::test]
-async fn batch_is_let_in_as_far_as_there_is_room() {
+async fn batch_is_accepted_up_to_the_pending_quota() {
     let (engine, ..) = start(MAX).await;
     let keys = ["a", "b", "a", "c", "d", "e", "f", "e"];
     let batch = keys.map(|key| engine.submit_raw("echo", "x").key(key)).into();
@@ -84,7 +84,7 @@ async fn batch_is_let_in_as_far_as_there_is_room() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hundred_submissions_at_once_never_go_over_the_limit() {
+async fn hundred_concurrent_submissions_never_exceed_the_pending_quota() {
     let (engine, store, _) = start(50).await;
     let submissions: Vec<_> = (0..100)
         .map(|_| {
@@ -105,7 +105,7 @@ async fn hundred_submissions_at_once_never_go_over_the_limit() {
 }
 
 #[tokio::test]
-async fn submissions_are_counted_in_memory_and_not_in_the_store() {
+async fn pending_quota_is_counted_in_memory_and_not_in_the_store() {
     let (engine, store, clock) = start(MAX).await;
     let counts = || store.counts.load(Ordering::SeqCst);
     let jobs = fill(&engine).await;
@@ -130,7 +130,7 @@ async fn submissions_are_counted_in_memory_and_not_in_the_store() {
 }
 
 #[tokio::test]
-async fn repeated_submission_takes_no_room() {
+async fn repeated_submission_uses_no_pending_quota() {
     let (engine, ..) = start(MAX).await;
     for _ in 0..2 * MAX {
         engine.submit_raw("echo", "a").key("k").await.unwrap();

@@ -1,4 +1,4 @@
-//! Two engines on one store, as two processes would be.
+//! Two engines on one store, like two replicas.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::shared_store::SharedStore;
 const HURRIED: Duration = Duration::from_millis(50);
 const USUAL: Duration = Duration::from_millis(200);
 
-/// A store, its clock, and a view of it for each of two processes.
+/// A store, its clock, and a connection for each of two replicas.
 struct Two {
     clock: Clock,
     here: Arc<SharedStore>,
@@ -31,12 +31,12 @@ impl Two {
         Self { here: SharedStore::new(&store), there: SharedStore::new(&store), clock }
     }
 
-    /// A process that runs no jobs.
+    /// Returns the builder of a replica that runs no jobs.
     fn here(&self) -> EngineBuilder {
         self.builder(&self.here, "here").concurrency(0).role("api")
     }
 
-    /// A process that runs them.
+    /// Returns the builder of a replica that runs jobs.
     fn there(&self) -> EngineBuilder {
         self.builder(&self.there, "there").role("worker")
     }
@@ -46,14 +46,14 @@ impl Two {
         Engine::builder().store(store).clock(self.clock.clone()).replica(name)
     }
 
-    /// Lets those who watch here look once more.
+    /// Lets the change poller run once more.
     async fn look(&self, hinted: bool) {
         if hinted {
             self.clock.advance(HURRIED);
             self.here.hint_at_jobs();
         } else {
             self.clock.advance(HURRIED);
-            // The look before is over only when the least pause after it is.
+            // The previous poll ends with its minimum interval.
             tokio::task::yield_now().await;
             self.clock.advance(USUAL.saturating_sub(HURRIED));
         }
@@ -61,7 +61,7 @@ impl Two {
     }
 }
 
-/// A kind that stops at a gate before each of its transitions.
+/// Returns a kind that waits for a signal before each of its transitions.
 fn paced(reached: &Signal, go: &Signal) -> Kind {
     let (reached, go) = (reached.clone(), go.clone());
     Kind::new("paced", move |ctx: Ctx, (): ()| {
@@ -82,7 +82,7 @@ async fn next(watcher: &mut Watcher) -> (u64, Status) {
     (job.version, job.status)
 }
 
-/// What a watcher here sees of a job that runs there, with nothing but looks to tell it.
+/// Watches a job that runs on the other replica, with polling only or with notifications.
 async fn watched_from_here(hinted: bool) {
     let two = Two::new();
     let (reached, go) = (Signal::new(), Signal::new());
@@ -111,17 +111,17 @@ async fn watched_from_here(hinted: bool) {
 }
 
 #[tokio::test]
-async fn watcher_sees_every_transition_of_a_job_that_runs_elsewhere_once_it_is_hinted_at() {
+async fn watcher_sees_every_transition_on_another_replica_with_notifications() {
     watched_from_here(true).await;
 }
 
 #[tokio::test]
-async fn watcher_sees_every_transition_of_a_job_that_runs_elsewhere_without_any_hint() {
+async fn watcher_sees_every_transition_on_another_replica_by_polling() {
     watched_from_here(false).await;
 }
 
 #[tokio::test]
-async fn whoever_waits_for_an_end_hears_of_one_elsewhere() {
+async fn waiting_caller_sees_a_job_end_on_another_replica() {
     let two = Two::new();
     let there = two.there().register(super::echo()).start().await.unwrap();
     let here = two.here().start().await.unwrap();
@@ -137,7 +137,7 @@ async fn whoever_waits_for_an_end_hears_of_one_elsewhere() {
     assert_eq!(waiting.await.unwrap().unwrap(), "a");
 }
 
-/// Lets everybody do what they would do now.
+/// Lets all tasks run until they wait.
 async fn settle_down() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -145,7 +145,7 @@ async fn settle_down() {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_while_nobody_watches() {
+async fn change_poller_is_idle_without_watchers() {
     let two = Two::new();
     let here = two.here().start().await.unwrap();
     let watcher = here.watch(JobId::from_parts(START, 7), None);
@@ -160,14 +160,14 @@ async fn nothing_is_asked_while_nobody_watches() {
 }
 
 #[tokio::test]
-async fn looks_get_rarer_while_the_store_fails_and_go_on_once_it_heals() {
+async fn change_poller_backs_off_while_the_store_fails_and_recovers() {
     let two = Two::new();
     let here = two.here().start().await.unwrap();
     two.here.away.store(true, Ordering::SeqCst);
     let _watcher = here.watch(JobId::from_parts(START, 7), None);
     two.here.glimpsed().await;
     for (failures, pause) in [(1, 1), (2, 2), (3, 4)] {
-        // However many hints there are.
+        // Regardless of the number of notifications.
         two.clock.advance(Duration::from_secs(pause).saturating_sub(Duration::from_millis(1)));
         two.here.hint_at_jobs();
         settle_down().await;
@@ -194,14 +194,14 @@ async fn kind_that_another_replica_declares_is_accepted_with_default_settings() 
     let known = here.all_kinds().await.unwrap();
     assert_eq!(known.iter().map(Kind::name).collect::<Vec<_>>(), ["draw", "echo"]);
 
-    // While its workers are replaced by newer ones nobody is refused.
+    // Submissions are accepted while all workers are replaced.
     there.stop().await;
     two.clock.advance(Duration::from_secs(5));
     here.submit_raw("echo", "a").await.unwrap();
 }
 
 #[tokio::test]
-async fn kind_is_not_called_unknown_while_nobody_can_say_so() {
+async fn kind_is_not_reported_unknown_while_the_store_is_unavailable() {
     let two = Two::new();
     let here = two.here().start().await.unwrap();
     two.here.away.store(true, Ordering::SeqCst);
@@ -210,7 +210,7 @@ async fn kind_is_not_called_unknown_while_nobody_can_say_so() {
 }
 
 #[tokio::test]
-async fn replicas_show_themselves_from_start_to_stop() {
+async fn replicas_are_listed_from_start_to_stop() {
     let two = Two::new();
     let (reached, go) = (Signal::new(), Signal::new());
     let kind = paced(&reached, &go);
@@ -245,7 +245,7 @@ async fn replicas_show_themselves_from_start_to_stop() {
 }
 
 #[tokio::test]
-async fn second_replica_of_one_name_is_refused_while_the_first_lives() {
+async fn replica_name_of_a_live_process_is_rejected() {
     let two = Two::new();
     let first = two.builder(&two.here, "twin").start().await.unwrap();
     let refused = two.builder(&two.there, "twin").start().await.unwrap_err();

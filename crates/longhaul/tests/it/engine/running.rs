@@ -9,7 +9,7 @@ use longhaul::{Ctx, Engine, JobError, Kind, ResultError, Retry, Status, TenantId
 use super::{Counter, Signal, at_once, gated, still, until};
 
 #[tokio::test]
-async fn retryable_error_is_tried_again_until_attempts_are_used_up() {
+async fn retryable_error_is_retried_until_attempts_are_used_up() {
     let runs = Counter::default();
     let (builder, _) = still();
     let kind = Kind::new("flaky", {
@@ -30,7 +30,7 @@ async fn retryable_error_is_tried_again_until_attempts_are_used_up() {
 }
 
 #[tokio::test]
-async fn retry_waits_for_its_time() {
+async fn retry_waits_for_its_backoff() {
     let failed = Signal::new();
     let (builder, clock) = still();
     let kind = Kind::new("flaky", {
@@ -57,7 +57,7 @@ async fn retry_waits_for_its_time() {
 }
 
 #[tokio::test]
-async fn fatal_error_is_not_tried_again() {
+async fn fatal_error_is_not_retried() {
     let (builder, _) = still();
     let engine = builder
         .kind("bad", |_ctx: Ctx, (): ()| async {
@@ -95,7 +95,7 @@ async fn panic_becomes_an_error_of_its_job_and_of_no_other() {
 }
 
 #[tokio::test]
-async fn input_that_does_not_fit_fails_at_once_with_the_reason() {
+async fn input_of_another_type_fails_the_job_at_once() {
     let (builder, _) = still();
     let engine = builder
         .kind("double", |_ctx: Ctx, number: u32| async move { Ok::<_, JobError>(number * 2) })
@@ -110,7 +110,7 @@ async fn input_that_does_not_fit_fails_at_once_with_the_reason() {
 }
 
 #[tokio::test]
-async fn attempt_that_takes_too_long_is_dropped() {
+async fn attempt_over_its_timeout_is_dropped() {
     let began = Signal::new();
     let (builder, clock) = still();
     let kind = Kind::new("hang", {
@@ -121,7 +121,7 @@ async fn attempt_that_takes_too_long_is_dropped() {
         }
     });
     let kind = kind.timeout(Duration::from_mins(1)).retry(at_once(1));
-    // Leases outlast the leap of the clock, so that only the timeout ends the attempt.
+    // The lease is longer than the jump of the clock, so that only the timeout ends the attempt.
     let lease = (Duration::from_hours(2), Duration::from_mins(30));
     let engine = builder.lease(lease.0, lease.1).register(kind).start().await.unwrap();
     let job = engine.submit_raw("hang", &()).await.unwrap();
@@ -135,7 +135,7 @@ async fn attempt_that_takes_too_long_is_dropped() {
 }
 
 #[tokio::test]
-async fn no_more_run_at_once_than_the_kind_allows() {
+async fn kind_concurrency_is_not_exceeded() {
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (builder, _) = still();
     let kind = Kind::new("narrow", {
@@ -161,7 +161,7 @@ async fn no_more_run_at_once_than_the_kind_allows() {
 }
 
 #[tokio::test]
-async fn full_kind_does_not_hold_up_another() {
+async fn kind_at_its_limit_does_not_delay_another() {
     let (began, go) = (Signal::new(), Signal::new());
     let (builder, _) = still();
     let engine = builder
@@ -209,7 +209,7 @@ async fn one_tenants_flood_does_not_delay_another() {
         job.unwrap().result_as::<()>().await.unwrap();
     }
     let place = order.lock().unwrap().iter().position(|tenant| tenant == "other").unwrap();
-    // Jobs of the flood may run between the two resumes; after them the other tenant is next.
+    // Jobs of the first tenant may run between the two resumes; then the other tenant is next.
     assert!(place < 100, "ran as number {place}");
 }
 
@@ -252,8 +252,8 @@ async fn progress_and_phase_are_seen_while_the_job_runs() {
     assert_eq!(job.record().await.unwrap().job.progress.unwrap().done, 10);
 }
 
-/// Leases are renewed from a thread of their own: handlers that hog every thread of the runtime
-/// for several lease times lose none.
+/// Leases are renewed on a dedicated thread: handlers that block every thread of the runtime for
+/// several lease durations lose none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn starved_runtime_keeps_its_leases() {
     let lease = Duration::from_millis(400);

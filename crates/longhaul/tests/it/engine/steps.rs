@@ -41,7 +41,7 @@ async fn finished_steps_are_not_repeated() {
 }
 
 #[tokio::test]
-async fn step_is_tried_again_inside_its_attempt() {
+async fn step_is_retried_inside_its_attempt() {
     let tries = Counter::default();
     let (builder, _) = still();
     let engine = builder
@@ -70,7 +70,7 @@ async fn step_is_tried_again_inside_its_attempt() {
 }
 
 #[tokio::test]
-async fn step_that_takes_too_long_is_dropped() {
+async fn step_over_its_timeout_is_dropped() {
     let began = Signal::new();
     let (builder, clock) = still();
     let kind = Kind::new("slow", {
@@ -94,7 +94,7 @@ async fn step_that_takes_too_long_is_dropped() {
     assert_eq!(error.message, r#"step "hang" took longer than 5s"#);
 }
 
-/// A kind that runs steps of these names and then fails while `broken`.
+/// Returns a kind that runs steps of these names and then fails while `broken`.
 fn steps_of(names: &'static [&'static str], broken: bool, version: &str) -> Kind {
     Kind::new("report", move |ctx: Ctx, (): ()| async move {
         for name in names {
@@ -114,7 +114,7 @@ async fn on_file(path: &std::path::Path, kind: Kind) -> Engine {
 }
 
 #[tokio::test]
-async fn changed_code_fails_with_a_readable_difference_and_the_old_code_goes_on() {
+async fn changed_code_fails_the_job_with_a_difference_and_the_old_code_continues_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.db");
 
@@ -180,7 +180,7 @@ async fn sleeping_job_holds_no_worker_and_costs_no_attempt() {
 }
 
 #[tokio::test]
-async fn steps_side_by_side_are_all_kept() {
+async fn concurrent_steps_are_all_stored() {
     let runs = Counter::default();
     let (builder, _) = still();
     let kind = Kind::new("fan", {
@@ -222,7 +222,7 @@ async fn swallowed_step_error_of_changed_code_still_fails_the_job() {
 }
 
 #[tokio::test]
-async fn step_that_failed_and_was_tolerated_does_not_trouble_a_later_attempt() {
+async fn ignored_step_failure_does_not_affect_a_later_attempt() {
     let (builder, _) = still();
     let kind = Kind::new("tolerant", |ctx: Ctx, (): ()| async move {
         let optional = ctx.step("optional", || async {
@@ -279,7 +279,7 @@ async fn sleep_that_lost_a_race_against_a_step_does_not_put_the_job_to_sleep() {
 }
 
 #[tokio::test]
-async fn branches_that_sleep_go_on_with_the_earliest() {
+async fn sleeping_branches_continue_with_the_earliest() {
     let (builder, clock) = still();
     let engine = builder
         .kind("branches", |ctx: Ctx, (): ()| async move {
@@ -307,7 +307,7 @@ async fn branches_that_sleep_go_on_with_the_earliest() {
 }
 
 #[tokio::test]
-async fn phase_over_the_limit_is_refused() {
+async fn phase_over_the_limit_is_rejected() {
     let (builder, _) = still();
     let engine = builder
         .kind("wordy", |ctx: Ctx, (): ()| async move { ctx.phase("x".repeat(300)).await })

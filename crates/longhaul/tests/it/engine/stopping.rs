@@ -24,12 +24,12 @@ async fn stop_lets_running_jobs_finish() {
 }
 
 #[tokio::test]
-async fn job_that_does_not_finish_in_time_is_given_back_uncharged() {
+async fn job_that_outlasts_the_stop_grace_is_released_uncharged() {
     let began = Signal::new();
     let (builder, clock) = still();
     let engine = builder
         .stop_grace(Duration::from_secs(20))
-        // Leases outlast the leaps of the clock.
+        // The lease is longer than the jumps of the clock.
         .lease(Duration::from_hours(200), Duration::from_hours(1))
         .kind("endless", {
             let began = began.clone();
@@ -73,7 +73,7 @@ fn two_steps(path: &Path, began: &Signal, go: &Signal, ran: &Counter) -> EngineB
 }
 
 #[tokio::test]
-async fn stopping_job_is_given_back_between_two_steps_and_goes_on_after_the_restart() {
+async fn stopping_replica_releases_a_job_between_two_steps_and_it_continues_after_the_restart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.db");
     let (began, go, ran) = (Signal::new(), Signal::new(), Counter::default());

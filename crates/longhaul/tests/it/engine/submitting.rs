@@ -64,7 +64,7 @@ async fn hundred_submissions_of_one_key_run_once() {
 }
 
 #[tokio::test]
-async fn key_reused_with_another_input_is_refused() {
+async fn idempotency_key_reused_with_another_input_is_rejected() {
     let (builder, _) = still();
     let engine = builder.register(echo()).start().await.unwrap();
     let first = engine.submit_raw("echo", "a").key("k").await.unwrap();
@@ -88,7 +88,7 @@ async fn unknown_kind_names_the_known_ones() {
 }
 
 #[tokio::test]
-async fn submission_over_a_limit_is_refused_and_uses_no_key_up() {
+async fn submission_over_a_limit_is_rejected_and_leaves_its_key_free() {
     let (builder, _) = still();
     let engine = builder.register(echo()).start().await.unwrap();
     let large = "x".repeat(engine.limits().input_bytes_max);
@@ -105,7 +105,7 @@ async fn submission_over_a_limit_is_refused_and_uses_no_key_up() {
 }
 
 #[tokio::test]
-async fn batch_accepts_and_refuses_each_on_its_own() {
+async fn batch_accepts_and_rejects_each_job_individually() {
     let (builder, _) = still();
     let engine = builder.register(echo()).start().await.unwrap();
     let batch = vec![
@@ -121,9 +121,9 @@ async fn batch_accepts_and_refuses_each_on_its_own() {
     assert_eq!(answers[3].as_ref().unwrap().result_as::<String>().await.unwrap(), "d");
 }
 
-/// Only what a kind says counts, and only for itself.
+/// Only the kind's idempotency fields are compared, and only for that kind.
 #[tokio::test]
-async fn kind_says_what_of_an_input_makes_two_submissions_the_same() {
+async fn idempotency_fields_decide_whether_submissions_are_equal() {
     fn order(input: &Json) -> Json {
         let value: Value = input.to().unwrap();
         Json::from_value(&value["order"]).unwrap()
@@ -153,7 +153,7 @@ async fn kind_says_what_of_an_input_makes_two_submissions_the_same() {
 }
 
 #[tokio::test]
-async fn input_can_be_made_for_the_job_that_it_becomes() {
+async fn input_can_depend_on_the_job_id() {
     let echo = |_: Ctx, input: Json| async move { Ok::<_, JobError>(input) };
     let engine = Engine::builder().kind("echo", echo).start().await.unwrap();
     let job = engine.submit_with("echo", |id| Json::from_value(&id.to_string())).await.unwrap();

@@ -7,7 +7,7 @@ fn seen(job: &Job) -> (u64, Status, u32, Option<String>) {
 }
 
 #[tokio::test]
-async fn watcher_sees_every_transition_once_and_in_order_also_after_coming_back() {
+async fn watcher_sees_every_transition_once_and_in_order_after_reconnecting() {
     let go = Signal::new();
     let (builder, _) = still();
     let kind = Kind::new("work", {
@@ -40,7 +40,7 @@ async fn watcher_sees_every_transition_once_and_in_order_also_after_coming_back(
     assert!(versions.is_sorted_by(|one, next| one < next), "{events:?}");
     assert_eq!(events.last().unwrap().1, Status::Completed);
 
-    // Whoever comes back later is told exactly what happened since.
+    // A watcher that reconnects gets exactly the transitions since then.
     let mut whole = engine.watch(job.id(), Some(0));
     let mut replayed = Vec::new();
     while let Some(record) = whole.next().await {
@@ -65,7 +65,7 @@ async fn watcher_sees_every_transition_once_and_in_order_also_after_coming_back(
 }
 
 #[tokio::test]
-async fn watching_an_unknown_job_says_so_and_ends() {
+async fn watching_an_unknown_job_returns_an_error_and_ends() {
     let (builder, _) = still();
     let engine = builder.start().await.unwrap();
     let id = longhaul::JobId::from_parts(super::START, 7);

@@ -1,11 +1,11 @@
-//! Ways of cleaning up that only matter where another one failed or could not know.
+//! Deletion paths that only matter if another one failed.
 
 use longhaul::store::Store;
 use longhaul::store::sqlite::SqliteStore;
 
 use super::*;
 
-/// What processes share.
+/// Store, blobs and clock that the replicas share.
 struct Processes {
     place: Place,
     store: Arc<dyn Store>,
@@ -33,7 +33,7 @@ async fn folder_on_record(engine: &Engine, id: JobId) -> longhaul::store::Blob {
     blobs.into_iter().find(|blob| blob.role == BlobRole::Folder).unwrap()
 }
 
-/// Who ends a job may have died before it could say that there is something to delete.
+/// The replica that ended a job may have died before it could wake the garbage collector.
 #[tokio::test]
 async fn deletion_that_nobody_announces_is_found() {
     let processes = Processes::new();
@@ -65,7 +65,8 @@ async fn unfinished_blob_of_a_killed_process_is_swept() {
     engine.stop().await;
 }
 
-/// Whoever starts a process deletes the folders of the one before, which knew whose they were.
+/// A starting process deletes the working directories of its predecessor, whose records name the
+/// jobs.
 #[tokio::test]
 async fn folder_that_is_gone_is_noted_by_the_next_process() {
     let processes = Processes::new();
