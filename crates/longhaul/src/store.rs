@@ -19,6 +19,7 @@ pub mod conformance;
 mod delegate;
 pub mod endpoints;
 mod error;
+mod fairness;
 #[cfg(feature = "conformance")]
 pub mod faulty;
 mod limits;

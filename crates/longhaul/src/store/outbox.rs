@@ -1,7 +1,8 @@
-//! Telling those who asked to be told: what happens to a job becomes deliveries, in the same transaction.
+//! Transactional outbox: turns job events into webhook deliveries.
 //!
-//! A delivery is a job of its own, in the outbox of the tenant. Stores write them as they write any job that
-//! is submitted; which ones there are is decided here, once for every store.
+//! A delivery is itself a job, in the tenant's outbox. Stores insert it in the transaction that records the
+//! event, so that an event is delivered if and only if it was committed. This module decides, once for all
+//! stores, which deliveries an event produces.
 
 use std::collections::HashMap;
 
@@ -13,45 +14,45 @@ use crate::job::{
     delivery_id,
 };
 
-/// An endpoint that is told of what happens to the jobs of its tenant.
+/// A webhook endpoint and the events that it receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EndpointSubscription {
     pub(crate) endpoint: String,
     pub(crate) events: EventFilter,
 }
 
-/// Who listens, by tenant.
+/// The enabled endpoints by tenant.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Subscriptions(HashMap<TenantId, Vec<EndpointSubscription>>);
 
 impl Subscriptions {
-    pub(crate) fn add(&mut self, tenant: TenantId, listener: EndpointSubscription) {
-        self.0.entry(tenant).or_default().push(listener);
+    pub(crate) fn add(&mut self, tenant: TenantId, subscription: EndpointSubscription) {
+        self.0.entry(tenant).or_default().push(subscription);
     }
 
-    /// What is owed for the transitions of this job that are not written yet. `result` is what it has just
-    /// completed with, if it has.
+    /// Returns the deliveries for the unwritten events of this job. `result` is set if the job has just
+    /// completed.
     pub(super) fn pending_deliveries(
         &self,
         entry: &StoredJob,
         result: Option<&Json>,
     ) -> Vec<NewJob> {
-        let listening = self.0.get(&entry.job.tenant).map(Vec::as_slice).unwrap_or_default();
+        let endpoints = self.0.get(&entry.job.tenant).map(Vec::as_slice).unwrap_or_default();
         let own = entry.webhook.as_deref();
-        if listening.is_empty() && own.is_none() {
+        if endpoints.is_empty() && own.is_none() {
             return Vec::new();
         }
-        let mut owed = Vec::new();
-        let stood = entry.events.iter().map(|event| Some(PreviousState::after(event)));
-        let stood_before = std::iter::once(entry.before.clone()).chain(stood);
-        for (event, before) in entry.events.iter().zip(stood_before) {
-            let Some(told) = EventType::of(event) else { continue };
-            let to_endpoints = listening
+        let mut deliveries = Vec::new();
+        let states = entry.events.iter().map(|event| Some(PreviousState::after(event)));
+        let states_before = std::iter::once(entry.before.clone()).chain(states);
+        for (event, before) in entry.events.iter().zip(states_before) {
+            let Some(event_type) = EventType::of(event) else { continue };
+            let to_endpoints = endpoints
                 .iter()
-                .filter(|listener| listener.events.includes(told))
-                .map(|listener| Receiver::Endpoint(listener.endpoint.clone()));
+                .filter(|subscription| subscription.events.includes(event_type))
+                .map(|subscription| Receiver::Endpoint(subscription.endpoint.clone()));
             let to_own = own
-                .filter(|webhook| webhook.events.includes(told))
+                .filter(|webhook| webhook.events.includes(event_type))
                 .filter(|webhook| webhook.format.should_send(before.as_ref(), event))
                 .map(|webhook| Receiver::Webhook(webhook.clone()));
             for to in to_endpoints.chain(to_own) {
@@ -62,17 +63,17 @@ impl Subscriptions {
                 let before = before.clone().filter(|_| to.needs_previous_state());
                 let delivery = Delivery {
                     message_id: format!("msg_{id}"),
-                    event: told,
+                    event: event_type,
                     at: event.at,
                     to,
                     job: Some(Box::new(job)),
                     result: result.and_then(small),
                     before,
                 };
-                owed.extend(new_delivery(&entry.job.tenant, id, &delivery));
+                deliveries.extend(new_delivery(&entry.job.tenant, id, &delivery));
             }
         }
-        owed
+        deliveries
     }
 }
 
@@ -82,8 +83,8 @@ fn small(result: &Json) -> Option<Box<serde_json::value::RawValue>> {
     is_small.then(|| serde_json::value::RawValue::from_string(text.to_owned()).ok()).flatten()
 }
 
-/// A delivery as a job in the outbox of its tenant. None of what it is made of can fail; should it, there is
-/// nothing that could be delivered.
+/// Creates a delivery as a job in the outbox of its tenant. `None` if it cannot be encoded, which does not
+/// happen with valid names.
 pub(crate) fn new_delivery(
     tenant: &TenantId,
     id: crate::job::JobId,
@@ -96,7 +97,7 @@ pub(crate) fn new_delivery(
         id,
         queue: delivery.to.queue(tenant)?,
         priority: 0,
-        // It is found by its id: two of one id are the same.
+        // Unused: deliveries are deduplicated by id.
         fingerprint: Fingerprint::from_bytes([0; 32]),
         kind,
         input,
@@ -150,23 +151,23 @@ mod tests {
         StoredJob::accepted(&new, NOW)
     }
 
-    fn listeners(filters: &[&[&str]]) -> Subscriptions {
-        let mut listeners = Subscriptions::default();
+    fn subscriptions(filters: &[&[&str]]) -> Subscriptions {
+        let mut subscriptions = Subscriptions::default();
         for (place, words) in filters.iter().enumerate() {
             let events = EventFilter::new(words.iter().copied()).unwrap();
-            let listener = EndpointSubscription { endpoint: format!("ep_{place}"), events };
-            listeners.add(TenantId::default(), listener);
+            let subscription = EndpointSubscription { endpoint: format!("ep_{place}"), events };
+            subscriptions.add(TenantId::default(), subscription);
         }
-        listeners
+        subscriptions
     }
 
     #[test]
-    fn nobody_listens_and_nothing_is_owed() {
+    fn event_without_subscriptions_creates_no_deliveries() {
         assert!(Subscriptions::default().pending_deliveries(&submitted(None), None).is_empty());
     }
 
     #[test]
-    fn each_listener_is_owed_what_it_asked_for() {
+    fn each_subscription_gets_deliveries_of_its_events() {
         let url = "https://example.com/hook".to_owned();
         let own = Webhook {
             url,
@@ -175,35 +176,35 @@ mod tests {
             full: false,
             format: WebhookFormat::Standard,
         };
-        let owed = listeners(&[&[], &["job.failed"], &["job.pending"]])
+        let deliveries = subscriptions(&[&[], &["job.failed"], &["job.pending"]])
             .pending_deliveries(&submitted(Some(Box::new(own))), None);
-        let to: Vec<&str> = owed
+        let to: Vec<&str> = deliveries
             .iter()
             .map(|new| new.labels.get(ENDPOINT_LABEL).map_or("own", String::as_str))
             .collect();
         assert_eq!(to, ["ep_0", "ep_2", "own"]);
-        assert!(owed.iter().all(|new| new.tenant.as_str() == "~default"));
-        let ids: std::collections::HashSet<_> = owed.iter().map(|new| new.id).collect();
+        assert!(deliveries.iter().all(|new| new.tenant.as_str() == "~default"));
+        let ids: std::collections::HashSet<_> = deliveries.iter().map(|new| new.id).collect();
         assert_eq!(ids.len(), 3);
     }
 
-    /// Two transitions in one transaction, of which the first changes nothing that the receiver has a word for.
+    /// Several phases in one transaction, of which one does not change the public state.
     #[test]
-    fn receiver_of_states_is_owed_their_changes_alone() {
+    fn state_webhook_gets_deliveries_of_state_changes_only() {
         let url = "https://example.com/hook".to_owned();
         let events = EventFilter::default();
         let format = WebhookFormat::States;
         let own = Webhook { url, events, sealed_secret: None, full: true, format };
         let mut entry = submitted(Some(Box::new(own)));
         let states = |entry: &StoredJob| -> Vec<(Option<&str>, &str)> {
-            let owed = Subscriptions::default().pending_deliveries(entry, None);
-            let told = |new: NewJob| {
+            let deliveries = Subscriptions::default().pending_deliveries(entry, None);
+            let states_of = |new: NewJob| {
                 let delivery: Delivery = new.input.to().unwrap();
                 let job = delivery.job.unwrap();
                 let now = JobState::of(job.status, job.phase.as_deref()).as_str();
                 (delivery.before.map(|before| before.state().as_str()), now)
             };
-            owed.into_iter().map(told).collect()
+            deliveries.into_iter().map(states_of).collect()
         };
         assert_eq!(states(&entry), [(None, "queued")]);
         entry.written();
@@ -213,9 +214,9 @@ mod tests {
         assert_eq!(states(&entry), changes);
     }
 
-    /// Replicas' clocks differ: the second transition may be recorded with an earlier time.
+    /// The clocks of replicas differ, so a later event may have an earlier time.
     #[test]
-    fn ids_tell_the_order_of_events_whatever_the_clocks_say() {
+    fn delivery_ids_are_in_the_order_of_events_despite_clock_skew() {
         let entry = submitted(None);
         let first = entry.events.first().unwrap();
         let at = Timestamp::from_millis(NOW.as_millis() - 60);
@@ -227,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn deliveries_are_told_to_nobody() {
+    fn deliveries_do_not_create_deliveries() {
         let mut entry = submitted(None);
         entry.job.tenant = entry.job.tenant.outbox();
-        assert!(listeners(&[&[]]).pending_deliveries(&entry, None).is_empty());
+        assert!(subscriptions(&[&[]]).pending_deliveries(&entry, None).is_empty());
     }
 }

@@ -1,7 +1,7 @@
-//! A job on its way through a store: what happens to it, decided once for every store.
+//! State transitions of a stored job, shared by all stores.
 //!
-//! A store reads an entry, lets one of these methods change it, and writes back what changed. The
-//! rules themselves are pure and live in [`crate::job`].
+//! A store reads a [`StoredJob`], calls one of its methods, and writes the changes back. The rules are pure
+//! and live in [`crate::job`].
 
 use crate::job::{
     AttemptContext, Command, Disposition, Event, Job, JobError, JobId, Json, Name, Outcome,
@@ -10,32 +10,32 @@ use crate::job::{
 };
 use crate::store::{Claim, NewBlob, NewJob, SettleResult, Settlement, StoreError};
 
-/// A job and what stores alone know of it.
+/// A job with the columns that only stores use.
 #[derive(Debug, Clone)]
 pub(super) struct StoredJob {
     pub(super) job: Job,
-    /// Attempts that were used up before the last resume.
+    /// Attempts used before the last resume.
     pub(super) attempt_base: u32,
-    /// Whether the next claim counts as a further attempt.
+    /// True if the next claim charges an attempt.
     pub(super) charge: bool,
     pub(super) epoch: u64,
     pub(super) replica: Option<String>,
-    /// When the lease ends. Stays when it ran out, goes when it was settled.
+    /// Lease expiry. Kept when the lease expires, cleared when the attempt is settled.
     pub(super) lease_until: Option<Timestamp>,
     pub(super) retention: Retention,
     pub(super) tally: UsageMeter,
-    /// Whether it ended since it was read: then it has to be metered.
+    /// True if the job finished since it was read, so that its usage must be metered.
     pub(super) ended: bool,
-    /// Who wants to be told of it, besides the tenant's endpoints.
+    /// Webhook of this job, in addition to the tenant's endpoints.
     pub(super) webhook: Option<Box<Webhook>>,
-    /// Transitions that are not written yet.
+    /// Events that are not written yet.
     pub(super) events: Vec<Event>,
-    /// How the job stood before them; none if they begin with its acceptance.
+    /// State before these events; `None` if the first one is the submission.
     pub(super) before: Option<PreviousState>,
 }
 
 impl StoredJob {
-    /// A job that was just accepted: that is its first transition.
+    /// Creates a job from a submission, with its first event.
     pub(super) fn accepted(new: &NewJob, now: Timestamp) -> Self {
         let job = Job {
             id: new.id,
@@ -73,8 +73,8 @@ impl StoredJob {
         Self::begun(job, new.retention, tally, new.webhook.clone(), now)
     }
 
-    /// The job as if it had just been submitted, with the attempts that it had at first, by the same API
-    /// key. It begins with so many of the finished steps.
+    /// Creates a fork: a new submission of this job with its original number of attempts and API key, which
+    /// starts with `steps` finished steps.
     pub(super) fn fork(&self, id: JobId, steps: u64, now: Timestamp) -> Result<Self, StoreError> {
         if self.job.has_payload {
             return Err(StoreError::PayloadPurged);
@@ -134,13 +134,13 @@ impl StoredJob {
         entry
     }
 
-    /// Its transitions are written.
+    /// Marks the events as written.
     pub(super) fn written(&mut self) {
         self.events.clear();
         self.before = Some(PreviousState::of(&self.job));
     }
 
-    /// Gives the job to the replica that asks, until the returned time.
+    /// Leases the job to the claiming replica and returns the expiry.
     pub(super) fn claim(&mut self, want: &Claim, now: Timestamp) -> Result<Timestamp, StoreError> {
         let status = self.move_by(Command::Claim)?;
         let expires_at = now.after(want.lease);
@@ -163,10 +163,9 @@ impl StoredJob {
         Ok(expires_at)
     }
 
-    /// Records what a running job tells of itself: each phase is a transition, progress raises the
-    /// version only.
+    /// Records phases, each as an event, and progress, which only raises the version.
     pub(super) fn tell(&mut self, phases: &[String], progress: Option<&Progress>, now: Timestamp) {
-        // Once a job was asked to stop, its phase says so until it does.
+        // After a cancellation request the phase stays `cancelling`.
         let phases = if self.job.cancel_requested_at.is_some() { &[] } else { phases };
         for phase in phases {
             self.job.phase = Some(phase.clone());
@@ -178,7 +177,7 @@ impl StoredJob {
         }
     }
 
-    /// Ends the attempt as its worker tells. Returns the result, if the job completed.
+    /// Ends the attempt with the outcome of its worker. Returns the result if the job completed.
     pub(super) fn settle(
         &mut self,
         settlement: &Settlement,
@@ -195,13 +194,13 @@ impl StoredJob {
         Ok(result)
     }
 
-    /// Ends the attempt of a worker that let its lease run out.
+    /// Ends the attempt of a worker whose lease expired.
     pub(super) fn lose(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let replica = self.replica.clone().unwrap_or_default();
         let next = Disposition::after_lost_lease(self.standing(), &replica, now);
-        // Nobody knows how long it ran; nobody vouches for it after its lease.
+        // The run time is unknown, so it is metered up to the lease expiry.
         self.tally.stop(self.lease_until.map_or(now, |until| until.min(now)));
-        // Fences the worker off now, not at the next claim: what it says later was not done.
+        // Raised now and not at the next claim, so that later writes of the lost worker are rejected.
         self.epoch += 1;
         self.end(next, now).map(|_| ())
     }
@@ -229,13 +228,13 @@ impl StoredJob {
         }
         self.finish(now);
         self.record(now, error);
-        // The event still names who held the lease; from now on nobody does.
+        // Cleared after the event was recorded, because the event names the replica.
         self.replica = None;
         self.lease_until = None;
         Ok(result)
     }
 
-    /// Cancels the job, or asks its worker to stop. False if that changes nothing.
+    /// Cancels the job, or requests cancellation from its worker. Returns false if nothing changes.
     pub(super) fn cancel(&mut self, now: Timestamp) -> Result<bool, StoreError> {
         match self.job.status.on(Command::Cancel) {
             Transition::Move(status) => {
@@ -253,10 +252,10 @@ impl StoredJob {
         Ok(true)
     }
 
-    /// Fails a job that nobody claimed before its payload expired.
+    /// Fails a job that was not claimed before its payload expired.
     pub(super) fn expire_payload(&mut self, now: Timestamp) -> Result<(), StoreError> {
         self.job.status = self.move_by(Command::Expire)?;
-        let message = "nobody claimed the job before its payload expired";
+        let message = "the payload expired before a worker claimed the job";
         let error = JobError::new("payload-expired", message, false);
         self.job.error = Some(error.clone());
         self.finish(now);
@@ -264,17 +263,18 @@ impl StoredJob {
         Ok(())
     }
 
-    /// Whether the job has ended and its payload has to go.
+    /// Returns true if the job has finished and its payload must be deleted.
     pub(super) fn dooms_payload(&self) -> bool {
         self.job.has_payload && self.job.status.is_terminal()
     }
 
-    /// What its end adds to the usage, if it ended since it was read. `steps` are all finished ones.
+    /// Returns the usage to record if the job finished since it was read. `steps` is the number of finished
+    /// steps.
     pub(super) fn meter(&mut self, steps: u64) -> Option<Usage> {
         std::mem::take(&mut self.ended).then(|| self.tally.meter(steps))
     }
 
-    /// Puts a job that ended badly back in line.
+    /// Returns a failed or cancelled job to its queue.
     pub(super) fn resume(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let status = self.move_by(Command::Resume)?;
         if self.job.has_payload {
@@ -295,7 +295,7 @@ impl StoredJob {
         Ok(())
     }
 
-    /// Whether the job may be deleted.
+    /// Checks that the job may be deleted.
     pub(super) fn check_purge(&self) -> Result<(), StoreError> {
         match self.job.status.on(Command::Purge) {
             Transition::Delete => Ok(()),
@@ -306,9 +306,9 @@ impl StoredJob {
         }
     }
 
-    /// The answer to a settlement of a lease that does not hold the job any more. The first answer
-    /// may have been lost: the same again is fine, if the job was neither swept nor claimed since,
-    /// both of which raise its epoch.
+    /// Returns the result for a settlement without a current lease. Succeeds if it repeats the last settlement,
+    /// whose response may have been lost: the epoch is unchanged, so the job was neither rescued nor claimed
+    /// since.
     pub(super) fn settled_before(
         &self,
         settlement: &Settlement,
@@ -320,19 +320,19 @@ impl StoredJob {
         Err(StoreError::LeaseLost)
     }
 
-    /// The answer to a settlement.
+    /// Returns the result of a settlement.
     pub(super) fn settled(&self) -> SettleResult {
         let Job { status, version, run_at, .. } = self.job;
         SettleResult { status, version, run_at }
     }
 
-    /// Whether there may be steps that an attempt goes on from: a first one has none, unless it was
-    /// forked with some.
+    /// Returns false if there cannot be finished steps, because this is the first attempt and the job is no
+    /// fork. Saves a query.
     pub(super) fn may_have_steps(&self) -> bool {
         self.epoch > 0 || self.job.forked_from.is_some()
     }
 
-    /// Raises the version and records how the job stands now as a transition.
+    /// Raises the version and records the current state as an event.
     fn record(&mut self, now: Timestamp, error: Option<JobError>) {
         self.job.version += 1;
         self.events.push(Event {
@@ -347,7 +347,7 @@ impl StoredJob {
         });
     }
 
-    /// If the job has ended, notes when, until when it is kept, and that it has to be metered.
+    /// Sets the completion and expiry times of a finished job and marks it for metering.
     fn finish(&mut self, now: Timestamp) {
         if let Some(kept) = self.retention.of(self.job.status) {
             self.job.completed_at = Some(now);
@@ -356,7 +356,7 @@ impl StoredJob {
         }
     }
 
-    /// The attempts that the job was given at first, and is given again by a resume.
+    /// Returns the original number of attempts, which a resume grants again.
     fn attempts_allowed(&self) -> u32 {
         self.job.max_attempts.saturating_sub(self.attempt_base)
     }
@@ -388,7 +388,7 @@ fn code_version(want: &Claim, kind: &Name) -> Option<String> {
     want.kinds.iter().find(|room| room.kind == *kind).and_then(|room| room.code_version.clone())
 }
 
-/// Whether a job that stands at `status` may have got there by this outcome.
+/// Returns true if this outcome can have led to `status`.
 fn leads_to(outcome: &Outcome, status: Status) -> bool {
     use Status::{Cancelled, Completed, Failed, Pending};
     match outcome {

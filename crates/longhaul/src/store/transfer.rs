@@ -1,4 +1,4 @@
-//! A job on its way from one store to another.
+//! Jobs in transfer from one store to another.
 
 use sha2::{Digest, Sha256};
 
@@ -8,30 +8,29 @@ use crate::job::{
     Event, Fingerprint, JobId, Json, Outcome, Status, Step, TenantId, UsageRow, hour_of,
 };
 
-/// A job with all that belongs to it.
+/// A job with its input, result, history, steps and blobs.
 #[derive(Debug, Clone)]
 pub(crate) struct ExportedJob {
     pub(super) entry: StoredJob,
-    /// None if the job was submitted by SQL.
+    /// `None` if the job was submitted by SQL.
     pub(super) fingerprint: Option<Fingerprint>,
     pub(super) input: Json,
     pub(super) result: Option<Json>,
-    /// One JSON event a line, oldest first.
+    /// One JSON event per line, oldest first.
     pub(super) history: String,
-    /// In their order.
+    /// By position.
     pub(super) steps: Vec<Step>,
-    /// What was stored for it, in the order in which it was.
+    /// In the order of storage.
     pub(super) blobs: Vec<Blob>,
-    /// What it used, if it ended on the way.
+    /// Usage, if the job finished during the transfer.
     pub(super) used: Option<UsageRow>,
 }
 
 impl ExportedJob {
-    /// Gives the attempt of a running job back: nobody runs it where it comes from, which was stopped
-    /// to be copied. Uncharged, as at any stop in good order: neither the job nor its worker failed.
+    /// Releases the attempt of a running job, because its source was stopped before the copy. The attempt is not
+    /// charged, because neither the job nor its worker failed.
     ///
-    /// That happens at the time of the last event, so that copying the same job again makes the same
-    /// of it.
+    /// The release has the time of the last event, so that a repeated copy produces the same job.
     pub(super) fn released(mut self) -> Result<Self, StoreError> {
         let job = &self.entry.job;
         if job.status != Status::Running {
@@ -49,7 +48,7 @@ impl ExportedJob {
             tokens: crate::job::Tokens::default(),
         };
         self.entry.settle(&release, at)?;
-        // It had been asked to stop: that is its end.
+        // A job with a cancellation request finishes here.
         self.used = self.entry.meter(self.steps.len() as u64).map(|usage| UsageRow {
             hour: hour_of(at),
             kind: self.entry.job.kind.clone(),
@@ -65,17 +64,17 @@ impl ExportedJob {
         Ok(self)
     }
 
-    /// Whose it is and which.
+    /// Returns tenant and id.
     pub(crate) fn key(&self) -> (TenantId, JobId) {
         (self.entry.job.tenant.clone(), self.entry.job.id)
     }
 
-    /// How many finished steps it has.
+    /// Returns the number of finished steps.
     pub(crate) fn steps(&self) -> usize {
         self.steps.len()
     }
 
-    /// About how large it is.
+    /// Returns the approximate size in bytes.
     pub(super) fn bytes(&self) -> usize {
         let texts = [Some(&self.input), self.result.as_ref()].into_iter().flatten();
         let texts = texts.chain(self.steps.iter().map(|step| &step.output));
@@ -84,10 +83,10 @@ impl ExportedJob {
             + texts.map(|json| json.as_str().len()).sum::<usize>()
     }
 
-    /// A digest of all of it. Compared inside one process only: it may differ between versions.
+    /// Returns a digest of all parts. Compare it within one process only, because it may differ between versions.
     pub(crate) fn digest(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
-        // Lengths keep one part from being read as the end of the part before it.
+        // The length prefix separates the parts unambiguously.
         let mut add = |part: &str| {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
@@ -107,13 +106,13 @@ impl ExportedJob {
     }
 }
 
-/// Bytes as they are read aloud.
+/// Encodes bytes as lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// An id that is remembered as gone.
+/// The id of a deleted job.
 #[derive(Debug, Clone)]
 pub(crate) struct Tombstone {
     pub(crate) tenant: String,

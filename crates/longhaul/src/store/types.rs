@@ -1,4 +1,4 @@
-//! What goes into a store and what comes out.
+//! Parameters and results of store operations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,59 +13,59 @@ use crate::job::{
     TenantId, Timestamp, Tokens, Webhook,
 };
 
-/// A job that was checked and may be accepted.
+/// A validated submission.
 #[derive(Debug, Clone)]
 pub struct NewJob {
-    /// Whose it is.
+    /// Tenant that submits it.
     pub tenant: TenantId,
-    /// Its id, if the key is new.
+    /// Id of the job, unless the idempotency key is already in use.
     pub id: JobId,
-    /// Which handler runs it.
+    /// Kind, which selects the handler.
     pub kind: Name,
-    /// The lane it waits in.
+    /// Queue.
     pub queue: Name,
-    /// Higher goes first.
+    /// Priority. One point is worth one minute of waiting; higher runs first.
     pub priority: i32,
-    /// What goes in.
+    /// Input of the handler.
     pub input: Json,
-    /// What makes it the same submission as another one under its key.
+    /// Identifies equal submissions under one idempotency key.
     pub fingerprint: Fingerprint,
-    /// The key it is submitted under.
+    /// Idempotency key.
     pub idempotency_key: Option<String>,
-    /// When it is due.
+    /// Start time.
     pub start: Start,
-    /// Attempts allowed.
+    /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// How long one attempt may take.
+    /// Timeout of one attempt.
     pub timeout: Option<Duration>,
-    /// The submitter's own words on it.
+    /// Labels for filtering.
     pub labels: BTreeMap<String, String>,
-    /// How long it is kept once finished.
+    /// Retention after the job finishes.
     pub retention: Retention,
-    /// The job that spawns it.
+    /// Parent job.
     pub parent_id: Option<JobId>,
-    /// What was uploaded with it.
+    /// Uploaded payload.
     pub payload: Option<NewBlob>,
-    /// The id of the API key that submits it; at most 64 characters.
+    /// Id of the API key that submits it; at most 64 characters.
     pub key_id: Option<String>,
-    /// Who wants to be told of it, besides the tenant's endpoints.
+    /// Webhook for this job, in addition to the tenant's endpoints.
     pub webhook: Option<Box<Webhook>>,
 }
 
-/// When a new job is due.
+/// The start time of a new job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// As soon as it is accepted.
+    /// Immediately.
     Now,
-    /// This long after it is accepted, by the store's time.
+    /// After a delay, by the store's clock.
     In(Duration),
-    /// At this time, or as soon as it is accepted if that has passed.
+    /// At this time, or immediately if it has passed.
     At(Timestamp),
 }
 
 impl Start {
-    /// The due time of a job that is accepted at `now`. Never before that: a due time long ago would
-    /// be a place in front of everybody.
+    /// Returns the due time of a job that is accepted at `now`. Never earlier than `now`, because an old due
+    /// time would put the job in front of all others.
     pub fn run_at(self, now: Timestamp) -> Timestamp {
         match self {
             Self::Now => now,
@@ -75,240 +75,240 @@ impl Start {
     }
 }
 
-/// The answer to a submission.
+/// The result of a submission.
 #[derive(Debug, Clone)]
 pub struct SubmitResult {
-    /// The new job, or the one that already had the key, as it stands now.
+    /// The new job, or the existing job with the same idempotency key.
     pub record: Record,
-    /// Whether this submission made it.
+    /// True if this submission created the job.
     pub created: bool,
 }
 
-/// Which jobs to list. Empty matches all.
+/// A filter for jobs. The default matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Only with one of these statuses, if any are named.
+    /// Any of these statuses; empty matches all.
     pub statuses: Vec<Status>,
-    /// Only of this kind.
+    /// This kind.
     pub kind: Option<Name>,
-    /// Only in this queue.
+    /// This queue.
     pub queue: Option<Name>,
-    /// Only with all of these labels.
+    /// All of these labels.
     pub labels: BTreeMap<String, String>,
-    /// Only accepted at or after this.
+    /// Created at or after this time.
     pub created_after: Option<Timestamp>,
-    /// Only those that belong to this job.
+    /// Children of this job.
     pub parent: Option<JobId>,
 }
 
-/// Which part of a list.
+/// A request for one page of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRequest {
-    /// At most so many.
+    /// Maximum number of jobs.
     pub limit: usize,
-    /// Only jobs older than this one: the last of the page before.
+    /// Cursor: only jobs older than this one. Use [`Page::next`] of the previous page.
     pub before: Option<JobId>,
 }
 
-/// Part of a list.
+/// One page of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// Newest first.
+    /// Jobs, newest first.
     pub jobs: Vec<Job>,
-    /// There is more: ask for what comes before this one.
+    /// Cursor of the next page; `None` on the last page.
     pub next: Option<JobId>,
 }
 
-/// A queue of one tenant.
+/// The state of a tenant's queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueState {
-    /// Its name.
+    /// Queue name.
     pub name: Name,
-    /// Whether claims from it are stopped.
+    /// True if no jobs are claimed from it.
     pub paused: bool,
-    /// Jobs in line, due or not.
+    /// Number of pending jobs, due or not.
     pub pending: u64,
-    /// Jobs that a replica holds.
+    /// Number of running jobs.
     pub running: u64,
-    /// When the job that has been due longest was due.
+    /// Due time of the oldest due job.
     pub oldest_due_at: Option<Timestamp>,
 }
 
-/// Where a job stands.
+/// The version and status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobVersion {
-    /// Its version.
+    /// Version, which rises with every change.
     pub version: u64,
     /// Its status.
     pub status: Status,
 }
 
-/// Notifications of changes that other replicas made. Each counter rises when something may have happened, and a
-/// hint may come too often, too late or not at all: what happened is read from the store.
+/// Notifications of changes that other replicas made. Each counter rises when there may be a change. A
+/// notification may be late, repeated or lost, so the store remains the source of truth.
 #[derive(Debug, Clone)]
 pub struct ChangeNotifications {
-    /// There may be something to claim.
+    /// Rises when jobs may be ready to claim.
     pub ready: watch::Receiver<u64>,
-    /// Jobs may have changed.
+    /// Rises when jobs may have changed.
     pub jobs: watch::Receiver<u64>,
 }
 
-/// What a replica has room for.
+/// A request to claim jobs.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    /// Who asks.
+    /// Replica that claims.
     pub replica: String,
-    /// At most so many in all.
+    /// Maximum number of jobs.
     pub limit: usize,
-    /// How long the leases last.
+    /// Lease duration.
     pub lease: Duration,
-    /// Which kinds, and how many of each at most.
+    /// Kinds to claim, each with its capacity.
     pub kinds: Vec<KindCapacity>,
-    /// What this claim is held to, over all replicas.
+    /// Limits over all replicas.
     pub limits: Arc<FlowLimits>,
-    /// If given, the claim is for deliveries: it looks into outboxes only, and there the queues take turns,
-    /// not the tenants, because each receiver has one.
+    /// If set, the claim is for deliveries: it reads outboxes only, round-robin over queues instead of tenants,
+    /// because each endpoint has a queue.
     pub queue_capacity: Option<QueueCapacity>,
 }
 
-/// How many more jobs of each queue a claim may bring.
+/// The number of jobs that a claim may take from each queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueCapacity {
-    /// Of a queue that nothing is known of.
+    /// Capacity of queues that are not in `known`.
     pub each: usize,
-    /// Of the others.
+    /// Capacity by queue.
     pub known: HashMap<Name, usize>,
 }
 
 impl QueueCapacity {
-    /// How many more of this one.
+    /// Returns the capacity of a queue.
     pub fn of(&self, queue: &Name) -> usize {
         self.known.get(queue).copied().unwrap_or(self.each)
     }
 
-    /// The most of any.
+    /// Returns the largest capacity.
     pub(crate) fn most(&self) -> usize {
         self.known.values().copied().fold(self.each, usize::max)
     }
 }
 
-/// Room for jobs of one kind.
+/// The capacity for jobs of one kind.
 #[derive(Debug, Clone)]
 pub struct KindCapacity {
-    /// The kind.
+    /// Kind.
     pub kind: Name,
-    /// At most so many.
+    /// Maximum number of jobs.
     pub capacity: usize,
-    /// Remembered by jobs that are claimed for the first time.
+    /// Code version that a job records at its first claim.
     pub code_version: Option<String>,
 }
 
-/// The answer to a claim.
+/// The result of a claim.
 #[derive(Debug, Clone, Default)]
 pub struct ClaimResult {
-    /// What the replica now holds, in the order in which it was picked.
+    /// Leases in the order of selection.
     pub leases: Vec<Lease>,
-    /// When the next job that is not due yet will be, or the next that a rate held back may start.
+    /// The next time at which a scheduled or rate-limited job can start.
     pub next_due_at: Option<Timestamp>,
 }
 
-/// A timed right to one attempt of one job.
+/// A timed right to run one attempt of a job.
 #[derive(Debug, Clone)]
 pub struct Lease {
-    /// The job as claimed.
+    /// Job as claimed.
     pub job: Job,
-    /// Its fencing number.
+    /// Fencing number.
     pub epoch: u64,
-    /// When the right ends unless renewed.
+    /// Expiry, unless renewed.
     pub expires_at: Timestamp,
-    /// What goes in.
+    /// Input of the handler.
     pub input: Json,
-    /// What earlier attempts finished, in order.
+    /// Finished steps of earlier attempts, by position.
     pub steps: Vec<Step>,
 }
 
 impl Lease {
-    /// What a worker's writes carry.
+    /// Returns the reference that a worker's writes carry.
     pub fn to_ref(&self) -> LeaseRef {
         LeaseRef { tenant: self.job.tenant.clone(), job: self.job.id, epoch: self.epoch }
     }
 }
 
-/// Names a lease: what every write of a worker carries.
+/// A reference to a lease, which every write of a worker carries.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LeaseRef {
-    /// Whose job.
+    /// Tenant of the job.
     pub tenant: TenantId,
-    /// The job.
+    /// Leased job.
     pub job: JobId,
-    /// The fencing number.
+    /// Fencing number.
     pub epoch: u64,
 }
 
-/// The answer to a renewal.
+/// The result of a lease renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
-    /// The lease goes on.
+    /// The lease was extended.
     Kept {
-        /// Whether somebody asked the job to stop.
+        /// True if a client requested cancellation.
         cancel_requested: bool,
     },
     /// The lease is lost: stop working.
     Lost,
 }
 
-/// What a running job tells of itself.
+/// Phases and progress of a running job.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// Who tells.
+    /// Lease of the running attempt.
     pub lease: LeaseRef,
-    /// The phases that it went through since the last report, in order.
+    /// Phases since the last report, in order.
     pub phases: Vec<String>,
-    /// How far it is, if that changed.
+    /// New progress, if it changed.
     pub progress: Option<Progress>,
 }
 
 /// A finished step.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
-    /// Who finished it.
+    /// Lease of the running attempt.
     pub lease: LeaseRef,
-    /// Its name.
+    /// Step name.
     pub name: String,
-    /// Its place in the order in which the code asked.
+    /// Position in the order of calls.
     pub position: u32,
-    /// What it returned.
+    /// Output of the step.
     pub output: Json,
-    /// Whether no other step of the job ran at the same time.
+    /// True if no other step of the job ran concurrently.
     pub alone: bool,
-    /// When its last try began.
+    /// Start of its last try.
     pub started_at: Timestamp,
 }
 
 /// The end of an attempt.
 #[derive(Debug, Clone)]
 pub struct Settlement {
-    /// Who ends it.
+    /// Lease of the attempt.
     pub lease: LeaseRef,
-    /// How.
+    /// Outcome of the attempt.
     pub outcome: Outcome,
-    /// Phases that were not reported yet, in order.
+    /// Unreported phases, in order.
     pub phases: Vec<String>,
-    /// The last word on progress, if it was not reported yet.
+    /// Unreported progress.
     pub progress: Option<Progress>,
-    /// What it produced: the job's artifacts, if this completes it.
+    /// Artifacts, stored if the job completes.
     pub artifacts: Vec<NewBlob>,
-    /// What it used of a language model: metered if this ends the job.
+    /// Language model tokens, metered if the job finishes.
     pub tokens: Tokens,
 }
 
-/// The answer to a settlement.
+/// The result of a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SettleResult {
-    /// Where the job stands now.
+    /// New status.
     pub status: Status,
-    /// Its version.
+    /// Version, which rises with every change.
     pub version: u64,
-    /// When it is due, if it went back in line.
+    /// Due time, if the job is pending again.
     pub run_at: Timestamp,
 }

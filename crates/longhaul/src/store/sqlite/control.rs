@@ -1,16 +1,16 @@
-//! What callers and the house do to jobs: cancel, resume, delete; and to queues.
+//! Control of jobs and queues: cancel, resume, purge and pause.
 
 use rusqlite::params;
 
 use crate::job::{Job, JobId, Name, TenantId};
+use crate::store::fairness::PRIORITY_POINT_MS;
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::maintenance::prune::delete_job;
 use crate::store::sqlite::queries::find;
-use crate::store::sqlite::row::PRIORITY_POINT_MS;
 use crate::store::sqlite::sql;
 
-/// Cancels a job, or asks its worker to stop.
+/// Cancels a job, or requests cancellation from its worker.
 pub(crate) fn cancel(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Job, SqliteError> {
     let mut row = find::row(tx, tenant, id)?;
     if row.stored.cancel(tx.now)? {
@@ -19,7 +19,7 @@ pub(crate) fn cancel(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Job, S
     Ok(row.stored.job)
 }
 
-/// Puts a job that ended badly back in line.
+/// Returns a failed or cancelled job to its queue.
 pub(crate) fn resume(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Job, SqliteError> {
     let mut row = find::row(tx, tenant, id)?;
     row.stored.resume(tx.now)?;
@@ -35,8 +35,8 @@ pub(crate) fn purge(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<(), Sql
     Ok(())
 }
 
-/// Stops or restarts claims from a queue. One statement over all that is pending in it, which keeps
-/// the writer for a second with 100,000 jobs where nothing is optimised.
+/// Pauses or resumes a queue. Updates all of its pending jobs in one statement, which blocks the writer for
+/// about a second with 100,000 jobs in a debug build.
 pub(crate) fn pause_queue(
     tx: &Tx<'_>,
     tenant: &TenantId,

@@ -1,4 +1,5 @@
-//! What workers write. Every write finds its job by the lease's epoch, or not at all.
+//! Writes of workers: renewals, reports, checkpoints and work directories. Every write finds its job by the
+//! epoch of the lease.
 
 use std::time::Duration;
 
@@ -26,9 +27,9 @@ pub(crate) fn renew(
     leases.iter().map(renew).collect()
 }
 
-/// Records what a running job tells of itself.
+/// Records phases and progress.
 pub(crate) fn report(tx: &Tx<'_>, report: &Report) -> Result<(), SqliteError> {
-    let mut row = find::held(tx, &report.lease)?.ok_or(StoreError::LeaseLost)?;
+    let mut row = find::leased(tx, &report.lease)?.ok_or(StoreError::LeaseLost)?;
     row.stored.tell(&report.phases, report.progress.as_ref(), tx.now);
     Ok(row.save_transition(tx)?)
 }
@@ -52,7 +53,7 @@ pub(crate) fn checkpoint(tx: &Tx<'_>, step: &Checkpoint) -> Result<(), SqliteErr
     if stored == 1 {
         return Ok(());
     }
-    let row = find::held(tx, &step.lease)?.ok_or(StoreError::LeaseLost)?;
+    let row = find::leased(tx, &step.lease)?.ok_or(StoreError::LeaseLost)?;
     let output: Option<String> =
         tx.one(sql::FIND_STEP, params![row.seq, step.name], |row| row.get(1))?;
     if output.as_deref() == Some(step.output.as_str()) {
@@ -61,14 +62,14 @@ pub(crate) fn checkpoint(tx: &Tx<'_>, step: &Checkpoint) -> Result<(), SqliteErr
     Err(StoreError::StepConflict { name: step.name.clone() }.into())
 }
 
-/// Notes a folder of a running attempt.
+/// Records the work directory of a running attempt.
 pub(crate) fn record_work_dir(
     tx: &Tx<'_>,
     lease: &LeaseRef,
     path: &str,
     replica: &str,
 ) -> Result<(), SqliteError> {
-    find::held(tx, lease)?.ok_or(StoreError::LeaseLost)?;
+    find::leased(tx, lease)?.ok_or(StoreError::LeaseLost)?;
     let (tenant, id, at) = (lease.tenant.as_str(), lease.job.to_string(), tx.now.as_millis());
     let none: Option<Vec<u8>> = None;
     let role = BlobRole::Folder.as_str();

@@ -10,7 +10,7 @@ use crate::store::sqlite::row::Row;
 use crate::store::sqlite::sql;
 use crate::store::stored_job::StoredJob;
 
-/// Writes the deliveries that are owed for what just happened to a job.
+/// Inserts the deliveries for the unwritten events of a job.
 pub(crate) fn write_deliveries(
     tx: &Tx<'_>,
     stored: &StoredJob,
@@ -19,14 +19,14 @@ pub(crate) fn write_deliveries(
     if stored.events.is_empty() || stored.job.tenant.is_outbox() {
         return Ok(());
     }
-    let mut known = tx.listeners.borrow_mut();
-    let listeners = match &mut *known {
-        Some(listeners) => listeners,
-        none => none.insert(listeners(tx)?),
+    let mut known = tx.subscriptions.borrow_mut();
+    let subscriptions = match &mut *known {
+        Some(subscriptions) => subscriptions,
+        none => none.insert(read_subscriptions(tx)?),
     };
-    let owed = listeners.pending_deliveries(stored, result);
+    let deliveries = subscriptions.pending_deliveries(stored, result);
     drop(known);
-    for new in &owed {
+    for new in &deliveries {
         let mut row = Row::new(StoredJob::accepted(new, tx.now), new.fingerprint);
         if row.insert(tx)? {
             tx.run(sql::INSERT_INPUT, params![row.seq, new.input.as_str()])?;
@@ -36,9 +36,9 @@ pub(crate) fn write_deliveries(
     Ok(())
 }
 
-fn listeners(tx: &Tx<'_>) -> rusqlite::Result<Subscriptions> {
-    let mut listeners = Subscriptions::default();
-    for (tenant, listener) in tx.all(sql::SUBSCRIPTIONS, [], |row| {
+fn read_subscriptions(tx: &Tx<'_>) -> rusqlite::Result<Subscriptions> {
+    let mut subscriptions = Subscriptions::default();
+    for (tenant, subscription) in tx.all(sql::SUBSCRIPTIONS, [], |row| {
         let mut columns = Columns::of(row);
         let tenant = columns.text(TenantId::stored)?;
         Ok((
@@ -46,9 +46,9 @@ fn listeners(tx: &Tx<'_>) -> rusqlite::Result<Subscriptions> {
             EndpointSubscription { endpoint: columns.get()?, events: columns.text(event_filter)? },
         ))
     })? {
-        listeners.add(tenant, listener);
+        subscriptions.add(tenant, subscription);
     }
-    Ok(listeners)
+    Ok(subscriptions)
 }
 
 fn event_filter(words: &str) -> Option<EventFilter> {

@@ -1,7 +1,7 @@
-//! A job's row: how it is read, inserted and written back.
+//! A job's row: reading, inserting and writing back.
 //!
-//! A change is made to the row in memory, by the pure rules of [`crate::job`], and written back with
-//! its events in one statement.
+//! A transition changes the row in memory by the pure rules of [`crate::job`] and writes it back with its
+//! events in one statement.
 
 use rusqlite::params;
 
@@ -9,6 +9,7 @@ use crate::job::{
     Event, Fingerprint, Job, Json, Name, PreviousState, Record, Retention, Status, TenantId,
     Timestamp, Tokens, Usage, UsageMeter,
 };
+use crate::store::fairness;
 use crate::store::sqlite::connection::columns::{Columns, from_json, int, millis, to_json};
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::maintenance::blobs;
@@ -17,43 +18,41 @@ use crate::store::sqlite::outbox;
 use crate::store::sqlite::sql;
 use crate::store::stored_job::StoredJob;
 
-/// What a point of priority is worth in waiting.
-pub(crate) const PRIORITY_POINT_MS: i64 = 60_000;
-
-/// A job's stored and where it is kept.
+/// A stored job with its row id.
 pub(crate) struct Row {
     pub(crate) seq: i64,
     pub(crate) stored: StoredJob,
     pub(crate) fingerprint: Fingerprint,
-    /// The scopes that its lease is counted in.
+    /// Scopes whose limit counters include the lease.
     pub(crate) counted: Option<String>,
-    /// What it has just completed with.
+    /// Result, if the job has just completed.
     pub(crate) result: Option<Json>,
-    /// Version and epoch in the database, which a write must still find there.
+    /// Version and epoch as read. A write fails if they have changed.
     read_as: (u64, u64),
 }
 
-/// Whether a claim may find a job, and when.
-struct Place {
+/// The position of a job in its queue.
+struct QueuePosition {
     rank: Option<i64>,
     paused: bool,
 }
 
 impl Row {
-    /// A job that was never stored.
+    /// Creates a row that is not inserted yet.
     pub(crate) fn new(stored: StoredJob, fingerprint: Fingerprint) -> Self {
         Self { seq: 0, stored, fingerprint, counted: None, result: None, read_as: (0, 0) }
     }
 
-    /// Reads a job that was found in this transaction.
+    /// Reads a job by its row id.
     pub(crate) fn load(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Self> {
         tx.one(sql::JOB, [seq], |row| Self::read(&mut Columns::of(row)))?
             .ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
-    /// Inserts the row and sets its `seq`. False, with nothing written, if its id or key is taken.
+    /// Inserts the row with its deliveries and sets `seq`. Returns false and writes nothing if the id or
+    /// idempotency key exists.
     pub(crate) fn insert(&mut self, tx: &Tx<'_>) -> rusqlite::Result<bool> {
-        let place = self.place(tx)?;
+        let position = self.queue_position(tx)?;
         let (stored, job) = (&self.stored, &self.stored.job);
         let inserted = tx.run(
             sql::INSERT_JOB,
@@ -64,8 +63,8 @@ impl Row {
                 job.queue.as_str(),
                 job.status.as_str(),
                 job.priority,
-                place.rank,
-                place.paused,
+                position.rank,
+                position.paused,
                 job.attempt,
                 job.max_attempts,
                 stored.attempt_base,
@@ -81,7 +80,7 @@ impl Row {
                 millis(stored.retention.failed),
                 job.forked_from.map(|id| id.to_string()),
                 job.parent_id.map(|id| id.to_string()),
-                self.lines()?,
+                self.encoded_events()?,
                 job.has_payload,
                 stored.tally.key,
                 int(stored.tally.payload_bytes),
@@ -96,12 +95,13 @@ impl Row {
         Ok(inserted == 1)
     }
 
-    /// Writes the row and its new events back.
+    /// Writes a transition: the row with its new events, the usage of a finished job, the expiry of its payload,
+    /// and the webhook deliveries.
     pub(crate) fn save_transition(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
         if self.stored.ended {
             self.meter(tx)?;
         }
-        let place = self.place(tx)?;
+        let position = self.queue_position(tx)?;
         let (stored, job) = (&self.stored, &self.stored.job);
         let saved = tx.run(
             sql::SAVE_JOB,
@@ -111,7 +111,7 @@ impl Row {
                 int(self.read_as.1),
                 job.status.as_str(),
                 job.phase,
-                place.rank,
+                position.rank,
                 job.attempt,
                 job.max_attempts,
                 stored.attempt_base,
@@ -128,8 +128,8 @@ impl Row {
                 job.cancel_requested_at.map(Timestamp::as_millis),
                 job.error.as_ref().map(to_json).transpose()?,
                 job.code_version,
-                self.lines()?,
-                place.paused,
+                self.encoded_events()?,
+                position.paused,
                 self.counted,
                 (!job.artifacts.is_empty()).then(|| to_json(&job.artifacts)).transpose()?,
                 stored.tally.claimed_at.map(Timestamp::as_millis),
@@ -150,7 +150,7 @@ impl Row {
         Ok(())
     }
 
-    /// Adds what the job used until its end. One that used nothing new adds nothing.
+    /// Records the usage of a finished job.
     fn meter(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
         let steps = usage::count_steps(tx, self.seq, None)?;
         if let Some(used) = self.stored.meter(steps).filter(|used| *used != Usage::default()) {
@@ -159,7 +159,7 @@ impl Row {
         Ok(())
     }
 
-    /// Gives back what the lease is counted in. Before the end of its attempt is written.
+    /// Decrements the limit counters that include the lease. Call it before the end of the attempt is written.
     pub(crate) fn release_limits(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
         if self.counted.take().is_some() {
             tx.run(sql::RELEASE_LIMITS, [self.seq])?;
@@ -167,33 +167,32 @@ impl Row {
         Ok(())
     }
 
-    /// Where the job stands. None has a rank that is not pending, not due or paused.
-    fn place(&self, tx: &Tx<'_>) -> rusqlite::Result<Place> {
+    /// Returns the position. Only a pending, due job in a queue that is not paused has a rank.
+    fn queue_position(&self, tx: &Tx<'_>) -> rusqlite::Result<QueuePosition> {
         let Job { tenant, queue, status, run_at, priority, .. } = &self.stored.job;
         if *status != Status::Pending {
-            return Ok(Place { rank: None, paused: false });
+            return Ok(QueuePosition { rank: None, paused: false });
         }
         let is_paused = tx.one(sql::IS_PAUSED, [tenant.as_str(), queue.as_str()], |_| Ok(()))?;
         let paused = is_paused.is_some();
-        let in_line = *run_at <= tx.now && !paused;
-        let head_start = i64::from(*priority) * PRIORITY_POINT_MS;
-        let rank = in_line.then(|| run_at.as_millis().saturating_sub(head_start));
-        Ok(Place { rank, paused })
+        let ready = *run_at <= tx.now && !paused;
+        let rank = ready.then(|| fairness::rank(*run_at, *priority));
+        Ok(QueuePosition { rank, paused })
     }
 
-    /// The new events as they are stored: one a line.
-    fn lines(&self) -> rusqlite::Result<Option<String>> {
+    /// Encodes the new events, one per line.
+    fn encoded_events(&self) -> rusqlite::Result<Option<String>> {
         let lines: Vec<String> =
             self.stored.events.iter().map(to_json).collect::<Result<_, _>>()?;
         Ok((!lines.is_empty()).then(|| lines.join("\n")))
     }
 
-    /// The record of a job that was just inserted.
+    /// Returns the record of a job that was just inserted.
     pub(crate) fn into_new_record(self) -> Record {
         Record { job: self.stored.job, result: None, history: self.stored.events }
     }
 
-    /// The job with its result and history.
+    /// Returns the job with its result and history.
     pub(crate) fn into_record(self, tx: &Tx<'_>) -> rusqlite::Result<Record> {
         let history = tx.one(sql::HISTORY, [self.seq], |row| row.get::<_, String>(0))?;
         let history = history.unwrap_or_default();
@@ -209,7 +208,7 @@ impl Row {
         Ok(Record { job: self.stored.job, result, history })
     }
 
-    /// In the order of `job.sql`.
+    /// Reads the columns of `job.sql`.
     fn read(columns: &mut Columns<'_>) -> rusqlite::Result<Self> {
         let job = read_job(columns)?;
         let seq = columns.get()?;
@@ -239,7 +238,7 @@ impl Row {
     }
 }
 
-/// Fields are read in the order in which they are written here.
+// The fields are evaluated in this order, which is the order of the columns.
 fn read_tally(columns: &mut Columns<'_>) -> rusqlite::Result<UsageMeter> {
     Ok(UsageMeter {
         key: columns.get()?,
@@ -252,17 +251,17 @@ fn read_tally(columns: &mut Columns<'_>) -> rusqlite::Result<UsageMeter> {
     })
 }
 
-/// An event that cannot be read is left out: it must not hide the job.
+/// Decodes the history. An unreadable event is skipped, so that it does not hide the job.
 fn read_history(lines: &str, job: &Job) -> Vec<Event> {
     let events: Vec<Event> = lines.lines().filter_map(|line| from_json(line).ok()).collect();
     let unreadable = lines.lines().count() - events.len();
     if unreadable > 0 {
-        tracing::warn!(job.id = %job.id, tenant.id = %job.tenant, unreadable, "events of a job's history cannot be read");
+        tracing::warn!(job.id = %job.id, tenant.id = %job.tenant, unreadable, "skipped unreadable events of a job's history");
     }
     events
 }
 
-/// Fields are read in the order in which they are written here.
+// The fields are evaluated in this order, which is the order of the columns.
 fn read_job(columns: &mut Columns<'_>) -> rusqlite::Result<Job> {
     Ok(Job {
         tenant: columns.text(TenantId::stored)?,

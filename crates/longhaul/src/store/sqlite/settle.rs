@@ -8,10 +8,10 @@ use crate::store::sqlite::sql;
 use crate::store::{BlobRole, SettleResult, Settlement, StoreError};
 use rusqlite::params;
 
-/// Ends an attempt, or finds that this very settlement ended it before.
+/// Ends an attempt. A repeated settlement returns the stored result.
 pub(crate) fn settle(tx: &Tx<'_>, settlement: &Settlement) -> Result<SettleResult, SqliteError> {
     let lease = &settlement.lease;
-    let Some(mut row) = find::held(tx, lease)? else {
+    let Some(mut row) = find::leased(tx, lease)? else {
         return match find::row(tx, &lease.tenant, lease.job) {
             Err(SqliteError::Rejected(_)) => Err(StoreError::LeaseLost.into()),
             found => Ok(found?.stored.settled_before(settlement)?),

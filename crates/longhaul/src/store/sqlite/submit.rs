@@ -1,4 +1,4 @@
-//! Accepting jobs: new ones and forks.
+//! Submissions and forks.
 
 use rusqlite::params;
 
@@ -13,7 +13,7 @@ use crate::store::sqlite::sql;
 use crate::store::stored_job::StoredJob;
 use crate::store::{BlobRole, NewJob, StoreError, SubmitResult};
 
-/// Accepts a job, or finds the one that this submission made before.
+/// Inserts a job, or returns the existing job of an equal submission.
 pub(crate) fn submit(tx: &Tx<'_>, new: &NewJob) -> Result<SubmitResult, SqliteError> {
     let mut row = Row::new(StoredJob::accepted(new, tx.now), new.fingerprint);
     if row.insert(tx)? {
@@ -27,7 +27,7 @@ pub(crate) fn submit(tx: &Tx<'_>, new: &NewJob) -> Result<SubmitResult, SqliteEr
         Some(key) => find::by_key(tx, &new.tenant, key)?,
         None => None,
     };
-    // Not the key: then the id, of a submission whose answer was lost.
+    // Not the key, so the id exists: a repeated submission whose response was lost.
     let existing = match existing {
         Some(existing) => existing,
         None => find::row(tx, &new.tenant, new.id)?,
@@ -38,7 +38,7 @@ pub(crate) fn submit(tx: &Tx<'_>, new: &NewJob) -> Result<SubmitResult, SqliteEr
     Ok(SubmitResult { record: existing.into_record(tx)?, created: false })
 }
 
-/// Makes a job of its own from an old one and the first of its steps.
+/// Creates a job from an existing one and its first steps.
 pub(crate) fn fork(
     tx: &Tx<'_>,
     tenant: &TenantId,
@@ -58,7 +58,7 @@ pub(crate) fn fork(
         tx.run(sql::FORK_STEPS, params![old.seq, row.seq, from])?;
         return Ok(row.stored.job);
     }
-    // The id is taken: by this very fork, if its answer was lost.
+    // The id exists: a repeated fork whose response was lost, or a conflict.
     let existing = find::row(tx, tenant, new_id)?.stored.job;
     if existing.forked_from == Some(id) {
         return Ok(existing);

@@ -1,4 +1,4 @@
-//! Reading everything, page by page, for a store elsewhere.
+//! Export of all data, page by page, for a copy to another store.
 
 use crate::job::{JobId, Status, TenantId, UsageRow};
 use crate::store::StoreError;
@@ -13,44 +13,44 @@ use crate::store::sqlite::row::Row;
 use crate::store::sqlite::sql;
 use crate::store::transfer::{ExportedJob, Tombstone};
 
-/// The most jobs of a page.
+/// Maximum number of jobs per page.
 const JOBS_MAX: usize = 500;
-/// A page ends with the job that makes it this large.
+/// Size after which a page ends, in bytes.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
-/// The tombstones of a page.
+/// Maximum number of tombstones per page.
 const TOMBSTONES_MAX: usize = 5_000;
 
-/// The rows of usage of a page.
+/// Maximum number of usage rows per page.
 const USAGE_MAX: usize = 2_000;
 
-/// Where the next page begins: after this tenant and id.
+/// Tenant and id of the last job of a page.
 pub(crate) type Cursor = (String, String);
 
-/// A tenant's usage.
+/// A tenant's usage row.
 pub(crate) type Used = (TenantId, UsageRow);
 
-/// Some jobs.
+/// A page of jobs.
 pub(crate) struct Page {
     pub(crate) parcels: Vec<ExportedJob>,
-    /// Jobs that hold what this program never wrote.
+    /// Jobs that cannot be read.
     pub(crate) unreadable: Vec<Cursor>,
     pub(crate) next: Option<Cursor>,
 }
 
 impl SqliteStore {
-    /// How many jobs there are.
+    /// Counts all jobs.
     pub(crate) async fn export_count(&self) -> Result<u64, StoreError> {
         let counted =
             |tx: &Tx<'_>| Ok(tx.one(sql::COUNT_JOBS, [], |row| Columns::of(row).count())?);
         Ok(self.read(counted).await?.unwrap_or_default())
     }
 
-    /// The jobs after a cursor, by tenant and id; running ones with their attempts given back.
+    /// Returns the jobs after a cursor, by tenant and id. Running jobs are released.
     pub(crate) async fn export_jobs(&self, after: Cursor) -> Result<Page, StoreError> {
         self.read(move |tx| jobs(tx, &after)).await
     }
 
-    /// The tombstones after a cursor, by tenant and id.
+    /// Returns the tombstones after a cursor, by tenant and id.
     pub(crate) async fn export_tombstones(
         &self,
         after: Cursor,
@@ -65,13 +65,13 @@ impl SqliteStore {
         .await
     }
 
-    /// What tells this store from others.
+    /// Returns the identity of this file.
     pub(crate) async fn origin(&self) -> Result<String, StoreError> {
         let origin = self.read(|tx| Ok(tx.one(sql::ORIGIN, [], |row| row.get(0))?)).await?;
-        origin.ok_or_else(|| StoreError::Broken("the database has lost its name".to_owned()))
+        origin.ok_or_else(|| StoreError::Broken("the database has no identity".to_owned()))
     }
 
-    /// What finished jobs used, after a row.
+    /// Returns the usage rows after a row.
     pub(crate) async fn export_usage(&self, after: Option<Used>) -> Result<Vec<Used>, StoreError> {
         self.read(move |tx| {
             let (tenant, hour, kind, key) = match &after {
@@ -91,7 +91,7 @@ impl SqliteStore {
         .await
     }
 
-    /// The paused queues, by tenant and name.
+    /// Returns the paused queues by tenant and name.
     pub(crate) async fn export_paused_queues(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.read(|tx| {
             Ok(tx.all(sql::EXPORT_PAUSED_QUEUES, [], |row| Ok((row.get(0)?, row.get(1)?)))?)

@@ -158,7 +158,7 @@ fn find_key(tx: &Tx<'_>, id: &str) -> rusqlite::Result<Option<ApiKey>> {
     tx.one(sql::API_KEY, [id], key)
 }
 
-/// In the order of `api_key.sql`.
+/// Reads the columns of `api_key.sql`.
 fn key(row: &rusqlite::Row<'_>) -> rusqlite::Result<ApiKey> {
     let mut columns = Columns::of(row);
     Ok(ApiKey {

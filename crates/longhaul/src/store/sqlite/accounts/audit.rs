@@ -11,7 +11,7 @@ use crate::store::sqlite::connection::columns::{Columns, limit};
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
-/// Comes after every id.
+/// Sorts after every id.
 const LAST_ID: &str = "\u{10ffff}";
 
 #[async_trait]
@@ -55,7 +55,7 @@ pub(crate) fn insert_audit(tx: &Tx<'_>, entry: &AuditEntry) -> rusqlite::Result<
     tx.run(sql::INSERT_AUDIT, params).map(|_| ())
 }
 
-/// Writes down what was done, if it was.
+/// Appends the audit entry if the change was made.
 pub(crate) fn noted<T>(
     tx: &Tx<'_>,
     audit: &AuditEntry,
@@ -67,7 +67,7 @@ pub(crate) fn noted<T>(
     Ok(done)
 }
 
-/// In the order of `audit.sql`.
+/// Reads the columns of `audit.sql`.
 pub(crate) fn entry(row: &rusqlite::Row<'_>) -> rusqlite::Result<AuditEntry> {
     let mut columns = Columns::of(row);
     Ok(AuditEntry {

@@ -1,4 +1,4 @@
-//! Endpoints, and who is told of what happens in a transaction.
+//! Webhook endpoints.
 
 use async_trait::async_trait;
 use rusqlite::params;
@@ -75,7 +75,7 @@ impl Endpoints for SqliteStore {
         self.write(move |tx| {
             let deleted = tx.run(sql::DELETE_ENDPOINT, params![tenant.as_str(), id])? == 1;
             if deleted {
-                tx.listeners.take();
+                tx.subscriptions.take();
                 tx.deleted.set(true);
                 insert_audit(tx, &audit)?;
             }
@@ -113,7 +113,7 @@ fn save(tx: &Tx<'_>, endpoint: &Endpoint) -> rusqlite::Result<()> {
             endpoint.changed_at.as_millis(),
         ],
     )?;
-    tx.listeners.take();
+    tx.subscriptions.take();
     Ok(())
 }
 
@@ -121,7 +121,7 @@ fn events(words: &str) -> Option<EventFilter> {
     EventFilter::from_words(words).ok()
 }
 
-/// In the order of `endpoint.sql`.
+/// Reads the columns of `endpoint.sql`.
 fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Endpoint> {
     let mut columns = Columns::of(row);
     Ok(Endpoint {

@@ -86,7 +86,7 @@ impl TenantStore for SqliteStore {
     }
 }
 
-/// Whether it was not there before.
+/// Returns false if the tenant exists.
 pub(crate) fn insert_tenant(tx: &Tx<'_>, tenant: &Tenant) -> rusqlite::Result<bool> {
     let params = params![
         tenant.id.as_str(),
@@ -124,7 +124,7 @@ pub(crate) fn tenant_id(row: &rusqlite::Row<'_>) -> rusqlite::Result<TenantId> {
     Columns::of(row).text(|text| TenantId::new(text).ok())
 }
 
-/// In the order of `tenant.sql`.
+/// Reads the columns of `tenant.sql`.
 pub(crate) fn tenant(row: &rusqlite::Row<'_>) -> rusqlite::Result<Tenant> {
     let mut columns = Columns::of(row);
     Ok(Tenant {

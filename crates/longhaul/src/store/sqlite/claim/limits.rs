@@ -1,4 +1,4 @@
-//! What the limits of a claim count.
+//! Limit counters during a claim.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,15 @@ use crate::store::sqlite::connection::columns::{Columns, int};
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
-/// The gate of one claim, and the store's meters behind it.
-pub(crate) struct Meters<'a> {
-    pub(crate) gate: LimitCheck<'a>,
+/// The limits of one claim and the stored counters.
+pub(crate) struct ClaimLimits<'a> {
+    pub(crate) check: LimitCheck<'a>,
     kinds: HashMap<&'a str, &'a Name>,
-    /// Whether lines are to be walked queue by queue.
+    /// True if a queue has a limit, so that candidates are read queue by queue.
     pub(crate) by_queue: bool,
 }
 
-/// The names of a line, as far as limits are about it. None if there are none.
+/// The names that select the limits of a lane.
 pub(crate) struct LimitNames {
     pub(crate) tenant: TenantId,
     pub(crate) kind: Name,
@@ -27,25 +27,25 @@ pub(crate) struct LimitNames {
 }
 
 impl LimitNames {
-    fn lane(&self) -> LimitKey<'_> {
+    fn key(&self) -> LimitKey<'_> {
         LimitKey { tenant: &self.tenant, kind: &self.kind, queue: self.queue.as_ref() }
     }
 }
 
-impl<'a> Meters<'a> {
+impl<'a> ClaimLimits<'a> {
     pub(crate) fn new(tx: &Tx<'_>, want: &'a Claim) -> rusqlite::Result<Self> {
-        let gate = LimitCheck::new(&want.limits, tx.now);
+        let check = LimitCheck::new(&want.limits, tx.now);
         let by_queue = want.limits.limit_queues();
         if by_queue {
             tx.run(sql::CREATE_QUEUE_INDEX, [])?;
         }
-        let names = want.kinds.iter().filter(|_| !gate.is_open());
-        let kinds = names.map(|room| (room.kind.as_str(), &room.kind)).collect();
-        Ok(Self { gate, kinds, by_queue })
+        let names = want.kinds.iter().filter(|_| !check.is_open());
+        let kinds = names.map(|kind| (kind.kind.as_str(), &kind.kind)).collect();
+        Ok(Self { check, kinds, by_queue })
     }
 
-    /// The names of a line, if limits are about any. Names that cannot be are not held back: whoever
-    /// reads their jobs sets them aside.
+    /// Returns the names of a lane; `None` if there are no limits. Invalid names have no limits: reading their
+    /// jobs quarantines them.
     pub(crate) fn names(
         &self,
         tenant: &str,
@@ -57,27 +57,27 @@ impl<'a> Meters<'a> {
         Some(LimitNames { tenant, kind, queue: queue.and_then(|queue| Name::new(queue).ok()) })
     }
 
-    /// Whether one more job of this line may start.
-    pub(crate) fn admit(&mut self, tx: &Tx<'_>, line: &LimitNames) -> rusqlite::Result<bool> {
-        let unknown = |scope: &Scope| !self.gate.knows(scope);
-        let scopes: Vec<Scope> = self.gate.limited(line.lane()).filter(unknown).collect();
+    /// Returns true if one more job may start. Loads missing counters.
+    pub(crate) fn admit(&mut self, tx: &Tx<'_>, names: &LimitNames) -> rusqlite::Result<bool> {
+        let unknown = |scope: &Scope| !self.check.knows(scope);
+        let scopes: Vec<Scope> = self.check.limited(names.key()).filter(unknown).collect();
         for scope in scopes {
             let (of, name) = scope.as_strs();
-            let meter =
+            let counter =
                 tx.one(sql::LIMIT_COUNTERS, [of, name], |row| read(&mut Columns::of(row)))?;
-            self.gate.learn(scope, meter.unwrap_or_default());
+            self.check.learn(scope, counter.unwrap_or_default());
         }
-        Ok(self.gate.admits(line.lane()))
+        Ok(self.check.admits(names.key()))
     }
 
-    /// Keeps a place for one job of this line.
-    pub(crate) fn reserve(&mut self, line: &LimitNames) {
-        self.gate.reserve(line.lane());
+    /// Reserves one start.
+    pub(crate) fn reserve(&mut self, names: &LimitNames) {
+        self.check.reserve(names.key());
     }
 
-    /// Writes what was counted.
+    /// Writes the changed counters.
     pub(crate) fn save(&self, tx: &Tx<'_>) -> rusqlite::Result<()> {
-        for (scope, LimitCounter { running, bucket }) in self.gate.changed() {
+        for (scope, LimitCounter { running, bucket }) in self.check.changed() {
             let (of, name) = scope.as_strs();
             let parts = bucket.map_or(0, |bucket| int(bucket.parts));
             let taken_at = bucket.map(|bucket| bucket.as_of.as_millis());

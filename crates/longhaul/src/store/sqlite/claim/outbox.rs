@@ -1,106 +1,108 @@
-//! Claiming deliveries: the queues of outboxes take turns, each as far as it has room.
+//! Claims of webhook deliveries, round-robin over the queues of outboxes.
 //!
-//! A receiver that hangs has as many jobs in line as one that answers at once, or many more. One job per queue
-//! and round is what keeps them from standing in each other's way; a queue without room costs one seek.
+//! Each endpoint has a queue. One job per queue and round keeps an endpoint that hangs, and may have many pending
+//! deliveries, from delaying the others. A queue without capacity costs one seek.
 
-use super::candidates::{Line, Source};
+use super::candidates::{Candidates, Source};
 use crate::job::Name;
+use crate::store::fairness::{Lanes, round_robin};
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 use crate::store::{Claim, QueueCapacity};
 
-/// The queue that was served last, with its outbox.
-pub(crate) type Served = (String, String);
+/// An outbox and one of its queues.
+pub(super) type OutboxQueue = (String, String);
 
-/// One queue while a claim picks from it.
-struct Turn<'a> {
-    outbox: String,
-    line: Line<'a>,
-    room: usize,
-}
-
-/// The jobs to take, in their order. Starts after the queue that was served last.
-pub(crate) fn pick(
+/// Selects the jobs of all kinds of a claim. Starts after the queue that was served last.
+pub(super) fn select(
     tx: &Tx<'_>,
     want: &Claim,
-    rooms: &QueueCapacity,
-    last: &mut Served,
+    capacity: &QueueCapacity,
+    last: &mut OutboxQueue,
 ) -> rusqlite::Result<Vec<i64>> {
-    let mut picked = Vec::new();
+    let mut selected = Vec::new();
     for kind in &want.kinds {
-        let left = kind.capacity.min(want.limit.saturating_sub(picked.len()));
-        pick_kind(tx, kind.kind.as_str(), left, rooms, last, &mut picked)?;
+        let left = kind.capacity.min(want.limit.saturating_sub(selected.len()));
+        let (start, kind) = (last.clone(), kind.kind.as_str());
+        let at = start.clone();
+        let mut lanes = QueueLanes { tx, kind, left, capacity, last, start, at, wrapped: false };
+        selected.extend(round_robin(&mut lanes)?);
     }
-    Ok(picked)
+    Ok(selected)
 }
 
-fn pick_kind(
+/// One lane per queue, for one kind.
+struct QueueLanes<'a, 'm> {
+    tx: &'a Tx<'a>,
+    kind: &'a str,
+    /// Jobs that may still be taken.
+    left: usize,
+    capacity: &'a QueueCapacity,
+    /// The queue that was served last.
+    last: &'m mut OutboxQueue,
+    start: OutboxQueue,
+    at: OutboxQueue,
+    wrapped: bool,
+}
+
+/// One queue during a claim.
+struct QueueLane<'a> {
+    key: OutboxQueue,
+    candidates: Candidates<'a>,
+    capacity: usize,
+    /// True after its first job was taken, in the round that moves the rotation on.
+    served: bool,
+}
+
+impl<'a> Lanes for QueueLanes<'a, '_> {
+    type Lane = QueueLane<'a>;
+    type Job = i64;
+    type Error = rusqlite::Error;
+
+    fn discover(&mut self) -> rusqlite::Result<Option<QueueLane<'a>>> {
+        let key = loop {
+            match next_queue(self.tx, self.kind, &self.at)? {
+                Some(next) if self.wrapped && next > self.start => return Ok(None),
+                Some(next) => break next,
+                None if self.wrapped => return Ok(None),
+                None => (self.at, self.wrapped) = (OutboxQueue::default(), true),
+            }
+        };
+        self.at.clone_from(&key);
+        let queue = key.1.clone();
+        // An invalid name has no capacity of its own: reading its jobs quarantines them.
+        let capacity = Name::new(&queue).map_or(self.left, |queue| self.capacity.of(&queue));
+        let candidates = Candidates::new(self.kind, Source::Outbox(queue), None);
+        Ok(Some(QueueLane { key, candidates, capacity, served: false }))
+    }
+
+    fn take(&mut self, lane: &mut QueueLane<'a>) -> rusqlite::Result<Option<i64>> {
+        if lane.capacity == 0 {
+            return Ok(None);
+        }
+        let seq = lane.candidates.pop(self.tx, &lane.key.0)?;
+        if seq.is_some() {
+            (self.left, lane.capacity) = (self.left - 1, lane.capacity - 1);
+            if !lane.served {
+                lane.served = true;
+                self.last.clone_from(&lane.key);
+            }
+        }
+        Ok(seq)
+    }
+
+    fn is_full(&self) -> bool {
+        self.left == 0
+    }
+}
+
+/// Returns the next queue with ready jobs.
+fn next_queue(
     tx: &Tx<'_>,
     kind: &str,
-    mut left: usize,
-    rooms: &QueueCapacity,
-    last: &mut Served,
-    picked: &mut Vec<i64>,
-) -> rusqlite::Result<()> {
-    let mut turns = Vec::new();
-    let start = last.clone();
-    let (mut at, mut wrapped) = (start.clone(), false);
-    // The first round finds the queues on its way, and no more of them than it needs.
-    while left > 0 {
-        let Some(next) = hop(tx, kind, &at)? else {
-            if wrapped {
-                break;
-            }
-            (at, wrapped) = (Served::default(), true);
-            continue;
-        };
-        if wrapped && next > start {
-            break;
-        }
-        at = next;
-        let (outbox, queue) = at.clone();
-        // A name that cannot be is not held back: whoever reads its jobs sets them aside.
-        let room = Name::new(&queue).map_or(left, |queue| rooms.of(&queue));
-        let line = Line::new(kind, Source::Outbox(queue), None);
-        let mut turn = Turn { outbox, line, room };
-        if let Some(seq) = turn.take(tx)? {
-            left -= 1;
-            picked.push(seq);
-            last.clone_from(&at);
-            turns.push(turn);
-        }
-    }
-    while left > 0 && !turns.is_empty() {
-        let mut still_in_line = Vec::with_capacity(turns.len());
-        for mut turn in turns {
-            if left == 0 {
-                break;
-            }
-            if let Some(seq) = turn.take(tx)? {
-                left -= 1;
-                picked.push(seq);
-                still_in_line.push(turn);
-            }
-        }
-        turns = still_in_line;
-    }
-    Ok(())
-}
-
-/// The next queue that has jobs in line.
-fn hop(tx: &Tx<'_>, kind: &str, (outbox, queue): &Served) -> rusqlite::Result<Option<Served>> {
+    (outbox, queue): &OutboxQueue,
+) -> rusqlite::Result<Option<OutboxQueue>> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let next = tx.one(sql::NEXT_OUTBOX_QUEUE, [kind, outbox, queue], read)?;
     if next.is_some() { Ok(next) } else { tx.one(sql::NEXT_OUTBOX, [kind, outbox], read) }
-}
-
-impl Turn<'_> {
-    fn take(&mut self, tx: &Tx<'_>) -> rusqlite::Result<Option<i64>> {
-        if self.room == 0 {
-            return Ok(None);
-        }
-        let seq = self.line.pop(tx, &self.outbox)?;
-        self.room -= usize::from(seq.is_some());
-        Ok(seq)
-    }
 }

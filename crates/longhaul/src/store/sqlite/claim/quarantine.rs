@@ -1,11 +1,11 @@
-//! Jobs that cannot be read. One of them must not stop the others.
+//! Quarantine of unreadable jobs, so that one of them does not stop claims and maintenance.
 
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
-/// What was read of a job, or none if it holds what this program never wrote: then nobody meets it
-/// again until its queue is resumed or the file is opened anew.
+/// Quarantines a job that cannot be read and returns `None`. The job is skipped until its queue is resumed or the
+/// file is opened again.
 pub(crate) fn or_quarantine<T>(
     tx: &Tx<'_>,
     seq: i64,
@@ -14,7 +14,7 @@ pub(crate) fn or_quarantine<T>(
     match read {
         Err(SqliteError::Database(error)) if is_unreadable(&error) => {
             let text = |row: &rusqlite::Row<'_>, column| row.get(column).unwrap_or_default();
-            // Nobody would give it back later.
+            // The end of its attempt would do this, but an unreadable job has none.
             tx.run(sql::RELEASE_LIMITS, [seq])?;
             let found = tx.one(sql::QUARANTINE, [seq], |row| Ok((text(row, 0), text(row, 1))))?;
             let (tenant, id): (String, String) = found.unwrap_or_default();
@@ -22,7 +22,7 @@ pub(crate) fn or_quarantine<T>(
                 job.id = id,
                 tenant.id = tenant,
                 seq,
-                "a job that cannot be read is set aside"
+                "quarantined a job that cannot be read"
             );
             Ok(None)
         }

@@ -1,43 +1,42 @@
-//! The rotation over tenants.
+//! Tenants with ready jobs, in the order of rotation.
 
-use std::collections::HashMap;
-
+use crate::store::fairness::ClaimCapacity;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
-/// The tenants that have jobs in line of the kinds asked for, each once, from one on and around.
+/// The tenants with ready jobs of the claimed kinds, each once, starting after one and wrapping around.
 pub(crate) struct Tenants<'a> {
     tx: &'a Tx<'a>,
     start: String,
     wrapped: bool,
-    kinds: Vec<KindLine<'a>>,
+    kinds: Vec<KindCursor<'a>>,
 }
 
-/// The next tenant that has jobs of one kind.
-struct KindLine<'a> {
+/// The next tenant with ready jobs of one kind.
+struct KindCursor<'a> {
     kind: &'a str,
     next: Option<String>,
 }
 
 impl<'a> Tenants<'a> {
-    /// Begins with the tenant after `start`.
+    /// Starts with the tenant after `start`.
     pub(crate) fn after(
         tx: &'a Tx<'a>,
         start: &str,
         kinds: impl Iterator<Item = &'a str>,
     ) -> rusqlite::Result<Self> {
-        let kinds = kinds.map(|kind| KindLine { kind, next: None }).collect();
+        let kinds = kinds.map(|kind| KindCursor { kind, next: None }).collect();
         let mut tenants = Self { tx, start: start.to_owned(), wrapped: false, kinds };
         tenants.seek(start)?;
         Ok(tenants)
     }
 
-    /// The next tenant, and which of the kinds that have room it has jobs of.
+    /// Returns the next tenant and those of its kinds that have capacity.
     pub(crate) fn next(
         &mut self,
-        room: &HashMap<&str, usize>,
+        capacity: &ClaimCapacity<'_>,
     ) -> rusqlite::Result<Option<(String, Vec<&'a str>)>> {
-        self.kinds.retain(|line| room.get(line.kind).is_some_and(|room| *room > 0));
+        self.kinds.retain(|cursor| capacity.admits(cursor.kind));
         let mut least = self.least();
         if least.is_none() && !self.wrapped {
             self.wrapped = true;
@@ -48,25 +47,25 @@ impl<'a> Tenants<'a> {
             return Ok(None);
         };
         let mut kinds = Vec::new();
-        for line in &mut self.kinds {
-            if line.next.as_ref() == Some(&tenant) {
-                kinds.push(line.kind);
-                line.seek(self.tx, &tenant)?;
+        for cursor in &mut self.kinds {
+            if cursor.next.as_ref() == Some(&tenant) {
+                kinds.push(cursor.kind);
+                cursor.seek(self.tx, &tenant)?;
             }
         }
         Ok(Some((tenant, kinds)))
     }
 
     fn least(&self) -> Option<String> {
-        self.kinds.iter().filter_map(|line| line.next.as_ref()).min().cloned()
+        self.kinds.iter().filter_map(|cursor| cursor.next.as_ref()).min().cloned()
     }
 
     fn seek(&mut self, after: &str) -> rusqlite::Result<()> {
-        self.kinds.iter_mut().try_for_each(|line| line.seek(self.tx, after))
+        self.kinds.iter_mut().try_for_each(|cursor| cursor.seek(self.tx, after))
     }
 }
 
-impl KindLine<'_> {
+impl KindCursor<'_> {
     fn seek(&mut self, tx: &Tx<'_>, after: &str) -> rusqlite::Result<()> {
         self.next = tx.one(sql::NEXT_TENANT, [self.kind, after], |row| row.get(0))?;
         Ok(())

@@ -1,4 +1,4 @@
-//! How values are kept in columns.
+//! Reading and encoding of column values.
 
 use std::time::Duration;
 
@@ -19,20 +19,20 @@ impl<'a> Columns<'a> {
         Self { row, next: 0 }
     }
 
-    /// The next column.
+    /// Reads the next column.
     pub(crate) fn get<T: FromSql>(&mut self) -> rusqlite::Result<T> {
         let value = self.row.get(self.next)?;
         self.next += 1;
         Ok(value)
     }
 
-    /// A text that `parse` understands.
+    /// Reads a text and parses it.
     pub(crate) fn text<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> rusqlite::Result<T> {
         let text: String = self.get()?;
         parse(&text).ok_or_else(|| unreadable(format!("column {} holds {text:?}", self.next - 1)))
     }
 
-    /// A number that is never negative.
+    /// Reads a non-negative number.
     pub(crate) fn count(&mut self) -> rusqlite::Result<u64> {
         let number: i64 = self.get()?;
         u64::try_from(number).map_err(unreadable)
@@ -63,24 +63,24 @@ impl<'a> Columns<'a> {
             .transpose()
     }
 
-    /// A value that is kept as JSON.
+    /// Reads an optional value that is stored as JSON.
     pub(crate) fn opt_json<T: DeserializeOwned>(&mut self) -> rusqlite::Result<Option<T>> {
         let text: Option<String> = self.get()?;
         text.as_deref().map(from_json).transpose()
     }
 
-    /// JSON as it came.
+    /// Reads JSON unchanged.
     pub(crate) fn json(&mut self) -> rusqlite::Result<Json> {
         Json::from_text(self.get::<String>()?).map_err(unreadable)
     }
 }
 
-/// As SQLite keeps whole numbers. Versions and epochs rise by one at a time and never get there.
+/// Converts to the integer type of SQLite. Saturates, which versions and epochs never reach.
 pub(crate) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A limit, for `LIMIT`.
+/// Converts a count for `LIMIT`.
 pub(crate) fn limit(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
@@ -98,7 +98,7 @@ pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> rusqlite::Result<T> 
     serde_json::from_str(text).map_err(unreadable)
 }
 
-/// The database holds what this program never wrote.
+/// Creates the error for a value that this program never wrote.
 pub(crate) fn unreadable(
     why: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> rusqlite::Error {

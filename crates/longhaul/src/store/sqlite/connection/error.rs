@@ -1,15 +1,15 @@
-//! From SQLite's errors to what the caller can do about them.
+//! SQLite errors, mapped to what the caller can do about them.
 
 use rusqlite::{ErrorCode, ffi};
 
 use crate::store::StoreError;
 
-/// Why a body of a transaction stopped.
+/// An error inside a transaction.
 #[derive(Debug)]
 pub(crate) enum SqliteError {
-    /// An answer like any other: it does not concern the transactions beside it.
+    /// A rejection of this call. It does not affect the other calls of the transaction.
     Rejected(StoreError),
-    /// What nobody expected.
+    /// An unexpected database error.
     Database(rusqlite::Error),
 }
 
@@ -25,12 +25,12 @@ impl From<rusqlite::Error> for SqliteError {
     }
 }
 
-/// What an unexpected error means to whoever called.
+/// Maps a database error to the error of the caller.
 pub(crate) fn to_store_error(error: &rusqlite::Error) -> StoreError {
     let Some(cause) = error.sqlite_error() else {
         return StoreError::Unavailable(error.to_string());
     };
-    // A full disk shows first where the index of the write-ahead log has to grow.
+    // A full disk is reported first when the index of the write-ahead log grows.
     let is_full =
         cause.code == ErrorCode::DiskFull || cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE;
     let is_broken = [
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn full_disk_heals_and_failed_sync_does_not() {
+    fn full_disk_is_transient_and_failed_sync_is_not() {
         assert_eq!(of(ffi::SQLITE_FULL), StoreError::StorageFull);
         assert_eq!(of(ffi::SQLITE_IOERR_SHMSIZE), StoreError::StorageFull);
         for broken in [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_CORRUPT] {

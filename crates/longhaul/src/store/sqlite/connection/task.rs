@@ -1,4 +1,4 @@
-//! Work for a thread that owns a connection.
+//! Tasks for a thread that owns a connection.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,17 +11,17 @@ use crate::store::outbox::Subscriptions;
 use crate::store::sqlite::connection::error::{SqliteError, to_store_error};
 use crate::store::sqlite::maintenance::usage::Used;
 
-/// An open transaction and its time, which is the same for all that happens in it.
+/// An open transaction with one fixed time.
 pub(crate) struct Tx<'a> {
     pub(crate) conn: &'a Connection,
     pub(crate) now: Timestamp,
-    /// Set by what deletes: the write-ahead log still holds it.
+    /// True if rows were deleted, because the write-ahead log still contains their content.
     pub(crate) deleted: Cell<bool>,
-    /// What jobs used that ended in it, written once for all of them before the commit.
+    /// Usage of jobs that finished in this transaction, written once before the commit.
     pub(crate) used: RefCell<Used>,
-    /// Who is told of what happens, once somebody asked. Whatever changes an endpoint empties it.
-    pub(crate) listeners: RefCell<Option<Subscriptions>>,
-    /// Whether deliveries were written.
+    /// Endpoint subscriptions, once they were read. Cleared by a change of an endpoint.
+    pub(crate) subscriptions: RefCell<Option<Subscriptions>>,
+    /// True if deliveries were written.
     pub(crate) wrote_deliveries: Cell<bool>,
 }
 
@@ -32,19 +32,19 @@ impl<'a> Tx<'a> {
             now,
             deleted: Cell::new(false),
             used: RefCell::default(),
-            listeners: RefCell::default(),
+            subscriptions: RefCell::default(),
             wrote_deliveries: Cell::new(false),
         }
     }
 }
 
 impl Tx<'_> {
-    /// Runs a statement; how many rows it changed.
+    /// Executes a statement and returns the number of changed rows.
     pub(crate) fn run(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
         self.conn.prepare_cached(sql)?.execute(params)
     }
 
-    /// The first row, if there is one.
+    /// Returns the first row, if any.
     pub(crate) fn one<T>(
         &self,
         sql: &str,
@@ -54,7 +54,7 @@ impl Tx<'_> {
         self.conn.prepare_cached(sql)?.query_row(params, read).optional()
     }
 
-    /// All rows.
+    /// Returns all rows.
     pub(crate) fn all<T>(
         &self,
         sql: &str,
@@ -65,24 +65,24 @@ impl Tx<'_> {
     }
 }
 
-/// How a body ended.
+/// The outcome of a task's body.
 pub(crate) enum TaskOutcome {
-    /// With a value, to be answered once it is committed.
+    /// Succeeded. The result is sent after the commit.
     Done,
-    /// With a refusal.
+    /// Rejected the call.
     Rejected,
-    /// With an error that nobody expected; whatever it wrote must go.
+    /// Failed with a database error. Its writes must be rolled back.
     Failed(rusqlite::Error),
 }
 
-/// A call that waits for its answer. Its body may run twice: a batch that fails is rolled back and
-/// its tasks run again alone.
+/// A call whose caller awaits the result. Its body may run twice, because a failed batch is rolled back and its
+/// tasks run again one by one.
 pub(crate) trait Task: Send {
-    /// Runs the body and keeps what it returned.
+    /// Runs the body and keeps its result.
     fn run(&mut self, tx: &Tx<'_>) -> TaskOutcome;
-    /// Answers with what the body returned.
+    /// Sends the result of the body.
     fn answer(self: Box<Self>);
-    /// Answers with an error instead.
+    /// Sends an error.
     fn fail(self: Box<Self>, error: StoreError);
 }
 
@@ -92,7 +92,7 @@ struct Call<T, F> {
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
-/// A task and where its answer will be.
+/// Creates a task and the receiver of its result.
 pub(crate) fn call<T, F>(body: F) -> (Box<dyn Task>, oneshot::Receiver<Result<T, StoreError>>)
 where
     T: Send + 'static,
@@ -126,7 +126,7 @@ where
 
     fn answer(self: Box<Self>) {
         if let Some(returned) = self.returned {
-            // The caller may have gone away; what it asked for happened all the same.
+            // Fails if the caller no longer waits; the write is committed all the same.
             drop(self.reply.send(returned));
         }
     }

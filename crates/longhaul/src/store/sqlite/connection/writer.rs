@@ -1,7 +1,7 @@
-//! The one thread that writes, and how concurrent writes share a sync.
+//! The writer thread, with group commit.
 //!
-//! Whatever is queued while a commit runs goes into the next one: under load many calls pay for one
-//! sync, and a lone call never waits for company. Nothing is answered before its commit returned.
+//! Tasks that are queued while a commit runs share the next commit: under load many calls share one sync, and a
+//! single call never waits for others. No result is sent before its commit has returned.
 
 use std::io;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::store::sqlite::connection::open::Marker;
 use crate::store::sqlite::connection::task::{Task, TaskOutcome, Tx, call};
 use crate::store::sqlite::maintenance::usage;
 
-/// Calls that may wait in line; more wait for room before they enter.
+/// Maximum number of queued tasks. Further callers wait.
 const TASKS_QUEUED_MAX: usize = 4_096;
-/// Calls that share a commit at most, which bounds how long the first of them waits.
+/// Maximum number of tasks per commit, which bounds the latency of the first one.
 const BATCH_TASKS_MAX: usize = 1_024;
 
-/// A handle to the thread. Dropping it finishes what is queued, then closes the connection.
+/// A handle to the writer thread. Dropping it runs the queued tasks, then closes the connection.
 pub(crate) struct Writer {
     tasks: Option<mpsc::Sender<Box<dyn Task>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// Removes the marker once the connection is closed well.
+    /// Starts the thread. It removes the marker when the connection was closed cleanly.
     pub(crate) fn start(
         conn: Connection,
         clock: Clock,
@@ -43,7 +43,7 @@ impl Writer {
             thread::Builder::new().name("longhaul-writer".to_owned()).spawn(move || {
                 let log = Log::found(clock.now());
                 let mut writer =
-                    Loop { conn, clock, log, broken: None, listeners: None, outbox_notify };
+                    Loop { conn, clock, log, broken: None, subscriptions: None, outbox_notify };
                 writer.run(queue);
                 if writer.close()
                     && let Some(marker) = marker
@@ -65,7 +65,7 @@ impl Writer {
         answer.await.map_err(|_| gone())?
     }
 
-    /// Queues a task; its answer comes over its own channel.
+    /// Queues a task. Its result is sent over its own channel.
     pub(crate) async fn send(&self, task: Box<dyn Task>) -> Result<(), StoreError> {
         match &self.tasks {
             Some(tasks) => tasks.send(task).await.map_err(|_| gone()),
@@ -81,43 +81,43 @@ impl Drop for Writer {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the thread that writes to the database had panicked");
+            tracing::error!("the database writer thread panicked");
         }
     }
 }
 
-/// The thread is gone, and with it the only way to write.
+/// Creates the error for a stopped writer thread.
 pub(crate) fn gone() -> StoreError {
-    StoreError::Broken("the thread that writes to the database has stopped".to_owned())
+    StoreError::Broken("the database writer thread has stopped".to_owned())
 }
 
 struct Loop {
     conn: Connection,
     clock: Clock,
     log: Log,
-    /// Set by the first error after which nobody knows what is on the disk. From then on nothing
-    /// is acknowledged: a sync that failed once may report success later without having synced.
+    /// Set by the first error after which the state of the disk is unknown. Then no write is acknowledged any
+    /// more, because a sync that failed once may report success later without having synced.
     broken: Option<StoreError>,
-    /// Who is told of what happens, as far as it was read and not changed since.
-    listeners: Option<Subscriptions>,
-    /// Told when deliveries were written.
+    /// Endpoint subscriptions, cached until an endpoint changes.
+    subscriptions: Option<Subscriptions>,
+    /// Notified when deliveries were written.
     outbox_notify: Arc<Notify>,
 }
 
-/// What a batch wrote, besides the answers of its tasks.
+/// The effects of a batch besides the results of its tasks.
 struct Wrote {
-    /// Whether something was deleted.
+    /// True if rows were deleted.
     deleted: bool,
-    /// Whether there are deliveries.
+    /// True if deliveries were written.
     wrote_deliveries: bool,
-    listeners: Option<Subscriptions>,
+    subscriptions: Option<Subscriptions>,
 }
 
-/// Why a batch left nothing behind.
+/// The reason why a batch was rolled back.
 enum BatchFailure {
-    /// One of its tasks refused after it had written, or met an error that may be its own.
+    /// A task rejected its call after writing, or failed with an error that may be its own.
     Task(Option<StoreError>),
-    /// None of its tasks could have done better.
+    /// The database failed for all tasks.
     Database(StoreError),
 }
 
@@ -136,7 +136,7 @@ impl Loop {
         }
     }
 
-    /// Whether all that was written is in the database now.
+    /// Closes the connection. Returns true if everything is in the database file.
     fn close(mut self) -> bool {
         if self.broken.is_none()
             && let Err(error) = self.log.empty(&self.conn)
@@ -145,12 +145,12 @@ impl Loop {
         }
         let closed = self.conn.close().map_err(|(_, error)| error);
         if let Err(error) = &closed {
-            tracing::error!(%error, "the database cannot be closed");
+            tracing::error!(%error, "cannot close the database");
         }
         closed.is_ok() && self.broken.is_none()
     }
 
-    /// After the answers, so that nobody waits for it but what comes next.
+    /// Maintains the write-ahead log. Runs after the results are sent, so that only the next batch waits for it.
     fn tend_log(&mut self, idle: bool) {
         if self.broken.is_some() {
             return;
@@ -158,13 +158,13 @@ impl Loop {
         if let Err(error) = self.log.tend(&self.conn, self.clock.now(), idle) {
             let error = self.note(&error);
             if self.broken.is_none() {
-                tracing::warn!(%error, "the write-ahead log cannot be moved into the database");
+                tracing::warn!(%error, "cannot checkpoint the write-ahead log");
             }
         }
     }
 
-    /// Commits a batch and answers. If it cannot be committed, each of its tasks gets a transaction
-    /// of its own, so that one failing item fails alone and the usual path pays no savepoints.
+    /// Commits a batch and sends the results. If the batch fails, each task runs in a separate transaction, so
+    /// that one failing task fails alone and the usual path needs no savepoints.
     fn run_batch(&mut self, mut batch: Vec<Box<dyn Task>>) {
         match self.commit(&mut batch) {
             Err(BatchFailure::Task(_)) if batch.len() > 1 => {
@@ -172,7 +172,7 @@ impl Loop {
                     self.run_batch(vec![task]);
                 }
             }
-            // A refusal is the answer, now that nothing is left of what was written before it.
+            // A rejection is the result, because its earlier writes were rolled back.
             Ok(()) | Err(BatchFailure::Task(None)) => batch.into_iter().for_each(Task::answer),
             Err(BatchFailure::Task(Some(error)) | BatchFailure::Database(error)) => {
                 for task in batch {
@@ -186,8 +186,7 @@ impl Loop {
         if let Some(error) = &self.broken {
             return Err(BatchFailure::Database(error.clone()));
         }
-        // A database that cannot begin is busy or broken; asking again for each task would only
-        // multiply the wait.
+        // A failed BEGIN is not retried per task, because that would only multiply the wait.
         self.execute("BEGIN IMMEDIATE")
             .map_err(|error| BatchFailure::Database(self.note(&error)))?;
         let committed = self.run_bodies(batch).and_then(|wrote| {
@@ -195,8 +194,8 @@ impl Loop {
             Ok(wrote)
         });
         let cause = match committed {
-            Ok(Wrote { deleted, wrote_deliveries, listeners }) => {
-                self.listeners = listeners;
+            Ok(Wrote { deleted, wrote_deliveries, subscriptions }) => {
+                self.subscriptions = subscriptions;
                 if deleted {
                     self.log.note_deleted(self.clock.now());
                 }
@@ -219,15 +218,15 @@ impl Loop {
         })
     }
 
-    /// Errs with the error of the body that failed, or with none where one refused after it had
-    /// written: a refusal leaves no trace.
+    /// Runs all bodies. Returns the error of the body that failed, or `None` if one rejected its call after
+    /// writing, because a rejection must not leave writes.
     fn run_bodies(
         &mut self,
         batch: &mut [Box<dyn Task>],
     ) -> Result<Wrote, Option<rusqlite::Error>> {
         let tx = Tx::new(&self.conn, self.clock.now());
-        // Nothing is left of it unless all goes well: what was read may be undone.
-        tx.listeners.replace(self.listeners.take());
+        // Taken out of the cache until the commit succeeds, because the read may be rolled back.
+        tx.subscriptions.replace(self.subscriptions.take());
         for task in batch {
             let changes = self.conn.total_changes();
             match task.run(&tx) {
@@ -239,18 +238,18 @@ impl Loop {
         }
         usage::write(&tx).map_err(Some)?;
         let (deleted, wrote_deliveries) = (tx.deleted.get(), tx.wrote_deliveries.get());
-        Ok(Wrote { deleted, wrote_deliveries, listeners: tx.listeners.take() })
+        Ok(Wrote { deleted, wrote_deliveries, subscriptions: tx.subscriptions.take() })
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<usize> {
         self.conn.prepare_cached(sql)?.execute([])
     }
 
-    /// What an error means to the callers, and to this thread if it is the last one.
+    /// Maps an error for the callers, and stops writing if it is fatal.
     fn note(&mut self, error: &rusqlite::Error) -> StoreError {
         let error = to_store_error(error);
         if matches!(error, StoreError::Broken(_)) {
-            tracing::error!(%error, "the database takes no more writes");
+            tracing::error!(%error, "the database no longer accepts writes");
             self.broken = Some(error.clone());
         }
         error

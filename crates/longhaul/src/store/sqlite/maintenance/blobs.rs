@@ -1,4 +1,4 @@
-//! What was stored for jobs elsewhere.
+//! Blob metadata and deletion.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::store::sqlite::row::Row;
 use crate::store::sqlite::sql;
 use crate::store::{Blob, BlobRef, BlobRole, Deletion, NewBlob, WrappedKey};
 
-/// Remembers a blob.
+/// Inserts a blob.
 pub(crate) fn insert(
     tx: &Tx<'_>,
     tenant: &TenantId,
@@ -42,7 +42,7 @@ pub(crate) fn insert(
     Ok(())
 }
 
-/// Destroys the key of a job's payload and has it deleted.
+/// Destroys the key of a job's payload and schedules its deletion.
 pub(crate) fn expire_payload_key(
     tx: &Tx<'_>,
     tenant: &TenantId,
@@ -82,7 +82,7 @@ pub(crate) fn bytes(tx: &Tx<'_>, tenant: &TenantId) -> Result<u64, SqliteError> 
     Ok(sum.unwrap_or(0))
 }
 
-/// Fails jobs whose payloads nobody has claimed.
+/// Fails jobs that were not claimed before their payload expired.
 pub(crate) fn expire_payloads(
     tx: &Tx<'_>,
     kept: Duration,
@@ -124,7 +124,7 @@ fn blob_ref(row: &rusqlite::Row<'_>) -> rusqlite::Result<BlobRef> {
     })
 }
 
-/// Records what was deleted, and what could not be.
+/// Records deletions and failed attempts.
 pub(crate) fn record_deletions(
     tx: &Tx<'_>,
     deletions: &[Deletion],
@@ -144,7 +144,7 @@ pub(crate) fn record_deletions(
     Ok(())
 }
 
-/// Those that belong to nobody.
+/// Returns the blobs that no job references.
 pub(crate) fn orphan_blobs(tx: &Tx<'_>, blobs: &[BlobRef]) -> Result<Vec<BlobRef>, SqliteError> {
     let mut strays = Vec::new();
     for blob in blobs {

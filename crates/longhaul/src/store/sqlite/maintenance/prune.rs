@@ -9,14 +9,13 @@ use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
-/// How long a deleted job is remembered as gone.
+/// Lifetime of a tombstone.
 const TOMBSTONES_KEPT: Duration = Duration::from_hours(30 * 24);
-/// Rows that one transaction deletes before it leaves the rest to the next: a job may have thousands
-/// of steps.
+/// Maximum number of rows deleted per transaction, because a job may have thousands of steps.
 const EXPIRED_ROWS_MAX: usize = 20_000;
 
-/// Deletes jobs whose retention has ended, and forgets ids that have been gone for long.
-/// How many jobs, and whether the rows of these were enough for one transaction.
+/// Deletes jobs past their retention, and expired tombstones. Returns the number of jobs, and true if the row
+/// limit of a transaction was reached.
 pub(crate) fn prune(tx: &Tx<'_>, count: usize) -> Result<(usize, bool), SqliteError> {
     let expired = tx.all(sql::EXPIRED_JOBS, [tx.now.as_millis(), limit(count)], |row| {
         Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
@@ -35,7 +34,7 @@ pub(crate) fn prune(tx: &Tx<'_>, count: usize) -> Result<(usize, bool), SqliteEr
     Ok((deleted, rows >= EXPIRED_ROWS_MAX))
 }
 
-/// Deletes all of a job; how many rows that were.
+/// Deletes a job, leaves a tombstone, and returns the number of deleted rows.
 pub(crate) fn delete_job(tx: &Tx<'_>, seq: i64, tenant: &str, id: &str) -> rusqlite::Result<usize> {
     let mut rows = 0;
     for sql in [sql::DELETE_JOB, sql::DELETE_INPUT, sql::DELETE_RESULT, sql::DELETE_STEPS] {

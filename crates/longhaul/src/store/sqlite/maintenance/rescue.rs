@@ -8,7 +8,7 @@ use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::row::Row;
 use crate::store::sqlite::sql;
 
-/// Ends the attempts of jobs whose leases ran out.
+/// Ends the attempts of up to `count` jobs whose lease expired.
 pub(crate) fn rescue(tx: &Tx<'_>, count: usize) -> Result<Vec<Job>, SqliteError> {
     let lost: Vec<i64> =
         tx.all(sql::EXPIRED_LEASES, [tx.now.as_millis(), limit(count)], |row| row.get(0))?;

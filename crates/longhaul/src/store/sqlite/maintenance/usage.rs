@@ -1,4 +1,4 @@
-//! What finished jobs used.
+//! Metering of finished jobs.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
-/// By tenant, kind and key. The hour is that of the transaction.
+/// Usage by tenant, kind and API key. The hour is that of the transaction.
 pub(crate) type Used = BTreeMap<(TenantId, Name, Option<String>), Usage>;
 
-/// Adds what a job used that ends in this transaction. Jobs that end together are mostly of one tenant and
-/// kind, and a row for each of them would cost as much as the end itself.
+/// Adds the usage of a job that finishes in this transaction. Summed in memory, because jobs that finish together
+/// mostly have the same tenant and kind, and one write per job would cost as much as settling it.
 pub(crate) fn add(tx: &Tx<'_>, job: &Job, key: Option<&str>, usage: Usage) {
     let key = (job.tenant.clone(), job.kind.clone(), key.map(ToOwned::to_owned));
     *tx.used.borrow_mut().entry(key).or_default() += usage;
 }
 
-/// Writes what was added. The last thing in a transaction.
+/// Writes the sums. Runs once, before the commit.
 pub(crate) fn write(tx: &Tx<'_>) -> rusqlite::Result<()> {
     for ((tenant, kind, key), usage) in tx.used.take() {
         tx.run(
@@ -42,13 +42,13 @@ pub(crate) fn write(tx: &Tx<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// How many finished steps a job has, before a position if one is named.
+/// Counts the finished steps of a job, optionally before a position.
 pub(crate) fn count_steps(tx: &Tx<'_>, seq: i64, before: Option<u32>) -> rusqlite::Result<u64> {
     let count = tx.one(sql::COUNT_STEPS, params![seq, before], |row| Columns::of(row).count())?;
     Ok(count.unwrap_or_default())
 }
 
-/// Forgets what is kept no longer. There is nothing to fold: one writer adds to the sums themselves.
+/// Deletes expired usage rows. There are no deltas to roll up, because the writer updates the totals directly.
 pub(crate) fn forget(tx: &Tx<'_>, count: usize) -> Result<usize, SqliteError> {
     let before = tx.now.as_millis().saturating_sub(millis(USAGE_RETENTION));
     tx.run(sql::FORGET_USAGE, [before, limit(count)])?;

@@ -1,4 +1,4 @@
-//! Reading one job and what belongs to it.
+//! Reads of single jobs.
 
 use rusqlite::params;
 use rusqlite::types::ValueRef;
@@ -11,13 +11,13 @@ use crate::store::sqlite::row::Row;
 use crate::store::sqlite::sql;
 use crate::store::{JobVersion, LeaseRef, StoreError};
 
-/// The job's row; refuses one that is not there.
+/// Returns the row of a job, or `NotFound` or `Gone`.
 pub(crate) fn row(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Row, SqliteError> {
     let seq = seq(tx, tenant, id)?;
     Ok(Row::load(tx, seq)?)
 }
 
-/// Where the job's row is; refuses one that is not there.
+/// Returns the row id of a job, or `NotFound` or `Gone`.
 fn seq(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<i64, SqliteError> {
     let id = id.to_string();
     let key = [tenant.as_str(), id.as_str()];
@@ -28,14 +28,14 @@ fn seq(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<i64, SqliteError> {
     Err(tombstone.map_or(StoreError::NotFound, |()| StoreError::Gone).into())
 }
 
-/// The row of a job that this lease still holds.
-pub(crate) fn held(tx: &Tx<'_>, lease: &LeaseRef) -> rusqlite::Result<Option<Row>> {
+/// Returns the row of a job if the lease is current.
+pub(crate) fn leased(tx: &Tx<'_>, lease: &LeaseRef) -> rusqlite::Result<Option<Row>> {
     let key = params![lease.tenant.as_str(), lease.job.to_string(), int(lease.epoch)];
     let seq = tx.one(sql::FIND_LEASED, key, |row| row.get(0))?;
     seq.map(|seq| Row::load(tx, seq)).transpose()
 }
 
-/// The row under an idempotency key.
+/// Returns the row with an idempotency key.
 pub(crate) fn by_key(tx: &Tx<'_>, tenant: &TenantId, key: &str) -> rusqlite::Result<Option<Row>> {
     let seq = tx.one(sql::FIND_KEY, [tenant.as_str(), key], |row| row.get(0))?;
     seq.map(|seq| Row::load(tx, seq)).transpose()
@@ -54,7 +54,7 @@ pub(crate) fn record_by_key(
     Ok(row.into_record(tx)?)
 }
 
-/// Where jobs stand, in the order asked.
+/// Returns versions in the order of the arguments.
 pub(crate) fn versions(
     tx: &Tx<'_>,
     jobs: &[(TenantId, JobId)],
@@ -77,7 +77,7 @@ pub(crate) fn steps(tx: &Tx<'_>, tenant: &TenantId, id: JobId) -> Result<Vec<Ste
     Ok(steps_of(tx, seq(tx, tenant, id)?)?)
 }
 
-/// Every job has an input for as long as it is there.
+/// Returns the input. Every job has one.
 pub(crate) fn input_of(tx: &Tx<'_>, seq: i64) -> rusqlite::Result<Json> {
     tx.one(sql::INPUT, [seq], |row| Columns::of(row).json())?
         .ok_or(rusqlite::Error::QueryReturnedNoRows)

@@ -1,4 +1,4 @@
-//! Lists: jobs that match, and queues.
+//! Lists of jobs.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::store::sqlite::row::Row;
 use crate::store::sqlite::sql;
 use crate::store::{Filter, Page, PageRequest};
 
-/// Greater than every id.
+/// Sorts after every id.
 const AFTER_ALL_IDS: &str = "~";
 
-/// Jobs that match, newest first.
+/// Returns a page of matching jobs, newest first.
 pub(crate) fn jobs(
     tx: &Tx<'_>,
     tenant: &TenantId,
@@ -23,7 +23,7 @@ pub(crate) fn jobs(
     page: &PageRequest,
 ) -> Result<Page, SqliteError> {
     let statuses: BTreeSet<Status> = filter.statuses.iter().copied().collect();
-    let search = Search::new(tenant, filter, page)?;
+    let search = ListParams::new(tenant, filter, page)?;
     let mut found = Vec::new();
     match filter.parent {
         Some(parent) => {
@@ -49,19 +49,19 @@ pub(crate) fn jobs(
     Ok(Page { jobs, next })
 }
 
-/// The parts of a filter as parameters.
-struct Search<'a> {
+/// The parameters of a list statement.
+struct ListParams<'a> {
     tenant: &'a str,
     before: String,
     kind: Option<&'a str>,
     queue: Option<&'a str>,
     created_after: Option<i64>,
     labels: Option<String>,
-    /// One more than asked for, to know whether there is more.
+    /// One more than requested, to detect another page.
     limit: i64,
 }
 
-impl<'a> Search<'a> {
+impl<'a> ListParams<'a> {
     fn new(tenant: &'a TenantId, filter: &'a Filter, page: &PageRequest) -> rusqlite::Result<Self> {
         let labels = &filter.labels;
         Ok(Self {
@@ -75,14 +75,14 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Row and id of jobs with any status.
+    /// Returns row and job ids with any status.
     fn all(&self, tx: &Tx<'_>) -> rusqlite::Result<Vec<(i64, String)>> {
         let Self { tenant, before, kind, queue, created_after, labels, limit } = self;
         let params = params![tenant, before, kind, queue, created_after, labels, limit];
         tx.all(sql::LIST_BY_ID, params, |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
-    /// Row and id of jobs with one status.
+    /// Returns row and job ids with one status.
     fn of(&self, tx: &Tx<'_>, status: Status) -> rusqlite::Result<Vec<(i64, String)>> {
         let Self { tenant, before, kind, queue, created_after, labels, limit } = self;
         let status = status.as_str();
@@ -91,8 +91,8 @@ impl<'a> Search<'a> {
     }
 }
 
-impl Search<'_> {
-    /// Row and id of what belongs to a job.
+impl ListParams<'_> {
+    /// Returns row and job ids of the children of a job.
     fn of_parent(
         &self,
         tx: &Tx<'_>,

@@ -9,7 +9,7 @@ use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
-/// The tenant's queues that have unfinished jobs or are paused.
+/// Returns the tenant's queues that are paused or have unfinished jobs.
 pub(crate) fn queues(tx: &Tx<'_>, tenant: &TenantId) -> Result<Vec<QueueState>, SqliteError> {
     let queues = tx.all(sql::QUEUES, params![tenant.as_str(), tx.now.as_millis()], |row| {
         let mut columns = Columns::of(row);
@@ -24,7 +24,7 @@ pub(crate) fn queues(tx: &Tx<'_>, tenant: &TenantId) -> Result<Vec<QueueState>, 
     Ok(queues)
 }
 
-/// How many of the tenant's jobs are pending, in all queues or in one, counted no further than `up_to`.
+/// Counts the tenant's pending jobs, up to `up_to`.
 pub(crate) fn count_pending(
     tx: &Tx<'_>,
     tenant: &TenantId,

@@ -18,7 +18,7 @@ pub(crate) fn rows(
     Ok(tx.all(sql::USAGE, hours, |row| read(&mut Columns::of(row)))?)
 }
 
-/// In the order of `usage.sql`.
+/// Reads the columns of `usage.sql`.
 pub(crate) fn read(columns: &mut Columns<'_>) -> rusqlite::Result<UsageRow> {
     Ok(UsageRow {
         hour: columns.at()?,
