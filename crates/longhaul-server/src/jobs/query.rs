@@ -16,11 +16,6 @@ const LIMIT_DEFAULT: usize = 50;
 const LIST_PARAMETERS: [&str; 7] =
     ["status", "kind", "queue", "label.NAME", "createdAfter", "limit", "cursor"];
 
-/// Returns a job, with its result once it has completed.
-pub(crate) async fn job(caller: &Caller, id: JobId) -> Result<wire::Job, Problem> {
-    to_wire::job(&caller.engine, &caller.engine.job(id).await?)
-}
-
 /// Returns one page of jobs, newest first, without their results.
 pub(crate) async fn list(caller: &Caller, query: &ListQuery) -> Result<JobList, Problem> {
     let page = caller.engine.jobs_page(&query.filter, &query.page).await?;

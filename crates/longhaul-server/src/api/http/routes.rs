@@ -19,6 +19,7 @@ pub(crate) struct Routes(Vec<Route>);
 
 struct Route {
     class: Class,
+    #[cfg_attr(not(test), expect(dead_code, reason = "only the snapshot of the routes reads it"))]
     permission: Option<&'static str>,
     require: fn(MethodRouter<AppState>, &Auth) -> MethodRouter<AppState>,
     methods: Methods,
