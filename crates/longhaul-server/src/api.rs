@@ -1,7 +1,7 @@
-//! The HTTP API: from the wire to the engine and back.
+//! HTTP API.
 //!
-//! Each module has the handlers of one part of the contract, with their description in `OpenAPI`
-//! beside them; `openapi` makes one document of it, so that what is published is what is served.
+//! Each module has the handlers of one resource, with their `OpenAPI` descriptions beside them, so that
+//! the published document matches the routes.
 
 pub(crate) mod accounts;
 pub(crate) mod billing;
@@ -45,58 +45,52 @@ pub use webhooks::Webhooks;
 /// The default of `limits.requests_in_flight_max`.
 const REQUESTS_IN_FLIGHT_MAX: usize = 2_048;
 
-/// What every handler may use.
+/// State shared by all handlers.
 #[derive(Debug, Clone)]
 pub struct AppState {
-    /// Where jobs go and come from. Handlers reach it through `Caller` only.
+    /// Not bound to a tenant. Handlers use the engine of their `Caller` instead.
     pub engine: Engine,
-    /// What the configuration says about answering.
     pub settings: Settings,
-    /// What held requests and keep-alives wait on.
+    /// Clock for waits and keep-alives.
     pub clock: Clock,
-    /// Cancelled when the server stops: held requests are answered and event streams end.
+    /// Cancelled when the server stops: waiting requests get a response and event streams end.
     pub stop: CancellationToken,
-    /// What `/metrics` shows.
     pub metrics: Metrics,
-    /// Who callers are and what they may do.
     pub auth: Auth,
-    /// What the payment provider signs its events with.
+    /// Secret that signs Stripe's events. Without it, billing is off.
     pub stripe_secret: Option<Secret>,
-    /// Endpoints and what judges and signs deliveries.
     pub webhooks: Webhooks,
-    /// Language models to call, if there are any.
+    /// Chat targets, if any are configured.
     pub chat: Option<Chat>,
-    /// What diagrams go by, if there are any.
+    /// Render API, if it is enabled.
     #[cfg(feature = "render")]
     pub render: Option<RenderApi>,
-    /// Keys whose first uploads are still coming in.
+    /// Idempotency keys of uploads in progress.
     pub uploads: Uploads,
-    /// Refuses early what would only wait.
     pub load_shedder: LoadShedder,
-    /// Whose pages may call.
+    /// Allowed CORS origins.
     pub origins: Origins,
-    /// Paths that lead to kinds.
     pub proxies: ProxyRoutes,
-    /// Kinds whose jobs may name a URL.
+    /// Kinds whose input may contain a URL.
     pub caller_urls: CallerUrls,
 }
 
-/// What the configuration says about answering.
+/// Settings of the HTTP API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Refuse submissions without an `Idempotency-Key`.
+    /// Reject submissions without an `Idempotency-Key`. Defaults to `false`.
     pub require_idempotency_key: bool,
-    /// For how long a request is held at most.
+    /// Longest wait of a synchronous request. Defaults to 1 min.
     pub sync_wait_max: Duration,
-    /// How often a silent event stream says that it is alive.
+    /// Keep-alive interval of event streams. Defaults to 15 s.
     pub keep_alive: Duration,
-    /// After how long a cut event stream is to be opened again.
+    /// Reconnect delay that event streams announce to clients. Defaults to 2 s.
     pub reconnect: Duration,
-    /// Jobs in one page of a list.
+    /// Most jobs in one page of a list. Defaults to 1,000.
     pub list_limit_max: usize,
-    /// Jobs in one batch.
+    /// Most jobs in one batch. Defaults to 1,000.
     pub batch_jobs_max: usize,
-    /// Bytes of a batch's body.
+    /// Largest body of a batch. Defaults to 32 MiB.
     pub batch_bytes_max: usize,
 }
 
@@ -115,7 +109,7 @@ impl Default for Settings {
 }
 
 impl AppState {
-    /// The state for an engine, with default settings.
+    /// Creates the state with default settings.
     pub fn new(engine: Engine, auth: Auth, webhooks: Webhooks) -> Self {
         let clock = Clock::system();
         Self {

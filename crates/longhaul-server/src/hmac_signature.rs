@@ -1,16 +1,15 @@
-//! What signatures by a shared secret have in common, ours on webhooks and the payment provider's on its
-//! events: HMAC-SHA256 over a time and a body.
+//! HMAC-SHA256 signatures over a time and a body, as used by webhooks and by Stripe.
 
 use longhaul::Timestamp;
 use ring::hmac;
 use subtle::ConstantTimeEq as _;
 
-/// How old or how far ahead a signature may be, in milliseconds: one that was overheard is of no use later.
+/// Largest age or lead of a signature, in milliseconds. Limits replays.
 const TOLERANCE_MS: i64 = 5 * 60 * 1_000;
-/// Signatures that are looked at: several are there while a secret is rotated, and never many.
+/// Signatures that are checked. Several are sent while a secret is rotated.
 pub(crate) const SIGNATURES_MAX: usize = 16;
 
-/// Signs these parts, with a dot between them.
+/// Signs the parts, joined with dots.
 pub(crate) fn sign(secret: &[u8], parts: &[&[u8]]) -> hmac::Tag {
     let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, secret));
     for (number, part) in parts.iter().enumerate() {
@@ -22,13 +21,13 @@ pub(crate) fn sign(secret: &[u8], parts: &[&[u8]]) -> hmac::Tag {
     context.sign()
 }
 
-/// Whether one of the signatures is this, in a time that tells nothing of how near it is.
+/// Returns whether one of the signatures matches, in constant time.
 pub(crate) fn is_among(tag: &hmac::Tag, signatures: &[Vec<u8>]) -> bool {
     signatures.iter().any(|signature| tag.as_ref().ct_eq(signature).into())
 }
 
-/// Whether a signature of this time, in seconds, still counts.
+/// Returns whether a signature of this time (in seconds) is within the tolerance.
 pub(crate) fn is_fresh(signed_at_s: i64, now: Timestamp) -> bool {
-    let apart = now.as_millis().saturating_sub(signed_at_s.saturating_mul(1_000));
-    apart.saturating_abs() <= TOLERANCE_MS
+    let difference = now.as_millis().saturating_sub(signed_at_s.saturating_mul(1_000));
+    difference.saturating_abs() <= TOLERANCE_MS
 }

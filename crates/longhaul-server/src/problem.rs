@@ -1,5 +1,5 @@
-//! Errors as `application/problem+json` (RFC 9457): one table of codes, one place that turns the
-//! engine's errors into answers, and a layer that leaves no other kind of error body.
+//! Errors as `application/problem+json` (RFC 9457): the table of codes, the conversion of engine errors, and a layer
+//! that converts all other error responses.
 
 mod code;
 mod layer;
@@ -20,94 +20,89 @@ use crate::request_id::{RequestId, X_REQUEST_ID};
 use crate::security_headers;
 
 pub use code::Code;
-pub(crate) use layer::Verbatim;
+pub(crate) use layer::Passthrough;
 pub use layer::{KeepBody, with_layers};
 
-/// The content type of every error.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// What callers are told about a fault of ours; the log has the rest.
+/// Detail of internal errors; the cause is only logged.
 const INTERNAL_DETAIL: &str =
-    "the server could not do this; its log has the reason under this request id";
-const BUSY_DETAIL: &str = "the store is busy or out of reach; whether this took effect is not known: repeat it with \
-     the same Idempotency-Key";
+    "internal error; the server's log has the cause under this request id";
+const BUSY_DETAIL: &str = "the store is busy or unavailable, and the request may have taken effect: retry it with the \
+     same Idempotency-Key";
 
-/// When the disk may have room again: somebody has to make some.
+/// Retry delay when the disk is full.
 const STORAGE_FULL_RETRY: Duration = Duration::from_secs(10);
 
-/// An error on its way to the caller.
+/// An error response.
 #[derive(Debug, Clone)]
 pub struct Problem {
     code: Code,
     status: StatusCode,
     detail: Cow<'static, str>,
-    /// Boxed: most problems have none, and every handler's result would have to make room.
+    /// Boxed, because most problems have none and `Result<_, Problem>` should stay small.
     headers: Box<HeaderMap>,
-    /// For the log; never leaves the server.
+    /// Logged, never sent.
     cause: Option<String>,
 }
 
 impl Problem {
-    /// A problem with this code; `detail` tells the caller what to do about it.
+    /// Creates a problem; `detail` describes what the caller can do.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         let (status, headers) = (code.status(), Box::default());
         Self { code, status, detail: detail.into(), headers, cause: None }
     }
 
-    /// A fault of ours: `cause` is logged, with the request's id, and the caller is not told.
+    /// Creates an internal error. `cause` is logged with the request id and not sent.
     pub fn internal(cause: impl fmt::Display) -> Self {
         Self::new(Code::Internal, INTERNAL_DETAIL).with_source(cause)
     }
 
-    /// For the log only: what lies behind it.
+    /// Sets the cause, which is only logged.
     #[must_use]
     pub fn with_source(mut self, cause: impl fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
         self
     }
 
-    /// Says when to try again, in whole seconds, at least one.
+    /// Adds `Retry-After` in whole seconds, at least one.
     #[must_use]
     pub fn retry_after(self, delay: Duration) -> Self {
         let whole = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
         self.header(RETRY_AFTER, HeaderValue::from(whole.max(1)))
     }
 
-    /// Adds a header to the answer.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
     }
 
-    /// Its code.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// Its HTTP status.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// What the caller reads.
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// The headers that it brings besides the content type.
+    /// Returns the headers besides the content type.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// Tells the log what lies behind it.
+    /// Logs the cause, if there is one.
     pub fn log(&self) {
         if let Some(cause) = &self.cause {
             tracing::error!(problem.code = self.code.as_str(), cause, "request failed");
         }
     }
 
-    /// What is sent: the body of an answer, or one entry in the answer to a batch.
+    /// Converts to the wire type of a body or of an entry in a batch.
     pub fn to_wire(&self, request_id: &str) -> wire::Problem {
         wire::Problem {
             r#type: self.code.type_uri().to_owned(),
@@ -119,13 +114,13 @@ impl Problem {
         }
     }
 
-    /// The body of an answer.
+    /// Serializes the body.
     pub fn to_json(&self, request_id: &str) -> Vec<u8> {
         // Strings and a number: this cannot fail.
         serde_json::to_vec(&self.to_wire(request_id)).unwrap_or_default()
     }
 
-    /// The whole answer, for where [`with_layers`] no longer gets to see it.
+    /// Builds a complete response, for connections that do not pass [`with_layers`].
     pub fn respond(self, id: &RequestId) -> Response {
         let body = Body::from(self.to_json(id.as_str()));
         let mut response = self.into_response();
@@ -135,13 +130,13 @@ impl Problem {
         response
     }
 
-    /// The nearest problem for an error that the framework answered; its status stays.
+    /// Converts an error response of the framework, keeping its status.
     fn of_status(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { status, ..Self::new(Code::of_status(status), detail) }
     }
 }
 
-/// The answer lacks the request's id until it passes [`with_layers`], which knows it.
+/// The request id is filled in by [`with_layers`].
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.to_json("")));
@@ -153,7 +148,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The one place that decides what a caller sees of a store's error.
+/// Decides what a caller sees of a store error.
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let code = match &error {
@@ -175,7 +170,7 @@ impl From<StoreError> for Problem {
                     .retry_after(Duration::from_secs(1))
                     .with_source(&error);
             }
-            // A replica's own affair, which no caller can bring about.
+            // Not caused by a request.
             StoreError::NameTaken { .. } | StoreError::Broken(_) => return Self::internal(&error),
         };
         Self::new(code, error.to_string())
@@ -187,13 +182,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_stable() {
+    fn problem_codes_are_stable() {
         let line = |c: &Code| format!("{} {} {}", c.status().as_u16(), c.as_str(), c.title());
         insta::assert_snapshot!(Code::ALL.iter().map(line).collect::<Vec<_>>().join("\n"));
     }
 
     #[test]
-    fn retry_after_is_whole_seconds_and_never_zero() {
+    fn problem_retry_after_is_whole_seconds_and_never_zero() {
         let header = |delay| {
             let problem = Problem::new(Code::Unavailable, "busy").retry_after(delay);
             problem.into_response().headers()[RETRY_AFTER].to_str().unwrap().to_owned()
@@ -203,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_inner_texts_stay_inside() {
+    fn store_error_texts_are_not_sent() {
         let secret = "postgres://user:pw@db/longhaul refused";
         for error in [StoreError::Unavailable(secret.into()), StoreError::Broken(secret.into())] {
             let problem = Problem::from(error);

@@ -1,30 +1,28 @@
-//! The id that ties an answer, its log lines and what a user reports together.
+//! Request ids, which link a response, its log lines and a user's report.
 
 use std::fmt;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use ulid::Ulid;
 
-/// The header that brings and returns it.
+/// Header of the request id, in requests and responses.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Longer ids of callers are replaced by one of ours.
 const CHARS_MAX: usize = 128;
 
-/// A request's id: the caller's own where it sent a usable one. Handlers find it in the request's
-/// extensions.
+/// Id of a request: the caller's if it is valid, otherwise a new one. Stored in the request's extensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// Takes the caller's id if it is 1 to 128 visible ASCII characters, else makes one.
+    /// Returns the caller's id if it has 1 to 128 visible ASCII characters, otherwise a new one.
     ///
-    /// Anything else could break a log line or a header on its way back.
+    /// Other characters could break a log line or the response header.
     pub fn of(headers: &HeaderMap) -> Self {
         headers.get(X_REQUEST_ID).and_then(Self::usable).unwrap_or_else(Self::fresh)
     }
 
-    /// A new id.
+    /// Generates an id.
     pub fn fresh() -> Self {
         let text = Ulid::generate().to_string();
         // A ULID is 26 letters and digits, always a valid header.
@@ -37,13 +35,11 @@ impl RequestId {
         (fits && bytes.iter().all(u8::is_ascii_graphic)).then(|| Self(value.clone()))
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         // Only visible ASCII gets in.
         self.0.to_str().unwrap_or_default()
     }
 
-    /// The text as a header's value.
     pub fn to_header(&self) -> HeaderValue {
         self.0.clone()
     }
@@ -66,13 +62,13 @@ mod tests {
     }
 
     #[test]
-    fn callers_id_is_kept() {
+    fn valid_request_id_is_kept() {
         assert_eq!(given(b"trace-4711").as_str(), "trace-4711");
         assert_eq!(given(&[b'x'; CHARS_MAX]).as_str().len(), CHARS_MAX);
     }
 
     #[test]
-    fn unusable_id_is_replaced() {
+    fn invalid_request_id_is_replaced() {
         let bad: [&[u8]; 4] = [b"", b"two words", "ä".as_bytes(), &[b'x'; CHARS_MAX + 1]];
         for bad in bad {
             assert_eq!(given(bad).as_str().len(), 26, "{bad:?}");

@@ -1,22 +1,21 @@
-//! Texts that must not be seen.
+//! Secret strings.
 
 use std::fmt;
 use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-/// A secret from the configuration or from a caller. It shows none of itself, wherever it is printed or logged, and is
-/// overwritten when the last of its clones goes.
+/// A secret from the configuration or from a caller. Hidden in debug output and zeroized on drop of the last clone.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<Zeroizing<String>>);
 
 impl Secret {
-    /// Takes a text; nothing of an empty one.
+    /// Creates a secret. Returns `None` for an empty text.
     pub fn new(text: &str) -> Option<Self> {
         (!text.is_empty()).then(|| Self(Arc::new(Zeroizing::new(text.to_owned()))))
     }
 
-    /// The text, for whoever needs it.
+    /// Returns the secret text.
     pub fn expose(&self) -> &str {
         &self.0
     }

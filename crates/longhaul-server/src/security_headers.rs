@@ -1,4 +1,4 @@
-//! What answers tell browsers not to do with them.
+//! Security headers for browsers.
 
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
@@ -6,29 +6,28 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-/// On every answer: types are as we say, and our addresses, which have ids in them, are told to
-/// nobody else.
+/// Set on every response: no content sniffing, and no `Referer`, because URLs contain ids.
 pub const ALWAYS: [(HeaderName, HeaderValue); 2] = [
     (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
 ];
 
-/// Nothing but our own style sheet is loaded, whatever finds its way into a page, and no script.
+/// Allows only the server's own style sheet and images, and no scripts.
 const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; \
      frame-ancestors 'none'",
 );
 
-/// For what callers uploaded: shown, if at all, as a page of no origin that can do nothing.
+/// For uploaded content: rendered, if at all, with an opaque origin and without any capability.
 pub const SANDBOX: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const DENY: HeaderValue = HeaderValue::from_static("DENY");
 
-/// A year, and only this host: others may not be ours.
+/// One year, without subdomains.
 const A_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// Adds what an answer at this path lacks. What a handler says of its own answer stays.
+/// Adds the headers that a response lacks. Headers set by the handler are kept.
 pub fn complete(headers: &mut HeaderMap, path: &str) {
     for (name, value) in ALWAYS {
         headers.entry(name).or_insert(value);
@@ -43,13 +42,13 @@ pub fn complete(headers: &mut HeaderMap, path: &str) {
         headers.entry(CONTENT_SECURITY_POLICY).or_insert(PAGE_POLICY);
         headers.entry(X_FRAME_OPTIONS).or_insert(DENY);
     }
-    // Jobs change, and are a tenant's own.
+    // Jobs change and belong to a tenant.
     if is_page || is_problem || path.starts_with("/v1/") {
         headers.entry(CACHE_CONTROL).or_insert(NO_STORE);
     }
 }
 
-/// Says that this host is to be asked in TLS alone from now on.
+/// Adds `Strict-Transport-Security`.
 pub fn insist_on_tls(headers: &mut HeaderMap) {
     headers.insert(STRICT_TRANSPORT_SECURITY, A_YEAR);
 }

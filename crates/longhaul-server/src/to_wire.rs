@@ -10,24 +10,24 @@ use crate::api::http::respond::ceil_seconds;
 use crate::encoding;
 use crate::problem::Problem;
 
-/// The job as callers see it.
+/// Converts a job with its result.
 pub(crate) fn job(engine: &Engine, record: &Record) -> Result<wire::Job, Problem> {
     let result = record.result.as_ref().map(raw).transpose()?;
     Ok(wire::Job { result, ..job_without_result(engine, &record.job) })
 }
 
-/// The job as callers see it in a list.
+/// Converts a job for a list.
 pub(crate) fn job_summary(engine: &Engine, job: &Job) -> wire::JobSummary {
     job_without_result(engine, job).into()
 }
 
-/// The job as callers see it where it has no result: because it has not ended, or in a list.
+/// Converts a job without its result.
 pub(crate) fn job_without_result(engine: &Engine, job: &Job) -> wire::Job {
     let retry_after = (!job.status.is_terminal()).then(|| engine.retry_after(job));
     job_snapshot(job, retry_after)
 }
 
-/// The job as it is told.
+/// Converts a job without its result, with a given estimate for `retryAfter`.
 pub(crate) fn job_snapshot(job: &Job, retry_after: Option<Duration>) -> wire::Job {
     let url = format!("/v1/jobs/{}", job.id);
     wire::Job {
@@ -50,7 +50,7 @@ pub(crate) fn job_snapshot(job: &Job, retry_after: Option<Duration>) -> wire::Jo
         expires_at: job.expires_at.map(instant),
         result: None,
         error: job.error.clone().map(error),
-        artifacts: job.artifacts.iter().map(|one| artifact(&url, one)).collect(),
+        artifacts: job.artifacts.iter().map(|stored| artifact(&url, stored)).collect(),
         events_url: format!("{url}/events"),
         status_url: url,
         retry_after: retry_after.map(ceil_seconds),
@@ -68,7 +68,6 @@ fn artifact(job_url: &str, artifact: &job::Artifact) -> wire::Artifact {
     }
 }
 
-/// A stored JSON text on its way out.
 pub(crate) fn raw(json: &job::Json) -> Result<RawJson, Problem> {
     RawJson::from_text(json.as_str()).map_err(Problem::internal)
 }

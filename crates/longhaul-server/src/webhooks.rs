@@ -1,7 +1,7 @@
-//! Webhooks: delivers what is owed to endpoints and to jobs' own webhooks.
+//! Webhook dispatcher: sends the deliveries in the outbox.
 //!
-//! What is owed is decided where it happens, in the store. Here it is sent: each delivery is a job of the
-//! engine, so that leases, attempts and resending are the engine's.
+//! The store creates deliveries in the transaction that records an event. Each delivery is a job of the engine, which
+//! provides leases, attempts and resending.
 
 mod delivery;
 mod endpoint_limits;
@@ -22,22 +22,22 @@ use longhaul::store::endpoints::Endpoints;
 use longhaul::store::{QueueCapacity, Store};
 use longhaul::{Clock, Kind};
 
-pub use delivery::{Arrived, Try};
-pub use retry_schedule::Schedule;
+pub use delivery::{DeliveryAttempt, DeliveryResult};
+pub use retry_schedule::RetrySchedule;
 pub use secrets::Secrets;
 
-use endpoint_limits::Gates;
+use endpoint_limits::EndpointLimiter;
 use longhaul_net::egress;
-use ordering::Order;
+use ordering::DeliveryOrder;
 
-/// What the configuration says about deliveries.
+/// Settings of webhook deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WebhookSettings {
-    /// The delay before the second attempt; the others follow from it.
+    /// Delay before the second attempt; later delays grow from it. Defaults to 5 s.
     pub first_retry: Duration,
-    /// For one attempt.
+    /// Timeout of one attempt. Defaults to 15 s.
     pub timeout: Duration,
-    /// Deliveries at once from this process.
+    /// Concurrent deliveries of this process. Defaults to 1,024.
     pub concurrency: usize,
 }
 
@@ -51,7 +51,7 @@ impl Default for WebhookSettings {
     }
 }
 
-/// Delivers. Clones share everything.
+/// Sends webhook deliveries. Clones share everything.
 #[derive(Clone)]
 pub struct WebhookDispatcher(Arc<Inner>);
 
@@ -60,15 +60,15 @@ struct Inner {
     endpoints: Arc<dyn Endpoints>,
     secrets: Secrets,
     client: egress::Client,
-    schedule: Schedule,
+    schedule: RetrySchedule,
     timeout: Duration,
     clock: Clock,
-    gates: Gates,
-    order: Order,
+    endpoint_limits: EndpointLimiter,
+    order: DeliveryOrder,
 }
 
 impl WebhookDispatcher {
-    /// A courier that finds what it needs here.
+    /// Creates a dispatcher.
     pub fn new(
         store: Arc<dyn Store>,
         endpoints: Arc<dyn Endpoints>,
@@ -82,32 +82,32 @@ impl WebhookDispatcher {
             endpoints,
             secrets,
             client,
-            schedule: Schedule::new(settings.first_retry),
+            schedule: RetrySchedule::new(settings.first_retry),
             timeout: settings.timeout,
             clock,
-            gates: Gates::new(settings.concurrency),
-            order: Order::default(),
+            endpoint_limits: EndpointLimiter::new(settings.concurrency),
+            order: DeliveryOrder::default(),
         }))
     }
 
-    /// What the engine runs deliveries by.
+    /// Returns the kind that runs deliveries in the engine.
     pub fn kind(&self) -> Kind {
-        let courier = self.clone();
-        // Each attempt bounds itself; this is for what nobody thought of.
+        let dispatcher = self.clone();
+        // A safety net: each attempt has its own timeout.
         let timeout = self.0.timeout * 2 + Duration::from_mins(1);
         Kind::new(DELIVERY_KIND, move |ctx, delivery| {
-            let courier = courier.clone();
-            async move { courier.deliver(ctx, delivery).await }
+            let dispatcher = dispatcher.clone();
+            async move { dispatcher.deliver(ctx, delivery).await }
         })
         .timeout(timeout)
     }
 
-    /// How many deliveries to each receiver may be under way at once.
+    /// Returns a function that computes each endpoint's window: the deliveries to claim at once.
     pub fn windows(
         &self,
     ) -> impl Fn(&HashMap<Name, usize>) -> QueueCapacity + Send + Sync + 'static {
         let inner = Arc::clone(&self.0);
-        move |under_way| inner.gates.windows(under_way, inner.clock.now())
+        move |in_flight| inner.endpoint_limits.windows(in_flight, inner.clock.now())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tenants, their keys, and who did what: for whoever runs the server.
+//! Administration: tenants, API keys and the audit log.
 
 pub(crate) mod audit;
 #[cfg(feature = "fuzzing")]
@@ -14,7 +14,6 @@ use crate::api::http::load_shedding::Class;
 use crate::api::http::routes::Routes;
 use crate::problem::{Code, Problem};
 
-/// Characters of what people call a key or a tenant.
 const NAME_CHARS_MAX: usize = 200;
 
 pub(super) fn router() -> Routes {
@@ -34,13 +33,13 @@ fn invalid(reason: impl std::fmt::Display) -> Problem {
     Problem::new(Code::Validation, reason.to_string())
 }
 
-/// What people call something.
+/// Validates a display name or description.
 pub(super) fn label(what: &str, text: String) -> Result<String, Problem> {
     if text.chars().count() > NAME_CHARS_MAX {
-        return Err(invalid(format_args!("{what} has at most {NAME_CHARS_MAX} characters")));
+        return Err(invalid(format_args!("{what} must have at most {NAME_CHARS_MAX} characters")));
     }
     if text.chars().any(char::is_control) {
-        return Err(invalid(format_args!("{what} must not have control characters")));
+        return Err(invalid(format_args!("{what} must not contain control characters")));
     }
     Ok(text)
 }
@@ -50,5 +49,5 @@ fn tenant_id(text: &str) -> Result<TenantId, Problem> {
 }
 
 fn no_tenant(id: &TenantId) -> Problem {
-    Problem::new(Code::TenantNotFound, format!("there is no tenant {:?}", id.as_str()))
+    Problem::new(Code::TenantNotFound, format!("unknown tenant {:?}", id.as_str()))
 }

@@ -1,7 +1,7 @@
-//! What the payment provider tells of subscriptions.
+//! Billing events from Stripe.
 //!
-//! Stripe's own format: it signs each event, repeats it until it gets a 2xx, and does not keep the order.
-//! Whoever has the secret can suspend tenants, so an event without a good signature is not even read.
+//! Stripe signs each event, retries it until it gets a 2xx, and does not keep the order. The secret can suspend
+//! tenants, so the signature is checked before the event is parsed.
 
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
@@ -26,7 +26,7 @@ use crate::auth::AuditContext;
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
 
-/// Bytes of an event; Stripe's are far smaller.
+/// Largest event. Stripe's are far smaller.
 const EVENT_BYTES_MAX: usize = 1 << 20;
 const STRIPE_SIGNATURE: &str = "stripe-signature";
 
@@ -34,21 +34,20 @@ pub(super) fn router() -> Routes {
     Routes::new().public(Class::Normal, routes!(take_stripe_event))
 }
 
-/// What became of an event.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Taken {
-    /// Whether it is about a subscription of a tenant that is known here.
+struct BillingResult {
+    /// `true` if the event changed the subscription of a tenant.
     applied: bool,
 }
 
-/// An event as Stripe sends it: of all that it holds, what is needed here.
+/// The fields of Stripe's event that are used here.
 #[derive(Debug, Deserialize)]
 struct Event {
     id: String,
     #[serde(rename = "type")]
     kind: String,
-    /// In seconds.
+    /// Seconds since 1970.
     created: i64,
     data: Data,
 }
@@ -64,37 +63,38 @@ struct Object {
     status: Option<String>,
 }
 
-/// Take an event of Stripe's about a subscription.
+/// Receive a subscription event from Stripe.
 ///
-/// Signed by Stripe; needs no key. The tenant is the one whose `billingId` is the event's customer.
+/// Authenticated by Stripe's signature; needs no API key. Applies to the tenant whose `billingId` is the event's
+/// customer.
 #[utoipa::path(
     post, path = "/v1/billing/stripe", operation_id = "takeStripeEvent", tag = "accounts",
-    params(("Stripe-Signature" = String, Header, description = "`t=…,v1=…`, as Stripe makes it.")),
+    params(("Stripe-Signature" = String, Header, description = "Stripe's signature, `t=…,v1=…`.")),
     request_body(content = serde_json::Value, description = "The event.", content_type = "application/json"),
-    responses((status = 200, description = "It was taken.", body = Taken), BillingProblems),
+    responses((status = 200, description = "Event accepted.", body = BillingResult), BillingProblems),
 )]
 async fn take_stripe_event(
     State(state): State<AppState>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Taken>, Problem> {
-    let unsigned = || Problem::new(Code::Unauthorized, "the event has no Stripe-Signature");
+) -> Result<Json<BillingResult>, Problem> {
+    let unsigned = || Problem::new(Code::Unauthorized, "the header Stripe-Signature is missing");
     let given = headers.get(STRIPE_SIGNATURE).ok_or_else(unsigned)?.to_str().ok();
     let Some(secret) = &state.stripe_secret else {
-        return Err(Problem::new(Code::BillingOff, "set billing.stripe_secret to take events"));
+        return Err(Problem::new(Code::BillingOff, "set billing.stripe_secret to accept events"));
     };
     let text = body::json_text(&headers, body, EVENT_BYTES_MAX).await?;
     let now = state.auth.now();
     signature::check(secret.expose(), given.unwrap_or_default(), text.as_bytes(), now).map_err(
-        |why| Problem::new(Code::Unauthorized, format!("the event's signature is not good: {why}")),
+        |why| Problem::new(Code::Unauthorized, format!("invalid Stripe-Signature: {why}")),
     )?;
     let event: Event = body::outer_object(&text)?;
-    let Some(event) = told(event) else { return Ok(Json(Taken { applied: false })) };
+    let Some(event) = parse_event(event) else { return Ok(Json(BillingResult { applied: false })) };
     let request_id = headers.get(crate::request_id::X_REQUEST_ID);
     let request_id = request_id.map_or_else(RequestId::fresh, |_| RequestId::of(&headers));
     let deed = AuditContext { actor: Actor::Billing, request_id: request_id.to_string() };
     let detail = format!("{}: {}", event.id, event.subscription.as_str());
-    // Under which tenants it is written down is known only once they are found.
+    // The store fills in the tenants once it has found them.
     let audit = state.auth.audit_entry(
         &deed,
         &TenantId::default(),
@@ -107,13 +107,13 @@ async fn take_stripe_event(
         state.auth.forget_tenant(&tenant.id);
     }
     if tenants.is_empty() {
-        tracing::warn!(event.id = event.id, "a bill of a customer who is no tenant here");
+        tracing::warn!(event.id = event.id, "billing event for a customer without a tenant");
     }
-    Ok(Json(Taken { applied: !tenants.is_empty() }))
+    Ok(Json(BillingResult { applied: !tenants.is_empty() }))
 }
 
-/// What an event says of a subscription; none if it is about something else.
-fn told(event: Event) -> Option<BillingEvent> {
+/// Returns the subscription change of an event, or `None` if it is about something else.
+fn parse_event(event: Event) -> Option<BillingEvent> {
     let subscription = match event.kind.as_str() {
         "customer.subscription.created"
         | "customer.subscription.updated"
@@ -130,7 +130,7 @@ fn told(event: Event) -> Option<BillingEvent> {
     })
 }
 
-/// Stripe's words for how a subscription stands; none for one that is not known.
+/// Maps Stripe's subscription status; `None` if it is unknown.
 fn stands(status: &str) -> Option<Subscription> {
     match status {
         "active" | "trialing" => Some(Subscription::Active),

@@ -1,4 +1,6 @@
-//! `/jobs/{id}`: one path for the jobs of several doors, each shown in its own door's dialect.
+//! Compatibility APIs: routes in the wire formats of other systems.
+//!
+//! `/jobs/{id}` is shared: each job is shown in the format of the API that it was submitted to.
 
 pub(crate) mod chat;
 mod error_format;
@@ -28,7 +30,7 @@ use error_format::{ErrorFormat, with_error_format};
 
 const NOT_FOUND: &str = "Job not found";
 
-/// What is below `/jobs`, but for submitting.
+/// Routes shared by the compatibility APIs.
 pub(super) fn router(state: &AppState) -> Router<AppState> {
     let routes = Routes::new()
         .undocumented::<Read>(Class::Normal, "/jobs/{id}", get(get_job))
@@ -36,15 +38,14 @@ pub(super) fn router(state: &AppState) -> Router<AppState> {
     with_error_format(routes, ErrorFormat::Ollama, state)
 }
 
-/// The doors whose jobs are shown here.
 #[derive(Debug, Clone, Copy)]
-enum Door {
+enum CompatApi {
     Chat,
     #[cfg(feature = "render")]
     Render,
 }
 
-impl Door {
+impl CompatApi {
     fn of(kind: &str) -> Option<Self> {
         match kind {
             CHAT => Some(Self::Chat),
@@ -55,8 +56,8 @@ impl Door {
     }
 }
 
-/// A job of one of the doors. Any other is not there, as one of another tenant is not.
-async fn found(caller: &Caller, id: &str) -> Result<(Door, Record), Problem> {
+/// Returns a job of one of the APIs. Other jobs are not found, like those of another tenant.
+async fn find(caller: &Caller, id: &str) -> Result<(CompatApi, Record), Problem> {
     let unknown = || Problem::new(Code::JobNotFound, NOT_FOUND);
     let id: JobId = id.parse().map_err(|()| unknown())?;
     let record = match caller.engine.job(id).await {
@@ -64,8 +65,8 @@ async fn found(caller: &Caller, id: &str) -> Result<(Door, Record), Problem> {
         Err(StoreError::NotFound) => return Err(unknown()),
         Err(error) => return Err(error.into()),
     };
-    let door = Door::of(record.job.kind.as_str()).ok_or_else(unknown)?;
-    Ok((door, record))
+    let api = CompatApi::of(record.job.kind.as_str()).ok_or_else(unknown)?;
+    Ok((api, record))
 }
 
 /// `GET /jobs/{id}`
@@ -74,11 +75,11 @@ async fn get_job(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
     let id = path.map(|Path(id)| id).unwrap_or_default();
-    let (door, record) = found(&caller, &id).await?;
-    match door {
-        Door::Chat => chat::show(&caller.engine, record).await,
+    let (api, record) = find(&caller, &id).await?;
+    match api {
+        CompatApi::Chat => chat::show(&caller.engine, record).await,
         #[cfg(feature = "render")]
-        Door::Render => Ok(render::show(&record)),
+        CompatApi::Render => Ok(render::show(&record)),
     }
 }
 
@@ -89,6 +90,6 @@ async fn artifact(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let id = path.as_ref().map(|Path((id, _))| id.clone()).unwrap_or_default();
-    found(&caller, &id).await?;
+    find(&caller, &id).await?;
     get_artifact(caller, path, headers).await
 }

@@ -1,4 +1,4 @@
-//! Whether the server lives and whether it can take work.
+//! Health checks: liveness, readiness and details.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,17 +14,16 @@ use crate::api::http::openapi::Unready;
 use crate::api::http::routes::Routes;
 use crate::problem::{Code, Problem};
 
-/// How the server is.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Health {
-    /// `ok`; everything else is an error.
+    /// Always `ok`; an unhealthy server responds with an error.
     status: &'static str,
     /// The server's version.
     version: &'static str,
-    /// The name under which this process holds leases.
+    /// Replica name of this process.
     replica: String,
-    /// Jobs that this process runs right now.
+    /// Jobs running in this process.
     running: u64,
 }
 
@@ -35,29 +34,29 @@ pub(super) fn router() -> Routes {
         .public(Class::Vital, routes!(healthz))
 }
 
-/// Whether the process lives: restart it if this does not answer.
+/// Check liveness. Restart the process if it does not respond.
 #[utoipa::path(
     get, path = "/livez", operation_id = "getLiveness", tag = "operations",
-    responses((status = 200, description = "It lives.", body = String, content_type = "text/plain")),
+    responses((status = 200, description = "Alive.", body = String, content_type = "text/plain")),
 )]
 pub(super) async fn livez() -> &'static str {
     "ok"
 }
 
-/// Whether the server can take work: send it none while this is an error.
+/// Check readiness. Do not route requests to the server while this fails.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "getReadiness", tag = "operations",
-    responses((status = 200, description = "It can.", body = String, content_type = "text/plain"), Unready),
+    responses((status = 200, description = "Ready.", body = String, content_type = "text/plain"), Unready),
 )]
 pub(super) async fn readyz(State(state): State<AppState>) -> Result<&'static str, Problem> {
     ready(&state).await?;
     Ok("ok")
 }
 
-/// How the server is, in more words.
+/// Read health details.
 #[utoipa::path(
     get, path = "/healthz", operation_id = "getHealth", tag = "operations",
-    responses((status = 200, description = "It is well.", body = Health), Unready),
+    responses((status = 200, description = "Healthy.", body = Health), Unready),
 )]
 async fn healthz(State(state): State<AppState>) -> Result<Json<Health>, Problem> {
     ready(&state).await?;
@@ -69,7 +68,7 @@ async fn healthz(State(state): State<AppState>) -> Result<Json<Health>, Problem>
     }))
 }
 
-/// The store must answer the cheapest question there is: for a job that cannot exist.
+/// Probes the store with its cheapest query: a job that cannot exist.
 async fn ready(state: &AppState) -> Result<(), Problem> {
     if state.stop.is_cancelled() {
         return Err(Problem::new(Code::Unavailable, "the server is stopping"));
@@ -78,7 +77,7 @@ async fn ready(state: &AppState) -> Result<(), Problem> {
     match state.engine.job(nobody).await {
         Ok(_) | Err(StoreError::NotFound | StoreError::Gone) => Ok(()),
         Err(error) => {
-            let detail = "the store does not answer; the server's log has the reason";
+            let detail = "the store is unavailable; see the server's log";
             Err(Problem::new(Code::Unavailable, detail).with_source(error))
         }
     }

@@ -1,4 +1,4 @@
-//! Jobs over HTTP.
+//! The resource `/v1/jobs`.
 
 pub(crate) mod artifacts;
 mod batch;

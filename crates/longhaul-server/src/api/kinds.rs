@@ -1,4 +1,4 @@
-//! What can be run.
+//! Kinds of jobs.
 
 use axum::Json;
 use longhaul_client::DurationText;
@@ -15,17 +15,17 @@ pub(super) fn router() -> Routes {
     Routes::new().route::<Inspect>(Class::Normal, routes!(list_kinds))
 }
 
-/// List the kinds of jobs that this server and its replicas know.
+/// List the kinds of jobs that the replicas of this server run.
 #[utoipa::path(
     get, path = "/v1/kinds", operation_id = "listKinds", tag = "kinds",
     responses((status = 200, description = "The kinds, by name.", body = KindList), ReadProblems),
 )]
 async fn list_kinds(caller: Caller<Inspect>) -> Result<Json<KindList>, Problem> {
     let kinds = caller.engine.all_kinds().await?;
-    Ok(Json(KindList { kinds: kinds.iter().map(shown).collect() }))
+    Ok(Json(KindList { kinds: kinds.iter().map(to_wire).collect() }))
 }
 
-fn shown(kind: &longhaul::Kind) -> Kind {
+fn to_wire(kind: &longhaul::Kind) -> Kind {
     let concurrency =
         kind.settings().concurrency.map(|jobs| u32::try_from(jobs).unwrap_or(u32::MAX));
     Kind {

@@ -1,7 +1,6 @@
-//! Paths that callers know already, each of which leads to a kind that asks an endpoint.
+//! Gateway: configured paths that forward requests to an upstream through jobs of an `http` kind.
 //!
-//! A request there is a job: submitted as any other, and answered with the job, or with exactly what the
-//! endpoint said to it.
+//! Each request is submitted as a job. The response is the job, or exactly the upstream's response.
 
 mod browser_isolation;
 mod forwarded_request;
@@ -32,31 +31,32 @@ use crate::api::http::load_shedding::Class;
 use crate::api::http::respond;
 use crate::api::http::routes::Routes;
 use crate::auth::{self, PresentedCredential};
+use crate::encoding;
 use crate::jobs::submit::{self, IncomingPayload, ReceivedPayload, with_key};
 use crate::jobs::upload::{PayloadHeaders, chunks};
 use crate::jobs::wait;
 use crate::problem::Problem;
 use crate::to_wire;
-use forwarded_request::Ask;
+use forwarded_request::ForwardedRequest;
 
-/// A body up to this is part of the job's input, sealed: a payload's file would cost more than all else
-/// together.
+/// Largest body that becomes part of the job's input, sealed. A separate payload blob would cost more than the rest of
+/// the request.
 const SMALL_BODY_BYTES_MAX: usize = 16 << 10;
 
-/// A path and all below it, and the kind that it leads to.
+/// A path prefix and the kind that handles its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyRoute {
     /// Begins with a slash and does not end with one.
     pub path: String,
-    /// A kind that asks an endpoint.
+    /// An `http` kind.
     pub kind: String,
-    /// Whether callers who do not say otherwise wait for the endpoint's answer.
+    /// Wait for the upstream's response by default.
     pub sync: bool,
-    /// Fields that are sent along sealed. `Authorization` and `Cookie` are sent along in no other way.
+    /// Headers that are forwarded sealed. `Authorization` and `Cookie` are forwarded only if they are listed here.
     pub pass: Vec<HeaderName>,
 }
 
-/// All of them. Clones share everything.
+/// All gateway routes. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct ProxyRoutes {
     routes: Arc<[Arc<ProxyRoute>]>,
@@ -64,7 +64,7 @@ pub struct ProxyRoutes {
 }
 
 impl ProxyRoutes {
-    /// These; what they pass on is sealed with these keys.
+    /// Creates the routes; `keyring` seals the secrets that they forward.
     pub fn new(routes: Vec<ProxyRoute>, keyring: Arc<Keyring>) -> Self {
         Self { routes: routes.into_iter().map(Arc::new).collect(), keyring: Some(keyring) }
     }
@@ -81,7 +81,7 @@ pub(super) fn router(state: &AppState) -> Router<AppState> {
     }
     let authenticate = from_fn_with_state(state.auth.clone(), auth::authenticate_proxied);
     routes.into_router(state, |methods| {
-        methods.layer(authenticate.clone()).layer(from_fn(browser_isolation::keep_apart))
+        methods.layer(authenticate.clone()).layer(from_fn(browser_isolation::isolate))
     })
 }
 
@@ -93,14 +93,14 @@ async fn forward(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let ask = Ask::of(&route, &parts, &state.auth)?;
-    let sync = ask.sync.unwrap_or(route.sync);
+    let forwarded = ForwardedRequest::parse(&route, &parts, &state.auth)?;
+    let sync = forwarded.sync.unwrap_or(route.sync);
     let preference = Preference::of(&parts.headers, sync, state.settings.sync_wait_max);
-    let handle = submit(&state, &caller, &route, &parts, ask, body).await?;
+    let handle = submit(&state, &caller, &route, &parts, forwarded, body).await?;
     let authorization = caller.authorization_with(credential);
     let record = wait::for_finish(&state, &handle, &authorization, preference.wait).await?;
     let response = if !preference.wait.is_zero() && record.job.status.is_terminal() {
-        response::of_target(&caller.engine, &record).await?
+        response::from_upstream(&caller.engine, &record).await?
     } else {
         respond::accepted(&to_wire::job(&caller.engine, &record)?)
     };
@@ -112,11 +112,11 @@ async fn submit(
     caller: &Caller<Submit>,
     route: &ProxyRoute,
     parts: &Parts,
-    ask: Ask,
+    forwarded: ForwardedRequest,
     body: Body,
 ) -> Result<JobHandle, Problem> {
     let key = idempotency::key(&parts.headers, state.settings.require_idempotency_key)?;
-    let Ask { call, secret, .. } = ask;
+    let ForwardedRequest { call, secret, .. } = forwarded;
     if body.is_end_stream() {
         let submission = with_key(submission(state, caller, route, call, secret, None), key);
         return submit::submit(state, submission).await;
@@ -142,7 +142,7 @@ async fn submit(
     }
 }
 
-/// Submits a request with its whole body.
+/// Submits a request with its body in the input.
 async fn sealed(
     state: &AppState,
     caller: &Caller<Submit>,
@@ -156,7 +156,7 @@ async fn sealed(
     submit::submit(state, submission).await
 }
 
-/// The job, with what is secret sealed for it alone.
+/// Builds the submission, with secret headers and the body sealed for this job.
 fn submission(
     state: &AppState,
     caller: &Caller<Submit>,
@@ -180,5 +180,5 @@ fn submission(
 }
 
 fn digest(body: &[u8]) -> String {
-    Sha256::digest(body).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+    encoding::hex(&Sha256::digest(body))
 }

@@ -1,4 +1,4 @@
-//! Where jobs wait.
+//! Queues: list, pause and resume.
 
 use axum::Json;
 use longhaul::Engine;
@@ -30,11 +30,11 @@ pub(super) fn router() -> Routes {
 )]
 async fn list_queues(caller: Caller<Inspect>) -> Result<Json<QueueList>, Problem> {
     let queues = caller.engine.queues().await?;
-    let shown = |queue| shown(&caller.engine, queue);
-    Ok(Json(QueueList { queues: queues.iter().map(shown).collect() }))
+    let to_wire = |queue| to_wire(&caller.engine, queue);
+    Ok(Json(QueueList { queues: queues.iter().map(to_wire).collect() }))
 }
 
-/// Hold back a queue's jobs. Running ones go on.
+/// Pause a queue. Running jobs continue.
 #[utoipa::path(
     post, path = "/v1/queues/{name}/pause", operation_id = "pauseQueue", tag = "queues",
     params(("name" = String, Path, description = "The queue.")),
@@ -48,13 +48,12 @@ async fn pause_queue(
     queue(&caller.engine, name).await
 }
 
-/// Holds a queue's jobs back in the caller's name.
 pub(crate) async fn pause(caller: &Caller<Control>, name: &Name) -> Result<(), Problem> {
     caller.audit("queue.pause", name.as_str(), String::new()).await?;
     Ok(caller.engine.pause_queue(name).await?)
 }
 
-/// Let a paused queue's jobs go on.
+/// Resume a paused queue.
 #[utoipa::path(
     post, path = "/v1/queues/{name}/resume", operation_id = "resumeQueue", tag = "queues",
     params(("name" = String, Path, description = "The queue.")),
@@ -68,21 +67,20 @@ async fn resume_queue(
     queue(&caller.engine, name).await
 }
 
-/// Lets a queue's jobs go on in the caller's name.
 pub(crate) async fn resume(caller: &Caller<Control>, name: &Name) -> Result<(), Problem> {
     caller.audit("queue.resume", name.as_str(), String::new()).await?;
     Ok(caller.engine.resume_queue(name).await?)
 }
 
-/// A queue that is not listed has no jobs and is not paused.
+/// Reads the state of a queue. A queue that is not listed has no jobs and is not paused.
 async fn queue(engine: &Engine, name: Name) -> Result<Json<Queue>, Problem> {
     let queues = engine.queues().await?;
     let found = queues.into_iter().find(|queue| queue.name == name);
     let empty = || QueueState { name, paused: false, pending: 0, running: 0, oldest_due_at: None };
-    Ok(Json(shown(engine, &found.unwrap_or_else(empty))))
+    Ok(Json(to_wire(engine, &found.unwrap_or_else(empty))))
 }
 
-pub(crate) fn shown(engine: &Engine, queue: &QueueState) -> Queue {
+pub(crate) fn to_wire(engine: &Engine, queue: &QueueState) -> Queue {
     let limit = engine.flow_limits().queue(&queue.name);
     Queue {
         name: queue.name.to_string(),

@@ -1,4 +1,4 @@
-//! The processes that share the store.
+//! Replicas: the processes that share a store.
 
 use axum::Json;
 use longhaul::store::{Heartbeat, ReplicaState};
@@ -16,21 +16,21 @@ pub(super) fn router() -> Routes {
     Routes::new().route::<Inspect>(Class::Normal, routes!(list_replicas))
 }
 
-/// List the processes that share this server's store.
+/// List the replicas that share this server's store.
 ///
-/// One that stopped in good order is gone at once; one that fell silent is no longer alive after 15
-/// seconds and forgotten after a day.
+/// A replica that shuts down is removed at once. One without a heartbeat is reported as dead after 15 seconds
+/// and removed after a day.
 #[utoipa::path(
     get, path = "/v1/replicas", operation_id = "listReplicas", tag = "operations",
     responses((status = 200, description = "The replicas, by name.", body = ReplicaList), ReadProblems),
 )]
 async fn list_replicas(caller: Caller<Inspect>) -> Result<Json<ReplicaList>, Problem> {
     let replicas = caller.engine.replicas().await?;
-    Ok(Json(ReplicaList { replicas: replicas.into_iter().map(shown).collect() }))
+    Ok(Json(ReplicaList { replicas: replicas.into_iter().map(to_wire).collect() }))
 }
 
-pub(crate) fn shown(known: ReplicaState) -> Replica {
-    let ReplicaState { heartbeat, started_at, seen_at, alive } = known;
+pub(crate) fn to_wire(replica: ReplicaState) -> Replica {
+    let ReplicaState { heartbeat, started_at, seen_at, alive } = replica;
     let Heartbeat { replica, role, version, host, pid, kinds, running, concurrency, .. } =
         heartbeat;
     Replica {

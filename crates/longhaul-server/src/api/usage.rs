@@ -1,4 +1,4 @@
-//! What finished jobs used.
+//! Usage of finished jobs.
 
 mod csv;
 
@@ -21,10 +21,10 @@ use crate::api::http::routes::Routes;
 use crate::problem::{Code, Problem};
 use crate::to_wire;
 
-/// The longest time that one answer is about: a month of last year and all since.
+/// Longest range of one request: a month of last year and all since.
 const DAYS_MAX: u64 = 400;
 
-const KNOWN: [&str; 4] = ["from", "to", "by", "format"];
+const PARAMETERS: [&str; 4] = ["from", "to", "by", "format"];
 
 const CSV: HeaderValue = HeaderValue::from_static("text/csv; charset=utf-8; header=present");
 
@@ -32,16 +32,16 @@ pub(super) fn router() -> Routes {
     Routes::new().route::<Inspect>(Class::Normal, routes!(get_usage))
 }
 
-/// Tell what finished jobs used.
+/// Read the usage of finished jobs.
 ///
-/// By hour, day or month in UTC, and by kind and API key. Each job is counted once, when it ends; usage is
-/// kept for thirteen months, longer than the jobs.
+/// Sums by hour, day or month in UTC, and by kind and API key. A job is counted once, when it finishes.
+/// Usage is kept for thirteen months, longer than jobs.
 #[utoipa::path(
     get, path = "/v1/usage", operation_id = "getUsage", tag = "usage",
     params(UsageParams),
     responses(
         (
-            status = 200, description = "What was used.",
+            status = 200, description = "Usage.",
             content((Usage = "application/json"), (String = "text/csv")),
         ),
         ListProblems,
@@ -52,7 +52,7 @@ async fn get_usage(
     headers: HeaderMap,
     query: Pairs,
 ) -> Result<Response, Problem> {
-    let Asked { from, to, by, csv } = asked(query, &headers, caller.engine.now())?;
+    let UsageQuery { from, to, by, csv } = parse_query(query, &headers, caller.engine.now())?;
     let (rows, total) = summed(&caller.engine, from, to, by).await?;
     let vary = (VARY, HeaderValue::from_static("accept"));
     if csv {
@@ -62,7 +62,7 @@ async fn get_usage(
     Ok(([vary], Json(Usage { from, to, by, rows, total })).into_response())
 }
 
-/// What was used by each kind and key in each hour, day or month, and in all.
+/// Sums usage by interval, kind and key, and in total.
 pub(crate) async fn summed(
     engine: &Engine,
     from: Timestamp,
@@ -76,18 +76,18 @@ pub(crate) async fn summed(
         *sums.entry((start(by, row.hour), row.kind, row.key)).or_default() += row.usage;
         total += row.usage;
     }
-    Ok((sums.into_iter().map(shown).collect(), in_all(total)))
+    Ok((sums.into_iter().map(to_wire).collect(), in_all(total)))
 }
 
 #[derive(Debug)]
-struct Asked {
+struct UsageQuery {
     from: Timestamp,
     to: Timestamp,
     by: UsageBy,
     csv: bool,
 }
 
-fn asked(query: Pairs, headers: &HeaderMap, now: Timestamp) -> Result<Asked, Problem> {
+fn parse_query(query: Pairs, headers: &HeaderMap, now: Timestamp) -> Result<UsageQuery, Problem> {
     let (mut from, mut to, mut by, mut csv) = (None, None, None, None);
     for (name, value) in query.0 {
         match name.as_str() {
@@ -95,7 +95,7 @@ fn asked(query: Pairs, headers: &HeaderMap, now: Timestamp) -> Result<Asked, Pro
             "to" => once(&mut to, &name, instant(&name, &value)?)?,
             "by" => once(&mut by, &name, value.parse::<UsageBy>().map_err(bad)?)?,
             "format" => once(&mut csv, &name, is_csv(&value)?)?,
-            other => return Err(unknown(other, &KNOWN)),
+            other => return Err(unknown(other, &PARAMETERS)),
         }
     }
     let to = to.unwrap_or(now);
@@ -105,28 +105,28 @@ fn asked(query: Pairs, headers: &HeaderMap, now: Timestamp) -> Result<Asked, Pro
         return refused(format!("from must not be after to: {from} is after {to}"));
     }
     if to.since(hour_of(from)).as_secs() > (DAYS_MAX * 24 + 1) * 3_600 {
-        return refused(format!("from and to are at most {DAYS_MAX} days apart"));
+        return refused(format!("from and to must be at most {DAYS_MAX} days apart"));
     }
     let csv = csv.unwrap_or_else(|| prefers_csv(headers));
-    Ok(Asked { from, to, by: by.unwrap_or(UsageBy::Day), csv })
+    Ok(UsageQuery { from, to, by: by.unwrap_or(UsageBy::Day), csv })
 }
 
 fn is_csv(format: &str) -> Result<bool, Problem> {
     match format {
         "csv" => Ok(true),
         "json" => Ok(false),
-        other => Err(bad(format_args!("there is no format {other:?}: one of json, csv is"))),
+        other => Err(bad(format_args!("unknown format {other:?}: use json or csv"))),
     }
 }
 
-/// Whether the first of both that the caller names is CSV.
+/// Returns whether `Accept` names CSV before JSON.
 fn prefers_csv(headers: &HeaderMap) -> bool {
     let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut types = accepted.split(',').map(|one| one.split(';').next().unwrap_or_default().trim());
     types.find(|one| ["text/csv", "application/json"].contains(one)) == Some("text/csv")
 }
 
-/// When the hour, day or month began that an instant is in.
+/// Rounds an instant down to its hour, day or month.
 pub(crate) fn start(by: UsageBy, at: Timestamp) -> Timestamp {
     let text = at.to_string();
     let cut = |chars: usize, rest: &str| {
@@ -140,7 +140,9 @@ pub(crate) fn start(by: UsageBy, at: Timestamp) -> Timestamp {
     }
 }
 
-fn shown(((start, kind, key), usage): ((Timestamp, Name, Option<String>), job::Usage)) -> UsageRow {
+fn to_wire(
+    ((start, kind, key), usage): ((Timestamp, Name, Option<String>), job::Usage),
+) -> UsageRow {
     let total = in_all(usage);
     UsageRow {
         start: to_wire::instant(start),
@@ -170,16 +172,16 @@ fn in_all(usage: job::Usage) -> UsageTotal {
 mod tests {
     use super::*;
 
-    fn read(query: &str, accept: &'static str) -> Result<Asked, Problem> {
+    fn read(query: &str, accept: &'static str) -> Result<UsageQuery, Problem> {
         let uri = format!("/?{query}").parse().unwrap();
         let axum::extract::Query(pairs) = axum::extract::Query::try_from_uri(&uri).unwrap();
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
-        asked(Pairs(pairs), &headers, Timestamp::parse("2026-11-15T10:30:00Z").unwrap())
+        parse_query(Pairs(pairs), &headers, Timestamp::parse("2026-11-15T10:30:00Z").unwrap())
     }
 
     #[test]
-    fn this_month_is_asked_for_unless_something_else_is() {
-        let Asked { from, to, by, csv } = read("", "*/*").unwrap();
+    fn usage_defaults_to_this_month() {
+        let UsageQuery { from, to, by, csv } = read("", "*/*").unwrap();
         assert_eq!(from.to_string(), "2026-11-01T00:00:00.000Z");
         assert_eq!(to.to_string(), "2026-11-15T10:30:00.000Z");
         assert_eq!((by, csv), (UsageBy::Day, false));

@@ -1,4 +1,4 @@
-//! Webhooks over HTTP: endpoints, what is owed to them, and jobs' own webhooks.
+//! Webhook endpoints, deliveries, and webhooks of single jobs.
 
 pub(crate) mod deliveries;
 pub(crate) mod endpoints;
@@ -20,14 +20,13 @@ use crate::webhooks::Secrets;
 use crate::webhooks::signature::SigningSecret;
 use longhaul_net::egress;
 
-/// What the handlers of webhooks need.
+/// Dependencies of the webhook handlers.
 #[derive(Clone)]
 pub struct Webhooks {
-    /// Where endpoints are kept.
     pub endpoints: Arc<dyn Endpoints>,
-    /// What seals their secrets.
+    /// Seals signing secrets.
     pub secrets: Secrets,
-    /// What judges their URLs.
+    /// Checks URLs against the egress policy.
     pub client: egress::Client,
 }
 
@@ -55,7 +54,7 @@ pub(super) fn router() -> Routes {
 }
 
 impl Webhooks {
-    /// A job's own webhook, if it may be told.
+    /// Validates the webhook of a submission.
     pub(crate) async fn job_webhook(
         &self,
         tenant: &TenantId,
@@ -77,12 +76,12 @@ impl Webhooks {
         }))
     }
 
-    /// Refuses a URL that will never be reached.
+    /// Rejects a URL that the egress policy forbids.
     pub(crate) async fn check(&self, url: &str) -> Result<(), Problem> {
         match self.client.check_submission(url).await {
             Ok(_) => Ok(()),
             Err(refused) => {
-                let detail = format!("the URL cannot be told of anything: {refused}");
+                let detail = format!("webhook URL is not allowed: {refused}");
                 Err(Problem::new(Code::UrlRefused, detail))
             }
         }

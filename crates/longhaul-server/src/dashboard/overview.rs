@@ -43,8 +43,8 @@ pub(super) async fn show(
     let queues = engine.queues().await?;
     let may_read = ctx.may::<Read>();
     let data = OverviewData {
-        queues: queues.iter().map(|queue| queues::shown(engine, queue)).collect(),
-        replicas: replicas.into_iter().map(replicas::shown).collect(),
+        queues: queues.iter().map(|queue| queues::to_wire(engine, queue)).collect(),
+        replicas: replicas.into_iter().map(replicas::to_wire).collect(),
         waiting: count_jobs(engine, Status::Waiting).await?,
         failed_deliveries: count_jobs(&engine.outbox(), Status::Failed).await?,
         hour: if may_read { Some(LastHour::read(engine).await?) } else { None },

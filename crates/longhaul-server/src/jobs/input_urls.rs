@@ -1,4 +1,4 @@
-//! URLs in the inputs of jobs: whoever gives one that may not be reached is told at once.
+//! Checks of URLs in job inputs, so that a forbidden URL is rejected at submission.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,17 +9,16 @@ use longhaul_kinds::http::HttpCall;
 use crate::problem::{Code, Problem};
 use longhaul_net::egress;
 
-/// The kinds whose jobs may name a URL. Clones share them.
+/// Kinds whose input may contain a URL. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct CallerUrls(Arc<BTreeSet<String>>);
 
 impl CallerUrls {
-    /// These kinds.
     pub fn of(kinds: impl IntoIterator<Item = String>) -> Self {
         Self(Arc::new(kinds.into_iter().collect()))
     }
 
-    /// Refuses an input with a URL that will never be reached. It is judged again when it is dialled.
+    /// Rejects an input with a URL that the egress policy forbids. The policy is enforced again when the job connects.
     pub(crate) async fn check(
         &self,
         client: &egress::Client,
@@ -29,14 +28,14 @@ impl CallerUrls {
         if !self.0.contains(kind) {
             return Ok(());
         }
-        // One that cannot be read fails its job, with the reason.
+        // An invalid input fails the job, with the reason.
         let Some(url) = input().and_then(|input| HttpCall::of(&input).ok()?.url) else {
             return Ok(());
         };
         match client.check_submission(&url).await {
             Ok(_) => Ok(()),
             Err(refused) => {
-                let detail = format!("the input's url cannot be asked: {refused}");
+                let detail = format!("the input's url is not allowed: {refused}");
                 Err(Problem::new(Code::UrlRefused, detail))
             }
         }

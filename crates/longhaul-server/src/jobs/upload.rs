@@ -1,4 +1,4 @@
-//! A payload's way in: from a body to the blob store, hashed and sealed on the way.
+//! Payload uploads: streams a body to the blob store, hashed and encrypted.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,19 +19,19 @@ use crate::api::http::load_shedding::without_permit;
 use crate::problem::{Code, Problem};
 
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
-/// When a second upload of a key is worth trying.
+/// Retry delay while another upload with the same key is in progress.
 const IN_PROGRESS_RETRY: Duration = Duration::from_secs(2);
-/// When some of what is stored may have been deleted.
+/// Retry delay when the storage is full.
 const STORED_RETRY: Duration = Duration::from_secs(10);
 
-/// The keys of uploads that come in right now.
+/// Idempotency keys of uploads in progress. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Uploads(
-    /// A std mutex: held for a set access, never across an await.
+    /// A std mutex: locked for a set access, never across an await.
     Arc<Mutex<HashSet<(TenantId, String)>>>,
 );
 
-/// A key that is being uploaded under, until this is dropped.
+/// Reserves a key until dropped.
 #[derive(Debug)]
 pub(crate) struct UploadGuard {
     uploads: Uploads,
@@ -39,7 +39,7 @@ pub(crate) struct UploadGuard {
 }
 
 impl Uploads {
-    /// Begins an upload, unless one under the same key is coming in.
+    /// Begins an upload. Fails if another one with the same key is in progress.
     pub(crate) fn begin(
         &self,
         tenant: &TenantId,
@@ -50,7 +50,7 @@ impl Uploads {
             let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if !keys.insert(key.clone()) {
                 let detail =
-                    "another request is sending a payload under this key; ask again for its job";
+                    "another upload with this idempotency key is in progress; retry to get its job";
                 let problem = Problem::new(Code::UploadInProgress, detail);
                 return Err(problem.retry_after(IN_PROGRESS_RETRY));
             }
@@ -67,12 +67,12 @@ impl Drop for UploadGuard {
     }
 }
 
-/// What the head says of a payload that is the whole body.
+/// Headers of a payload.
 #[derive(Debug, Clone)]
 pub(crate) struct PayloadHeaders {
     pub(crate) bytes: Option<u64>,
     pub(crate) digest: Option<[u8; 32]>,
-    /// The sender expects_continue to be told to go on.
+    /// The client waits for `100 Continue`.
     pub(crate) expects_continue: bool,
     pub(crate) content_type: Option<String>,
 }
@@ -84,7 +84,7 @@ impl PayloadHeaders {
             .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
         let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         Ok(Self {
-            // No body at all has no length in its head.
+            // An empty body has no Content-Length.
             bytes: announced(headers).or(body.size_hint().exact()),
             digest: content_digest(headers)?,
             expects_continue,
@@ -92,28 +92,28 @@ impl PayloadHeaders {
         })
     }
 
-    /// Whether it may be small, and is just being sent with nothing else to be heeded.
+    /// Returns whether the payload may fit into `bytes_max` and needs no digest check or `100 Continue`.
     pub(crate) fn may_be_small(&self, bytes_max: usize) -> bool {
         let fits = self.bytes.is_none_or(|bytes| bytes <= bytes_max as u64);
         fits && self.digest.is_none() && !self.expects_continue
     }
 
-    /// Whether a job that is known need not be sent its payload again.
+    /// Returns whether an existing job can be returned without reading the body.
     pub(crate) fn may_skip_body(&self) -> bool {
         self.digest.is_some() || self.expects_continue || self.bytes == Some(0)
     }
 }
 
-/// The SHA-256 of RFC 9530's `Content-Digest`, if it is there.
+/// Parses the SHA-256 of `Content-Digest` (RFC 9530).
 fn content_digest(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Problem> {
     let wrong = || {
-        let detail = "Content-Digest: sha-256=:…: has no base64 of 32 bytes between the colons";
+        let detail = "Content-Digest: sha-256=:…: must contain 32 bytes in base64";
         Problem::new(Code::BadRequest, detail)
     };
     for value in headers.get_all(CONTENT_DIGEST) {
         let text = value.to_str().map_err(|_| wrong())?;
         for member in text.split(',').map(str::trim) {
-            // Algorithms that we do not know are for others.
+            // Other algorithms are ignored.
             let Some(digest) = member.strip_prefix("sha-256=") else { continue };
             let base64 = digest.strip_prefix(':').and_then(|rest| rest.strip_suffix(':'));
             let bytes = STANDARD.decode(base64.ok_or_else(wrong)?).map_err(|_| wrong())?;
@@ -137,7 +137,7 @@ pub(crate) async fn store(
     if let Some(name) = name {
         upload = upload.name(name);
     }
-    // Before the first byte is asked for: a sender that expects_continue is not told to go on.
+    // Checked before the first read, which would send `100 Continue`.
     if let Some(bytes) = headers.bytes {
         upload.check(bytes).map_err(upload_problem)?;
     }
@@ -157,7 +157,7 @@ pub(crate) async fn store(
     Ok(staged)
 }
 
-/// The job under a key that is known, once what comes in has turned out to be its payload. Nothing is stored.
+/// Hashes a payload without storing it, and returns the job with this key and payload.
 pub(crate) async fn compare(
     engine: &Engine,
     headers: &PayloadHeaders,
@@ -186,15 +186,16 @@ fn check_digest(headers: &PayloadHeaders, digest: &[u8; 32]) -> Result<(), Probl
     if headers.digest.is_none_or(|expected| expected == *digest) {
         return Ok(());
     }
-    let detail = "the body is not what its Content-Digest says; nothing was stored";
+    let detail = "the body does not match its Content-Digest; nothing was stored";
     Err(Problem::new(Code::DigestMismatch, detail))
 }
 
-/// A body as it comes in.
+/// Streams a body.
 pub(crate) fn chunks(body: Body) -> impl Stream<Item = Result<Bytes, Problem>> {
     body.into_data_stream().map(|chunk| {
-        chunk
-            .map_err(|error| Problem::new(Code::BadRequest, format!("the body broke off: {error}")))
+        chunk.map_err(|error| {
+            Problem::new(Code::BadRequest, format!("the body ended early: {error}"))
+        })
     })
 }
 
@@ -214,10 +215,10 @@ fn upload_problem(error: UploadError) -> Problem {
         UploadError::NoBlobStore => Problem::new(Code::Validation, error.to_string()),
         UploadError::Store(error) => error.into(),
         UploadError::Blob(BlobError::StorageFull) => {
-            Problem::new(Code::StorageFull, "the blob storage is full").retry_after(STORED_RETRY)
+            Problem::new(Code::StorageFull, "the blob store is full").retry_after(STORED_RETRY)
         }
         UploadError::Blob(error) if error.is_transient() => {
-            let detail = "the blob store is out of reach; nothing was stored: send it again";
+            let detail = "the blob store is unavailable; nothing was stored: retry";
             Problem::new(Code::Unavailable, detail)
                 .retry_after(Duration::from_secs(1))
                 .with_source(error)

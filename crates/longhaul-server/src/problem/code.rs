@@ -54,52 +54,48 @@ codes! {
     IdempotencyKeyReused = UNPROCESSABLE_ENTITY, "idempotency-key-reused", "The Idempotency-Key was used for another submission";
     /// The first request with this key is still sending its payload.
     UploadInProgress = CONFLICT, "upload-in-progress", "The first upload with this key is still in progress";
-    /// No key was sent, or none that is good for anything.
+    /// The API key or token is missing or invalid.
     Unauthorized = UNAUTHORIZED, "unauthorized", "A valid key is required";
-    /// The tenant does not pay.
+    /// The tenant's subscription is not active.
     SubscriptionInactive = PAYMENT_REQUIRED, "subscription-inactive", "The subscription is not active";
     /// The key's scopes do not allow it.
     Forbidden = FORBIDDEN, "forbidden", "The key does not allow this";
-    /// There is no key of this id.
-    KeyNotFound = NOT_FOUND, "key-not-found", "There is no such key";
-    /// There is no tenant of this id.
-    TenantNotFound = NOT_FOUND, "tenant-not-found", "There is no such tenant";
-    /// The server takes no events of the payment provider.
+    KeyNotFound = NOT_FOUND, "key-not-found", "Unknown key";
+    TenantNotFound = NOT_FOUND, "tenant-not-found", "Unknown tenant";
+    /// No Stripe secret is configured.
     BillingOff = NOT_FOUND, "billing-not-configured", "Billing is not configured";
-    /// The server has no language models to call.
-    ChatOff = NOT_FOUND, "chat-not-configured", "Chats are not configured";
-    /// The server draws no diagrams.
-    RenderOff = NOT_FOUND, "render-not-configured", "Diagrams are not configured";
-    /// There is a tenant of this id already.
-    TenantExists = CONFLICT, "tenant-exists", "There is a tenant of this id already";
-    /// This server may not reach the URL.
-    UrlRefused = UNPROCESSABLE_ENTITY, "url-refused", "The URL may not be reached";
+    /// No chat targets are configured.
+    ChatOff = NOT_FOUND, "chat-not-configured", "Chat is not configured";
+    RenderOff = NOT_FOUND, "render-not-configured", "Rendering is disabled";
+    TenantExists = CONFLICT, "tenant-exists", "The tenant already exists";
+    /// The egress policy forbids the URL.
+    UrlRefused = UNPROCESSABLE_ENTITY, "url-refused", "The URL is not allowed";
     /// The tenant has no endpoint of this id.
-    EndpointNotFound = NOT_FOUND, "endpoint-not-found", "There is no such endpoint";
+    EndpointNotFound = NOT_FOUND, "endpoint-not-found", "Unknown endpoint";
     /// The tenant has no delivery of this id.
-    DeliveryNotFound = NOT_FOUND, "delivery-not-found", "There is no such delivery";
-    /// Nothing declares the kind.
-    UnknownKind = UNPROCESSABLE_ENTITY, "unknown-kind", "There is no such kind";
+    DeliveryNotFound = NOT_FOUND, "delivery-not-found", "Unknown delivery";
+    /// No replica runs the kind.
+    UnknownKind = UNPROCESSABLE_ENTITY, "unknown-kind", "Unknown kind";
     /// The job never existed, or is another tenant's.
-    JobNotFound = NOT_FOUND, "job-not-found", "There is no such job";
+    JobNotFound = NOT_FOUND, "job-not-found", "Unknown job";
     /// The job was deleted or expired.
-    JobGone = GONE, "job-gone", "The job is no longer kept";
+    JobGone = GONE, "job-gone", "The job was deleted";
     /// The job's status does not allow the change.
     WrongStatus = CONFLICT, "wrong-status", "The job's status does not allow this";
     /// The job cannot run again without its payload.
-    PayloadPurged = CONFLICT, "payload-purged", "The job's payload is gone";
+    PayloadPurged = CONFLICT, "payload-purged", "The job's payload was deleted";
     /// The job has no such finished step.
-    StepUnknown = UNPROCESSABLE_ENTITY, "step-unknown", "The job has no such step";
+    StepUnknown = UNPROCESSABLE_ENTITY, "step-unknown", "Unknown step";
     /// The step is stored with another output.
     StepConflict = CONFLICT, "step-conflict", "The step has another output";
     /// The worker no longer holds the job.
-    LeaseLost = CONFLICT, "lease-lost", "The lease on this job is lost";
+    LeaseLost = CONFLICT, "lease-lost", "The lease was lost";
     /// No route has this path.
-    NotFound = NOT_FOUND, "not-found", "There is nothing at this path";
+    NotFound = NOT_FOUND, "not-found", "Unknown path";
     /// The path exists, but not with this method.
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method-not-allowed", "The path does not allow this method";
     /// No representation that the caller accepts.
-    NotAcceptable = NOT_ACCEPTABLE, "not-acceptable", "None of the accepted types can be given";
+    NotAcceptable = NOT_ACCEPTABLE, "not-acceptable", "No acceptable content type";
     /// The body's content type is not understood.
     UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The content type is not supported";
     /// The body is over a limit.
@@ -112,32 +108,28 @@ codes! {
     HeadersTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE, "headers-too-large", "The header fields are too large";
     /// The caller is over a rate or a quota.
     TooManyRequests = TOO_MANY_REQUESTS, "too-many-requests", "Too many requests";
-    /// The tenant has as many pending jobs as it may have.
+    /// The tenant has reached its quota of pending jobs.
     PendingLimit = TOO_MANY_REQUESTS, "pending-limit", "Too many jobs are pending";
-    /// The server cannot do it now.
+    /// The server or its store is temporarily unavailable.
     Unavailable = SERVICE_UNAVAILABLE, "unavailable", "The server is not available";
-    /// The server has more to do than it can do soon; nothing was done.
+    /// The request was shed before it was processed.
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "The server is overloaded";
     /// The job has no artifact of this name.
-    ArtifactNotFound = NOT_FOUND, "artifact-not-found", "The job has no such artifact";
-    /// The bytes that were asked for are not there.
+    ArtifactNotFound = NOT_FOUND, "artifact-not-found", "Unknown artifact";
     RangeNotSatisfiable = RANGE_NOT_SATISFIABLE, "range-not-satisfiable", "The range is outside of the artifact";
-    /// The body is not what its digest says.
-    DigestMismatch = BAD_REQUEST, "digest-mismatch", "The body does not have the digest that it says";
-    /// As many bytes are stored for the tenant as may be.
+    DigestMismatch = BAD_REQUEST, "digest-mismatch", "The body does not match its digest";
+    /// The tenant has reached its quota of stored bytes.
     StoredLimit = TOO_MANY_REQUESTS, "stored-limit", "Too many bytes are stored";
-    /// There is no room for new jobs.
+    /// The disk or the blob store is full.
     StorageFull = SERVICE_UNAVAILABLE, "storage-full", "The storage is full";
-    /// The endpoint behind a proxied path gave no answer.
-    TargetFailed = BAD_GATEWAY, "target-failed", "The endpoint behind this path gave no answer";
-    /// The endpoint behind a proxied path gave no answer in time.
-    TargetTimeout = GATEWAY_TIMEOUT, "target-timeout", "The endpoint behind this path gave no answer in time";
-    /// A bug or a broken server.
-    Internal = INTERNAL_SERVER_ERROR, "internal", "Something went wrong on the server";
+    TargetFailed = BAD_GATEWAY, "target-failed", "The upstream did not respond";
+    TargetTimeout = GATEWAY_TIMEOUT, "target-timeout", "The upstream did not respond in time";
+    /// A bug or a broken installation.
+    Internal = INTERNAL_SERVER_ERROR, "internal", "Internal error";
 }
 
 impl Code {
-    /// The nearest code for an answer that the framework gave, whose own status stays.
+    /// Returns the code for an error response of the framework.
     pub(super) fn of_status(status: StatusCode) -> Self {
         match status {
             StatusCode::NOT_FOUND => Self::NotFound,

@@ -1,5 +1,4 @@
-//! What every answer gets on its way out: a request id, headers for browsers, and a problem where
-//! it is an error.
+//! Outermost layers: request id, security headers, and problems for all errors.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -20,32 +19,33 @@ use crate::listen::ClientInfo;
 use crate::request_id::{RequestId, X_REQUEST_ID};
 use crate::security_headers;
 
-/// Marks an answer that is somebody else's, errors included: it goes out as it is.
+/// Marks an upstream response of the gateway, which is sent unchanged, errors included.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Verbatim;
+pub(crate) struct Passthrough;
 
-/// What is kept of a framework's own explanation.
+/// Longest part of a framework's error text that is kept.
 const DETAIL_BYTES_MAX: usize = 4_096;
 
-/// Marks an error that is answered in a door's own dialect, and stays as it is.
+/// Marks an error response whose body is kept, for example in the format of a compatibility API.
 #[derive(Debug, Clone, Copy)]
 pub struct KeepBody;
 
-/// Puts the layers around a router: request id and span outermost, then the problems, then panics.
+/// Adds the layers to a router: request id and span outermost, then problems, then panics.
 pub fn with_layers(router: Router) -> Router {
-    router.layer(CatchPanicLayer::custom(answer_panic)).layer(middleware::from_fn(finish))
+    router.layer(CatchPanicLayer::custom(respond_to_panic)).layer(middleware::from_fn(finish))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature is tower-http's")]
-fn answer_panic(panic: Box<dyn Any + Send + 'static>) -> Response {
+fn respond_to_panic(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    Problem::internal(format_args!("panic: {}", text.unwrap_or("without a text"))).into_response()
+    Problem::internal(format_args!("panic: {}", text.unwrap_or("without a message")))
+        .into_response()
 }
 
 async fn finish(mut request: Request, next: Next) -> Response {
     let id = RequestId::of(request.headers());
-    // The path without the query: queries may hold what callers would not want logged.
+    // Without the query, which may contain sensitive data.
     let span = tracing::info_span!(
         "request",
         request.id = %id,
@@ -61,7 +61,7 @@ async fn finish(mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     async {
         let mut response = next.run(request).await;
-        if response.extensions_mut().remove::<Verbatim>().is_some() {
+        if response.extensions_mut().remove::<Passthrough>().is_some() {
             response.headers_mut().entry(X_REQUEST_ID).or_insert(id.to_header());
             log(&response, began);
             return response;
@@ -81,10 +81,14 @@ async fn finish(mut request: Request, next: Next) -> Response {
 
 fn log(response: &Response, began: Instant) {
     let (status, took) = (response.status().as_u16(), began.elapsed());
-    tracing::debug!(http.status = status, duration_ms = took.as_secs_f64() * 1e3, "answered");
+    tracing::debug!(
+        http.status = status,
+        duration_ms = took.as_secs_f64() * 1e3,
+        "request finished"
+    );
 }
 
-/// Replaces the body, and keeps the status and headers such as `Allow` and `Retry-After`.
+/// Replaces the body; keeps the status and headers such as `Allow` and `Retry-After`.
 async fn as_problem(response: Response, id: &RequestId) -> Response {
     let (mut parts, body) = response.into_parts();
     let problem = match parts.extensions.remove::<Problem>() {
@@ -99,7 +103,7 @@ async fn as_problem(response: Response, id: &RequestId) -> Response {
     Response::from_parts(parts, Body::from(problem.to_json(id.as_str())))
 }
 
-/// The framework's own words where they are a short text about the caller's mistake.
+/// Returns the framework's text if it is short and about a client error.
 async fn explain(status: StatusCode, headers: &HeaderMap, body: Body) -> Cow<'static, str> {
     if status.is_server_error() {
         return INTERNAL_DETAIL.into();
@@ -110,6 +114,6 @@ async fn explain(status: StatusCode, headers: &HeaderMap, body: Body) -> Cow<'st
     let text = axum::body::to_bytes(body, DETAIL_BYTES_MAX).await.ok();
     match text.as_deref().map(String::from_utf8_lossy) {
         Some(text) if !text.is_empty() => text.into_owned().into(),
-        Some(_) | None => status.canonical_reason().unwrap_or("refused").to_lowercase().into(),
+        Some(_) | None => status.canonical_reason().unwrap_or("rejected").to_lowercase().into(),
     }
 }

@@ -1,4 +1,4 @@
-//! What a caller sees of a submission that was not accepted.
+//! Problems of rejected submissions.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use longhaul::SubmitError;
 
 use super::{Code, Problem};
 
-/// A full line is counted again after a second, and jobs may have started by then.
+/// Retry delay at the pending quota, which is counted again every second.
 const PENDING_RETRY: Duration = Duration::from_secs(1);
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -28,15 +28,14 @@ impl From<SubmitError> for Problem {
     }
 }
 
-/// The headers are those of draft-ietf-httpapi-ratelimit-headers: what is allowed, what is left of
-/// it, and in how many seconds to look again.
+/// Adds the headers of draft-ietf-httpapi-ratelimit-headers: quota, remaining quota, and seconds until a retry.
 fn over_pending_limit(max: u64, error: &SubmitError) -> Problem {
     let mut problem =
         Problem::new(Code::PendingLimit, error.to_string()).retry_after(PENDING_RETRY);
     let (policy, seconds) = (format!("\"pending\";q={max}"), PENDING_RETRY.as_secs());
     let left = format!("\"pending\";r=0;t={seconds}");
     for (name, value) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, left)] {
-        // Quotes, letters and digits: always a header's value.
+        // ASCII without control characters: always valid.
         if let Ok(value) = HeaderValue::from_str(&value) {
             problem = problem.header(name, value);
         }

@@ -1,4 +1,4 @@
-//! What is sent.
+//! Body of a delivery in the Standard Webhooks format.
 
 use longhaul::Timestamp;
 use longhaul::job::{Delivery, EventType};
@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 
 use crate::to_wire;
 
-/// The body of a delivery.
 #[derive(Debug, Serialize)]
 struct Body<'a> {
     #[serde(rename = "type")]
@@ -24,8 +23,7 @@ enum Data {
     Test { message: &'static str },
 }
 
-/// The same bytes for every attempt: they are signed with a new time, but what they say is what happened.
-/// `result` is what is sent of the job's result.
+/// Serializes the body. The bytes are the same for every attempt; only the signature's time changes.
 pub(super) fn bytes(
     delivery: &Delivery,
     result: Option<&RawValue>,
@@ -45,7 +43,7 @@ fn instant(at: Timestamp) -> String {
     at.to_string()
 }
 
-/// Whether the job's result belongs to the event.
-pub(super) fn tells_result(event: EventType) -> bool {
+/// Returns whether the event includes the job's result.
+pub(super) fn includes_result(event: EventType) -> bool {
     event == EventType::Completed
 }

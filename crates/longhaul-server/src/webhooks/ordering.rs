@@ -1,7 +1,7 @@
-//! First deliveries of one job to one receiver are in the order of what they tell.
+//! Ordering: first attempts of a job's deliveries to one endpoint follow the order of the events.
 //!
-//! Each looks for older ones that have not been tried yet. One that is being tried in this process is waited
-//! for, since that is a matter of milliseconds; behind any other the delivery is put off for a moment.
+//! A delivery looks for older ones without an attempt. If one is being sent by this process, it waits, because that
+//! takes milliseconds; otherwise it is snoozed.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,64 +12,63 @@ use longhaul::store::{Filter, PageRequest, Store, StoreError};
 use longhaul::{Clock, JobError};
 use tokio::sync::watch;
 
-/// How many of a job's deliveries one looks at: more transitions of one job are not under way at once.
+/// Older deliveries that are checked. A job does not have more pending ones.
 const LOOK_BACK: usize = 200;
-/// How far apart the clocks of replicas may be: they follow the database's, as exactly as a round trip allows.
-const CLOCKS_APART: Duration = Duration::from_secs(10);
-/// How long an older delivery is waited for with a worker's place held.
-const WAIT_HERE: Duration = Duration::from_secs(1);
-/// How long a delivery is put off behind an older one, at least and at most: a quarter of its age.
-const PUT_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(15));
+/// Largest clock difference of replicas, which follow the database's clock.
+const CLOCK_SKEW_MAX: Duration = Duration::from_secs(10);
+/// Longest wait for an older delivery, which occupies a worker slot.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// Shortest and longest snooze behind an older delivery; in between, a quarter of its age.
+const SNOOZE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(15));
 
-/// Deliveries of this process that are remembered as tried until the store knows it, which takes milliseconds.
-const TRIED_MAX: usize = 10_000;
+/// Deliveries that are remembered as attempted until the store has recorded it, which takes milliseconds.
+const ATTEMPTED_MAX: usize = 10_000;
 
-/// The deliveries that are being tried in this process.
+/// Deliveries that this process is sending. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Order(
-    /// A std mutex: held for a map access, never across an await.
-    Arc<Mutex<Here>>,
+pub(super) struct DeliveryOrder(
+    /// A std mutex: locked for a map access, never across an await.
+    Arc<Mutex<LocalState>>,
 );
 
 #[derive(Debug, Default)]
-struct Here {
-    under_way: HashMap<JobId, watch::Receiver<()>>,
-    tried: HashSet<JobId>,
-    /// The same, oldest first.
-    tried_in_order: VecDeque<JobId>,
+struct LocalState {
+    in_flight: HashMap<JobId, watch::Receiver<()>>,
+    attempted: HashSet<JobId>,
+    /// The same ids, oldest first.
+    attempted_in_order: VecDeque<JobId>,
 }
 
-/// A delivery that is being tried; those behind it go on when it is dropped.
+/// A delivery in flight. Dropping it wakes the deliveries behind it.
 #[derive(Debug)]
-pub(super) struct UnderWay {
-    order: Order,
+pub(super) struct InFlight {
+    order: DeliveryOrder,
     id: JobId,
     _ends: watch::Sender<()>,
 }
 
-/// Whether it is a delivery's turn.
+/// Decision whether a delivery may be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It is.
     Now,
-    /// An older one has to be tried first.
+    /// An older delivery must be attempted first.
     Later(Duration),
-    /// The receiver has said that it wants nothing more of this job.
+    /// The endpoint responded 410 to an older delivery of this job.
     Unwanted,
 }
 
-/// The code of an attempt that was answered with 410.
+/// Error code of an attempt with a 410 response.
 pub(super) const GONE: &str = "gone";
 
-impl Order {
-    /// Takes note of a delivery that is about to be tried.
-    pub(super) fn begin(&self, id: JobId) -> UnderWay {
+impl DeliveryOrder {
+    /// Registers a delivery that is about to be sent.
+    pub(super) fn begin(&self, id: JobId) -> InFlight {
         let (sender, receiver) = watch::channel(());
-        self.lock().under_way.insert(id, receiver);
-        UnderWay { order: self.clone(), id, _ends: sender }
+        self.lock().in_flight.insert(id, receiver);
+        InFlight { order: self.clone(), id, _ends: sender }
     }
 
-    /// Whether it is the turn of this delivery, which has not been tried yet.
+    /// Decides whether a delivery without an attempt may be sent.
     pub(super) async fn turn(
         &self,
         store: &dyn Store,
@@ -77,63 +76,64 @@ impl Order {
         clock: &Clock,
     ) -> Result<Turn, StoreError> {
         let Some(parent) = delivery.parent_id else { return Ok(Turn::Now) };
-        let until = clock.now().after(WAIT_HERE);
+        let until = clock.now().after(WAIT_MAX);
         loop {
             let older = older(store, delivery, parent).await?;
-            let mut same = older.iter().filter(|other| is_same_receiver(delivery, other));
+            let mut same = older.iter().filter(|other| is_same_endpoint(delivery, other));
             if same.clone().any(is_unwanted) {
                 return Ok(Turn::Unwanted);
             }
-            let Some(before) = same.find(|other| is_untried(other) && !self.was_tried_here(other))
+            let Some(before) =
+                same.find(|other| is_unattempted(other) && !self.was_attempted_here(other))
             else {
                 return Ok(Turn::Now);
             };
             let now = clock.now();
             let age = now.since(delivery.created_at);
-            // One that is put off itself is not worth looking at before it is due.
+            // Not before the older one is due.
             let due_in = before.run_at.since(now);
-            let later = Turn::Later((age / 4).clamp(PUT_OFF.0, PUT_OFF.1).max(due_in + PUT_OFF.0));
-            let here = self.lock().under_way.get(&before.id).cloned();
+            let later = Turn::Later((age / 4).clamp(SNOOZE.0, SNOOZE.1).max(due_in + SNOOZE.0));
+            let here = self.lock().in_flight.get(&before.id).cloned();
             let Some(mut here) = here else { return Ok(later) };
             tokio::select! {
-                // It ends by the drop of its sender.
+                // Ends when the sender is dropped.
                 _ = here.changed() => {}
                 () = clock.sleep_until(until) => return Ok(later),
             }
         }
     }
 
-    fn was_tried_here(&self, delivery: &Job) -> bool {
-        self.lock().tried.contains(&delivery.id)
+    fn was_attempted_here(&self, delivery: &Job) -> bool {
+        self.lock().attempted.contains(&delivery.id)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Here> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LocalState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl UnderWay {
-    /// The receiver was told, or could not be: those behind it need not wait until that is stored.
-    pub(super) fn tried(&self) {
+impl InFlight {
+    /// Records an attempt, so that the deliveries behind it need not wait for the store.
+    pub(super) fn attempted(&self) {
         let mut here = self.order.lock();
-        if here.tried.insert(self.id) {
-            here.tried_in_order.push_back(self.id);
+        if here.attempted.insert(self.id) {
+            here.attempted_in_order.push_back(self.id);
         }
-        if here.tried_in_order.len() > TRIED_MAX
-            && let Some(oldest) = here.tried_in_order.pop_front()
+        if here.attempted_in_order.len() > ATTEMPTED_MAX
+            && let Some(oldest) = here.attempted_in_order.pop_front()
         {
-            here.tried.remove(&oldest);
+            here.attempted.remove(&oldest);
         }
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        self.order.lock().under_way.remove(&self.id);
+        self.order.lock().in_flight.remove(&self.id);
     }
 }
 
-/// What tells of earlier transitions: by their versions, since an id is only as good as its replica's clock.
+/// Returns the deliveries of earlier events, ordered by version, because ids depend on the replica's clock.
 async fn older(store: &dyn Store, delivery: &Job, parent: JobId) -> Result<Vec<Job>, StoreError> {
     let endpoint = delivery.labels.get_key_value(ENDPOINT_LABEL);
     let filter = Filter {
@@ -141,29 +141,29 @@ async fn older(store: &dyn Store, delivery: &Job, parent: JobId) -> Result<Vec<J
         labels: endpoint.map(|(name, id)| (name.clone(), id.clone())).into_iter().collect(),
         ..Filter::default()
     };
-    let before = JobId::from_parts(delivery.created_at.after(CLOCKS_APART), 0);
+    let before = JobId::from_parts(delivery.created_at.after(CLOCK_SKEW_MAX), 0);
     let page = PageRequest { limit: LOOK_BACK, before: Some(before) };
-    let mut found = store.jobs(&delivery.tenant, &filter, &page).await?.jobs;
-    found.retain(|other| delivered_version(other.id) < delivered_version(delivery.id));
-    Ok(found)
+    let mut older = store.jobs(&delivery.tenant, &filter, &page).await?.jobs;
+    older.retain(|other| delivered_version(other.id) < delivered_version(delivery.id));
+    Ok(older)
 }
 
-/// The job's own webhook is the receiver without a label.
-fn is_same_receiver(one: &Job, other: &Job) -> bool {
+/// The webhook of a job has no endpoint label.
+fn is_same_endpoint(one: &Job, other: &Job) -> bool {
     one.labels.get(ENDPOINT_LABEL) == other.labels.get(ENDPOINT_LABEL)
 }
 
-/// Whether an attempt of it came to an end. A server that died with the delivery in hand may not have sent it:
-/// it is tried again at once, so that nobody behind it waits long.
-pub(super) fn was_tried(delivery: &Job) -> bool {
+/// Returns whether an attempt has finished. An attempt that was lost with its worker does not count, because it may not
+/// have been sent; it is repeated at once.
+pub(super) fn was_attempted(delivery: &Job) -> bool {
     delivery.error.as_ref().is_some_and(|error| error.code != JobError::WORKER_LOST)
 }
 
-fn is_untried(delivery: &Job) -> bool {
-    let goes_on = matches!(delivery.status, Status::Pending | Status::Running);
-    // Further attempts without an error are of a dead letter that is sent again.
+fn is_unattempted(delivery: &Job) -> bool {
+    let is_unfinished = matches!(delivery.status, Status::Pending | Status::Running);
+    // Further attempts without an error belong to a resent dead letter.
     let is_first = delivery.attempt <= 1 || delivery.error.is_some();
-    goes_on && is_first && !was_tried(delivery)
+    is_unfinished && is_first && !was_attempted(delivery)
 }
 
 fn is_unwanted(delivery: &Job) -> bool {

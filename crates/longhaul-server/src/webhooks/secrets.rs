@@ -1,4 +1,4 @@
-//! What deliveries are signed with, and how it is kept.
+//! Signing secrets of deliveries, and how they are stored.
 
 use std::sync::Arc;
 
@@ -9,48 +9,46 @@ use zeroize::Zeroizing;
 use super::signature::SigningSecret;
 use crate::secret::Secret;
 
-/// What a tenant's own secret is derived for.
+/// Context for the derivation of tenants' default secrets.
 const TENANT_PURPOSE: &[u8] = b"webhook secret";
-/// Signatures by former server keys, besides the current one's.
+/// Previous server keys that also sign, besides the current one.
 const FORMER_MAX: usize = 1;
 
-/// Seals and opens secrets. The database has them sealed with the server's key only.
+/// Seals and opens secrets. The database stores them sealed with the server's key only.
 #[derive(Debug, Clone)]
 pub struct Secrets {
     keyring: Arc<Keyring>,
-    /// For receivers of states, who share one.
+    /// Shared by all receivers of state events.
     states: Option<Secret>,
 }
 
-/// What a secret is sealed for: whose, and which.
+/// Binds a sealed secret to its tenant and its endpoint or URL.
 fn context(tenant: &TenantId, of: &str) -> Vec<u8> {
     format!("webhook {} {of}", tenant.as_str()).into_bytes()
 }
 
 impl Secrets {
-    /// By these keys.
     pub fn new(keyring: Arc<Keyring>) -> Self {
         Self { keyring, states: None }
     }
 
-    /// Signs deliveries of states with this; without it they are not signed.
+    /// Sets the secret for state events. Without it they are not signed.
     #[must_use]
     pub fn for_states(mut self, secret: Option<Secret>) -> Self {
         self.states = secret;
         self
     }
 
-    /// What deliveries of states are signed with.
     pub(super) fn of_states(&self) -> Option<&Secret> {
         self.states.as_ref()
     }
 
-    /// Seals the secret of an endpoint, or of a job's own webhook by its URL.
+    /// Seals the secret of an endpoint (by id) or of a job's webhook (by URL).
     pub fn seal(&self, secret: &SigningSecret, tenant: &TenantId, of: &str) -> String {
         self.keyring.seal_text(&secret.expose(), &context(tenant, of))
     }
 
-    /// Opens it again.
+    /// Opens a sealed secret.
     pub fn open(
         &self,
         sealed: &str,
@@ -61,13 +59,13 @@ impl Secrets {
         text.parse().map_err(|_| KeyError::Damaged)
     }
 
-    /// The secret for jobs' own webhooks that were submitted without one: it follows from the server's key.
+    /// Returns a tenant's default secret, derived from the server's key.
     pub fn of_tenant(&self, tenant: &TenantId) -> SigningSecret {
         let bytes = self.keyring.mac(TENANT_PURPOSE, tenant.as_str().as_bytes());
         SigningSecret::of(bytes)
     }
 
-    /// The same for signing: while the server's key rotates, by the former one too.
+    /// Returns the default secrets to sign with: also the previous one while the server's key is rotated.
     pub fn all_of_tenant(&self, tenant: &TenantId) -> Vec<SigningSecret> {
         let message = tenant.as_str().as_bytes();
         let by = |id: &str| self.keyring.mac_by(id, TENANT_PURPOSE, message);

@@ -1,5 +1,6 @@
-//! Signatures as the Standard Webhooks have them: `v1,<base64>`, of which several may be there while a secret
-//! is rotated. See <https://www.standardwebhooks.com>.
+//! Standard Webhooks signatures: `v1,<base64>`, several while a secret is rotated.
+//!
+//! See <https://www.standardwebhooks.com>.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,84 +16,73 @@ use zeroize::Zeroizing;
 
 use crate::hmac_signature;
 
-/// The delivery's id: the same however often it is tried.
+/// Message id, the same for all attempts.
 pub const ID: HeaderName = HeaderName::from_static("webhook-id");
-/// When this attempt was signed, in seconds since 1970.
+/// Time of the signature, in seconds since 1970.
 pub const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
-/// What the secrets make of both and the body.
+/// Signatures of id, time and body.
 pub const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// What a secret begins with.
 const PREFIX: &str = "whsec_";
-/// Bytes of a secret, as the standard says.
+/// Size of a secret as the standard requires.
 const SECRET_BYTES_MIN: usize = 24;
 const SECRET_BYTES_MAX: usize = 64;
 const FRESH_SECRET_BYTES: usize = 32;
 const ID_BYTES_MAX: usize = 255;
 
-/// Secrets come from many hands, and some leave the `=` at the end out.
+/// Accepts secrets without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A signing secret, `whsec_…`. It shows none of itself, and is overwritten when the last of its clones goes.
+/// A signing secret, `whsec_…`. Hidden in debug output and zeroized on drop of the last clone.
 #[derive(Clone)]
 pub struct SigningSecret(Arc<Zeroizing<Vec<u8>>>);
 
-/// Why a text is no signing secret. It has nothing of the text in it.
+/// Parse error of a signing secret. Contains nothing of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadSecret {
-    /// It does not begin with `whsec_`.
-    #[error("a signing secret begins with {PREFIX}")]
+    #[error("a signing secret must begin with {PREFIX}")]
     Prefix,
-    /// What follows is no base64.
-    #[error("behind {PREFIX} a signing secret is base64")]
+    #[error("a signing secret must be base64 after {PREFIX}")]
     Base64,
-    /// Too short to be safe, or longer than receivers take.
-    #[error(
-        "a signing secret is {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes in base64, not {0} bytes"
-    )]
+    #[error("a signing secret must have {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes, not {0}")]
     Length(usize),
 }
 
-/// An id that cannot be signed: 1 to 255 letters, digits and signs of ASCII, and no dot, which would let it
-/// pass for an id and a part of a time.
+/// An id that cannot be signed. Ids must not contain a dot, because it separates the signed parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a delivery's id is 1 to {ID_BYTES_MAX} visible characters of ASCII without a dot")]
+#[error("a message id must have 1 to {ID_BYTES_MAX} visible ASCII characters and no dot")]
 pub struct BadId;
 
-/// Why a delivery is not believed.
+/// Verification error of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Doubt {
-    /// A field is not there, or not as it should be.
-    #[error("it has no {0} as the Standard Webhooks have it")]
+pub enum VerifyError {
+    #[error("missing or invalid header {0}")]
     Malformed(&'static str),
-    /// It was signed too long ago, or by a clock that is ahead.
-    #[error("it was not signed in the last five minutes")]
+    #[error("the signature is older than five minutes or from the future")]
     Stale,
-    /// Nobody with the secret signed it.
-    #[error("it was not signed with this secret")]
+    #[error("the signature does not match the secret")]
     Forged,
 }
 
 impl SigningSecret {
-    /// A fresh one.
+    /// Generates a random secret.
     pub fn generate() -> Self {
         let mut bytes = Zeroizing::new(vec![0; FRESH_SECRET_BYTES]);
         rand::rng().fill_bytes(&mut bytes);
         Self(Arc::new(bytes))
     }
 
-    /// One that follows from something else.
     pub(super) fn of(bytes: [u8; FRESH_SECRET_BYTES]) -> Self {
         Self(Arc::new(Zeroizing::new(bytes.to_vec())))
     }
 
-    /// The text, for its owner and for where it is sealed.
+    /// Returns the text form.
     pub fn expose(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(PREFIX.to_owned());
-        // Room for all of it: growing would leave a copy behind.
+        // Reserved at once, because growing would leave an unzeroized copy.
         text.reserve_exact(self.0.len().div_ceil(3) * 4);
         BASE64.encode_string(self.0.as_slice(), &mut text);
         text
@@ -119,7 +109,7 @@ impl fmt::Debug for SigningSecret {
     }
 }
 
-/// The three fields of a delivery that is signed now, once with each secret.
+/// Returns the headers of a delivery, signed with each secret.
 pub fn headers(
     id: &str,
     now: Timestamp,
@@ -142,16 +132,16 @@ pub fn headers(
     Ok([(ID, value(id)?), (TIMESTAMP, value(&time)?), (SIGNATURE, value(&signatures.join(" "))?)])
 }
 
-/// Checks that one of the signatures is of this delivery, by one of the secrets, and fresh.
+/// Verifies that a signature matches one of the secrets and is at most five minutes old.
 pub fn verify(
     headers: &HeaderMap,
     body: &[u8],
     secrets: &[SigningSecret],
     now: Timestamp,
-) -> Result<(), Doubt> {
-    let id = field(headers, &ID).ok_or(Doubt::Malformed("webhook-id"))?;
-    let time = field(headers, &TIMESTAMP).ok_or(Doubt::Malformed("webhook-timestamp"))?;
-    let seconds = time.parse::<i64>().map_err(|_| Doubt::Malformed("webhook-timestamp"))?;
+) -> Result<(), VerifyError> {
+    let id = field(headers, &ID).ok_or(VerifyError::Malformed("webhook-id"))?;
+    let time = field(headers, &TIMESTAMP).ok_or(VerifyError::Malformed("webhook-timestamp"))?;
+    let seconds = time.parse::<i64>().map_err(|_| VerifyError::Malformed("webhook-timestamp"))?;
     let signatures: Vec<Vec<u8>> = field(headers, &SIGNATURE)
         .unwrap_or_default()
         .split(' ')
@@ -159,18 +149,18 @@ pub fn verify(
         .take(hmac_signature::SIGNATURES_MAX)
         .collect();
     if signatures.is_empty() {
-        return Err(Doubt::Malformed("webhook-signature"));
+        return Err(VerifyError::Malformed("webhook-signature"));
     }
     let parts = [id.as_bytes(), time.as_bytes(), body];
     let is_by = |secret: &SigningSecret| {
         hmac_signature::is_among(&hmac_signature::sign(&secret.0, &parts), &signatures)
     };
     if !secrets.iter().any(is_by) {
-        Err(Doubt::Forged)
+        Err(VerifyError::Forged)
     } else if hmac_signature::is_fresh(seconds, now) {
         Ok(())
     } else {
-        Err(Doubt::Stale)
+        Err(VerifyError::Stale)
     }
 }
 

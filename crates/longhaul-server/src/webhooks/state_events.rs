@@ -1,19 +1,18 @@
-//! What receivers of states are sent: the dialect of the chat door.
+//! State events of the chat API's format.
 
 use axum::http::{HeaderName, HeaderValue};
 use longhaul::job::{Delivery, JobState};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::api::compat::chat::{self, ShownArtifact};
+use crate::api::compat::chat::{self, ChatArtifact};
 use crate::encoding;
 use crate::hmac_signature;
 use crate::secret::Secret;
 
-/// What the secret makes of the body.
+/// HMAC-SHA256 of the body.
 const X_FOREMAN_SIGNATURE: HeaderName = HeaderName::from_static("x-foreman-signature");
 
-/// The body of a delivery.
 #[derive(Debug, Serialize)]
 struct Body<'a> {
     job_id: Option<String>,
@@ -24,16 +23,16 @@ struct Body<'a> {
     attempt: u32,
     error: Option<&'a str>,
     result: Option<&'a RawValue>,
-    artifacts: Vec<ShownArtifact>,
+    artifacts: Vec<ChatArtifact>,
 }
 
-/// The same bytes for every attempt. `result` is the job's, if the event has one.
+/// Serializes the body, with the same bytes for every attempt. `result` is the job's, if the event includes it.
 pub(super) fn bytes(
     delivery: &Delivery,
     result: Option<&RawValue>,
 ) -> Result<Vec<u8>, serde_json::Error> {
     let job = delivery.job.as_deref();
-    let answer = result.and_then(chat::answered);
+    let answer = result.and_then(chat::chat_result);
     let body = Body {
         job_id: job.map(|job| job.id.to_string()),
         state: job.map(|job| JobState::of(job.status, job.phase.as_deref()).as_str()),
@@ -48,8 +47,8 @@ pub(super) fn bytes(
     serde_json::to_vec(&body)
 }
 
-/// The header that proves who sent it.
-pub(super) fn signed(secret: &Secret, body: &[u8]) -> Option<(HeaderName, HeaderValue)> {
+/// Returns the signature header.
+pub(super) fn signature(secret: &Secret, body: &[u8]) -> Option<(HeaderName, HeaderValue)> {
     let tag = hmac_signature::sign(secret.expose().as_bytes(), &[body]);
     let value = format!("sha256={}", encoding::hex(tag.as_ref()));
     Some((X_FOREMAN_SIGNATURE, HeaderValue::from_str(&value).ok()?))

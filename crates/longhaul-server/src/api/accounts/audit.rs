@@ -1,4 +1,4 @@
-//! Who did what.
+//! Audit log.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,20 +9,21 @@ use super::tenant_id;
 use crate::api::AppState;
 use crate::api::http::caller::{Admin, Caller};
 use crate::api::http::openapi::{AdminProblems, PageParams};
-use crate::api::http::paging::Asked;
+use crate::api::http::paging::PageQuery;
 use crate::api::http::params::Pairs;
 use crate::problem::Problem;
 use crate::to_wire;
 
-/// List what was done to keys, tenants, jobs and queues, latest first.
+/// List the audit log, newest first.
 ///
-/// An entry is written before what it tells of is done: it says that somebody asked for it.
+/// Records actions on keys, tenants, jobs and queues. An entry is written before the action, so that it also
+/// shows requests that failed afterwards.
 #[utoipa::path(
     get, path = "/v1/audit", operation_id = "listAudit", tag = "accounts",
     params(
         PageParams,
-        ("tenant" = Option<String>, Query, description = "Only what was done to this tenant."),
-        ("target" = Option<String>, Query, description = "Only what was done to this job, key, tenant or queue."),
+        ("tenant" = Option<String>, Query, description = "Only actions on this tenant."),
+        ("target" = Option<String>, Query, description = "Only actions on this job, key, tenant or queue."),
     ),
     responses((status = 200, description = "One page of entries.", body = AuditList), AdminProblems),
 )]
@@ -34,14 +35,14 @@ pub(crate) async fn list_audit(
     Ok(Json(list(&state, query).await?))
 }
 
-/// One page of the log, for whoever runs the server.
+/// Returns one page of the log.
 pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<AuditList, Problem> {
-    let mut asked = Asked::of(query, &["tenant", "target"])?;
+    let mut query = PageQuery::parse(query, &["tenant", "target"])?;
     let filter = AuditFilter {
-        tenant: asked.take("tenant").map(|text| tenant_id(&text)).transpose()?,
-        target: asked.take("target"),
-        before: asked.cursor,
-        limit: asked.limit,
+        tenant: query.take("tenant").map(|text| tenant_id(&text)).transpose()?,
+        target: query.take("target"),
+        before: query.cursor,
+        limit: query.limit,
     };
     let page = state.auth.accounts().audit_log(&filter).await?;
     let entries = page.entries.into_iter().map(|entry| AuditEntry {

@@ -1,7 +1,7 @@
-//! What holds of the pages of lists.
+//! Fuzz properties of list queries.
 
 use crate::api::http::fuzzing::pairs;
-use crate::api::http::paging::{Asked, LIMIT_MAX};
+use crate::api::http::paging::{LIMIT_MAX, PageQuery};
 use crate::fuzzing::{Target, text};
 
 pub(crate) const PAGE: Target = (
@@ -17,19 +17,19 @@ pub(crate) const PAGE: Target = (
     ],
 );
 
-/// A page has a length within its limits, written in digits, and what else was asked is given out once.
+/// A limit is in range and written in digits; each filter is returned once.
 fn page(bytes: &[u8]) {
     let Some(query) = text(bytes).and_then(pairs) else { return };
     let given = query.0.clone();
-    let Ok(mut asked) = Asked::of(query, &["target"]) else { return };
-    assert!((1..=LIMIT_MAX).contains(&asked.limit));
+    let Ok(mut query) = PageQuery::parse(query, &["target"]) else { return };
+    assert!((1..=LIMIT_MAX).contains(&query.limit));
     let value =
         |name: &str| given.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     assert!(
         value("limit").is_none_or(|text| text.bytes().all(|byte| byte.is_ascii_digit())),
         "{given:?}"
     );
-    assert_eq!(asked.cursor, value("cursor"));
-    assert_eq!(asked.take("target"), value("target"));
-    assert_eq!(asked.take("target"), None);
+    assert_eq!(query.cursor, value("cursor"));
+    assert_eq!(query.take("target"), value("target"));
+    assert_eq!(query.take("target"), None);
 }

@@ -1,4 +1,4 @@
-//! Making, listing, replacing and ending keys.
+//! API keys: create, list, rotate and revoke.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::api::AppState;
 use crate::api::http::body;
 use crate::api::http::caller::{Admin, Caller};
 use crate::api::http::openapi::{AdminProblems, KeyProblems, NewKeyProblems, PageParams};
-use crate::api::http::paging::{self, Asked};
+use crate::api::http::paging::{self, PageQuery};
 use crate::api::http::params::{IdPath, Pairs};
 use crate::auth::{IssuedKey, KeySpec};
 use crate::problem::{Code, Problem};
 use crate::to_wire;
 
-/// How long a key is good for beside its successor, if nobody says.
+/// Default time that a rotated key stays valid.
 const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
 const OVERLAP_MAX: Duration = Duration::from_hours(24 * 366);
 
-/// Make a key. The answer is the only time that it is shown.
+/// Create an API key. The key is returned once and cannot be read again.
 #[utoipa::path(
     post, path = "/v1/keys", operation_id = "createKey", tag = "accounts",
     request_body = KeyRequest,
@@ -41,7 +41,6 @@ pub(crate) async fn create_key(
     Ok((StatusCode::CREATED, Json(create(&state, &caller, body::object(&text)?).await?)))
 }
 
-/// Makes a key in the caller's name.
 pub(crate) async fn create(
     state: &AppState,
     caller: &Caller<Admin>,
@@ -54,10 +53,10 @@ pub(crate) async fn create(
     }
 }
 
-/// List keys, without their secrets. Also those that have ended.
+/// List API keys, including revoked and expired ones, without their secrets.
 #[utoipa::path(
     get, path = "/v1/keys", operation_id = "listKeys", tag = "accounts",
-    params(PageParams, ("tenant" = Option<String>, Query, description = "Only this tenant's.")),
+    params(PageParams, ("tenant" = Option<String>, Query, description = "Only keys of this tenant.")),
     responses((status = 200, description = "One page of keys.", body = KeyList), AdminProblems),
 )]
 pub(crate) async fn list_keys(
@@ -68,21 +67,21 @@ pub(crate) async fn list_keys(
     Ok(Json(list(&state, query).await?))
 }
 
-/// One page of keys, for whoever runs the server.
+/// Returns one page of keys.
 pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<KeyList, Problem> {
-    let mut asked = Asked::of(query, &["tenant"])?;
-    let tenant = asked.take("tenant").map(|text| tenant_id(&text)).transpose()?;
-    let (cursor, limit) = (asked.cursor.as_deref(), asked.limit);
+    let mut page = PageQuery::parse(query, &["tenant"])?;
+    let tenant = page.take("tenant").map(|text| tenant_id(&text)).transpose()?;
+    let (cursor, limit) = (page.cursor.as_deref(), page.limit);
     let mut keys = state.auth.accounts().keys(tenant.as_ref(), cursor, limit + 1).await?;
     let next_cursor = paging::next(&mut keys, limit, |key| key.id.clone());
-    Ok(KeyList { keys: keys.into_iter().map(shown).collect(), next_cursor })
+    Ok(KeyList { keys: keys.into_iter().map(to_wire).collect(), next_cursor })
 }
 
-/// End a key. Every replica refuses it within five seconds.
+/// Revoke an API key. All replicas reject it within five seconds.
 #[utoipa::path(
     delete, path = "/v1/keys/{id}", operation_id = "revokeKey", tag = "accounts",
     params(("id" = String, Path, description = "The key's id.")),
-    responses((status = 204, description = "It has ended."), KeyProblems),
+    responses((status = 204, description = "Revoked."), KeyProblems),
 )]
 pub(crate) async fn revoke_key(
     State(state): State<AppState>,
@@ -92,7 +91,6 @@ pub(crate) async fn revoke_key(
     revoke(&state, &caller, &id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Ends a key in the caller's name.
 pub(crate) async fn revoke(
     state: &AppState,
     caller: &Caller<Admin>,
@@ -102,7 +100,7 @@ pub(crate) async fn revoke(
     revoked.map(|_| ()).ok_or_else(no_key)
 }
 
-/// Make a key in the place of another, which stays good for a while.
+/// Rotate an API key. The old key stays valid for the overlap, 24 hours by default.
 #[utoipa::path(
     post, path = "/v1/keys/{id}/rotate", operation_id = "rotateKey", tag = "accounts",
     params(("id" = String, Path, description = "The old key's id.")),
@@ -122,20 +120,20 @@ pub(crate) async fn rotate_key(
     };
     let overlap = overlap.map_or(OVERLAP_DEFAULT, |overlap| overlap.0);
     if overlap > OVERLAP_MAX {
-        return Err(invalid("the overlap is at most 366d"));
+        return Err(invalid("overlap must be at most 366d"));
     }
     let made = state.auth.rotate_key(&id, overlap, &caller.audit_actor()).await?;
     made.map(|made| (StatusCode::CREATED, Json(fresh(made)))).ok_or_else(no_key)
 }
 
 fn no_key() -> Problem {
-    Problem::new(Code::KeyNotFound, "there is no such key, or it has ended")
+    Problem::new(Code::KeyNotFound, "unknown, revoked or expired key")
 }
 
 fn wish(request: KeyRequest, now: Timestamp) -> Result<KeySpec, Problem> {
     let KeyRequest { tenant, name, scopes, expires_at, requests_per_second } = request;
     if scopes.is_empty() {
-        return Err(invalid("a key needs a scope: submit, read, work or admin"));
+        return Err(invalid("scopes must not be empty: use submit, read, work or admin"));
     }
     let expires_at = expires_at.map(|at| {
         let reason = || invalid(format_args!("expiresAt {:?} is not an RFC 3339 instant", at.0));
@@ -143,7 +141,7 @@ fn wish(request: KeyRequest, now: Timestamp) -> Result<KeySpec, Problem> {
     });
     let expires_at = expires_at.transpose()?;
     if expires_at.is_some_and(|at| at <= now) {
-        return Err(invalid("expiresAt has passed"));
+        return Err(invalid("expiresAt is in the past"));
     }
     if requests_per_second.is_some_and(|per_s| !(1..=1_000_000).contains(&per_s)) {
         return Err(invalid("requestsPerSecond must be from 1 to 1000000"));
@@ -151,22 +149,22 @@ fn wish(request: KeyRequest, now: Timestamp) -> Result<KeySpec, Problem> {
     Ok(KeySpec {
         tenant: tenant.as_deref().map_or(Ok(longhaul::TenantId::default()), tenant_id)?,
         name: label("the name", name)?,
-        scopes: scopes.into_iter().map(asked_scope).collect(),
+        scopes: scopes.into_iter().map(scope_from_wire).collect(),
         expires_at,
         requests_per_s: requests_per_second,
     })
 }
 
 fn fresh(made: IssuedKey) -> NewKey {
-    NewKey { key: made.text.to_string(), metadata: shown(made.key) }
+    NewKey { key: made.text.to_string(), metadata: to_wire(made.key) }
 }
 
-fn shown(key: ApiKey) -> Key {
+fn to_wire(key: ApiKey) -> Key {
     Key {
         id: key.id,
         tenant: key.tenant.to_string(),
         name: key.name,
-        scopes: key.scopes.iter().map(shown_scope).collect(),
+        scopes: key.scopes.iter().map(scope_to_wire).collect(),
         created_at: to_wire::instant(key.created_at),
         expires_at: key.expires_at.map(to_wire::instant),
         revoked_at: key.revoked_at.map(to_wire::instant),
@@ -176,7 +174,7 @@ fn shown(key: ApiKey) -> Key {
     }
 }
 
-fn asked_scope(scope: wire::Scope) -> Scope {
+fn scope_from_wire(scope: wire::Scope) -> Scope {
     match scope {
         wire::Scope::Submit => Scope::Submit,
         wire::Scope::Read => Scope::Read,
@@ -185,7 +183,7 @@ fn asked_scope(scope: wire::Scope) -> Scope {
     }
 }
 
-fn shown_scope(scope: Scope) -> wire::Scope {
+fn scope_to_wire(scope: Scope) -> wire::Scope {
     match scope {
         Scope::Submit => wire::Scope::Submit,
         Scope::Read => wire::Scope::Read,

@@ -1,4 +1,4 @@
-//! Making, listing and changing tenants.
+//! Tenants: create, list and change.
 
 use axum::Json;
 use axum::body::Body;
@@ -15,12 +15,12 @@ use crate::api::AppState;
 use crate::api::http::body;
 use crate::api::http::caller::{Admin, Caller};
 use crate::api::http::openapi::{AdminProblems, NewTenantProblems, PageParams, TenantProblems};
-use crate::api::http::paging::{self, Asked};
+use crate::api::http::paging::{self, PageQuery};
 use crate::api::http::params::{IdPath, Pairs};
 use crate::problem::{Code, Problem};
 use crate::to_wire;
 
-/// Make a tenant.
+/// Create a tenant.
 #[utoipa::path(
     post, path = "/v1/tenants", operation_id = "createTenant", tag = "accounts",
     request_body = TenantRequest,
@@ -36,7 +36,6 @@ pub(crate) async fn create_tenant(
     Ok((StatusCode::CREATED, Json(create(&state, &caller, body::object(&text)?).await?)))
 }
 
-/// Makes a tenant in the caller's name.
 pub(crate) async fn create(
     state: &AppState,
     caller: &Caller<Admin>,
@@ -54,8 +53,8 @@ pub(crate) async fn create(
     let made = state.auth.accounts().create_tenant(&tenant, &audit).await?;
     state.auth.forget_tenant(&tenant.id);
     match made {
-        Some(made) => Ok(shown(made)),
-        None => Err(Problem::new(Code::TenantExists, format!("there is a tenant {id:?} already"))),
+        Some(made) => Ok(to_wire(made)),
+        None => Err(Problem::new(Code::TenantExists, format!("tenant {id:?} already exists"))),
     }
 }
 
@@ -73,13 +72,13 @@ pub(crate) async fn list_tenants(
     Ok(Json(list(&state, query).await?))
 }
 
-/// One page of tenants, for whoever runs the server.
+/// Returns one page of tenants.
 pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<TenantList, Problem> {
-    let asked = Asked::of(query, &[])?;
-    let after = asked.cursor.as_deref().map(tenant_id).transpose()?;
-    let mut tenants = state.auth.accounts().tenants(after.as_ref(), asked.limit + 1).await?;
-    let next_cursor = paging::next(&mut tenants, asked.limit, |tenant| tenant.id.to_string());
-    Ok(TenantList { tenants: tenants.into_iter().map(shown).collect(), next_cursor })
+    let page = PageQuery::parse(query, &[])?;
+    let after = page.cursor.as_deref().map(tenant_id).transpose()?;
+    let mut tenants = state.auth.accounts().tenants(after.as_ref(), page.limit + 1).await?;
+    let next_cursor = paging::next(&mut tenants, page.limit, |tenant| tenant.id.to_string());
+    Ok(TenantList { tenants: tenants.into_iter().map(to_wire).collect(), next_cursor })
 }
 
 /// Read a tenant.
@@ -93,12 +92,12 @@ pub(crate) async fn get_tenant(
     _: Caller<Admin>,
     IdPath(id): IdPath,
 ) -> Result<Json<wire::Tenant>, Problem> {
-    let id = known(&id)?;
+    let id = parse_id(&id)?;
     let found = state.auth.accounts().tenant(&id).await?;
-    found.map(|tenant| Json(shown(tenant))).ok_or_else(|| no_tenant(&id))
+    found.map(|tenant| Json(to_wire(tenant))).ok_or_else(|| no_tenant(&id))
 }
 
-/// Change a tenant. Its callers notice within seconds.
+/// Change a tenant. Takes effect on all replicas within seconds.
 #[utoipa::path(
     patch, path = "/v1/tenants/{id}", operation_id = "changeTenant", tag = "accounts",
     params(("id" = String, Path, description = "The tenant.")),
@@ -113,18 +112,17 @@ pub(crate) async fn change_tenant(
     body: Body,
 ) -> Result<Json<wire::Tenant>, Problem> {
     let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    let id = known(&id)?;
+    let id = parse_id(&id)?;
     Ok(Json(change(&state, &caller, &id, body::object(&text)?).await?))
 }
 
-/// Changes a tenant in the caller's name.
 pub(crate) async fn change(
     state: &AppState,
     caller: &Caller<Admin>,
     id: &TenantId,
     patch: TenantPatch,
 ) -> Result<wire::Tenant, Problem> {
-    let change = asked(patch.clone())?;
+    let change = parse_patch(patch.clone())?;
     let detail = serde_json::to_string(&patch).map_err(Problem::internal)?;
     let audit =
         state.auth.audit_entry(&caller.audit_actor(), id, "tenant.change", id.as_str(), detail);
@@ -132,16 +130,16 @@ pub(crate) async fn change(
     state.auth.forget_tenant(id);
     let Some(tenant) = changed else { return Err(no_tenant(id)) };
     state.engine.set_tenant_running_max(id, tenant.limits.running_max);
-    Ok(shown(tenant))
+    Ok(to_wire(tenant))
 }
 
-/// What cannot be a tenant's id is none.
-fn known(text: &str) -> Result<TenantId, Problem> {
-    let none = || Problem::new(Code::TenantNotFound, "there is no such tenant");
+/// Parses a tenant id; a malformed id gets the same response as an unknown tenant.
+fn parse_id(text: &str) -> Result<TenantId, Problem> {
+    let none = || Problem::new(Code::TenantNotFound, "unknown tenant");
     TenantId::new(text).map_err(|_| none())
 }
 
-fn asked(patch: TenantPatch) -> Result<TenantChange, Problem> {
+fn parse_patch(patch: TenantPatch) -> Result<TenantChange, Problem> {
     let TenantPatch { name, subscription, limits, billing_id } = patch;
     let billing_id = match billing_id {
         Some(Some(id)) => Some(Some(label("the billing id", id)?)),
@@ -154,12 +152,12 @@ fn asked(patch: TenantPatch) -> Result<TenantChange, Problem> {
             wire::Subscription::PastDue => Subscription::PastDue,
             wire::Subscription::Suspended => Subscription::Suspended,
         }),
-        limits: asked_limits(limits)?,
+        limits: parse_limits(limits)?,
         billing_id,
     })
 }
 
-fn asked_limits(patch: LimitsPatch) -> Result<LimitsChange, Problem> {
+fn parse_limits(patch: LimitsPatch) -> Result<LimitsChange, Problem> {
     let within = |name: &str, given: Option<u64>, least: u64, most: u64| match given {
         Some(given) if !(least..=most).contains(&given) => {
             Err(invalid(format_args!("{name} must be from {least} to {most}")))
@@ -188,7 +186,7 @@ fn asked_limits(patch: LimitsPatch) -> Result<LimitsChange, Problem> {
     })
 }
 
-fn shown(tenant: Tenant) -> wire::Tenant {
+fn to_wire(tenant: Tenant) -> wire::Tenant {
     wire::Tenant {
         id: tenant.id.to_string(),
         name: tenant.name,

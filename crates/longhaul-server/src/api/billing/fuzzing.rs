@@ -1,13 +1,13 @@
-//! What holds of the payment provider's events.
+//! Fuzz properties of billing events.
 
 use longhaul::Timestamp;
 use ring::hmac;
 
-use super::{Event, signature, told};
+use super::{Event, parse_event, signature};
 use crate::api::http::body;
 use crate::fuzzing::{Target, line, text};
 
-/// Not the one that the texts to begin with were signed with.
+/// Differs from the secret of the seed inputs.
 const SECRET: &str = "whsec_other";
 const SECONDS: i64 = 1_492_774_577;
 
@@ -21,13 +21,13 @@ pub(crate) const SIGNATURE: Target = (
     ],
 );
 
-/// Only a signature of the body that was made with the secret is good, whatever stands before it.
+/// Only a signature of the body with the secret is accepted, whatever precedes it.
 fn signed(bytes: &[u8]) {
     let (header, body) = line(bytes);
     let Some(header) = text(header) else { return };
     let now = Timestamp::from_millis(SECONDS * 1_000);
     assert!(signature::check(SECRET, header, body, now).is_err(), "{header:?}");
-    // So many are looked at.
+    // Only this many signatures are checked.
     if header.matches("v1=").count() >= 16 {
         return;
     }
@@ -52,12 +52,12 @@ pub(crate) const EVENT: Target = (
     ],
 );
 
-/// An event that says something says it of a customer whom it names.
+/// A parsed event names its customer.
 fn event(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     let Ok(event) = body::outer_object::<Event>(text) else { return };
     let (id, customer) = (event.id.clone(), event.data.object.customer.clone());
-    if let Some(told) = told(event) {
+    if let Some(told) = parse_event(event) {
         assert_eq!((told.id, Some(told.billing_id)), (id, customer));
     }
 }

@@ -1,4 +1,4 @@
-//! Stripe's signatures: `t=<seconds>,v1=<hex>`, of which several may be there while a secret is rotated.
+//! Stripe's signatures: `t=<seconds>,v1=<hex>`, with several `v1` while a secret is rotated.
 
 use std::fmt;
 
@@ -6,29 +6,30 @@ use longhaul::Timestamp;
 
 use crate::hmac_signature;
 
-/// Why an event is not believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doubt {
-    /// It has no time, or no signature.
+pub(super) enum SignatureError {
     Malformed,
-    /// It was signed too long ago, or by a clock that is ahead.
     Stale,
-    /// Nobody with the secret signed it.
     Forged,
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for SignatureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Malformed => "send Stripe-Signature as Stripe does",
-            Self::Stale => "it was not made in the last five minutes",
-            Self::Forged => "it was not made with this server's secret",
+            Self::Malformed => "it must have the form t=…,v1=…",
+            Self::Stale => "it is older than five minutes",
+            Self::Forged => "it does not match this server's secret",
         })
     }
 }
 
-/// Checks that one of the signatures is of this body, by the secret, and fresh.
-pub(super) fn check(secret: &str, header: &str, body: &[u8], now: Timestamp) -> Result<(), Doubt> {
+/// Checks that a signature matches the body and the secret, and is at most five minutes old.
+pub(super) fn check(
+    secret: &str,
+    header: &str,
+    body: &[u8],
+    now: Timestamp,
+) -> Result<(), SignatureError> {
     let mut time = None;
     let mut signatures = Vec::new();
     for part in header.split(',') {
@@ -40,15 +41,15 @@ pub(super) fn check(secret: &str, header: &str, body: &[u8], now: Timestamp) -> 
             Some(_) | None => {}
         }
     }
-    let Some((text, seconds)) = time else { return Err(Doubt::Malformed) };
+    let Some((text, seconds)) = time else { return Err(SignatureError::Malformed) };
     if signatures.is_empty() {
-        return Err(Doubt::Malformed);
+        return Err(SignatureError::Malformed);
     }
     let tag = hmac_signature::sign(secret.as_bytes(), &[text.as_bytes(), body]);
     if !hmac_signature::is_among(&tag, &signatures) {
-        return Err(Doubt::Forged);
+        return Err(SignatureError::Forged);
     }
-    if hmac_signature::is_fresh(seconds, now) { Ok(()) } else { Err(Doubt::Stale) }
+    if hmac_signature::is_fresh(seconds, now) { Ok(()) } else { Err(SignatureError::Stale) }
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
@@ -66,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    // A body, its time and secret, and what openssl says of them:
+    // The expected signature comes from openssl:
     // printf '1492774577.{"id":"evt_1"}' | openssl dgst -sha256 -hmac whsec_test
     const BODY: &[u8] = br#"{"id":"evt_1"}"#;
     const SECRET: &str = "whsec_test";
@@ -78,7 +79,7 @@ mod tests {
         Timestamp::from_millis(seconds * 1_000)
     }
 
-    fn checked(header: &str) -> Result<(), Doubt> {
+    fn checked(header: &str) -> Result<(), SignatureError> {
         check(SECRET, header, BODY, at(TIME))
     }
 
@@ -89,31 +90,34 @@ mod tests {
         assert_eq!(checked(&format!("t={TIME},v1={good}")), Ok(()));
         assert_eq!(checked(&format!("t={TIME},v1={bad},v1={good},v0={bad}")), Ok(()));
         assert_eq!(checked(&format!("t={TIME}, v1={}", good.to_uppercase())), Ok(()));
-        assert_eq!(checked(&format!("t={TIME},v1={bad}")), Err(Doubt::Forged));
-        assert_eq!(checked(&format!("t={},v1={good}", TIME + 1)), Err(Doubt::Forged));
+        assert_eq!(checked(&format!("t={TIME},v1={bad}")), Err(SignatureError::Forged));
+        assert_eq!(checked(&format!("t={},v1={good}", TIME + 1)), Err(SignatureError::Forged));
         assert_eq!(
             check("other", &format!("t={TIME},v1={good}"), BODY, at(TIME)),
-            Err(Doubt::Forged)
+            Err(SignatureError::Forged)
         );
         for malformed in ["", "t=", "v1=", &format!("t={TIME}"), &format!("v1={good}"), "t=x,v1=y"]
         {
-            assert_eq!(checked(malformed), Err(Doubt::Malformed), "{malformed}");
+            assert_eq!(checked(malformed), Err(SignatureError::Malformed), "{malformed}");
         }
     }
 
     #[test]
     fn signature_is_good_for_five_minutes_either_way() {
         let header = format!("t={TIME},v1={SIGNATURE}");
-        for (off, outcome) in
-            [(300, Ok(())), (-300, Ok(())), (301, Err(Doubt::Stale)), (-301, Err(Doubt::Stale))]
-        {
+        for (off, outcome) in [
+            (300, Ok(())),
+            (-300, Ok(())),
+            (301, Err(SignatureError::Stale)),
+            (-301, Err(SignatureError::Stale)),
+        ] {
             assert_eq!(check(SECRET, &header, BODY, at(TIME + off)), outcome, "{off}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_header_makes_it_stumble(header in "\\PC*", body in ".*") {
+        fn any_stripe_signature_header_is_handled(header in "\\PC*", body in ".*") {
             prop_assert!(check(SECRET, &header, body.as_bytes(), at(TIME)).is_err());
         }
     }

@@ -1,7 +1,7 @@
-//! The chat door: `POST /jobs`, and the routes of Ollama and `OpenAI` that their own clients call.
+//! Chat API: `POST /jobs`, and the routes of Ollama and `OpenAI` for their own clients.
 //!
-//! Every call is a job of the kind `chat`, whichever way it comes in. Ollama's and `OpenAI`'s routes wait for it and
-//! answer as a model's own server would; a caller that goes away leaves a job that goes on.
+//! Every call is a job of the kind `chat`. The routes of Ollama and `OpenAI` wait for it and respond like a model
+//! server; when a client disconnects, the job continues.
 
 mod models;
 mod passthrough;
@@ -21,7 +21,7 @@ use crate::api::http::routes::Routes;
 use crate::problem::{Code, Problem};
 
 pub(crate) use response::show;
-pub(crate) use response::{ShownArtifact, answered, artifacts, model};
+pub(crate) use response::{ChatArtifact, artifacts, chat_result, model};
 
 /// Routes in the formats of Ollama and `OpenAI`.
 pub(crate) fn router(state: &AppState) -> Router<AppState> {
@@ -42,10 +42,10 @@ pub(crate) fn router(state: &AppState) -> Router<AppState> {
 }
 
 impl AppState {
-    /// The targets, or what has to be configured for there to be some.
+    /// Returns the chat targets, or the problem that none are configured.
     pub(crate) fn chat(&self) -> Result<&Chat, Problem> {
         self.chat.as_ref().ok_or_else(|| {
-            let detail = "this server knows no language model: name one in its configuration, \
+            let detail = "no chat targets are configured: add one to the server's configuration, \
                           [chat] targets = [{ name = \"laptop\", url = \"http://127.0.0.1:11434\", api = \"ollama\" }]";
             Problem::new(Code::ChatOff, detail)
         })

@@ -1,4 +1,4 @@
-//! Errors in the words of Ollama and of `OpenAI`.
+//! Error formats of Ollama and `OpenAI`.
 
 use axum::Json;
 use axum::Router;
@@ -15,17 +15,15 @@ use crate::api::http::routes::Routes;
 use crate::auth;
 use crate::problem::{Code, KeepBody, Problem};
 
-/// Which job it is.
 const LONGHAUL_JOB_ID: HeaderName = HeaderName::from_static("longhaul-job-id");
-/// Tells the clients of `OpenAI` not to make another job for one that has used its attempts up.
+/// Stops `OpenAI`'s clients from retrying, because a retry would submit another job.
 const X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// Whose words are used.
+/// Error format of a compatibility API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorFormat {
-    /// Ollama's, which are also those of `/jobs`.
+    /// Also used by `/jobs` and `/render`.
     Ollama,
-    /// Those of `OpenAI`.
     OpenAi,
 }
 
@@ -37,7 +35,7 @@ impl ErrorFormat {
         }
     }
 
-    /// An error as its clients read it, in an answer of its own or in the middle of a stream.
+    /// Formats an error, for a response or for the middle of a stream.
     pub(crate) fn error(self, status: u16, message: &str, code: Option<&str>) -> Value {
         match self {
             Self::Ollama => json!({"error": message}),
@@ -55,8 +53,8 @@ impl ErrorFormat {
         }
     }
 
-    /// The same as a whole answer.
-    pub(crate) fn refuse(self, status: u16, message: &str, code: Option<&str>) -> Response {
+    /// Responds with an error.
+    pub(crate) fn respond(self, status: u16, message: &str, code: Option<&str>) -> Response {
         let body = self.error(status, message, code);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
         let mut response = (status, Json(body)).into_response();
@@ -77,43 +75,44 @@ pub(crate) fn with_error_format(
     })
 }
 
-/// Says in a tongue what was refused with a problem.
+/// Middleware that converts problems to the format.
 pub(crate) async fn convert_problem(
-    State(tongue): State<ErrorFormat>,
+    State(format): State<ErrorFormat>,
     request: Request,
     next: Next,
 ) -> Response {
     let mut response = next.run(request).await;
-    // What is missing in the configuration is said as everything else of this server.
-    let is_said = |problem: &Problem| ![Code::ChatOff, Code::RenderOff].contains(&problem.code());
+    // A missing configuration is reported as a problem.
+    let is_converted =
+        |problem: &Problem| ![Code::ChatOff, Code::RenderOff].contains(&problem.code());
     let problem =
-        response.extensions().get::<Problem>().filter(|problem| is_said(problem)).cloned();
+        response.extensions().get::<Problem>().filter(|problem| is_converted(problem)).cloned();
     let Some(problem) = problem else { return response };
     let status = problem.status();
     if status.is_server_error() {
         problem.log();
     }
     let code = problem.code().as_str();
-    let mut said = tongue.refuse(status.as_u16(), problem.detail(), Some(code));
+    let mut converted = format.respond(status.as_u16(), problem.detail(), Some(code));
     response.extensions_mut().remove::<Problem>();
-    said.headers_mut().extend(problem.headers().clone());
-    said
+    converted.headers_mut().extend(problem.headers().clone());
+    converted
 }
 
-/// Names the job in an answer.
-pub(crate) fn named(mut response: Response, job: JobId) -> Response {
+/// Adds the job's id to a response.
+pub(crate) fn with_job_id(mut response: Response, job: JobId) -> Response {
     if let Ok(id) = HeaderValue::from_str(&job.to_string()) {
         response.headers_mut().insert(LONGHAUL_JOB_ID, id);
     }
     response
 }
 
-/// Tells clients that asking again would not help.
-pub(crate) const FOR_GOOD: (HeaderName, HeaderValue) =
+/// Header that marks a response as not retryable.
+pub(crate) const NOT_RETRYABLE: (HeaderName, HeaderValue) =
     (X_SHOULD_RETRY, HeaderValue::from_static("false"));
 
-/// The same of an answer.
-pub(crate) fn for_good(mut response: Response) -> Response {
-    response.headers_mut().extend([FOR_GOOD]);
+/// Marks a response as not retryable.
+pub(crate) fn not_retryable(mut response: Response) -> Response {
+    response.headers_mut().extend([NOT_RETRYABLE]);
     response
 }

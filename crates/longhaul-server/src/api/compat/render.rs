@@ -1,8 +1,7 @@
-//! The render door: `POST /render`, and `GET /d/{shortlink}`, where its pictures are.
+//! Render API: `POST /render`, and `GET /d/{shortlink}` for the images.
 //!
-//! A short link follows from what is asked for, and it is the key that the picture's job is submitted under. So the
-//! same request is the same job, a picture that was drawn before is there at once, and whatever ends a job (its
-//! retention, a purge) ends its link.
+//! The short link is derived from the request and is the idempotency key of its job. The same request is therefore the
+//! same job, an image that exists is returned at once, and a link ends with its job (retention or purge).
 
 mod image;
 mod response;
@@ -28,7 +27,7 @@ use short_link::Links;
 
 pub(crate) use response::show;
 
-/// What the door goes by.
+/// Settings of the render API.
 #[derive(Debug, Clone)]
 pub struct RenderApi {
     links: Links,
@@ -38,13 +37,12 @@ pub struct RenderApi {
 }
 
 impl RenderApi {
-    /// A door whose links nobody can make up who has not these keys. It turns away what is over the limits, and what
-    /// it lets in is kept for `retention`.
+    /// Creates the API. Links are derived with `keyring`; images are kept for `retention`.
     pub fn new(keyring: Arc<Keyring>, limits: Limits, retention: Duration) -> Self {
         Self { links: Links::new(keyring), limits, retention, public_links: false }
     }
 
-    /// Whether a link is all that somebody needs; otherwise only its own tenant sees the picture.
+    /// Serves images without authentication to every client that has the link. Defaults to `false`.
     #[must_use]
     pub fn public_links(mut self, public: bool) -> Self {
         self.public_links = public;
@@ -57,22 +55,20 @@ pub(crate) fn router(state: &AppState) -> Router<AppState> {
         Routes::new().undocumented::<Submit>(Class::Submission, "/render", post(submit::submit));
     let (format, path) = (ErrorFormat::Ollama, "/d/{shortlink}");
     if state.render.as_ref().is_some_and(|render| render.public_links) {
-        let image =
-            Routes::new().undocumented_public(Class::Normal, path, get(image::for_everybody));
+        let image = Routes::new().undocumented_public(Class::Normal, path, get(image::get_public));
         let convert = from_fn_with_state(format, convert_problem);
         return with_error_format(submit, format, state)
             .merge(image.into_router(state, |methods| methods.layer(convert.clone())));
     }
-    let image = get(image::for_its_tenant);
+    let image = get(image::get);
     with_error_format(submit.undocumented::<Read>(Class::Normal, path, image), format, state)
 }
 
 impl AppState {
-    /// The door, or what has to be configured for there to be one.
+    /// Returns the render API, or the problem that it is disabled.
     fn render(&self) -> Result<&RenderApi, Problem> {
         self.render.as_ref().ok_or_else(|| {
-            let detail =
-                "this server draws no diagrams: its configuration has render.enabled = false";
+            let detail = "rendering is disabled: the configuration has render.enabled = false";
             Problem::new(Code::RenderOff, detail)
         })
     }

@@ -1,4 +1,4 @@
-//! Reading bodies: the right type, within a limit, in UTF-8, and JSON that says where it is wrong.
+//! Request bodies: content type, size limit, UTF-8, and JSON errors with their position.
 
 mod duplicate_keys;
 #[cfg(feature = "fuzzing")]
@@ -18,18 +18,18 @@ use super::load_shedding::without_permit;
 use super::params::hint;
 use crate::problem::{Code, Problem};
 
-/// What a submission may have besides its input.
+/// Largest size of a submission without its input.
 const BESIDES_INPUT_BYTES: usize = 64 * 1024;
-/// What the body of any other request may have.
+/// Largest body of any other request.
 pub(crate) const SMALL_BYTES_MAX: usize = 64 * 1024;
 
-/// How deep a body may nest: half of what serde reads, which leaves room for what we and the programs
-/// of jobs put around an input.
+/// Deepest nesting of a body: half of serde's limit, because the server and command jobs wrap inputs in
+/// further objects.
 const LEVELS_MAX: usize = 64;
-/// The list and the object around the jobs of a batch.
+/// Levels that the object and the array of a batch add.
 const BATCH_LEVELS: usize = 2;
 
-/// How large the body of one submission may be.
+/// Returns the largest body of one submission.
 pub(crate) fn submission_bytes_max(limits: &Limits) -> usize {
     limits.input_bytes_max.saturating_add(BESIDES_INPUT_BYTES)
 }
@@ -43,7 +43,7 @@ pub(crate) async fn json_text(
     json_text_within(headers, body, bytes_max, LEVELS_MAX).await
 }
 
-/// As [`json_text`], for many jobs: each may nest as deep as it may alone.
+/// Like [`json_text`], for a batch: each job may nest as deep as in a single submission.
 pub(crate) async fn batch_text(
     headers: &HeaderMap,
     body: Body,
@@ -63,11 +63,11 @@ async fn json_text_within(
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
     let text = text(read(headers, body, bytes_max).await?)?;
-    refuse_deeper(&text, levels_max)?;
+    reject_deeper(&text, levels_max)?;
     Ok(text)
 }
 
-/// As [`json_text`], where the body may be left out altogether, or be null.
+/// Like [`json_text`], for a body that may be missing or null.
 pub(crate) async fn optional_json_text(
     headers: &HeaderMap,
     body: Body,
@@ -89,15 +89,15 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
         || (media_type.starts_with("application/") && media_type.ends_with("+json"))
 }
 
-/// Refuses what it can by the head alone: to read is to tell a peer that waits for `100 Continue`
-/// to go on.
+/// Reads a body of at most `bytes_max`. Checks the headers first, because reading makes the server send
+/// `100 Continue`.
 pub(crate) async fn read(
     headers: &HeaderMap,
     body: Body,
     bytes_max: usize,
 ) -> Result<Bytes, Problem> {
     if !is_plain(headers) {
-        let detail = "send the body as it is, without a Content-Encoding";
+        let detail = "send the body without a Content-Encoding";
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
     if announced(headers).is_some_and(|bytes| bytes > bytes_max as u64) {
@@ -106,16 +106,16 @@ pub(crate) async fn read(
     match without_permit(Limited::new(body, bytes_max).collect()).await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large(bytes_max)),
-        Err(error) => Err(broke_off(error)),
+        Err(error) => Err(ended_early(error)),
     }
 }
 
-/// All of a body that has no more than so many bytes, or the body as it was.
+/// Reads a body of at most `bytes_max`, or returns the larger body unread.
 pub(crate) async fn small(body: Body, bytes_max: usize) -> Result<Result<Bytes, Body>, Problem> {
     let mut stream = body.into_data_stream();
     let mut begun = Vec::new();
     while let Some(piece) = without_permit(stream.next()).await {
-        begun.extend_from_slice(&piece.map_err(broke_off)?);
+        begun.extend_from_slice(&piece.map_err(ended_early)?);
         if begun.len() > bytes_max {
             let begun = futures_util::stream::iter([Ok(Bytes::from(begun))]);
             return Ok(Err(Body::from_stream(begun.chain(stream))));
@@ -124,8 +124,8 @@ pub(crate) async fn small(body: Body, bytes_max: usize) -> Result<Result<Bytes, 
     Ok(Ok(begun.into()))
 }
 
-fn broke_off(error: impl std::fmt::Display) -> Problem {
-    Problem::new(Code::BadRequest, format!("the body broke off: {error}"))
+fn ended_early(error: impl std::fmt::Display) -> Problem {
+    Problem::new(Code::BadRequest, format!("the body ended early: {error}"))
 }
 
 fn too_large(bytes_max: usize) -> Problem {
@@ -149,29 +149,29 @@ fn text(bytes: Bytes) -> Result<String, Problem> {
     })
 }
 
-/// Reads a JSON object. What is not JSON is 400; what is JSON and does not fit is 422.
+/// Parses a JSON object. Invalid JSON is 400; valid JSON of another shape is 422.
 pub(crate) fn object<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
-    refuse_other_than_object(text)?;
-    refuse_doubled_keys(text)?;
+    require_object(text)?;
+    reject_duplicate_keys(text)?;
     fields(text)
 }
 
-/// Refuses what nests deeper than a body may.
-pub(crate) fn refuse_deep(text: &str) -> Result<(), Problem> {
-    refuse_deeper(text, LEVELS_MAX)
+/// Rejects a JSON text that nests too deep.
+pub(crate) fn reject_deep(text: &str) -> Result<(), Problem> {
+    reject_deeper(text, LEVELS_MAX)
 }
 
-fn refuse_deeper(text: &str, levels_max: usize) -> Result<(), Problem> {
-    if nesting::nests_deeper(text, levels_max) {
-        let detail = format!("arrays and objects may be nested {levels_max} deep, and no deeper");
+fn reject_deeper(text: &str, levels_max: usize) -> Result<(), Problem> {
+    if nesting::exceeds(text, levels_max) {
+        let detail = format!("arrays and objects may be nested at most {levels_max} levels deep");
         return Err(Problem::new(Code::JsonTooDeep, detail));
     }
     Ok(())
 }
 
-/// Refuses an object, at any depth, that has a key twice: which one counts is anybody's guess.
-pub(crate) fn refuse_doubled_keys(text: &str) -> Result<(), Problem> {
-    match duplicate_keys::doubled_key(text) {
+/// Rejects objects, at any depth, with duplicate keys, because parsers disagree on which one counts.
+pub(crate) fn reject_duplicate_keys(text: &str) -> Result<(), Problem> {
+    match duplicate_keys::find(text) {
         Some(key) => {
             let detail = format!("an object in the body has the key {key:?} twice");
             Err(Problem::new(Code::InvalidJson, detail))
@@ -180,14 +180,14 @@ pub(crate) fn refuse_doubled_keys(text: &str) -> Result<(), Problem> {
     }
 }
 
-/// As [`object`], for one whose parts are looked at one by one later.
+/// Like [`object`], without the check for duplicate keys, for fields that are parsed one by one later.
 pub(crate) fn outer_object<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
-    refuse_other_than_object(text)?;
+    require_object(text)?;
     fields(text)
 }
 
-fn refuse_other_than_object(text: &str) -> Result<(), Problem> {
-    // Serde would also take an array, its items as fields in their order.
+fn require_object(text: &str) -> Result<(), Problem> {
+    // Serde would also accept an array, with its items as fields.
     if text.trim_ascii_start().starts_with('{') {
         return Ok(());
     }
@@ -206,14 +206,14 @@ fn fields<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     })
 }
 
-/// Serde's words, and for an unknown field the known one that is nearest.
+/// Returns serde's message; for an unknown field, suggests the most similar known one.
 fn explain(message: &str) -> String {
     let Some((head, known)) = message.split_once(", expected ") else { return message.to_owned() };
     let Some(field) = head.strip_prefix("unknown field `").and_then(|f| f.strip_suffix('`')) else {
         return message.to_owned();
     };
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
-    format!("there is no field {field:?}{}", hint(field, &known))
+    format!("unknown field {field:?}{}", hint(field, &known))
 }
 
 #[cfg(test)]
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_their_place() {
+    fn body_errors_name_field_and_position() {
         insta::assert_snapshot!(
             [
                 r#"{"kind":"demo","input":{},"maxAttemps":3}"#,
@@ -244,8 +244,8 @@ mod tests {
             .map(refusal)
             .join("\n"),
             @r#"
-            422 there is no field "maxAttemps"; did you mean "maxAttempts"? Known: kind, input, queue, priority, runAt, delay, maxAttempts, timeout, labels, retention, webhook
-            422 there is no field "colour". Known: kind, input, queue, priority, runAt, delay, maxAttempts, timeout, labels, retention, webhook
+            422 unknown field "maxAttemps"; did you mean "maxAttempts"? Known: kind, input, queue, priority, runAt, delay, maxAttempts, timeout, labels, retention, webhook
+            422 unknown field "colour". Known: kind, input, queue, priority, runAt, delay, maxAttempts, timeout, labels, retention, webhook
             422 missing field `input` at line 1 column 15
             400 an object in the body has the key "kind" twice
             422 invalid type: string "high", expected i32 at line 1 column 43
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn every_json_type_is_taken_and_nothing_else() {
+    fn json_content_types_are_recognized() {
         let of = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_TYPE, value.parse().unwrap());

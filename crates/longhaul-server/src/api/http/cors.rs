@@ -1,4 +1,4 @@
-//! Which other origins' pages may call: none, unless the configuration names them.
+//! CORS. No other origin is allowed unless the configuration names it.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::request_id::X_REQUEST_ID;
 
-/// How long a browser need not ask again.
+/// Lifetime of a preflight response.
 const MAX_AGE: Duration = Duration::from_hours(1);
 
-/// The origins whose pages may call, each exactly as a browser sends it; `*` is all of them.
+/// Allowed origins, each exactly as a browser sends it; `*` allows all.
 pub type Origins = Vec<HeaderValue>;
 
-/// The layer for these origins, if there are any. Credentials of the browser's own, such as
-/// cookies, are never let through: keys are sent in headers.
+/// Returns the layer for these origins, if there are any. Browser credentials such as cookies are never
+/// allowed, because API keys are sent in headers.
 pub(crate) fn layer(origins: &[HeaderValue]) -> Option<CorsLayer> {
     let named = HeaderName::from_static;
     let allowed = match origins {

@@ -1,4 +1,4 @@
-//! What holds of queries and of ids that callers bring.
+//! Fuzz properties of queries and request ids.
 
 use axum::extract::Query;
 use axum::http::{HeaderMap, HeaderValue, Uri};
@@ -7,7 +7,7 @@ use super::params::{Pairs, instant, percent_decoded, seconds};
 use crate::fuzzing::{Target, text};
 use crate::request_id::{RequestId, X_REQUEST_ID};
 
-/// The pairs of a query, as a handler gets them.
+/// Parses a query as a handler receives it.
 pub(crate) fn pairs(query: &str) -> Option<Pairs> {
     let uri = format!("/?{query}").parse::<Uri>().ok()?;
     std::str::from_utf8(&percent_decoded(uri.query().unwrap_or_default())).ok()?;
@@ -26,19 +26,18 @@ pub(crate) const QUERY: Target = (
     ],
 );
 
-/// No value has a sign in it that stands for bytes which are no text, unless the caller sent that very sign;
-/// and numbers and instants are read as they are written.
+/// A value has the replacement character only if the caller sent it; numbers and instants round-trip.
 fn query(bytes: &[u8]) {
-    const STANDS_IN: char = '\u{fffd}';
+    const REPLACEMENT: char = '\u{fffd}';
     let Some(uri) = text(bytes).and_then(|text| format!("/?{text}").parse::<Uri>().ok()) else {
         return;
     };
     let meant = percent_decoded(uri.query().unwrap_or_default());
     let Ok(Query(all)) = Query::<Vec<(String, String)>>::try_from_uri(&uri) else { return };
     let replaced =
-        all.iter().any(|(name, value)| name.contains(STANDS_IN) || value.contains(STANDS_IN));
+        all.iter().any(|(name, value)| name.contains(REPLACEMENT) || value.contains(REPLACEMENT));
     match std::str::from_utf8(&meant) {
-        Ok(meant) => assert_eq!(replaced, meant.contains(STANDS_IN), "{uri}"),
+        Ok(meant) => assert_eq!(replaced, meant.contains(REPLACEMENT), "{uri}"),
         Err(_) => assert!(replaced, "{uri}"),
     }
     for (name, value) in all {
@@ -57,7 +56,7 @@ fn query(bytes: &[u8]) {
 pub(crate) const REQUEST_ID: Target =
     ("request-id", request_id, &[b"abc-123", b"", b"a b", b"\xff", b"a\tb"]);
 
-/// An id is the caller's own, or a new one that fits on a line.
+/// A request id is the caller's, or a new one without whitespace.
 fn request_id(bytes: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
     let id = RequestId::of(&HeaderMap::from_iter([(X_REQUEST_ID, value)]));

@@ -4,17 +4,16 @@ use axum::http::{HeaderMap, HeaderName};
 
 use crate::problem::{Code, Problem};
 
-/// The header.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The request's key: bare, or a quoted structured-field string (RFC 9651), which is the same key.
+/// Parses the request's key: bare, or as a quoted structured-field string (RFC 9651).
 pub(crate) fn key(headers: &HeaderMap, required: bool) -> Result<Option<String>, Problem> {
     let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = given.next() else {
         return checked(None, required);
     };
     if given.next().is_some() {
-        return Err(invalid("the header Idempotency-Key is there more than once"));
+        return Err(invalid("the header Idempotency-Key must not be repeated"));
     }
     let text = value.to_str().map_err(|_| invalid(RULE))?.trim();
     let key = match text.strip_prefix('"') {
@@ -24,11 +23,11 @@ pub(crate) fn key(headers: &HeaderMap, required: bool) -> Result<Option<String>,
     checked(Some(key), required)
 }
 
-/// Holds a key, from wherever it came, to the rules.
+/// Validates a key from a header or a batch.
 pub(crate) fn checked(key: Option<String>, required: bool) -> Result<Option<String>, Problem> {
     let Some(key) = key else {
         if required {
-            let detail = "this server takes submissions only with an idempotency key";
+            let detail = "this server requires an idempotency key for submissions";
             return Err(Problem::new(Code::IdempotencyKeyRequired, detail));
         }
         return Ok(None);
@@ -41,14 +40,14 @@ pub(crate) fn checked(key: Option<String>, required: bool) -> Result<Option<Stri
 }
 
 const CHARS_MAX: usize = 255;
-const RULE: &str = "an idempotency key has 1 to 255 visible ASCII characters";
+const RULE: &str = "an idempotency key must have 1 to 255 visible ASCII characters";
 const QUOTES: &str = "an idempotency key that begins with a quote must be one quoted string";
 
 fn invalid(detail: &'static str) -> Problem {
     Problem::new(Code::IdempotencyKeyInvalid, detail)
 }
 
-/// What stands between the quotes; `rest` begins after the first.
+/// Returns the text between the quotes; `rest` begins after the first.
 fn unquoted(rest: &str) -> Option<String> {
     let mut text = String::new();
     let mut chars = rest.chars();
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_and_quoted_are_the_same_key() {
+    fn bare_and_quoted_idempotency_keys_are_equal() {
         for spelling in [&b"order-42"[..], b"\"order-42\"", b"  order-42 "] {
             assert_eq!(read(&[spelling]), Ok(Some("order-42".to_owned())));
         }
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_key_is_refused() {
+    fn malformed_idempotency_keys_are_rejected() {
         let long = [b'k'; 256];
         let bad: [&[&[u8]]; 9] = [
             &[b""],
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn required_key_is_asked_for() {
+    fn missing_required_idempotency_key_is_rejected() {
         let problem = key(&HeaderMap::new(), true).unwrap_err();
         assert_eq!(problem.code(), Code::IdempotencyKeyRequired);
     }

@@ -1,4 +1,4 @@
-//! What Prometheus reads.
+//! Prometheus metrics.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
@@ -20,17 +20,17 @@ use super::routes::Routes;
 use crate::api::AppState;
 use crate::problem::Problem;
 
-/// Bounds of all durations, in seconds: from a cached read to a request held for a minute.
+/// Histogram buckets in seconds: from a cached read to a request that waits for a minute.
 const BUCKETS_S: [f64; 12] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0];
 
-/// Where the process's metrics are collected.
+/// The process's metrics recorder.
 #[derive(Clone)]
 pub struct Metrics(PrometheusHandle);
 
 impl Metrics {
-    /// The one recorder of this process, installed on first use. Where a program that embeds this
-    /// server has a recorder of its own, ours stays empty.
+    /// Returns the recorder of this process, installing it on first use. If the embedding program has
+    /// installed its own recorder, this one stays empty.
     pub fn installed() -> Self {
         static INSTALLED: OnceLock<Metrics> = OnceLock::new();
         let metrics = INSTALLED.get_or_init(|| {
@@ -41,14 +41,16 @@ impl Metrics {
             let recorder = builder.build_recorder();
             let handle = recorder.handle();
             if metrics::set_global_recorder(recorder).is_err() {
-                tracing::warn!("this process has another metrics recorder: /metrics shows little");
+                tracing::warn!(
+                    "another metrics recorder is installed in this process; /metrics is incomplete"
+                );
             }
             Self(handle)
         });
         metrics.clone()
     }
 
-    /// Puts away what was recorded. Without this, or somebody who reads them, histograms grow.
+    /// Drains recorded samples. Without this or a reader of `/metrics`, histograms grow.
     pub fn upkeep(&self) {
         self.0.run_upkeep();
     }
@@ -64,40 +66,39 @@ pub(crate) fn router() -> Routes {
     Routes::new().route::<Admin>(Class::Vital, routes!(show_to_admin))
 }
 
-/// What Prometheus reads.
+/// Read Prometheus metrics.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "getMetrics", tag = "operations",
-    responses((status = 200, description = "In Prometheus's text format.", body = String, content_type = "text/plain"), ReadProblems),
+    responses((status = 200, description = "Metrics in the Prometheus text format.", body = String, content_type = "text/plain"), ReadProblems),
 )]
 async fn show_to_admin(_: Caller<Admin>, state: State<AppState>) -> Result<Response, Problem> {
     show(state).await
 }
 
-/// As [`show_to_admin`], where nobody asks who calls.
+/// Like [`show_to_admin`], without authentication.
 pub(crate) async fn show(State(state): State<AppState>) -> Result<Response, Problem> {
     let mut text = state.metrics.0.render();
-    // Read now and written by hand: a gauge in the recorder would go on showing the last count of
-    // a queue that is gone.
+    // Not gauges of the recorder, because those would keep the last value of a deleted queue.
     let running = state.engine.running();
-    // The operator needs the rest most when the store does not answer.
+    // The other metrics matter most when the store is unavailable.
     let queues = state.engine.queues().await.unwrap_or_default();
     let in_flight = state.load_shedder.in_flight();
-    now(&mut text, running, in_flight, &queues).map_err(Problem::internal)?;
+    write_gauges(&mut text, running, in_flight, &queues).map_err(Problem::internal)?;
     let text_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(CONTENT_TYPE, text_type)], text).into_response())
 }
 
-/// Names of queues need no escaping: they are letters, digits and `._-`.
-fn now(
+/// Writes the gauges. Queue names need no escaping: they are letters, digits and `._-`.
+fn write_gauges(
     text: &mut String,
     running: usize,
     in_flight: usize,
     queues: &[QueueState],
 ) -> std::fmt::Result {
-    writeln!(text, "# HELP longhaul_requests_in_flight Requests that are being answered.")?;
+    writeln!(text, "# HELP longhaul_requests_in_flight Requests being processed.")?;
     writeln!(text, "# TYPE longhaul_requests_in_flight gauge")?;
     writeln!(text, "longhaul_requests_in_flight {in_flight}")?;
-    writeln!(text, "# HELP longhaul_jobs_running Jobs that this process runs.")?;
+    writeln!(text, "# HELP longhaul_jobs_running Jobs running in this process.")?;
     writeln!(text, "# TYPE longhaul_jobs_running gauge\nlonghaul_jobs_running {running}")?;
     writeln!(text, "# HELP longhaul_queue_jobs Unfinished jobs of a queue.")?;
     writeln!(text, "# TYPE longhaul_queue_jobs gauge")?;
@@ -105,7 +106,7 @@ fn now(
         writeln!(text, "longhaul_queue_jobs{{queue=\"{name}\",status=\"pending\"}} {pending}")?;
         writeln!(text, "longhaul_queue_jobs{{queue=\"{name}\",status=\"running\"}} {running}")?;
     }
-    writeln!(text, "# HELP longhaul_queue_paused Whether a queue's jobs are held back.")?;
+    writeln!(text, "# HELP longhaul_queue_paused 1 if the queue is paused.")?;
     writeln!(text, "# TYPE longhaul_queue_paused gauge")?;
     for QueueState { name, paused, .. } in queues {
         writeln!(text, "longhaul_queue_paused{{queue=\"{name}\"}} {}", u8::from(*paused))?;
@@ -113,7 +114,7 @@ fn now(
     Ok(())
 }
 
-/// Measures requests by route, never by path: ids in labels would make a series per job.
+/// Records request durations by route, not by path, because ids in labels would create a series per job.
 pub(crate) async fn measure(request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = method_label(request.method());
@@ -128,7 +129,7 @@ pub(crate) async fn measure(request: Request, next: Next) -> Response {
     response
 }
 
-/// A method is any word that a caller likes, and each would make a series.
+/// Maps unknown methods to `other`, because each would create a series.
 fn method_label(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",

@@ -1,4 +1,4 @@
-//! A submission in parts: the job first, then its payload.
+//! Multipart submissions: the job first, then its payload.
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
@@ -12,15 +12,14 @@ use crate::api::http::load_shedding::without_permit;
 use crate::jobs::upload::PayloadHeaders;
 use crate::problem::{Code, Problem};
 
-/// The part that describes the job.
+/// Name of the part with the submission.
 const JOB: &str = "job";
-/// What the part with the payload may be called.
+/// Names of the part with the payload.
 const PAYLOAD: [&str; 2] = ["payload", "file"];
 
-/// A body that comes in parts.
+/// A multipart body.
 pub(crate) struct Parts(Multipart<'static>);
 
-/// The payload's part.
 pub(crate) struct PayloadPart {
     pub(crate) headers: PayloadHeaders,
     pub(crate) name: Option<String>,
@@ -28,7 +27,6 @@ pub(crate) struct PayloadPart {
     rest: Multipart<'static>,
 }
 
-/// Whether the body comes in parts.
 pub(crate) fn is_multipart(headers: &HeaderMap) -> bool {
     let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     given.is_some_and(|given| {
@@ -44,7 +42,7 @@ impl Parts {
         Ok(Self(Multipart::new(body.into_data_stream(), boundary)))
     }
 
-    /// Reads the first part, which must be the job.
+    /// Parses the first part, which must be the job.
     pub(crate) async fn job(&mut self, bytes_max: usize) -> Result<SubmitRequest, Problem> {
         let first = without_permit(self.0.next_field()).await.map_err(|error| broken(&error))?;
         let Some(mut field) = first.filter(|field| field.name() == Some(JOB)) else {
@@ -52,12 +50,11 @@ impl Parts {
             return Err(Problem::new(Code::BadRequest, detail));
         };
         let text = text(&mut field, JOB, bytes_max).await?;
-        body::refuse_deep(&text)?;
+        body::reject_deep(&text)?;
         body::object(&text)
     }
 
-    /// Reads the fields of a page's form, of at most so many bytes together, up to the file that may
-    /// come behind them.
+    /// Reads the fields of an HTML form, of at most `bytes_max` together, up to an optional file.
     pub(crate) async fn form(
         mut self,
         bytes_max: usize,
@@ -68,7 +65,7 @@ impl Parts {
         {
             let name = field.name().unwrap_or_default().to_owned();
             if let Some(file) = field.file_name().map(str::to_owned) {
-                // What a browser sends where no file was chosen.
+                // Browsers send an empty name if no file was chosen.
                 let chosen = !file.is_empty();
                 let content_type = field.content_type().map(ToString::to_string);
                 let headers = PayloadHeaders {
@@ -87,7 +84,7 @@ impl Parts {
         Ok((fields, None))
     }
 
-    /// The second part, if there is one.
+    /// Returns the second part, if there is one.
     pub(crate) async fn payload(
         mut self,
         whole: &PayloadHeaders,
@@ -98,12 +95,11 @@ impl Parts {
             return Ok(None);
         };
         if !field.name().is_some_and(|name| PAYLOAD.contains(&name)) {
-            let detail =
-                "after the part `job` there may be one part `payload` or `file`, and nothing else";
+            let detail = "the part `job` may be followed by one part `payload` or `file` only";
             return Err(Problem::new(Code::BadRequest, detail));
         }
         let content_type = field.content_type().map(ToString::to_string);
-        // The body's own length and digest are those of all parts together.
+        // The length and digest in the headers are those of the whole body.
         let headers = PayloadHeaders {
             bytes: None,
             digest: None,
@@ -116,7 +112,7 @@ impl Parts {
 }
 
 impl PayloadPart {
-    /// Its bytes as they come in; an error at the end if it is not the last part.
+    /// Streams the payload. Ends with an error if further parts follow.
     pub(crate) fn chunks(self) -> impl Stream<Item = Result<Bytes, Problem>> {
         let Self { field, rest, .. } = self;
         let chunks = field.map(|chunk| chunk.map_err(|error| broken(&error)));
@@ -124,7 +120,6 @@ impl PayloadPart {
     }
 }
 
-/// All of a part that is a text.
 async fn text(field: &mut Field<'static>, name: &str, bytes_max: usize) -> Result<String, Problem> {
     let mut text = Vec::new();
     while let Some(chunk) = without_permit(field.chunk()).await.map_err(|error| broken(&error))? {
@@ -143,12 +138,9 @@ async fn end(mut rest: Multipart<'static>) -> Result<(), Problem> {
     if next.is_none() {
         return Ok(());
     }
-    Err(Problem::new(Code::BadRequest, "there are parts after the payload"))
+    Err(Problem::new(Code::BadRequest, "the payload must be the last part"))
 }
 
 fn broken(error: &multer::Error) -> Problem {
-    Problem::new(
-        Code::BadRequest,
-        format!("the body is not as multipart/form-data should be: {error}"),
-    )
+    Problem::new(Code::BadRequest, format!("invalid multipart/form-data: {error}"))
 }

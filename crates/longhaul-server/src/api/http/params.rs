@@ -1,4 +1,4 @@
-//! What stands in the path and in the query, read so that every mistake is a problem with a hint.
+//! Path and query parameters. Errors name the parameter and suggest a correction.
 
 use std::convert::Infallible;
 
@@ -10,7 +10,7 @@ use longhaul::{JobId, Timestamp};
 
 use crate::problem::{Code, Problem};
 
-/// The job's id in the path. What is not an id answers exactly as an unknown one.
+/// A job id in the path. A malformed id gets the same response as an unknown job.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JobPath(pub(crate) JobId);
 
@@ -23,7 +23,7 @@ impl<S: Send + Sync> FromRequestParts<S> for JobPath {
     }
 }
 
-/// An id in the path, whatever it is. What is not even text is the id of nothing.
+/// Any id in the path. Empty if it is not UTF-8, which no id is.
 #[derive(Debug, Clone)]
 pub(crate) struct IdPath(pub(crate) String);
 
@@ -36,7 +36,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IdPath {
     }
 }
 
-/// The name of a queue in the path.
+/// A queue name in the path.
 #[derive(Debug, Clone)]
 pub(crate) struct NamePath(pub(crate) Name);
 
@@ -49,7 +49,7 @@ impl<S: Send + Sync> FromRequestParts<S> for NamePath {
     }
 }
 
-/// The query as pairs, in order. Each handler says which names it knows.
+/// The query as pairs, in order. Each handler rejects names that it does not know.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs(pub(crate) Vec<(String, String)>);
 
@@ -87,7 +87,7 @@ pub(crate) fn percent_decoded(query: &str) -> Vec<u8> {
 }
 
 impl Pairs {
-    /// The only parameter that there may be, at most once.
+    /// Returns the only allowed parameter, which may be given once.
     pub(crate) fn only(self, known: &str) -> Result<Option<String>, Problem> {
         let mut found = None;
         for (name, value) in self.0 {
@@ -102,62 +102,60 @@ impl Pairs {
     }
 }
 
-/// Takes a parameter that may be given once.
-pub(crate) fn once<T>(place: &mut Option<T>, name: &str, value: T) -> Result<(), Problem> {
-    match place.replace(value) {
+/// Stores a parameter that may be given once.
+pub(crate) fn once<T>(slot: &mut Option<T>, name: &str, value: T) -> Result<(), Problem> {
+    match slot.replace(value) {
         Some(_) => Err(twice(name)),
         None => Ok(()),
     }
 }
 
-/// A malformed parameter.
 pub(crate) fn bad(reason: impl std::fmt::Display) -> Problem {
     Problem::new(Code::BadRequest, reason.to_string())
 }
 
-/// A parameter that may be given once was given twice.
 pub(crate) fn twice(name: &str) -> Problem {
-    bad(format_args!("the parameter {name:?} is given twice"))
+    bad(format_args!("parameter {name:?} is repeated"))
 }
 
-/// A parameter that the operation does not have. Ignoring a misspelt filter would answer with
-/// what nobody asked for.
+/// Rejects an unknown parameter, because ignoring a misspelt filter would return the wrong jobs.
 pub(crate) fn unknown(name: &str, known: &[&str]) -> Problem {
-    bad(format_args!("there is no parameter {name:?}{}", hint(name, known)))
+    bad(format_args!("unknown parameter {name:?}{}", hint(name, known)))
 }
 
-/// Names the nearest known word if one is near, and all of them.
+/// Suggests the most similar known word, and lists all.
 pub(crate) fn hint(word: &str, known: &[&str]) -> String {
-    const NEAR: f64 = 0.85;
+    const SIMILARITY_MIN: f64 = 0.85;
     let nearest = known
         .iter()
         .map(|known| (strsim::jaro_winkler(&word.to_lowercase(), &known.to_lowercase()), known))
         .max_by(|(one, _), (other, _)| one.total_cmp(other));
     let guess = match nearest {
-        Some((likeness, known)) if likeness >= NEAR => format!("; did you mean {known:?}?"),
+        Some((similarity, known)) if similarity >= SIMILARITY_MIN => {
+            format!("; did you mean {known:?}?")
+        }
         Some(_) => ".".to_owned(),
         None => return String::new(),
     };
     format!("{guess} Known: {}", known.join(", "))
 }
 
-/// An instant.
 pub(crate) fn instant(name: &str, text: &str) -> Result<Timestamp, Problem> {
-    // A plus that is not encoded arrives as a space.
+    // An unencoded plus arrives as a space.
     Timestamp::parse(&text.replace(' ', "+"))
         .ok_or_else(|| bad(format_args!("{name} {text:?} is not an RFC 3339 instant")))
 }
 
-/// Whole seconds to hold a request.
+/// Parses whole seconds.
 pub(crate) fn seconds(name: &str, text: &str) -> Result<std::time::Duration, Problem> {
-    // What a JSON integer can hold: the document calls it int64.
+    // The OpenAPI document declares int64.
     let seconds = whole(text).filter(|seconds| i64::try_from(*seconds).is_ok());
     seconds
         .map(std::time::Duration::from_secs)
         .ok_or_else(|| bad(format_args!("{name} must be whole seconds, not {text:?}")))
 }
 
-/// A whole number in digits alone. Rust would take a sign as well, which no format of ours has.
+/// Parses decimal digits. Unlike Rust's parser, rejects a sign.
 pub(crate) fn whole(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
@@ -168,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_digits_and_nothing_else() {
+    fn whole_numbers_are_digits_only() {
         assert_eq!(whole("007"), Some(7));
         for bad in ["", "+7", "-7", " 7", "7.0", "18446744073709551616"] {
             assert_eq!(whole(bad), None, "{bad}");

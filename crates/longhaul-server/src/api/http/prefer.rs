@@ -1,4 +1,4 @@
-//! How long a caller wants to be kept: `Prefer` (RFC 7240) and `?mode=sync`.
+//! Synchronous requests: `Prefer: wait` (RFC 7240) and `?mode=sync`.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::problem::Problem;
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
 
-/// What was asked for, and what of it the server does.
+/// The preferences that the server honours.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Preference {
-    /// For how long to hold the request.
+    /// Time to wait for the job.
     pub(crate) wait: Duration,
-    /// For `Preference-Applied`.
+    /// Value of `Preference-Applied`.
     pub(crate) applied: Option<String>,
 }
 
-/// Reads the request's preferences. As the RFC wants it, those that cannot be understood are
-/// ignored; `mode` is ours, and is not.
+/// Parses the request's preferences. Invalid preferences are ignored, as the RFC requires; an invalid
+/// `mode` is an error.
 pub(crate) fn preference(
     headers: &HeaderMap,
     query: Pairs,
@@ -31,26 +31,26 @@ pub(crate) fn preference(
     let sync = match query.only("mode")?.as_deref() {
         Some("sync") => true,
         Some("async") | None => false,
-        Some(other) => return Err(bad(format_args!("mode is sync or async, not {other:?}"))),
+        Some(other) => return Err(bad(format_args!("mode must be sync or async, not {other:?}"))),
     };
     Ok(Preference::of(headers, sync, wait_max))
 }
 
 impl Preference {
-    /// What the fields say; where they say nothing, `sync` does.
+    /// Parses the headers; `sync` is the default without a preference.
     pub(crate) fn of(headers: &HeaderMap, sync: bool, wait_max: Duration) -> Self {
-        let (wait, respond_async) = (asked_wait(headers), tokens(headers).any(is_async));
-        let held = wait.map(|asked| asked.min(wait_max));
+        let (wait, respond_async) = (requested_wait(headers), tokens(headers).any(is_async));
+        let wait = wait.map(|wait| wait.min(wait_max));
         let mut applied = Vec::new();
         if respond_async {
             applied.push("respond-async".to_owned());
         }
-        if let Some(held) = held {
-            applied.push(format!("wait={}", held.as_secs()));
+        if let Some(wait) = wait {
+            applied.push(format!("wait={}", wait.as_secs()));
         }
-        let unasked = if sync && !respond_async { wait_max } else { Duration::ZERO };
+        let default = if sync && !respond_async { wait_max } else { Duration::ZERO };
         Self {
-            wait: held.unwrap_or(unasked),
+            wait: wait.unwrap_or(default),
             applied: (!applied.is_empty()).then(|| applied.join(", ")),
         }
     }
@@ -77,8 +77,8 @@ fn is_async(token: &str) -> bool {
     token.eq_ignore_ascii_case("respond-async")
 }
 
-/// The first `wait` counts.
-fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
+/// Returns the first `wait`.
+fn requested_wait(headers: &HeaderMap) -> Option<Duration> {
     let mut named = tokens(headers).filter_map(|token| token.split_once('='));
     let (_, value) = named.find(|(name, _)| name.trim_end().eq_ignore_ascii_case("wait"))?;
     let seconds = u32::try_from(whole(value.trim().trim_matches('"'))?).ok()?;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn mode_sync_waits_as_long_as_the_server_allows_unless_the_caller_says_how_long() {
+    fn mode_sync_waits_for_the_maximum_unless_prefer_is_given() {
         assert_eq!(of(&[], Some("sync")), (60, None));
         assert_eq!(of(&["wait=5"], Some("sync")).0, 5);
         assert_eq!(of(&[], Some("async")), (0, None));

@@ -1,4 +1,4 @@
-//! What jobs leave besides their results: artifacts to download, and the receipt of what was stored.
+//! Artifacts and receipts of jobs.
 
 use std::ops::Range;
 
@@ -32,20 +32,20 @@ const BYTES: HeaderValue = HeaderValue::from_static("bytes");
 
 /// Download an artifact.
 ///
-/// One range of bytes may be asked for. The `ETag` is the digest of the bytes.
+/// Supports a single byte range. The `ETag` is the digest of the bytes.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/artifacts/{name}", operation_id = "getArtifact", tag = "jobs",
     params(
         PathOfJob,
         ("name" = String, Path, description = "The artifact's name."),
-        ("Range" = Option<String>, Header, description = "One range of bytes, such as `bytes=0-1023`."),
-        ("If-None-Match" = Option<String>, Header, description = "Digests that the caller has, as entity tags."),
-        ("If-Range" = Option<String>, Header, description = "The digest of which the caller has a part, as an entity tag."),
+        ("Range" = Option<String>, Header, description = "A single byte range, for example `bytes=0-1023`."),
+        ("If-None-Match" = Option<String>, Header, description = "Known digests, as entity tags."),
+        ("If-Range" = Option<String>, Header, description = "Digest of a partial copy, as an entity tag."),
     ),
     responses(
-        (status = 200, description = "Its bytes.", content_type = "application/octet-stream", body = String),
-        (status = 206, description = "The range of its bytes.", content_type = "application/octet-stream", body = String),
-        (status = 304, description = "The caller has it."),
+        (status = 200, description = "The artifact.", content_type = "application/octet-stream", body = String),
+        (status = 206, description = "The requested range.", content_type = "application/octet-stream", body = String),
+        (status = 304, description = "Unchanged."),
         ArtifactProblems,
     ),
 )]
@@ -54,13 +54,13 @@ pub(crate) async fn get_artifact(
     path: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    // What is not an id, or not UTF-8, answers exactly as an unknown job.
+    // A malformed id or name gets the same response as an unknown job.
     let path = path.ok().and_then(|Path((id, name))| Some((id.parse::<JobId>().ok()?, name)));
     let (id, name) = path.ok_or(Problem::from(StoreError::NotFound))?;
     serve_artifact(&caller.engine, id, &name, &headers).await
 }
 
-/// What these headers ask for of an artifact.
+/// Responds with an artifact, or with the range that the headers request.
 pub(crate) async fn serve_artifact(
     engine: &Engine,
     id: JobId,
@@ -74,9 +74,11 @@ pub(crate) async fn serve_artifact(
         insert(&mut response, ETAG, &etag);
         return Ok(response);
     }
-    let still = headers.get(IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes());
-    let asked = headers.get(RANGE).filter(|_| still).and_then(|value| value.to_str().ok());
-    let range = match asked.map(|text| range(text, artifact.size())) {
+    let range_applies =
+        headers.get(IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes());
+    let requested =
+        headers.get(RANGE).filter(|_| range_applies).and_then(|value| value.to_str().ok());
+    let range = match requested.map(|text| range(text, artifact.size())) {
         Some(RangeRequest::Part(range)) => Some(range),
         Some(RangeRequest::Outside) => return Err(outside(artifact.size())),
         Some(RangeRequest::Everything) | None => None,
@@ -98,7 +100,7 @@ fn describe(response: &mut Response, artifact: &StoredArtifact, name: &str, etag
     let headers = response.headers_mut();
     headers.insert(ACCEPT_RANGES, BYTES);
     headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
-    // Whoever keeps it asks each time: a purged job's bytes must not be had from a cache.
+    // Caches must revalidate, because the bytes of a purged job must not be served from a cache.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     let octets = HeaderValue::from_static("application/octet-stream");
     let content_type = HeaderValue::from_str(artifact.content_type()).unwrap_or(octets);
@@ -111,7 +113,7 @@ fn describe(response: &mut Response, artifact: &StoredArtifact, name: &str, etag
 }
 
 fn insert(response: &mut Response, name: HeaderName, value: &str) {
-    // Digits, letters and signs: always a header's value.
+    // ASCII without control characters: always valid.
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
     }
@@ -123,11 +125,11 @@ fn is_named(headers: &HeaderMap, name: &HeaderName, etag: &str) -> bool {
     tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }
 
-/// What a `Range` asks for.
+/// A parsed `Range` header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RangeRequest {
     Part(Range<u64>),
-    /// Several ranges, other units or nonsense: RFC 9110 lets us answer with all of it.
+    /// Several ranges, other units or invalid: RFC 9110 allows to ignore the header.
     Everything,
     Outside,
 }
@@ -138,13 +140,17 @@ pub(super) fn range(text: &str, size: u64) -> RangeRequest {
         return RangeRequest::Everything;
     };
     let (first, last) = (first.trim(), last.trim());
-    let asked = match (whole(first), whole(last)) {
+    let requested = match (whole(first), whole(last)) {
         (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(size),
         (Some(first), None) if last.is_empty() => first..size,
         (None, Some(count)) if first.is_empty() => size.saturating_sub(count)..size,
         (Some(_) | None, Some(_) | None) => return RangeRequest::Everything,
     };
-    if asked.start < asked.end { RangeRequest::Part(asked) } else { RangeRequest::Outside }
+    if requested.start < requested.end {
+        RangeRequest::Part(requested)
+    } else {
+        RangeRequest::Outside
+    }
 }
 
 fn outside(size: u64) -> Problem {
@@ -162,11 +168,11 @@ impl From<ArtifactError> for Problem {
             ArtifactError::Store(error) => error.into(),
             ArtifactError::Unknown { .. } => Self::new(Code::ArtifactNotFound, error.to_string()),
             ArtifactError::Blob(BlobError::Missing) => {
-                Self::new(Code::ArtifactNotFound, "the artifact is not in the blob store any more")
+                Self::new(Code::ArtifactNotFound, "the artifact is no longer in the blob store")
                     .with_source(error)
             }
             ArtifactError::Blob(ref blob) if blob.is_transient() => {
-                Self::new(Code::Unavailable, "the blob store is out of reach")
+                Self::new(Code::Unavailable, "the blob store is unavailable")
                     .retry_after(std::time::Duration::from_secs(1))
                     .with_source(error)
             }
@@ -175,9 +181,9 @@ impl From<ArtifactError> for Problem {
     }
 }
 
-/// Read what was stored for a job, and when it was gone.
+/// Read a job's receipt: everything that was stored for it, and when it was deleted.
 ///
-/// Also of a job that was deleted, for as long as its id is remembered.
+/// Also available for a deleted job as long as its id is remembered.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/receipt", operation_id = "getReceipt", tag = "jobs",
     params(PathOfJob),
@@ -195,8 +201,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_range_is_understood_and_the_rest_is_everything() {
-        for (text, asked) in [
+    fn single_byte_range_is_parsed_and_others_are_ignored() {
+        for (text, expected) in [
             ("bytes=0-0", RangeRequest::Part(0..1)),
             ("bytes=2-4", RangeRequest::Part(2..5)),
             ("bytes=2-", RangeRequest::Part(2..10)),
@@ -212,7 +218,7 @@ mod tests {
             ("bytes=-", RangeRequest::Everything),
             ("lines=1-2", RangeRequest::Everything),
         ] {
-            assert_eq!(range(text, 10), asked, "{text}");
+            assert_eq!(range(text, 10), expected, "{text}");
         }
         assert_eq!(range("bytes=0-", 0), RangeRequest::Outside);
     }

@@ -1,4 +1,4 @@
-//! Submitting many jobs at once.
+//! Submitting a batch of jobs.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -18,22 +18,22 @@ use crate::jobs::submit::{submission, take_webhook};
 use crate::problem::{Code, Problem};
 use crate::request_id::RequestId;
 
-/// A [`BatchRequest`] whose jobs are not read yet: one that cannot be read is refused alone.
+/// A [`BatchRequest`] with unparsed jobs, so that an invalid job is rejected alone.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Unread {
+struct UnparsedBatch {
     jobs: Vec<Box<RawValue>>,
 }
 
 /// Submit up to 1,000 jobs.
 ///
-/// Each is accepted or refused on its own. The answer has as many entries, in the same order: the
+/// Each job is accepted or rejected on its own. The response has one entry per job, in the same order: the
 /// job, or the problem.
 #[utoipa::path(
     post, path = "/v1/jobs/batch", operation_id = "submitBatch", tag = "jobs",
     request_body = BatchRequest,
     responses(
-        (status = 200, description = "For each job: the job, or why it was refused.", body = Vec<BatchAnswer>),
+        (status = 200, description = "For each job: the job, or the problem.", body = Vec<BatchAnswer>),
         BatchProblems,
     ),
 )]
@@ -45,25 +45,26 @@ pub(super) async fn submit_batch(
     body: Body,
 ) -> Result<Json<BatchResponse>, Problem> {
     if headers.contains_key(IDEMPOTENCY_KEY) {
-        let detail = "one key cannot stand for many jobs: give each its own idempotencyKey";
+        let detail = "a batch has no common key: give each job its own idempotencyKey";
         return Err(Problem::new(Code::IdempotencyKeyInvalid, detail));
     }
     let text = body::batch_text(&headers, body, state.settings.batch_bytes_max).await?;
-    let Unread { jobs } = body::outer_object(&text)?;
+    let UnparsedBatch { jobs } = body::outer_object(&text)?;
     let (given, jobs_max) = (jobs.len(), state.settings.batch_jobs_max);
     if given > jobs_max {
-        let detail = format!("a batch has at most {jobs_max} jobs (batch_jobs_max), not {given}");
+        let detail =
+            format!("a batch may have at most {jobs_max} jobs (batch_jobs_max), not {given}");
         return Err(Problem::new(Code::Validation, detail));
     }
     let required = state.settings.require_idempotency_key;
-    // A batch may name one receiver a thousand times: side by side, each is looked up once or a few times.
-    let read = jobs.iter().map(|job| read(&state, &caller.engine, job, required));
-    let read = futures_util::future::join_all(read).await;
-    let results = submit_all(&caller.engine, read).await.into_iter();
+    // Concurrent, because the jobs of a batch often name the same webhook host, which is then resolved once.
+    let parsed = jobs.iter().map(|job| parse(&state, &caller.engine, job, required));
+    let parsed = futures_util::future::join_all(parsed).await;
+    let results = submit_all(&caller.engine, parsed).await.into_iter();
     Ok(Json(results.map(|result| to_wire(result, &request_id)).collect()))
 }
 
-async fn read(
+async fn parse(
     state: &AppState,
     engine: &Engine,
     job: &RawValue,
@@ -76,28 +77,28 @@ async fn read(
 
 async fn submit_all(
     engine: &Engine,
-    read: Vec<Result<Submission, Problem>>,
+    parsed: Vec<Result<Submission, Problem>>,
 ) -> Vec<Result<wire::Job, Problem>> {
-    let (mut submissions, mut refused) = (Vec::new(), Vec::new());
-    for submission in read {
+    let (mut submissions, mut problems) = (Vec::new(), Vec::new());
+    for submission in parsed {
         match submission {
             Ok(submission) => {
                 submissions.push(submission);
-                refused.push(None);
+                problems.push(None);
             }
-            Err(problem) => refused.push(Some(problem)),
+            Err(problem) => problems.push(Some(problem)),
         }
     }
-    let mut answers = engine.submit_all(submissions).await.into_iter();
-    let answered = refused.into_iter().map(|refused| match refused {
+    let mut handles = engine.submit_all(submissions).await.into_iter();
+    let results = problems.into_iter().map(|problem| match problem {
         Some(problem) => Err(problem),
-        None => match answers.next() {
+        None => match handles.next() {
             Some(Ok(handle)) => crate::to_wire::job(engine, handle.submitted()),
             Some(Err(error)) => Err(error.into()),
-            None => Err(Problem::internal("a submission of a batch was not answered")),
+            None => Err(Problem::internal("the engine returned too few results for a batch")),
         },
     });
-    answered.collect()
+    results.collect()
 }
 
 fn to_wire(result: Result<wire::Job, Problem>, request_id: &RequestId) -> BatchAnswer {

@@ -1,4 +1,4 @@
-//! Changing every job that matches.
+//! Changing all jobs that match a filter.
 
 use axum::Json;
 use axum::body::Body;
@@ -12,50 +12,50 @@ use crate::api::http::openapi::BulkProblems;
 use crate::jobs::control;
 use crate::problem::Problem;
 
-/// Cancel all jobs that match and have not ended.
+/// Cancel all matching unfinished jobs.
 #[utoipa::path(
     post, path = "/v1/jobs/cancel", operation_id = "cancelJobs", tag = "jobs",
     request_body = BulkRequest,
-    responses((status = 200, description = "How many were cancelled or asked to stop.", body = BulkResult), BulkProblems),
+    responses((status = 200, description = "Number of jobs that were cancelled or asked to stop.", body = BulkResult), BulkProblems),
 )]
 pub(super) async fn cancel_jobs(
     caller: Caller<Control>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BulkResult>, Problem> {
-    for_all(&caller, &headers, body, BulkCommand::Cancel).await
+    bulk(&caller, &headers, body, BulkCommand::Cancel).await
 }
 
-/// Put all failed and cancelled jobs that match back in line.
+/// Resume all matching failed or cancelled jobs.
 #[utoipa::path(
     post, path = "/v1/jobs/resume", operation_id = "resumeJobs", tag = "jobs",
     request_body = BulkRequest,
-    responses((status = 200, description = "How many were put back in line.", body = BulkResult), BulkProblems),
+    responses((status = 200, description = "Number of resumed jobs.", body = BulkResult), BulkProblems),
 )]
 pub(super) async fn resume_jobs(
     caller: Caller<Submit>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BulkResult>, Problem> {
-    for_all(&caller, &headers, body, BulkCommand::Resume).await
+    bulk(&caller, &headers, body, BulkCommand::Resume).await
 }
 
-/// Delete all finished jobs that match.
+/// Delete all matching finished jobs.
 #[utoipa::path(
     post, path = "/v1/jobs/purge", operation_id = "purgeJobs", tag = "jobs",
     request_body = BulkRequest,
-    responses((status = 200, description = "How many were deleted.", body = BulkResult), BulkProblems),
+    responses((status = 200, description = "Number of deleted jobs.", body = BulkResult), BulkProblems),
 )]
 pub(super) async fn purge_jobs(
     caller: Caller<Control>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BulkResult>, Problem> {
-    for_all(&caller, &headers, body, BulkCommand::Purge).await
+    bulk(&caller, &headers, body, BulkCommand::Purge).await
 }
 
-async fn for_all<N>(
-    caller: &Caller<N>,
+async fn bulk<P>(
+    caller: &Caller<P>,
     headers: &HeaderMap,
     body: Body,
     command: BulkCommand,

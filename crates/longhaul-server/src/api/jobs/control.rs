@@ -1,4 +1,4 @@
-//! Changing one job.
+//! Changing one job: cancel, resume, fork and purge.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
@@ -16,8 +16,8 @@ use crate::to_wire;
 
 /// Cancel a job.
 ///
-/// One that waits is cancelled at once (200). A running one is asked to stop, starts no further
-/// step, and is stopped hard if it takes too long (202).
+/// A pending job is cancelled at once (200). A running job is asked to stop, starts no further step, and is
+/// aborted if it takes too long (202).
 #[utoipa::path(
     post,
     path = "/v1/jobs/{id}/cancel",
@@ -34,9 +34,10 @@ pub(crate) async fn cancel_job(
     Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
 }
 
-/// Put a failed or cancelled job back in line.
+/// Resume a failed or cancelled job.
 ///
-/// It goes on after its last finished step, with as many further attempts as it had at first.
+/// It returns to its queue, continues after its last finished step, and gets as many further attempts as it had
+/// at first.
 #[utoipa::path(
     post,
     path = "/v1/jobs/{id}/resume",
@@ -53,9 +54,9 @@ pub(crate) async fn resume_job(
     Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
 }
 
-/// Make a new job from an old one.
+/// Fork a job.
 ///
-/// It has the same input and those finished steps that come before `fromStep`.
+/// Submits a new job with the same input and the finished steps before `fromStep`.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/fork", operation_id = "forkJob", tag = "jobs",
     params(PathOfJob),
@@ -76,13 +77,13 @@ pub(crate) async fn fork_job(
     Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
 }
 
-/// Delete a finished job with all that belongs to it.
+/// Delete a finished job and everything that belongs to it.
 ///
-/// Its id is remembered as gone for a while, and its idempotency key is free again.
+/// Its id keeps responding 410 for a while, and its idempotency key can be used again.
 #[utoipa::path(
     delete, path = "/v1/jobs/{id}", operation_id = "purgeJob", tag = "jobs",
     params(PathOfJob),
-    responses((status = 204, description = "It is deleted."), ChangeProblems),
+    responses((status = 204, description = "Deleted."), ChangeProblems),
 )]
 pub(crate) async fn purge_job(
     caller: Caller<Control>,

@@ -1,9 +1,8 @@
-//! Watching one job: server-sent events.
+//! Watching one job with server-sent events.
 //!
-//! The stream is pulled, not pushed: nothing is read from the store before the connection has
-//! taken what came before it. A slow reader therefore costs one job's owed transitions and no
-//! buffer that grows; one that stops reading is cut off by the connection's write timeout, and
-//! goes on where it was with `Last-Event-ID`.
+//! The stream is pulled: the store is read only when the connection has taken the previous event. A slow
+//! client therefore needs no growing buffer. A client that stops reading is disconnected by the write timeout
+//! and continues with `Last-Event-ID`.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -19,32 +18,32 @@ use longhaul::{Engine, JobId, Timestamp, Watcher};
 
 use crate::api::AppState;
 use crate::api::http::caller::{Authorization, Caller};
-use crate::api::http::openapi::{EventStream, JobAskedProblems, PathOfJob};
+use crate::api::http::openapi::{EventStream, JobQueryProblems, PathOfJob};
 use crate::api::http::params::{JobPath, bad};
 use crate::problem::Problem;
 use crate::to_wire;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Asks nginx, which would hold events back, not to.
+/// Disables nginx's response buffering.
 pub(crate) const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const KEEP_ALIVE: &str = ": keep-alive\n\n";
-/// How often it is asked whether the caller may still watch. What is remembered of keys and tenants
-/// answers, so that it costs a hash and two looks.
-const JUDGED_EVERY: Duration = Duration::from_secs(2);
+/// Interval of authorization checks. They hit the cache of keys and tenants, so that each costs a hash and two
+/// lookups.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Watch a job.
 ///
-/// First its present state, or with `Last-Event-ID` everything after that version; then every
-/// transition once and in order. The stream ends after the last one; asking again from there
-/// answers 204, which tells a browser not to come back. It also ends within seconds once the caller's key or
-/// token ends, or its subscription: asking again then says which.
+/// Sends the current state, or with `Last-Event-ID` all transitions after that version, then every transition once
+/// and in order. The stream ends after the last transition; reconnecting from there gets 204, which stops browsers
+/// from reconnecting. It also ends within seconds when the caller's key, token or subscription ends; reconnecting
+/// then returns the reason.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/events", operation_id = "watchJob", tag = "jobs",
     params(
         PathOfJob,
-        ("Last-Event-ID" = Option<u64>, Header, description = "The last version that the caller has seen."),
+        ("Last-Event-ID" = Option<u64>, Header, description = "Last version that the client has received."),
     ),
-    responses(EventStream, JobAskedProblems),
+    responses(EventStream, JobQueryProblems),
 )]
 pub(super) async fn watch_job(
     State(state): State<AppState>,
@@ -56,7 +55,7 @@ pub(super) async fn watch_job(
     watch(state, caller, id, &headers, authorization).await
 }
 
-/// A job's events, for as long as whoever has this standing may be told of them.
+/// Streams a job's events as long as the caller is authorized.
 pub(crate) async fn watch(
     state: AppState,
     caller: Caller,
@@ -69,14 +68,14 @@ pub(crate) async fn watch(
     if now.status.is_terminal() && last_seen.is_some_and(|seen| seen >= now.version) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    // A version that the job has not reached yet was never sent: begin with the present state.
+    // A version that the job has not reached was never sent: start with the current state.
     let since = last_seen.filter(|seen| *seen <= now.version);
     let watcher = caller.engine.watch(id, since);
     let retry = format!("retry: {}\n\n", state.settings.reconnect.as_millis());
     let now = state.clock.now();
-    let (judged_at, said_at) = (now, now);
+    let (checked_at, sent_at) = (now, now);
     let (engine, first) = (caller.engine, Some(retry));
-    let events = Events { engine, state, watcher, authorization, first, judged_at, said_at };
+    let events = Events { engine, state, watcher, authorization, first, checked_at, sent_at };
     let body = Body::from_stream(stream::unfold(events, Events::next));
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
@@ -97,61 +96,60 @@ struct Events {
     state: AppState,
     watcher: Watcher,
     authorization: Authorization,
-    /// What is sent before anything else.
+    /// Sent before all events.
     first: Option<String>,
-    /// When it was last asked whether the caller may still watch.
-    judged_at: Timestamp,
-    /// When something was last sent.
-    said_at: Timestamp,
+    /// Last authorization check.
+    checked_at: Timestamp,
+    sent_at: Timestamp,
 }
 
 impl Events {
-    /// The next piece of the stream. `None` ends it: after the job's last transition, at the stop, when
-    /// the store fails, or when the caller may not watch any more. Callers come back with `Last-Event-ID`
-    /// and miss nothing, or are told why not.
+    /// Returns the next chunk of the stream. `None` ends it: after the job's last transition, at shutdown, when the
+    /// store fails, or when the caller lost its authorization. Clients reconnect with `Last-Event-ID` and miss no
+    /// event.
     async fn next(mut self) -> Option<(Result<String, Infallible>, Self)> {
-        let piece = match self.first.take() {
+        let chunk = match self.first.take() {
             Some(first) => first,
-            None => self.piece().await?,
+            None => self.next_chunk().await?,
         };
-        self.said_at = self.state.clock.now();
-        Some((Ok(piece), self))
+        self.sent_at = self.state.clock.now();
+        Some((Ok(chunk), self))
     }
 
-    async fn piece(&mut self) -> Option<String> {
+    async fn next_chunk(&mut self) -> Option<String> {
         let (stop, clock) = (&self.state.stop, &self.state.clock);
-        let alive_at = self.said_at.after(self.state.settings.keep_alive);
-        // One wait, however often the caller is judged meanwhile: a new one would ask the store anew.
+        let keep_alive_at = self.sent_at.after(self.state.settings.keep_alive);
+        // Kept across authorization checks, because a new wait would query the store again.
         let mut next = std::pin::pin!(self.watcher.next());
         loop {
-            let judge_at = self.judged_at.after(JUDGED_EVERY);
-            let owed = tokio::select! {
+            let check_at = self.checked_at.after(RECHECK_INTERVAL);
+            let event_record = tokio::select! {
                 biased;
                 () = stop.cancelled() => return None,
-                owed = &mut next => Some(owed?),
-                () = clock.sleep_until(alive_at.min(judge_at)) => None,
+                record = &mut next => Some(record?),
+                () = clock.sleep_until(keep_alive_at.min(check_at)) => None,
             };
-            if clock.now() >= judge_at {
+            if clock.now() >= check_at {
                 if self.authorization.recheck().await.is_err() {
                     return None;
                 }
-                self.judged_at = clock.now();
+                self.checked_at = clock.now();
             }
-            match owed {
+            match event_record {
                 Some(Ok(record)) => return event(&self.engine, &record),
                 Some(Err(error)) => {
-                    tracing::debug!(%error, "an event stream ends early");
+                    tracing::debug!(%error, "event stream ended by a store error");
                     return None;
                 }
-                None if clock.now() >= alive_at => return Some(KEEP_ALIVE.to_owned()),
+                None if clock.now() >= keep_alive_at => return Some(KEEP_ALIVE.to_owned()),
                 None => {}
             }
         }
     }
 }
 
-/// One event. Results are kept as they were written, line breaks between tokens included, which
-/// would end the line here; inside of strings JSON has none.
+/// Formats one event. Replaces line breaks, which results may have between JSON tokens and which would end the
+/// `data` line; inside of strings JSON has none.
 fn event(engine: &Engine, record: &Record) -> Option<String> {
     let job = to_wire::job(engine, record).ok()?;
     let data = serde_json::to_string(&job).ok()?.replace(['\n', '\r'], " ");

@@ -1,4 +1,4 @@
-//! What holds of the headers, queries and parts of requests about jobs.
+//! Fuzz properties of the headers, queries and multipart bodies of job requests.
 
 use std::time::Duration;
 
@@ -52,8 +52,7 @@ pub(crate) const PREFER: Target = (
     ],
 );
 
-/// Nobody is held for longer than the server allows, and what it says it does is what it does when it is
-/// asked for just that.
+/// A wait never exceeds the maximum, and `Preference-Applied` round-trips.
 fn prefer(bytes: &[u8]) {
     const MAX: Duration = Duration::from_mins(1);
     let read = |value: &[u8]| -> Option<Preference> {
@@ -109,7 +108,7 @@ fn list(bytes: &[u8]) {
     assert!(asked.filter.labels.keys().all(|label| !label.is_empty()), "{given:?}");
 }
 
-/// What becomes of a body in parts: the job's kind and the payload's name and bytes, or the refusal.
+/// Kind, payload name and payload of a multipart body, or the problem.
 type Read = Result<(String, Option<(Option<String>, Vec<u8>)>), Code>;
 
 /// Reads a body that comes in pieces of this size. None: it has no type.
@@ -145,7 +144,7 @@ pub(crate) const MULTIPART: Target = (
     ],
 );
 
-/// Where a body is cut makes no difference to what is taken of it.
+/// A body is parsed alike however it is split into chunks.
 fn multipart(bytes: &[u8]) {
     let Some((size, rest)) = bytes.split_first() else { return };
     let (content_type, body) = line(rest);

@@ -1,4 +1,4 @@
-//! Reading one job: as it stands, its input and its result.
+//! Reading one job, its input and its result.
 
 use axum::extract::State;
 use axum::http::header::{ETAG, IF_NONE_MATCH, RETRY_AFTER};
@@ -10,7 +10,7 @@ use longhaul::{Engine, Status};
 use crate::api::AppState;
 use crate::api::http::caller::Caller;
 use crate::api::http::openapi::{
-    JobAskedProblems, JobProblems, JobStated, JobUnchanged, PathOfJob, ResultProblems,
+    CurrentJob, JobProblems, JobQueryProblems, JobUnchanged, PathOfJob, ResultProblems,
 };
 use crate::api::http::params::{JobPath, Pairs, seconds};
 use crate::api::http::respond;
@@ -20,17 +20,16 @@ use crate::to_wire;
 
 /// Read a job.
 ///
-/// With `If-None-Match` the answer is 304 while the version is the same. With `wait` it is held
-/// back until the version changes or the time is up; whoever may not read the job any more by then is
-/// told so instead.
+/// With `If-None-Match`, the response is 304 while the version is unchanged. With `wait`, the server responds when
+/// the version changes or the time is up; a caller that has lost its access by then gets an error.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", operation_id = "getJob", tag = "jobs",
     params(
         PathOfJob,
-        ("wait" = Option<i64>, Query, minimum = 0, description = "Hold the answer for at most so many seconds, until the version changes."),
-        ("If-None-Match" = Option<String>, Header, description = "Versions that the caller has, as entity tags."),
+        ("wait" = Option<i64>, Query, minimum = 0, description = "Seconds to wait for the version to change."),
+        ("If-None-Match" = Option<String>, Header, description = "Known versions, as entity tags."),
     ),
-    responses(JobStated, JobUnchanged, JobAskedProblems),
+    responses(CurrentJob, JobUnchanged, JobQueryProblems),
 )]
 pub(super) async fn get_job(
     State(state): State<AppState>,
@@ -41,17 +40,17 @@ pub(super) async fn get_job(
 ) -> Result<Response, Problem> {
     let wait = query.only("wait")?.map(|text| seconds("wait", &text)).transpose()?;
     let if_none_match = IfNoneMatch::of(&headers);
-    let found = caller.engine.job(id).await?;
-    let before = found.job.version;
+    let current = caller.engine.job(id).await?;
+    let before = current.job.version;
     let waits = wait.is_some_and(|wait| !wait.is_zero())
-        && !found.job.status.is_terminal()
+        && !current.job.status.is_terminal()
         && (if_none_match.is_none() || if_none_match.includes(before));
     let record = match wait {
         Some(wait) if waits => {
             let authorization = caller.authorization(&headers);
-            wait::for_change(&state, &caller.engine, found, &authorization, wait).await?
+            wait::for_change(&state, &caller.engine, current, &authorization, wait).await?
         }
-        Some(_) | None => found,
+        Some(_) | None => current,
     };
     let changed = record.job.version != before;
     if if_none_match.includes(record.job.version) && !(if_none_match.is_any() && changed) {
@@ -109,14 +108,14 @@ impl IfNoneMatch {
     }
 }
 
-/// The version in an entity tag; tags that are not ours match nothing.
+/// Parses the version in an entity tag; foreign tags match nothing.
 fn version(tag: &str) -> Option<u64> {
     let opaque = tag.strip_prefix("W/").unwrap_or(tag);
     let digits = opaque.strip_prefix('"')?.strip_suffix('"')?;
     digits.parse().ok().filter(|version: &u64| version.to_string() == digits)
 }
 
-/// Read a job's input, as it was submitted.
+/// Read a job's input as it was submitted.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/input", operation_id = "getJobInput", tag = "jobs",
     params(PathOfJob),
@@ -129,7 +128,7 @@ pub(super) async fn get_job_input(
     Ok(respond::raw_json(&caller.engine.input(id).await?))
 }
 
-/// Read a completed job's result, and nothing else.
+/// Read the result of a completed job.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/result", operation_id = "getJobResult", tag = "jobs",
     params(PathOfJob),
@@ -150,7 +149,7 @@ fn no_result(engine: &Engine, record: &Record) -> Problem {
     let job = &record.job;
     let reason = match (job.status, &job.error) {
         (Status::Failed, Some(error)) => format!("the job failed ({}): {error}", error.code),
-        (status, _) => format!("the job is {status}: it has no result"),
+        (status, _) => format!("the job is {status} and has no result"),
     };
     let problem = Problem::new(Code::WrongStatus, reason);
     if job.status.is_terminal() {
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn entity_tags_are_compared_weakly_and_in_lists() {
+    fn if_none_match_is_compared_weakly_and_may_be_a_list() {
         assert_eq!(if_none_match(&[]), IfNoneMatch::Nothing);
         assert_eq!(if_none_match(&["*"]), IfNoneMatch::Any);
         assert_eq!(

@@ -25,24 +25,23 @@ use crate::jobs::wait;
 use crate::problem::{Code, Problem};
 use crate::to_wire;
 
-/// A submission in parts.
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "only its description is used")]
 pub(super) struct SubmitForm {
-    /// The submission; must come first.
+    /// The submission. Must be the first part.
     job: SubmitRequest,
-    /// The payload, if there is one; may also be called `file`.
+    /// Optional payload; may also be named `file`.
     #[schema(value_type = Option<String>, format = Binary, nullable = false)]
     payload: Option<Vec<u8>>,
 }
 
 /// Submit a job.
 ///
-/// Answers 202 at once, or, if asked to wait, 200 with the result as soon as there is one. Under
-/// an `Idempotency-Key` that is known, the existing job is answered and no new work is done.
+/// Responds 202 at once, or, with `Prefer: wait` or `mode=sync`, 200 with the result when the job has finished. A
+/// repeated submission with the same `Idempotency-Key` returns the existing job.
 ///
-/// With a payload, send `multipart/form-data`: first a part `job` with this JSON, then a part `payload`
-/// or `file`.
+/// To send a payload, use `multipart/form-data`: first a part `job` with this JSON, then a part `payload` or
+/// `file`.
 #[utoipa::path(
     post, path = "/v1/jobs", operation_id = "submitJob", tag = "jobs",
     params(SubmitHeaders),
@@ -71,7 +70,7 @@ pub(super) async fn submit_job(
     respond(&state, &caller, &headers, handle, &preference).await
 }
 
-/// The job of a submission in parts: the job's description, then its payload.
+/// Submits a multipart request.
 async fn submit_parts(
     state: &AppState,
     caller: &Caller<Submit>,
@@ -81,18 +80,18 @@ async fn submit_parts(
 ) -> Result<JobHandle, Problem> {
     let engine = &caller.engine;
     let whole = PayloadHeaders::parse(headers, &body)?;
-    // All parts together: what the others may have is small beside a payload.
-    let most = engine.limits().payload_bytes_max.saturating_add(
+    // Limit for all parts together.
+    let bytes_max = engine.limits().payload_bytes_max.saturating_add(
         u64::try_from(body::submission_bytes_max(engine.limits())).unwrap_or(u64::MAX),
     );
-    if whole.bytes.is_some_and(|bytes| bytes > most) {
+    if whole.bytes.is_some_and(|bytes| bytes > bytes_max) {
         return Err(too_large(engine.limits().payload_bytes_max));
     }
-    // Nothing of the body is known yet: a sender that waits need not send it for a key that is.
+    // A client that waits for `100 Continue` need not send the body if the key is in use.
     if let (Some(key), true) = (&key, whole.expects_continue)
-        && let Some(known) = engine.find_by_key(key, None, None, None).await?
+        && let Some(existing) = engine.find_by_key(key, None, None, None).await?
     {
-        return Ok(known);
+        return Ok(existing);
     }
     let mut parts = Parts::of(headers, body)?;
     let mut request = parts.job(body::submission_bytes_max(engine.limits())).await?;
@@ -103,15 +102,15 @@ async fn submit_parts(
 
 /// Submit a job of this kind.
 ///
-/// A JSON body is the input, a body of any other type the payload, and everything else is as the kind has it.
-/// Made for curl. A payload whose key is known need not be sent again: with `Content-Digest` or `Expect:
-/// 100-continue`, or with an empty body, the job is answered at once.
+/// A JSON body is the input; a body of any other type is the payload. All options have the kind's defaults.
+/// Convenient for curl. A payload whose idempotency key is in use need not be sent again: with `Content-Digest`,
+/// `Expect: 100-continue` or an empty body, the existing job is returned at once.
 #[utoipa::path(
     post, path = "/v1/kinds/{kind}/jobs", operation_id = "submitInput", tag = "jobs",
-    params(("kind" = String, Path, description = "Which handler runs it."), SubmitHeaders),
+    params(("kind" = String, Path, description = "The job's kind."), SubmitHeaders),
     request_body(
         content((serde_json::Value = "application/json"), (String = "application/octet-stream")),
-        description = "The job's input, if it is JSON; its payload, if it has any other type.",
+        description = "The input if it is JSON; the payload if it has any other type.",
     ),
     responses(Accepted, SubmitProblems),
 )]
@@ -131,7 +130,7 @@ pub(super) async fn submit_input(
     }
     let bytes_max = body::submission_bytes_max(caller.engine.limits());
     let text = body::json_text(&headers, body, bytes_max).await?;
-    body::refuse_doubled_keys(&text)?;
+    body::reject_duplicate_keys(&text)?;
     let input = longhaul::job::Json::from_text(text)
         .map_err(|error| Problem::new(Code::InvalidJson, format!("the input is {error}")))?;
     state.caller_urls.check(&state.webhooks.client, &kind, || Some(input.clone())).await?;
@@ -140,7 +139,7 @@ pub(super) async fn submit_input(
     respond(&state, &caller, &headers, handle, &preference).await
 }
 
-/// The job of a body that is all payload.
+/// Submits a body that is the payload.
 async fn submit_payload(
     state: &AppState,
     caller: &Caller<Submit>,
@@ -150,17 +149,17 @@ async fn submit_payload(
     key: Option<String>,
 ) -> Result<JobHandle, Problem> {
     if !body::is_plain(headers) {
-        let detail = "send the body as it is, without a Content-Encoding";
+        let detail = "send the body without a Content-Encoding";
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
     let payload = PayloadHeaders::parse(headers, &body)?;
     let input = Json::null();
     if let (Some(key), true) = (&key, payload.may_skip_body()) {
         let digest = payload.digest.as_ref();
-        if let Some(known) =
+        if let Some(existing) =
             caller.engine.find_by_key(key, Some(kind), Some(&input), digest).await?
         {
-            return Ok(known);
+            return Ok(existing);
         }
     }
     let incoming = IncomingPayload { headers: payload, name: None, key: key.clone() };

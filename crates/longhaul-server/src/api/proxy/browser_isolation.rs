@@ -1,5 +1,7 @@
-//! What an endpoint answers is served from our own origin. A page of its must not be able to do there what
-//! pages of ours can, with the session of whoever looks at it.
+//! Isolation of upstream pages in browsers.
+//!
+//! Upstream responses are served from the server's origin. Their pages must not be able to use the dashboard session
+//! of the person who views them.
 
 use axum::extract::Request;
 use axum::http::header::{CONTENT_SECURITY_POLICY, COOKIE, SET_COOKIE};
@@ -10,36 +12,36 @@ use axum::response::{IntoResponse, Response};
 use crate::auth::SESSION_COOKIE;
 use crate::problem::{Code, Problem};
 
-/// Says what a browser wants an answer for. Programs send no such thing, and get the answer as it is.
+/// Sent by browsers only. Other clients get the response unchanged.
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
-/// Shown to somebody, as a page or inside of one.
-const SHOWN: [&str; 5] = ["document", "iframe", "frame", "embed", "object"];
-/// A page of no origin: its scripts run and its forms are sent, but it is not one of ours.
-const APART: HeaderValue = HeaderValue::from_static("sandbox allow-scripts allow-forms");
+/// Destinations that browsers render as a page.
+const PAGES: [&str; 5] = ["document", "iframe", "frame", "embed", "object"];
+/// Gives the page an opaque origin. Scripts and forms work, but without access to this origin.
+const OPAQUE_ORIGIN: HeaderValue = HeaderValue::from_static("sandbox allow-scripts allow-forms");
 
-pub(super) async fn keep_apart(mut request: Request, next: Next) -> Response {
+pub(super) async fn isolate(mut request: Request, next: Next) -> Response {
     let wanted = request.headers().get(SEC_FETCH_DEST).cloned();
     let is = |word: &str| wanted.as_ref().is_some_and(|wanted| wanted == word);
     if is("serviceworker") {
-        // It would stand between every later page below this path and its reader.
-        let detail = "no service worker is served from a proxied path";
+        // It would intercept all later requests below this path.
+        let detail = "service workers are not served from gateway paths";
         return Problem::new(Code::Forbidden, detail).into_response();
     }
-    take_session(request.headers_mut());
+    remove_session(request.headers_mut());
     let mut response = next.run(request).await;
-    keep_session(response.headers_mut());
-    if SHOWN.iter().any(|word| is(word)) {
-        // Besides what the endpoint says itself: of several policies each holds.
-        response.headers_mut().append(CONTENT_SECURITY_POLICY, APART);
+    reject_session(response.headers_mut());
+    if PAGES.iter().any(|word| is(word)) {
+        // In addition to the upstream's policy: browsers enforce all.
+        response.headers_mut().append(CONTENT_SECURITY_POLICY, OPAQUE_ORIGIN);
     }
     response
 }
 
-/// Whoever is behind a path is not told the session of whoever looks at it.
-fn take_session(headers: &mut HeaderMap) {
+/// Removes the session cookie from a request, so that the upstream does not receive it.
+fn remove_session(headers: &mut HeaderMap) {
     let is_ours = |pair: &str| is_named(pair.trim_start());
-    let told: Vec<HeaderValue> = headers.get_all(COOKIE).iter().cloned().collect();
-    let texts: Vec<&str> = told.iter().filter_map(|value| value.to_str().ok()).collect();
+    let cookies: Vec<HeaderValue> = headers.get_all(COOKIE).iter().cloned().collect();
+    let texts: Vec<&str> = cookies.iter().filter_map(|value| value.to_str().ok()).collect();
     if !texts.iter().any(|text| text.split(';').any(is_ours)) {
         return;
     }
@@ -55,8 +57,8 @@ fn take_session(headers: &mut HeaderMap) {
     }
 }
 
-/// Nor can it sign anybody in here.
-fn keep_session(headers: &mut HeaderMap) {
+/// Removes session cookies from a response, so that the upstream cannot set one.
+fn reject_session(headers: &mut HeaderMap) {
     let set: Vec<HeaderValue> = headers.get_all(SET_COOKIE).iter().cloned().collect();
     let is_ours =
         |value: &HeaderValue| value.to_str().is_ok_and(|text| is_named(text.trim_start()));
@@ -82,13 +84,13 @@ mod tests {
         for value in values {
             headers.append(COOKIE, HeaderValue::from_static(value));
         }
-        take_session(&mut headers);
+        remove_session(&mut headers);
         let left = headers.get_all(COOKIE).iter();
         left.map(|value| value.to_str().unwrap().to_owned()).collect()
     }
 
     #[test]
-    fn only_the_session_is_taken_out_of_cookies() {
+    fn session_cookie_is_removed_from_gateway_requests() {
         assert_eq!(cookies(&["a=1;b=2 ; c"]), ["a=1;b=2 ; c"]);
         assert_eq!(cookies(&["a=1; __Host-longhaul=x; b=2"]), ["a=1; b=2"]);
         assert_eq!(cookies(&["__Host-longhaul=x", "b=2"]), ["b=2"]);

@@ -1,4 +1,4 @@
-//! From a request on a proxied path to the request that its job sends. Pure.
+//! Conversion of a gateway request to the request that its job sends. Pure.
 
 use axum::http::header::{AUTHORIZATION, COOKIE, FORWARDED, HOST};
 use axum::http::request::Parts;
@@ -18,18 +18,18 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// What a caller asks for.
-pub(super) struct Ask {
-    /// What the job sends, but for the body and what is secret.
+/// A request to forward.
+pub(super) struct ForwardedRequest {
+    /// The request without its body and secret headers.
     pub(super) call: HttpCall,
-    /// Fields that the job's input must not show.
+    /// Headers that must not be readable in the job's input.
     pub(super) secret: Vec<HeaderField>,
-    /// Whether the caller wants to wait, as `?mode` says.
+    /// `?mode=sync` or `?mode=async`, if given.
     pub(super) sync: Option<bool>,
 }
 
-impl Ask {
-    pub(super) fn of(route: &ProxyRoute, parts: &Parts, auth: &Auth) -> Result<Self, Problem> {
+impl ForwardedRequest {
+    pub(super) fn parse(route: &ProxyRoute, parts: &Parts, auth: &Auth) -> Result<Self, Problem> {
         let path = parts.uri.path().strip_prefix(route.path.as_str()).unwrap_or_default();
         check_path(path).map_err(|error| Problem::new(Code::BadRequest, error.to_string()))?;
         let (query, sync) = without_mode(parts.uri.query().unwrap_or_default());
@@ -43,7 +43,7 @@ impl Ask {
             headers.remove(AUTHORIZATION);
         }
         let secret = take_secret(&mut headers, &route.pass);
-        forward(&mut headers, parts.extensions.get::<ClientInfo>(), host);
+        set_forwarded(&mut headers, parts.extensions.get::<ClientInfo>(), host);
         let call = HttpCall {
             method: Some(parts.method.to_string()),
             path: (!path.is_empty()).then(|| path.to_owned()),
@@ -55,7 +55,7 @@ impl Ask {
     }
 }
 
-/// Takes out what must not be readable: all that is passed on sealed, and what is not passed on at all.
+/// Removes the secret headers and returns those that are forwarded sealed.
 fn take_secret(headers: &mut HeaderMap, pass: &[HeaderName]) -> Vec<HeaderField> {
     let mut secret = HeaderMap::new();
     for name in pass {
@@ -71,14 +71,14 @@ fn take_secret(headers: &mut HeaderMap, pass: &[HeaderName]) -> Vec<HeaderField>
     to_fields(&secret)
 }
 
-/// Says anew for whom this is: what a caller says of itself is worth nothing.
-fn forward(headers: &mut HeaderMap, client: Option<&ClientInfo>, host: Option<HeaderValue>) {
-    let said: Vec<HeaderName> = headers
+/// Replaces the forwarding headers, because those of a caller are not trustworthy.
+fn set_forwarded(headers: &mut HeaderMap, client: Option<&ClientInfo>, host: Option<HeaderValue>) {
+    let untrusted: Vec<HeaderName> = headers
         .keys()
         .filter(|name| **name == FORWARDED || name.as_str().starts_with(FORWARDED_PREFIX))
         .cloned()
         .collect();
-    for name in said {
+    for name in untrusted {
         headers.remove(name);
     }
     if let Some(client) = client {
@@ -93,7 +93,7 @@ fn forward(headers: &mut HeaderMap, client: Option<&ClientInfo>, host: Option<He
     }
 }
 
-/// The query without our own pair in it; the last one counts. Everything else stays as it was written.
+/// Removes `mode` from the query; the last one counts. All other parameters are kept verbatim.
 fn without_mode(query: &str) -> (String, Option<bool>) {
     let mut sync = None;
     let others = query.split('&').filter(|pair| match *pair {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_pair_is_taken_out_of_a_query() {
+    fn mode_is_removed_from_a_gateway_query() {
         for (query, rest, sync) in [
             ("", "", None),
             ("mode=sync", "", Some(true)),
@@ -137,7 +137,7 @@ mod tests {
             address: "192.0.2.7".parse().unwrap(),
             scheme: crate::listen::Scheme::Https,
         };
-        forward(&mut headers, Some(&client), Some(HeaderValue::from_static("jobs.example")));
+        set_forwarded(&mut headers, Some(&client), Some(HeaderValue::from_static("jobs.example")));
         let mut said = to_fields(&headers);
         said.sort_by(|HeaderField(one, _), HeaderField(other, _)| one.cmp(other));
         let said: Vec<(&str, &str)> =

@@ -1,4 +1,4 @@
-//! From a job that has ended to what its endpoint said.
+//! Conversion of a finished job to the upstream's response.
 
 use axum::body::Body;
 use axum::http::header::CONTENT_LENGTH;
@@ -11,31 +11,31 @@ use longhaul_kinds::http::{
     StoredResponseError,
 };
 
-use crate::problem::{Code, Problem, Verbatim};
+use crate::problem::{Code, Passthrough, Problem};
 
 const JOB_ID: HeaderName = HeaderName::from_static("longhaul-job-id");
-/// Says that only the beginning of a body was kept.
-const CUT: HeaderName = HeaderName::from_static("longhaul-body-cut");
-/// The engine's own code for an attempt that took too long.
+/// Set if the body was truncated.
+const TRUNCATED: HeaderName = HeaderName::from_static("longhaul-body-cut");
+/// The engine's code for an attempt that exceeded its timeout.
 const TIMEOUT: &str = "timeout";
 
-/// Exactly what the endpoint said, or a problem if it said nothing.
-pub(super) async fn of_target(engine: &Engine, record: &Record) -> Result<Response, Problem> {
+/// Returns the upstream's response unchanged, or a problem if there is none.
+pub(super) async fn from_upstream(engine: &Engine, record: &Record) -> Result<Response, Problem> {
     let Record { job, result, .. } = record;
     let answer = match (job.status, result) {
         (Status::Completed, Some(result)) => Some(read(result)?),
-        (Status::Failed, _) => last_answer(engine, job).await?,
+        (Status::Failed, _) => last_response(engine, job).await?,
         (Status::Completed, None)
         | (Status::Cancelled | Status::Pending | Status::Running | Status::Waiting, _) => None,
     };
     match answer {
-        Some(answer) => verbatim(engine, job, &answer).await,
-        None => Err(unanswered(job).header(JOB_ID, id(job))),
+        Some(answer) => unchanged(engine, job, &answer).await,
+        None => Err(no_response(job).header(JOB_ID, id(job))),
     }
 }
 
-/// What the endpoint said to the last attempt, if that is what failed it.
-async fn last_answer(engine: &Engine, job: &Job) -> Result<Option<StoredResponse>, Problem> {
+/// Returns the upstream's response to the last attempt, if it made the job fail.
+async fn last_response(engine: &Engine, job: &Job) -> Result<Option<StoredResponse>, Problem> {
     if job.error.as_ref().is_none_or(|error| error.code != CODE_ERROR_STATUS) {
         return Ok(None);
     }
@@ -48,7 +48,7 @@ fn read(json: &Json) -> Result<StoredResponse, Problem> {
     json.to().map_err(Problem::internal)
 }
 
-async fn verbatim(
+async fn unchanged(
     engine: &Engine,
     job: &Job,
     answer: &StoredResponse,
@@ -64,22 +64,22 @@ async fn verbatim(
     };
     headers.insert(JOB_ID, id(job));
     if answer.cut {
-        headers.insert(CUT, HeaderValue::from_static("true"));
+        headers.insert(TRUNCATED, HeaderValue::from_static("true"));
     }
     let mut response = Response::new(body);
     *response.status_mut() = answer.status().map_err(unreadable)?;
     *response.headers_mut() = headers;
-    response.extensions_mut().insert(Verbatim);
+    response.extensions_mut().insert(Passthrough);
     Ok(response)
 }
 
-fn unanswered(job: &Job) -> Problem {
+fn no_response(job: &Job) -> Problem {
     let JobError { code, message, .. } = match (&job.error, job.status) {
-        (_, Status::Cancelled) => JobError::fatal("it was cancelled").with_code("cancelled"),
+        (_, Status::Cancelled) => JobError::fatal("the job was cancelled").with_code("cancelled"),
         (Some(error), _) => error.clone(),
-        (None, _) => JobError::fatal("no reason was recorded"),
+        (None, _) => JobError::fatal("no error was recorded"),
     };
-    let detail = format!("the job {} ended without an answer ({code}): {message}", job.id);
+    let detail = format!("job {} finished without a response ({code}): {message}", job.id);
     match code.as_str() {
         CODE_TIMEOUT | TIMEOUT => Problem::new(Code::TargetTimeout, detail),
         _ => Problem::new(Code::TargetFailed, detail),
@@ -87,6 +87,6 @@ fn unanswered(job: &Job) -> Problem {
 }
 
 fn id(job: &Job) -> HeaderValue {
-    // Letters and digits: always a header's value.
+    // Letters and digits: always valid.
     HeaderValue::from_str(&job.id.to_string()).unwrap_or(HeaderValue::from_static("unknown"))
 }

@@ -1,4 +1,4 @@
-//! What is owed, what arrived and what did not.
+//! Webhook deliveries: list, read and resend.
 
 use std::collections::BTreeMap;
 
@@ -21,20 +21,20 @@ use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::openapi::{
     BulkProblems, DeliveryProblems, JobListProblems, ListProblems, PageParams, PathOfJob,
 };
-use crate::api::http::paging::Asked;
+use crate::api::http::paging::PageQuery;
 use crate::api::http::params::{IdPath, JobPath, Pairs, bad};
 use crate::problem::{Code, Problem};
 use crate::to_wire;
-use crate::webhooks::Try;
+use crate::webhooks;
 
 /// List deliveries, newest first.
 #[utoipa::path(
     get, path = "/v1/deliveries", operation_id = "listDeliveries", tag = "webhooks",
     params(
         PageParams,
-        ("status" = Option<wire::Status>, Query, description = "Only those that stand here: `failed` are the dead letters."),
-        ("endpoint" = Option<String>, Query, description = "Only those to this endpoint."),
-        ("type" = Option<String>, Query, description = "Only those that tell this."),
+        ("status" = Option<wire::Status>, Query, description = "Status filter; `failed` deliveries are dead letters."),
+        ("endpoint" = Option<String>, Query, description = "Only deliveries to this endpoint."),
+        ("type" = Option<String>, Query, description = "Only deliveries of this event type."),
     ),
     responses((status = 200, description = "One page of deliveries.", body = DeliveryList), ListProblems),
 )]
@@ -42,21 +42,21 @@ pub(crate) async fn list_deliveries(
     caller: Caller,
     query: Pairs,
 ) -> Result<Json<DeliveryList>, Problem> {
-    let mut asked = Asked::of(query, &["status", "endpoint", "type"])?;
-    let status = asked.take("status").map(|text| {
+    let mut query = PageQuery::parse(query, &["status", "endpoint", "type"])?;
+    let status = query.take("status").map(|text| {
         let parsed = text.parse::<wire::Status>();
         parsed.map(to_wire::status_from).map_err(bad)
     });
-    let (endpoint, event) = (asked.take("endpoint"), asked.take("type"));
+    let (endpoint, event) = (query.take("endpoint"), query.take("type"));
     let filter = Filter {
         statuses: status.transpose()?.into_iter().collect(),
         labels: labels(endpoint, event)?,
         ..Filter::default()
     };
-    page(&caller.engine.outbox(), &filter, &asked).await
+    page(&caller.engine.outbox(), &filter, &query).await
 }
 
-/// List the deliveries that tell of a job, newest first.
+/// List the deliveries of a job's events, newest first.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/deliveries", operation_id = "listJobDeliveries", tag = "webhooks",
     params(PathOfJob, PageParams),
@@ -70,42 +70,41 @@ pub(crate) async fn list_job_deliveries(
     JobPath(id): JobPath,
     query: Pairs,
 ) -> Result<Json<DeliveryList>, Problem> {
-    let asked = Asked::of(query, &[])?;
-    // One that was never there has no deliveries to list; what is owed for one that is gone may go on.
+    let query = PageQuery::parse(query, &[])?;
+    // A deleted job may still have deliveries.
     match caller.engine.job(id).await {
         Ok(_) | Err(StoreError::Gone) => {}
         Err(error) => return Err(error.into()),
     }
     let filter = Filter { parent: Some(id), ..Filter::default() };
-    page(&caller.engine.outbox(), &filter, &asked).await
+    page(&caller.engine.outbox(), &filter, &query).await
 }
 
 async fn page(
     outbox: &Engine,
     filter: &Filter,
-    asked: &Asked,
+    query: &PageQuery,
 ) -> Result<Json<DeliveryList>, Problem> {
-    let before = asked
-        .cursor
-        .as_deref()
-        .map(|cursor| cursor.parse().map_err(|()| bad("the cursor is not one that a page gave")));
-    let request = PageRequest { limit: asked.limit, before: before.transpose()? };
+    let before = query.cursor.as_deref().map(|cursor| {
+        cursor.parse().map_err(|()| bad("the cursor is not a nextCursor of this server"))
+    });
+    let request = PageRequest { limit: query.limit, before: before.transpose()? };
     Ok(Json(list(outbox, filter, &request).await?))
 }
 
-/// One page of deliveries, as callers see them.
+/// Returns one page of deliveries.
 pub(crate) async fn list(
     outbox: &Engine,
     filter: &Filter,
     page: &PageRequest,
 ) -> Result<DeliveryList, Problem> {
-    let found = outbox.jobs_page(filter, page).await?;
-    let deliveries = found.jobs.iter().map(|job| shown(job, Vec::new())).collect();
-    let next_cursor = found.next.map(|id| id.to_string());
+    let page = outbox.jobs_page(filter, page).await?;
+    let deliveries = page.jobs.iter().map(|job| to_wire(job, Vec::new())).collect();
+    let next_cursor = page.next.map(|id| id.to_string());
     Ok(DeliveryList { deliveries, next_cursor })
 }
 
-/// Read a delivery, with what the receiver said.
+/// Read a delivery with the responses to its attempts.
 #[utoipa::path(
     get, path = "/v1/deliveries/{id}", operation_id = "getDelivery", tag = "webhooks",
     params(("id" = String, Path, description = "The delivery's id.")),
@@ -115,18 +114,18 @@ pub(crate) async fn get_delivery(
     caller: Caller,
     IdPath(id): IdPath,
 ) -> Result<Json<wire::Delivery>, Problem> {
-    Ok(Json(whole(&caller.engine.outbox(), delivery_id(&id)?).await?))
+    Ok(Json(with_attempts(&caller.engine.outbox(), delivery_id(&id)?).await?))
 }
 
-/// Send a delivery again.
+/// Resend a delivery.
 ///
-/// A dead letter gets as many attempts as it had at first. One that has arrived is sent as a new delivery
-/// under the same message id.
+/// A dead letter gets as many attempts as it had at first. A completed delivery is sent as a new delivery with the
+/// same message id.
 #[utoipa::path(
     post, path = "/v1/deliveries/{id}/resend", operation_id = "resendDelivery", tag = "webhooks",
     params(("id" = String, Path, description = "The delivery's id.")),
     responses(
-        (status = 202, description = "The delivery that is under way now.", body = wire::Delivery),
+        (status = 202, description = "The pending delivery.", body = wire::Delivery),
         DeliveryProblems,
     ),
 )]
@@ -135,16 +134,16 @@ pub(crate) async fn resend_delivery(
     IdPath(id): IdPath,
 ) -> Result<(StatusCode, Json<wire::Delivery>), Problem> {
     let under_way = resend(&caller, delivery_id(&id)?).await?;
-    Ok((StatusCode::ACCEPTED, Json(whole(&caller.engine.outbox(), under_way).await?)))
+    Ok((StatusCode::ACCEPTED, Json(with_attempts(&caller.engine.outbox(), under_way).await?)))
 }
 
-/// Sends a delivery again in the caller's name, and says which one is under way now.
+/// Resends a delivery and returns the id of the pending one.
 pub(crate) async fn resend(caller: &Caller<Submit>, id: JobId) -> Result<JobId, Problem> {
     let outbox = caller.engine.outbox();
-    let known = outbox.job(id).await.map_err(no_delivery)?.job;
+    let delivery = outbox.job(id).await.map_err(no_delivery)?.job;
     caller.audit("delivery.resend", &id.to_string(), String::new()).await?;
-    Ok(match known.status {
-        // It is on its way.
+    Ok(match delivery.status {
+        // Already pending.
         Status::Pending | Status::Running | Status::Waiting => id,
         Status::Failed | Status::Cancelled => outbox.resume(id).await?.id,
         Status::Completed => {
@@ -155,11 +154,11 @@ pub(crate) async fn resend(caller: &Caller<Submit>, id: JobId) -> Result<JobId, 
     })
 }
 
-/// Send all dead letters again that match.
+/// Resend all matching dead letters.
 #[utoipa::path(
     post, path = "/v1/deliveries/resend", operation_id = "resendDeliveries", tag = "webhooks",
     request_body = ResendRequest,
-    responses((status = 200, description = "How many.", body = BulkResult), BulkProblems),
+    responses((status = 200, description = "Number of deliveries.", body = BulkResult), BulkProblems),
 )]
 pub(crate) async fn resend_deliveries(
     caller: Caller<Submit>,
@@ -199,40 +198,40 @@ pub(crate) fn labels(
     Ok(endpoint.into_iter().chain(event).collect())
 }
 
-/// A delivery with its attempts.
-pub(crate) async fn whole(outbox: &Engine, id: JobId) -> Result<wire::Delivery, Problem> {
-    // In this order: whoever sees what an attempt found out must not see the delivery as it stood before.
+/// Returns a delivery with its attempts.
+pub(crate) async fn with_attempts(outbox: &Engine, id: JobId) -> Result<wire::Delivery, Problem> {
+    // In this order, so that the delivery is never older than the attempts shown with it.
     let steps = outbox.steps(id).await.map_err(no_delivery)?;
     let record = outbox.job(id).await.map_err(no_delivery)?;
     let failed = steps.iter().map(|step| &step.output);
-    let attempts = failed.chain(record.result.as_ref()).filter_map(|said| said.to().ok());
-    Ok(shown(&record.job, attempts.map(attempt).collect()))
+    let attempts = failed.chain(record.result.as_ref()).filter_map(|output| output.to().ok());
+    Ok(to_wire(&record.job, attempts.map(attempt).collect()))
 }
 
-/// What is not an id is the id of nothing.
+/// Parses a delivery id; a malformed id gets the same response as an unknown delivery.
 pub(crate) fn delivery_id(text: &str) -> Result<JobId, Problem> {
     text.parse().map_err(|()| no_delivery(StoreError::NotFound))
 }
 
 fn no_delivery(error: StoreError) -> Problem {
     if matches!(error, StoreError::NotFound | StoreError::Gone) {
-        let detail = "there is no such delivery, or it is forgotten";
+        let detail = "unknown or deleted delivery";
         return Problem::new(Code::DeliveryNotFound, detail);
     }
     error.into()
 }
 
-fn attempt(said: Try) -> DeliveryAttempt {
+fn attempt(attempt: webhooks::DeliveryAttempt) -> DeliveryAttempt {
     DeliveryAttempt {
-        at: to_wire::instant(said.at),
-        status: said.status,
-        latency_ms: said.latency_ms,
-        answer: said.answer,
-        error: said.error,
+        at: to_wire::instant(attempt.at),
+        status: attempt.status,
+        latency_ms: attempt.latency_ms,
+        answer: attempt.response,
+        error: attempt.error,
     }
 }
 
-fn shown(job: &Job, attempts: Vec<DeliveryAttempt>) -> wire::Delivery {
+fn to_wire(job: &Job, attempts: Vec<DeliveryAttempt>) -> wire::Delivery {
     let label = |name| job.labels.get(name).cloned();
     wire::Delivery {
         delivery_id: job.id.to_string(),

@@ -1,4 +1,4 @@
-//! Making, changing and trying endpoints.
+//! Webhook endpoints: create, change, test and delete.
 
 use std::time::Duration;
 
@@ -23,21 +23,21 @@ use crate::api::http::caller::{Caller, Control, Inspect, Submit};
 use crate::api::http::openapi::{
     EndpointProblems, ListProblems, NewEndpointProblems, PageParams, ReadProblems,
 };
-use crate::api::http::paging::{Asked, next};
+use crate::api::http::paging::{PageQuery, next};
 use crate::api::http::params::{IdPath, Pairs};
 use crate::problem::{Code, Problem};
 use crate::to_wire;
 use crate::webhooks::signature::SigningSecret;
 
-/// How long deliveries are signed with the former secret too, if nobody says.
+/// Default time that deliveries are also signed with the previous secret.
 const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
 const OVERLAP_MAX: Duration = Duration::from_hours(24 * 30);
-/// Endpoints of one tenant: each of its jobs' transitions may owe each of them something.
+/// Endpoints of one tenant. Limited because every job event may create a delivery for each.
 const ENDPOINTS_MAX: usize = 100;
 
-/// Make an endpoint. The answer is the only time that its secret is shown.
+/// Create an endpoint. Its signing secret is returned once and cannot be read again.
 ///
-/// It is told of what happens to the tenant's jobs from the answer on, whichever replica it happens on.
+/// From the response on, the endpoint receives the events of all jobs of the tenant, on every replica.
 #[utoipa::path(
     post, path = "/v1/endpoints", operation_id = "createEndpoint", tag = "webhooks",
     request_body = EndpointRequest,
@@ -53,18 +53,18 @@ pub(crate) async fn create_endpoint(
     Ok((StatusCode::CREATED, Json(create(&state, &caller, body::object(&text)?).await?)))
 }
 
-/// Makes an endpoint in the caller's name.
+/// Creates an endpoint.
 pub(crate) async fn create(
     state: &AppState,
     caller: &Caller<Submit>,
     request: EndpointRequest,
 ) -> Result<NewEndpoint, Problem> {
     let EndpointRequest { url, description, events, payload } = request;
-    let (hooks, tenant) = (&state.webhooks, &caller.principal.tenant);
-    hooks.check(&url).await?;
-    let known = hooks.endpoints.endpoints(tenant, None, ENDPOINTS_MAX).await?;
+    let (webhooks, tenant) = (&state.webhooks, &caller.principal.tenant);
+    webhooks.check(&url).await?;
+    let known = webhooks.endpoints.endpoints(tenant, None, ENDPOINTS_MAX).await?;
     if known.len() >= ENDPOINTS_MAX {
-        return Err(invalid(format_args!("a tenant has at most {ENDPOINTS_MAX} endpoints")));
+        return Err(invalid(format_args!("a tenant may have at most {ENDPOINTS_MAX} endpoints")));
     }
     let id = format!("ep_{}", Ulid::generate());
     let (secret, now) = (SigningSecret::generate(), state.auth.now());
@@ -76,20 +76,20 @@ pub(crate) async fn create(
         full: payload == Some(PayloadSize::Full),
         enabled: true,
         disabled_reason: None,
-        sealed_secret: hooks.secrets.seal(&secret, tenant, &id),
+        sealed_secret: webhooks.secrets.seal(&secret, tenant, &id),
         former_secret: None,
         created_at: now,
         changed_at: now,
         id,
     };
     let audit = caller.audit_entry("endpoint.create", &endpoint.id, endpoint.url.clone());
-    hooks.endpoints.create_endpoint(&endpoint, &audit).await?;
-    settle(state).await;
-    Ok(NewEndpoint { secret: secret.expose().to_string(), endpoint: shown(endpoint) })
+    webhooks.endpoints.create_endpoint(&endpoint, &audit).await?;
+    wait_for_replicas(state).await;
+    Ok(NewEndpoint { secret: secret.expose().to_string(), endpoint: to_wire(endpoint) })
 }
 
-/// Waits until every replica tells endpoints as they are now.
-async fn settle(state: &AppState) {
+/// Waits until all replicas use the changed endpoints.
+async fn wait_for_replicas(state: &AppState) {
     state.clock.sleep(state.webhooks.endpoints.endpoint_propagation()).await;
 }
 
@@ -107,18 +107,18 @@ pub(crate) async fn list_endpoints(
     Ok(Json(list(&state, &caller, query).await?))
 }
 
-/// One page of the tenant's endpoints.
+/// Returns one page of the tenant's endpoints.
 pub(crate) async fn list<N>(
     state: &AppState,
     caller: &Caller<N>,
     query: Pairs,
 ) -> Result<EndpointList, Problem> {
-    let asked = Asked::of(query, &[])?;
-    let (cursor, limit) = (asked.cursor.as_deref(), asked.limit);
+    let query = PageQuery::parse(query, &[])?;
+    let (cursor, limit) = (query.cursor.as_deref(), query.limit);
     let tenant = &caller.principal.tenant;
     let mut endpoints = state.webhooks.endpoints.endpoints(tenant, cursor, limit + 1).await?;
     let next_cursor = next(&mut endpoints, limit, |endpoint| endpoint.id.clone());
-    Ok(EndpointList { endpoints: endpoints.into_iter().map(shown).collect(), next_cursor })
+    Ok(EndpointList { endpoints: endpoints.into_iter().map(to_wire).collect(), next_cursor })
 }
 
 /// Read an endpoint.
@@ -133,10 +133,10 @@ pub(crate) async fn get_endpoint(
     IdPath(id): IdPath,
 ) -> Result<Json<wire::Endpoint>, Problem> {
     let found = state.webhooks.endpoints.endpoint(&caller.principal.tenant, &id).await?;
-    found.map(|endpoint| Json(shown(endpoint))).ok_or_else(no_endpoint)
+    found.map(|endpoint| Json(to_wire(endpoint))).ok_or_else(no_endpoint)
 }
 
-/// Change an endpoint, or switch it on or off.
+/// Change, enable or disable an endpoint.
 #[utoipa::path(
     patch, path = "/v1/endpoints/{id}", operation_id = "changeEndpoint", tag = "webhooks",
     params(("id" = String, Path, description = "The endpoint's id.")),
@@ -157,7 +157,7 @@ pub(crate) async fn change_endpoint(
     Ok(Json(change(&state, &caller, &id, body::object(&text)?).await?))
 }
 
-/// Changes an endpoint in the caller's name.
+/// Changes an endpoint.
 pub(crate) async fn change(
     state: &AppState,
     caller: &Caller<Submit>,
@@ -176,10 +176,10 @@ pub(crate) async fn change(
         enabled: patch.enabled.map(|enabled| (enabled, None)),
         secret: None,
     };
-    Ok(shown(changed(state, caller, id, change, "endpoint.change").await?))
+    Ok(to_wire(apply(state, caller, id, change, "endpoint.change").await?))
 }
 
-async fn changed(
+async fn apply(
     state: &AppState,
     caller: &Caller<Submit>,
     id: &str,
@@ -190,15 +190,15 @@ async fn changed(
     let endpoints = &state.webhooks.endpoints;
     let changed = endpoints.change_endpoint(&caller.principal.tenant, id, &change, &audit).await?;
     let changed = changed.ok_or_else(no_endpoint)?;
-    settle(state).await;
+    wait_for_replicas(state).await;
     Ok(changed)
 }
 
-/// Delete an endpoint. What is still owed to it becomes a dead letter.
+/// Delete an endpoint. Its pending deliveries become dead letters.
 #[utoipa::path(
     delete, path = "/v1/endpoints/{id}", operation_id = "deleteEndpoint", tag = "webhooks",
     params(("id" = String, Path, description = "The endpoint's id.")),
-    responses((status = 204, description = "It is deleted."), EndpointProblems),
+    responses((status = 204, description = "Deleted."), EndpointProblems),
 )]
 pub(crate) async fn delete_endpoint(
     State(state): State<AppState>,
@@ -208,7 +208,7 @@ pub(crate) async fn delete_endpoint(
     delete(&state, &caller, &id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Deletes an endpoint in the caller's name.
+/// Deletes an endpoint.
 pub(crate) async fn delete(
     state: &AppState,
     caller: &Caller<Control>,
@@ -219,11 +219,11 @@ pub(crate) async fn delete(
     if !state.webhooks.endpoints.delete_endpoint(tenant, id, &audit).await? {
         return Err(no_endpoint());
     }
-    settle(state).await;
+    wait_for_replicas(state).await;
     Ok(())
 }
 
-/// Give an endpoint a new secret. For a while deliveries are signed with the former one too.
+/// Rotate an endpoint's signing secret. During the overlap, deliveries are also signed with the previous secret.
 #[utoipa::path(
     post, path = "/v1/endpoints/{id}/rotate", operation_id = "rotateEndpointSecret",
     tag = "webhooks",
@@ -247,22 +247,22 @@ pub(crate) async fn rotate_endpoint_secret(
     };
     let overlap = overlap.map_or(OVERLAP_DEFAULT, |overlap| overlap.0);
     if overlap > OVERLAP_MAX {
-        return Err(invalid("the overlap is at most 30d"));
+        return Err(invalid("overlap must be at most 30d"));
     }
     let secret = SigningSecret::generate();
     let sealed = state.webhooks.secrets.seal(&secret, &caller.principal.tenant, &id);
     let until = state.auth.now().after(overlap);
     let change = EndpointChange { secret: Some((sealed, until)), ..EndpointChange::default() };
-    let endpoint = changed(&state, &caller, &id, change, "endpoint.rotate").await?;
-    Ok(Json(NewEndpoint { secret: secret.expose().to_string(), endpoint: shown(endpoint) }))
+    let endpoint = apply(&state, &caller, &id, change, "endpoint.rotate").await?;
+    Ok(Json(NewEndpoint { secret: secret.expose().to_string(), endpoint: to_wire(endpoint) }))
 }
 
-/// Send an endpoint a test. The delivery tells what became of it.
+/// Send a test event to an endpoint. The delivery shows the result.
 #[utoipa::path(
     post, path = "/v1/endpoints/{id}/test", operation_id = "testEndpoint", tag = "webhooks",
     params(("id" = String, Path, description = "The endpoint's id.")),
     responses(
-        (status = 202, description = "The delivery that was set going.", body = wire::Delivery),
+        (status = 202, description = "The pending delivery.", body = wire::Delivery),
         EndpointProblems,
     ),
 )]
@@ -272,11 +272,11 @@ pub(crate) async fn try_endpoint(
     IdPath(id): IdPath,
 ) -> Result<(StatusCode, Json<wire::Delivery>), Problem> {
     let delivered = send_test(&state, &caller, &id).await?;
-    let shown = deliveries::whole(&caller.engine.outbox(), delivered).await?;
-    Ok((StatusCode::ACCEPTED, Json(shown)))
+    let delivery = deliveries::with_attempts(&caller.engine.outbox(), delivered).await?;
+    Ok((StatusCode::ACCEPTED, Json(delivery)))
 }
 
-/// Sends an endpoint a test in the caller's name.
+/// Sends a test event and returns the delivery's id.
 pub(crate) async fn send_test(
     state: &AppState,
     caller: &Caller<Submit>,
@@ -297,10 +297,10 @@ pub(crate) async fn send_test(
     Ok(caller.engine.deliver(&delivery).await?)
 }
 
-/// The secret of jobs' own webhooks that were submitted without one.
+/// Read the tenant's default signing secret, for webhooks that were submitted without one.
 ///
-/// It follows from the server's key and the tenant. While the server's key rotates, deliveries are signed
-/// by the former one too.
+/// Derived from the server's key and the tenant. While the server's key is rotated, deliveries are also signed with
+/// the previous secret.
 #[utoipa::path(
     get, path = "/v1/webhooks/secret", operation_id = "getWebhookSecret", tag = "webhooks",
     responses((status = 200, description = "The secret.", body = WebhookSecret), ReadProblems),
@@ -314,10 +314,10 @@ pub(crate) async fn get_webhook_secret(
 }
 
 fn no_endpoint() -> Problem {
-    Problem::new(Code::EndpointNotFound, "there is no such endpoint")
+    Problem::new(Code::EndpointNotFound, "unknown endpoint")
 }
 
-fn shown(endpoint: Endpoint) -> wire::Endpoint {
+fn to_wire(endpoint: Endpoint) -> wire::Endpoint {
     wire::Endpoint {
         id: endpoint.id,
         url: endpoint.url,

@@ -200,8 +200,8 @@ fn select(key: &str, help: &str, value: &str, words: &[&str], required: bool) ->
 }
 
 fn json(name: &str, text: &str) -> Result<RawJson, Problem> {
-    body::refuse_deep(text)?;
-    body::refuse_doubled_keys(text)?;
+    body::reject_deep(text)?;
+    body::reject_duplicate_keys(text)?;
     let invalid_json = |error: serde_json::Error| {
         Problem::new(Code::InvalidJson, format!("{name} is not JSON: {error}"))
     };

@@ -145,7 +145,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let id = deliveries::delivery_id(&id)?;
     let known = endpoints::list(&state, &ctx.caller, Pairs::default()).await?;
-    let delivery = deliveries::whole(&ctx.caller.engine.outbox(), id).await?;
+    let delivery = deliveries::with_attempts(&ctx.caller.engine.outbox(), id).await?;
     let delivery_status = to_wire::status_from(delivery.status);
     let content = html! {
         section #delivery data-live aria-label="Delivery" {

@@ -1,4 +1,4 @@
-//! Which models there are, as Ollama and `OpenAI` tell it.
+//! Model lists in the formats of Ollama and `OpenAI`.
 
 use axum::Json;
 use axum::body::Body;
@@ -19,7 +19,7 @@ pub(crate) async fn tags(
     State(state): State<AppState>,
     _caller: Caller<Inspect>,
 ) -> Result<Response, Problem> {
-    Ok(told(ErrorFormat::Ollama, state.chat()?.tags().await))
+    Ok(respond(ErrorFormat::Ollama, state.chat()?.tags().await))
 }
 
 /// `GET /v1/models`
@@ -27,16 +27,16 @@ pub(crate) async fn models(
     State(state): State<AppState>,
     _caller: Caller<Inspect>,
 ) -> Result<Response, Problem> {
-    Ok(told(ErrorFormat::OpenAi, state.chat()?.models().await))
+    Ok(respond(ErrorFormat::OpenAi, state.chat()?.models().await))
 }
 
-/// `GET /v1/models/{model}`, whose name may have slashes.
+/// `GET /v1/models/{model}`; model names may contain slashes.
 pub(crate) async fn model(
     State(state): State<AppState>,
     _caller: Caller<Inspect>,
     Path(model): Path<String>,
 ) -> Result<Response, Problem> {
-    Ok(told(ErrorFormat::OpenAi, state.chat()?.model(&model).await))
+    Ok(respond(ErrorFormat::OpenAi, state.chat()?.model(&model).await))
 }
 
 /// `POST /api/show`
@@ -49,7 +49,7 @@ pub(crate) async fn show(
     let chat = state.chat()?;
     let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
     let asked: JsonObject = body::outer_object(&text)?;
-    Ok(told(ErrorFormat::Ollama, chat.show(&asked).await))
+    Ok(respond(ErrorFormat::Ollama, chat.show(&asked).await))
 }
 
 /// `GET /api/version`
@@ -61,9 +61,9 @@ pub(crate) async fn version(
     Ok(Json(json!({"version": env!("CARGO_PKG_VERSION")})).into_response())
 }
 
-fn told(tongue: ErrorFormat, answer: Result<Value, ChatError>) -> Response {
-    match answer {
-        Ok(answer) => Json(answer).into_response(),
-        Err(failure) => tongue.refuse(failure.status(), &failure.to_string(), None),
+fn respond(format: ErrorFormat, result: Result<Value, ChatError>) -> Response {
+    match result {
+        Ok(value) => Json(value).into_response(),
+        Err(failure) => format.respond(failure.status(), &failure.to_string(), None),
     }
 }

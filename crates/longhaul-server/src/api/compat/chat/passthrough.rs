@@ -1,4 +1,4 @@
-//! The routes of models' own servers: a job whose caller waits for it.
+//! Routes of model servers: the caller waits for the job.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -8,10 +8,10 @@ use longhaul::job::Record;
 use longhaul::{JobId, Status};
 use longhaul_kinds::chat::{ChatApi, ChatCall, ChatResult, http_status};
 
-use super::stream::{self, Listener};
-use super::submit::{read, submission};
+use super::stream::{self, ResponseStream};
+use super::submit::{parse, submission};
 use crate::api::AppState;
-use crate::api::compat::error_format::{ErrorFormat, FOR_GOOD, for_good, named};
+use crate::api::compat::error_format::{ErrorFormat, NOT_RETRYABLE, not_retryable, with_job_id};
 use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::idempotency;
 use crate::api::http::respond;
@@ -25,7 +25,7 @@ pub(crate) async fn ollama_chat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    answer(state, caller, headers, body, ChatApi::OllamaChat).await
+    respond(state, caller, headers, body, ChatApi::OllamaChat).await
 }
 
 /// `POST /api/generate`
@@ -35,7 +35,7 @@ pub(crate) async fn ollama_generate(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    answer(state, caller, headers, body, ChatApi::OllamaGenerate).await
+    respond(state, caller, headers, body, ChatApi::OllamaGenerate).await
 }
 
 /// `POST /v1/chat/completions`
@@ -45,10 +45,10 @@ pub(crate) async fn openai_chat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    answer(state, caller, headers, body, ChatApi::OpenAiChat).await
+    respond(state, caller, headers, body, ChatApi::OpenAiChat).await
 }
 
-async fn answer(
+async fn respond(
     State(state): State<AppState>,
     caller: Caller<Submit>,
     headers: HeaderMap,
@@ -56,61 +56,56 @@ async fn answer(
     api: ChatApi,
 ) -> Result<Response, Problem> {
     let chat = state.chat()?.clone();
-    // A server that takes submissions only with a key cannot ask that of others' clients.
+    // Never required here, because other systems' clients do not send one.
     let key = idempotency::key(&headers, false)?;
-    let call = read(&caller, &headers, body, api).await?;
+    let call = parse(&caller, &headers, body, api).await?;
     let handle = service::submit(&state, submission(&caller, &call, key)).await?;
     let (id, tenant) = (handle.id(), caller.engine.tenant().clone());
     if call.streams() {
         let reader = chat.stream_logs().read(&tenant, id);
         let authorization = caller.authorization(&headers);
-        let listener = Listener::new(&call, reader, handle, state, authorization);
-        return Ok(named(stream::respond(listener).await?, id));
+        let response_stream = ResponseStream::new(&call, reader, handle, state, authorization);
+        return Ok(with_job_id(stream::respond(response_stream).await?, id));
     }
     let authorization = caller.authorization(&headers);
     let record = wait::for_result(&state, &handle, &authorization).await?;
     let record = record.ok_or_else(|| stopping(id))?;
-    Ok(named(whole(&call, &record)?, id))
+    Ok(with_job_id(complete_response(&call, &record)?, id))
 }
 
-/// What whoever waits is told when the server stops. Asking again would make another job.
+/// Response to waiting callers when the server stops. Not retryable, because a retry would submit another job.
 pub(crate) fn stopping(job: JobId) -> Problem {
-    let detail =
-        format!("the server is stopping; the job {job} goes on: ask for it at /jobs/{job}");
-    let (name, value) = FOR_GOOD;
+    let detail = format!("the server is stopping; job {job} continues: poll /jobs/{job}");
+    let (name, value) = NOT_RETRYABLE;
     Problem::new(Code::Unavailable, detail).header(name, value)
 }
 
-/// What a caller that does not stream is answered.
-fn whole(call: &ChatCall, record: &Record) -> Result<Response, Problem> {
+/// Response to a caller that does not stream.
+fn complete_response(call: &ChatCall, record: &Record) -> Result<Response, Problem> {
     match outcome(record)? {
-        Outcome::Answered(found) => Ok(respond::raw_json(&found.body)),
+        Outcome::Completed(answer) => Ok(respond::raw_json(&answer.body)),
         Outcome::Failed { status, message, code } => {
-            let tongue = ErrorFormat::of(call.api);
-            Ok(for_good(tongue.refuse(status, &message, code.as_deref())))
+            let format = ErrorFormat::of(call.api);
+            Ok(not_retryable(format.respond(status, &message, code.as_deref())))
         }
     }
 }
 
-/// How a chat ended.
+/// Outcome of a chat job.
 pub(crate) enum Outcome {
-    /// With this.
-    Answered(ChatResult),
-    /// Without an answer.
+    Completed(ChatResult),
     Failed {
-        /// What its caller is answered with.
+        /// HTTP status for the caller.
         status: u16,
-        /// For people.
         message: String,
-        /// For programs.
         code: Option<String>,
     },
 }
 
-/// How the chat of a job that has ended did.
+/// Returns the outcome of a finished chat job.
 pub(crate) fn outcome(record: &Record) -> Result<Outcome, Problem> {
     if let Some(result) = &record.result {
-        return Ok(Outcome::Answered(result.to().map_err(Problem::internal)?));
+        return Ok(Outcome::Completed(result.to().map_err(Problem::internal)?));
     }
     Ok(match (&record.job.error, record.job.status) {
         (Some(error), Status::Failed) => Outcome::Failed {
@@ -119,7 +114,7 @@ pub(crate) fn outcome(record: &Record) -> Result<Outcome, Problem> {
             code: Some(error.code.clone()),
         },
         (_, status) => {
-            let message = format!("the job is {status}: it has no answer");
+            let message = format!("the job is {status} and has no result");
             Outcome::Failed { status: 409, message, code: Some(status.as_str().to_owned()) }
         }
     })

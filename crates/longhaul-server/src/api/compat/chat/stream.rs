@@ -1,7 +1,7 @@
-//! Streaming an answer to a caller while it is made.
+//! Streaming a chat response while the model generates it.
 //!
-//! What is promised is written down with the kind, in [`longhaul_kinds::chat`]; here it is kept. Nothing is read before
-//! the connection has taken what came before, so that a slow caller costs no buffer.
+//! The guarantees are documented with the kind, in [`longhaul_kinds::chat`]. The stream is pulled: nothing is read before
+//! the connection has taken the previous chunk, so that a slow client needs no buffer.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -21,50 +21,49 @@ use serde_json::Value;
 
 use super::passthrough::{Outcome, outcome, stopping};
 use crate::api::AppState;
-use crate::api::compat::error_format::{ErrorFormat, for_good};
+use crate::api::compat::error_format::{ErrorFormat, not_retryable};
 use crate::api::http::caller::{Authorization, Submit};
 use crate::api::http::load_shedding::without_permit;
 use crate::api::jobs::X_ACCEL_BUFFERING;
 use crate::problem::Problem;
 
-/// How often it is asked whether the caller may still listen.
-const JUDGED_EVERY: Duration = Duration::from_secs(2);
+/// Interval of authorization checks.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 const KEEP_ALIVE: &str = ": keep-alive\n\n";
 const DONE: &str = "data: [DONE]\n\n";
 
 type Ending = Pin<Box<dyn Future<Output = Result<Record, StoreError>> + Send>>;
 
-/// Somebody who is told an answer as it is made.
-pub(crate) struct Listener {
+/// State of one response stream.
+pub(crate) struct ResponseStream {
     api: ChatApi,
-    /// Whether a caller of `OpenAI`'s API wants to know what it used.
+    /// `stream_options.include_usage` of the `OpenAI` API.
     usage: bool,
     job: JobId,
     reader: StreamReader,
     ending: Ending,
     state: AppState,
     authorization: Authorization<Submit>,
-    /// What was sent, and of which attempt.
+    /// Everything sent so far, and the attempt that it came from.
     sent: Accumulator,
     run: Option<u64>,
-    /// Whether the rest is to be had from the result alone.
+    /// The live stream cannot continue; the rest comes from the job's result.
     waits: bool,
-    /// What is to be sent next.
+    /// Chunks to send.
     next: VecDeque<String>,
-    is_over: bool,
-    judged_at: Timestamp,
-    said_at: Timestamp,
+    is_finished: bool,
+    checked_at: Timestamp,
+    sent_at: Timestamp,
 }
 
-/// What happens next.
-enum Heard {
+enum StreamEvent {
     Piece(StreamRead),
     Ended(Result<Box<Record>, StoreError>),
     Stopping,
     Nothing,
 }
 
-impl Listener {
+impl ResponseStream {
     pub(crate) fn new(
         call: &ChatCall,
         reader: StreamReader,
@@ -88,25 +87,25 @@ impl Listener {
             run: None,
             waits: false,
             next: VecDeque::new(),
-            is_over: false,
-            judged_at: now,
-            said_at: now,
+            is_finished: false,
+            checked_at: now,
+            sent_at: now,
         }
     }
 
-    /// Waits for what comes next: a piece before the end, since the end makes what is left of them one.
-    async fn hear(&mut self) -> Heard {
-        let wake_at = self.judged_at.after(JUDGED_EVERY);
+    /// Waits for the next event. Chunks come before the end, because the end sends everything that is left at once.
+    async fn next_event(&mut self) -> StreamEvent {
+        let wake_at = self.checked_at.after(RECHECK_INTERVAL);
         tokio::select! {
             biased;
-            () = self.state.stop.cancelled() => Heard::Stopping,
-            read = self.reader.next(), if !self.waits => Heard::Piece(read),
-            ended = &mut self.ending => Heard::Ended(ended.map(Box::new)),
-            () = self.state.clock.sleep_until(wake_at) => Heard::Nothing,
+            () = self.state.stop.cancelled() => StreamEvent::Stopping,
+            read = self.reader.next(), if !self.waits => StreamEvent::Piece(read),
+            ended = &mut self.ending => StreamEvent::Ended(ended.map(Box::new)),
+            () = self.state.clock.sleep_until(wake_at) => StreamEvent::Nothing,
         }
     }
 
-    /// Notes a piece to be sent, if it goes on where the last one ended.
+    /// Queues a chunk if it continues the previous one.
     fn take(&mut self, read: StreamRead) {
         let (run, text) = match read {
             StreamRead::Chunk(run, text) => (run, text),
@@ -124,14 +123,14 @@ impl Listener {
         self.next.push_back(framed(self.api, &text));
     }
 
-    /// Notes the last of what is to be sent.
+    /// Queues the rest of the response.
     fn end(&mut self, record: &Record) -> Result<(), Problem> {
-        self.is_over = true;
+        self.is_finished = true;
         match outcome(record)? {
             Outcome::Failed { status, message, code } => {
                 self.fail(status, &message, code.as_deref());
             }
-            Outcome::Answered(answer) => {
+            Outcome::Completed(answer) => {
                 let body: Value = answer.body.to().map_err(Problem::internal)?;
                 match self.sent.remaining(&body, self.usage) {
                     Ok(rest) => {
@@ -149,56 +148,56 @@ impl Listener {
     }
 
     fn fail(&mut self, status: u16, message: &str, code: Option<&str>) {
-        self.is_over = true;
+        self.is_finished = true;
         let error = ErrorFormat::of(self.api).error(status, message, code);
         self.next.push_back(framed(self.api, &error.to_string()));
     }
 
-    fn refuse(&mut self, problem: &Problem) {
+    fn fail_with(&mut self, problem: &Problem) {
         let code = problem.code().as_str();
         self.fail(problem.status().as_u16(), problem.detail(), Some(code));
     }
 
-    /// What is sent next. `None` ends the stream.
+    /// Returns the next chunk. `None` ends the stream.
     async fn next(mut self) -> Option<(Result<String, Infallible>, Self)> {
         loop {
             if let Some(text) = self.next.pop_front() {
-                self.said_at = self.state.clock.now();
+                self.sent_at = self.state.clock.now();
                 return Some((Ok(text), self));
             }
-            if self.is_over {
+            if self.is_finished {
                 return None;
             }
-            match self.hear().await {
-                Heard::Piece(read) => self.take(read),
-                Heard::Ended(Ok(record)) => {
+            match self.next_event().await {
+                StreamEvent::Piece(read) => self.take(read),
+                StreamEvent::Ended(Ok(record)) => {
                     if let Err(problem) = self.end(&record) {
-                        self.refuse(&problem);
+                        self.fail_with(&problem);
                     }
                 }
-                Heard::Ended(Err(error)) => self.refuse(&Problem::from(error)),
-                Heard::Stopping => self.refuse(&stopping(self.job)),
-                Heard::Nothing => self.keep_alive(),
+                StreamEvent::Ended(Err(error)) => self.fail_with(&Problem::from(error)),
+                StreamEvent::Stopping => self.fail_with(&stopping(self.job)),
+                StreamEvent::Nothing => self.keep_alive(),
             }
-            self.judge().await;
+            self.recheck().await;
         }
     }
 
-    /// Whoever may ask no more is told no more.
-    async fn judge(&mut self) {
+    /// Ends the stream if the caller lost its authorization.
+    async fn recheck(&mut self) {
         let now = self.state.clock.now();
-        if now >= self.judged_at.after(JUDGED_EVERY) {
-            self.judged_at = now;
+        if now >= self.checked_at.after(RECHECK_INTERVAL) {
+            self.checked_at = now;
             if let Err(problem) = self.authorization.recheck().await {
                 self.next.clear();
-                self.refuse(&problem);
+                self.fail_with(&problem);
             }
         }
     }
 
-    /// Lines of Ollama have no words for nothing.
+    /// Sends a keep-alive comment. Ollama's format has none.
     fn keep_alive(&mut self) {
-        let due = self.said_at.after(self.state.settings.keep_alive);
+        let due = self.sent_at.after(self.state.settings.keep_alive);
         if self.api == ChatApi::OpenAiChat && self.state.clock.now() >= due {
             self.next.push_back(KEEP_ALIVE.to_owned());
         }
@@ -212,29 +211,29 @@ fn framed(api: ChatApi, text: &str) -> String {
     }
 }
 
-/// Answers once there is something to say: until then an error has a status of its own.
-pub(crate) async fn respond(mut listener: Listener) -> Result<Response, Problem> {
-    while listener.next.is_empty() {
-        match without_permit(listener.hear()).await {
-            Heard::Piece(read) => listener.take(read),
-            Heard::Stopping => return Err(stopping(listener.job)),
-            Heard::Nothing => {
-                listener.judged_at = listener.state.clock.now();
-                if let Err(problem) = listener.authorization.recheck().await {
+/// Responds once the first chunk is available, because until then an error can still set the HTTP status.
+pub(crate) async fn respond(mut stream_state: ResponseStream) -> Result<Response, Problem> {
+    while stream_state.next.is_empty() {
+        match without_permit(stream_state.next_event()).await {
+            StreamEvent::Piece(read) => stream_state.take(read),
+            StreamEvent::Stopping => return Err(stopping(stream_state.job)),
+            StreamEvent::Nothing => {
+                stream_state.checked_at = stream_state.state.clock.now();
+                if let Err(problem) = stream_state.authorization.recheck().await {
                     return Err(problem);
                 }
             }
-            Heard::Ended(ended) => {
+            StreamEvent::Ended(ended) => {
                 let record = ended?;
                 if let Outcome::Failed { status, message, code } = outcome(&record)? {
-                    let tongue = ErrorFormat::of(listener.api);
-                    return Ok(for_good(tongue.refuse(status, &message, code.as_deref())));
+                    let format = ErrorFormat::of(stream_state.api);
+                    return Ok(not_retryable(format.respond(status, &message, code.as_deref())));
                 }
-                listener.end(&record)?;
+                stream_state.end(&record)?;
             }
         }
     }
-    let content_type = match listener.api {
+    let content_type = match stream_state.api {
         ChatApi::OllamaChat | ChatApi::OllamaGenerate => "application/x-ndjson",
         ChatApi::OpenAiChat => "text/event-stream",
     };
@@ -243,6 +242,6 @@ pub(crate) async fn respond(mut listener: Listener) -> Result<Response, Problem>
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (X_ACCEL_BUFFERING, HeaderValue::from_static("no")),
     ];
-    let body = Body::from_stream(stream::unfold(listener, Listener::next));
+    let body = Body::from_stream(stream::unfold(stream_state, ResponseStream::next));
     Ok((headers, body).into_response())
 }

@@ -1,4 +1,4 @@
-//! Chats become jobs.
+//! Submitting chat jobs.
 
 use axum::Json;
 use axum::body::Body;
@@ -12,17 +12,17 @@ use serde_json::json;
 
 use super::response::MODEL_LABEL;
 use crate::api::AppState;
-use crate::api::compat::error_format::named;
+use crate::api::compat::error_format::with_job_id;
 use crate::api::http::body;
 use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::idempotency;
 use crate::jobs::submit as service;
 use crate::problem::{Code, Problem};
 
-/// The field of `POST /jobs` that is not Ollama's.
+/// Extension of Ollama's format in `POST /jobs`.
 const STATE_WEBHOOK_URL: &str = "state_webhook_url";
 
-/// `POST /jobs`: a chat whose caller does not wait.
+/// `POST /jobs`: submits a chat without waiting for it.
 pub(crate) async fn submit(
     State(state): State<AppState>,
     caller: Caller<Submit>,
@@ -31,7 +31,7 @@ pub(crate) async fn submit(
 ) -> Result<Response, Problem> {
     state.chat()?;
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
-    let mut call = read(&caller, &headers, body, ChatApi::OllamaChat).await?;
+    let mut call = parse(&caller, &headers, body, ChatApi::OllamaChat).await?;
     let webhook = webhook(&state, &mut call.body).await?;
     let submission = submission(&caller, &call, key);
     let submission = match webhook {
@@ -39,12 +39,12 @@ pub(crate) async fn submit(
         None => submission,
     };
     let handle = service::submit(&state, submission).await?;
-    let answer = (StatusCode::ACCEPTED, Json(json!({"job_id": handle.id().to_string()})));
-    Ok(named(answer.into_response(), handle.id()))
+    let response = (StatusCode::ACCEPTED, Json(json!({"job_id": handle.id().to_string()})));
+    Ok(with_job_id(response.into_response(), handle.id()))
 }
 
-/// Reads a call in an API.
-pub(crate) async fn read(
+/// Parses a call in the format of an API.
+pub(crate) async fn parse(
     caller: &Caller<Submit>,
     headers: &HeaderMap,
     body: Body,
@@ -52,13 +52,13 @@ pub(crate) async fn read(
 ) -> Result<ChatCall, Problem> {
     let bytes_max = body::submission_bytes_max(caller.engine.limits());
     let text = body::json_text(headers, body, bytes_max).await?;
-    body::refuse_doubled_keys(&text)?;
+    body::reject_duplicate_keys(&text)?;
     let call = ChatCall { api, body: body::outer_object(&text)? };
-    call.check().map_err(|why| Problem::new(Code::BadRequest, why))?;
+    call.check().map_err(|reason| Problem::new(Code::BadRequest, reason))?;
     Ok(call)
 }
 
-/// From a call to the engine.
+/// Builds the submission of a call.
 pub(crate) fn submission(
     caller: &Caller<Submit>,
     call: &ChatCall,
@@ -69,15 +69,15 @@ pub(crate) fn submission(
     service::with_key(submission, key)
 }
 
-/// Takes who is told of the job's states out of a body, if that may be.
+/// Takes the state webhook out of a body and checks its URL.
 async fn webhook(state: &AppState, body: &mut JsonObject) -> Result<Option<Webhook>, Problem> {
-    let Some(given) = body.remove(STATE_WEBHOOK_URL) else { return Ok(None) };
-    let url: Option<String> = serde_json::from_str(given.get()).map_err(|_| {
+    let Some(value) = body.remove(STATE_WEBHOOK_URL) else { return Ok(None) };
+    let url: Option<String> = serde_json::from_str(value.get()).map_err(|_| {
         Problem::new(Code::Validation, format!("{STATE_WEBHOOK_URL} must be a URL"))
     })?;
     let Some(url) = url else { return Ok(None) };
     state.webhooks.check(&url).await?;
     let (events, format) = (EventFilter::default(), WebhookFormat::States);
-    // Answers are what receivers wait for, of whatever length.
+    // Receivers want the whole result, however large.
     Ok(Some(Webhook { url, events, sealed_secret: None, full: true, format }))
 }

@@ -1,4 +1,4 @@
-//! Pictures, by their short links.
+//! Images by short link.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -16,19 +16,19 @@ use crate::api::http::params::Pairs;
 use crate::api::jobs::serve_artifact;
 use crate::problem::{Code, Problem};
 
-/// A picture has styles, and may have fonts and images inside of it. It has no script; should one get in, it is not
-/// run, and runs as nobody.
-const PICTURE_POLICY: HeaderValue = HeaderValue::from_static(
+/// Allows inline styles and embedded fonts and images. Sandboxed without scripts, as a second line of defence behind
+/// the sanitizer.
+const IMAGE_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; font-src data:; img-src data:; sandbox",
 );
-/// What is behind a link never changes. It may be deleted, and then a browser forgets it within a day.
-const FOR_ITS_TENANT: HeaderValue = HeaderValue::from_static("private, max-age=86400, immutable");
-const FOR_EVERYBODY: HeaderValue = HeaderValue::from_static("public, max-age=86400, immutable");
+/// An image never changes, but may be deleted: browsers then drop it within a day.
+const PRIVATE_CACHE: HeaderValue = HeaderValue::from_static("private, max-age=86400, immutable");
+const PUBLIC_CACHE: HeaderValue = HeaderValue::from_static("public, max-age=86400, immutable");
 
 type LinkPath = Result<Path<String>, PathRejection>;
 
-/// `GET /d/{shortlink}` for the tenant whose it is.
-pub(crate) async fn for_its_tenant(
+/// `GET /d/{shortlink}` for callers of the image's tenant.
+pub(crate) async fn get(
     State(state): State<AppState>,
     caller: Caller,
     path: LinkPath,
@@ -37,52 +37,52 @@ pub(crate) async fn for_its_tenant(
 ) -> Result<Response, Problem> {
     state.render()?;
     let shortlink = path.map(|Path(link)| link).map_err(|_| unknown())?;
-    let found = drawn(&caller.engine, &shortlink).await?.ok_or_else(unknown)?;
-    show(&caller.engine, &found, &query, &headers, FOR_ITS_TENANT).await
+    let job = find_completed(&caller.engine, &shortlink).await?.ok_or_else(unknown)?;
+    respond(&caller.engine, &job, &query, &headers, PRIVATE_CACHE).await
 }
 
-/// `GET /d/{shortlink}` for whoever has the link.
-pub(crate) async fn for_everybody(
+/// `GET /d/{shortlink}` without authentication.
+pub(crate) async fn get_public(
     State(state): State<AppState>,
     path: LinkPath,
     query: Pairs,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let door = state.render()?;
+    let render = state.render()?;
     let shortlink = path.map(|Path(link)| link).map_err(|_| unknown())?;
-    for tenant in door.links.tenants(&shortlink) {
+    for tenant in render.links.tenants(&shortlink) {
         let engine = state.engine.for_tenant(tenant);
-        if let Some(found) = drawn(&engine, &shortlink).await? {
-            return show(&engine, &found, &query, &headers, FOR_EVERYBODY).await;
+        if let Some(job) = find_completed(&engine, &shortlink).await? {
+            return respond(&engine, &job, &query, &headers, PUBLIC_CACHE).await;
         }
     }
     Err(unknown())
 }
 
-/// The job whose picture it is, once that is drawn.
-async fn drawn(engine: &Engine, shortlink: &str) -> Result<Option<JobHandle>, Problem> {
+/// Returns the completed job of a short link.
+async fn find_completed(engine: &Engine, shortlink: &str) -> Result<Option<JobHandle>, Problem> {
     let known = engine.find_by_key(&key(shortlink), Some(RenderKind::NAME), None, None).await;
     match known {
         Ok(found) => Ok(found.filter(|found| found.submitted().job.status == Status::Completed)),
-        // A job of another kind that somebody gave such a key.
+        // A job of another kind that was submitted with this key.
         Err(SubmitError::Store(StoreError::KeyReused { .. })) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-async fn show(
+async fn respond(
     engine: &Engine,
-    found: &JobHandle,
+    job: &JobHandle,
     query: &Pairs,
     headers: &HeaderMap,
-    kept: HeaderValue,
+    cache_control: HeaderValue,
 ) -> Result<Response, Problem> {
-    let name = found.submitted().job.artifacts.first().map(|artifact| artifact.name.clone());
+    let name = job.submitted().job.artifacts.first().map(|artifact| artifact.name.clone());
     let name = name.ok_or_else(unknown)?;
-    let mut response = serve_artifact(engine, found.id(), &name, headers).await?;
+    let mut response = serve_artifact(engine, job.id(), &name, headers).await?;
     let headers = response.headers_mut();
-    headers.insert(CACHE_CONTROL, kept);
-    headers.insert(CONTENT_SECURITY_POLICY, PICTURE_POLICY);
+    headers.insert(CACHE_CONTROL, cache_control);
+    headers.insert(CONTENT_SECURITY_POLICY, IMAGE_POLICY);
     let download = query.0.iter().any(|(name, _)| name == "download");
     if let Some(attached) = headers.remove(CONTENT_DISPOSITION).filter(|_| download) {
         headers.insert(CONTENT_DISPOSITION, attached);
@@ -91,5 +91,5 @@ async fn show(
 }
 
 fn unknown() -> Problem {
-    Problem::new(Code::NotFound, "there is no picture under this link")
+    Problem::new(Code::NotFound, "unknown short link")
 }

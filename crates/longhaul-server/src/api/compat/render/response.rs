@@ -1,4 +1,4 @@
-//! A picture's job as callers of `GET /jobs/{id}` see it.
+//! Render jobs in the format of `GET /jobs/{id}`.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -6,13 +6,12 @@ use longhaul::job::Record;
 use longhaul::{Job, Status};
 use serde::Serialize;
 
-/// In front of a short link, in the key that its job is submitted under.
+/// Prefix of a short link in its job's idempotency key.
 const KEY_PREFIX: &str = "render/";
 
-/// The job.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct RenderJob {
     job_id: String,
     status: &'static str,
     created_at: String,
@@ -24,7 +23,6 @@ struct Shown {
     result: Option<Link>,
 }
 
-/// Where a picture is.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Link {
     shortlink: Option<String>,
@@ -36,7 +34,7 @@ impl Link {
         Self { shortlink: Some(shortlink.to_owned()), url: Some(url(shortlink)) }
     }
 
-    /// Of a job that came by another way than this door, or has no picture: none.
+    /// Empty for an unfinished job, or one that was submitted to another API.
     fn of(job: &Job) -> Self {
         let key = job.idempotency_key.as_deref().filter(|_| job.status == Status::Completed);
         let shortlink = key.and_then(|key| key.strip_prefix(KEY_PREFIX));
@@ -44,7 +42,7 @@ impl Link {
     }
 }
 
-/// The key that a short link's job is submitted under.
+/// Returns the idempotency key of a short link's job.
 pub(crate) fn key(shortlink: &str) -> String {
     format!("{KEY_PREFIX}{shortlink}")
 }
@@ -53,7 +51,7 @@ fn url(shortlink: &str) -> String {
     format!("/d/{shortlink}")
 }
 
-/// A status in the door's words.
+/// Returns a status in the API's words.
 pub(crate) fn status(status: Status) -> &'static str {
     match status {
         Status::Pending | Status::Waiting => "pending",
@@ -63,8 +61,8 @@ pub(crate) fn status(status: Status) -> &'static str {
     }
 }
 
-/// Why there is no picture, of a job that has ended without one.
-pub(crate) fn why_not(job: &Job) -> Option<String> {
+/// Returns the error message of a job that finished without an image.
+pub(crate) fn error_message(job: &Job) -> Option<String> {
     match (&job.error, job.status) {
         (_, Status::Cancelled) => Some("the job was cancelled".to_owned()),
         (Some(error), Status::Failed) => Some(error.message.clone()),
@@ -73,11 +71,11 @@ pub(crate) fn why_not(job: &Job) -> Option<String> {
     }
 }
 
-/// The job as it stands.
+/// Responds with the current state of a job.
 pub(crate) fn show(record: &Record) -> Response {
     let job = &record.job;
     let link = Link::of(job);
-    let shown = Shown {
+    let response = RenderJob {
         job_id: job.id.to_string(),
         status: status(job.status),
         created_at: job.created_at.to_string(),
@@ -85,7 +83,7 @@ pub(crate) fn show(record: &Record) -> Response {
         completed_at: job.completed_at.map(|at| at.to_string()),
         result: Some(link.clone()).filter(|link| link.url.is_some()),
         link,
-        error: why_not(job),
+        error: error_message(job),
     };
-    Json(shown).into_response()
+    Json(response).into_response()
 }

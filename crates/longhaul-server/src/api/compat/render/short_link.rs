@@ -9,14 +9,14 @@ use longhaul::blob::Keyring;
 use longhaul_render::RenderRequest;
 
 const NAME: &[u8] = b"short link";
-const VEIL: &[u8] = b"tenant of a short link";
-/// 128 bits: not to be guessed, and no two of them are equal.
+const TENANT_MASK: &[u8] = b"tenant of a short link";
+/// 128 bits, so that names cannot be guessed and do not collide.
 const NAME_BYTES: usize = 16;
 
-/// Makes links: a name that follows from the tenant and what it asks for, and behind it the tenant, veiled.
+/// Derives links: a MAC of the tenant and the request, followed by the masked tenant id.
 ///
-/// Both are made with the server's key, so that nobody else can make a link from a source that they know, or see
-/// whose it is. The tenant is in it because a link that anybody may follow comes alone.
+/// Both depend on the server's key, so that a link can neither be computed from a known source nor reveal its
+/// tenant. The tenant is included because requests for public links are not authenticated.
 #[derive(Debug, Clone)]
 pub(crate) struct Links(Arc<Keyring>);
 
@@ -28,35 +28,36 @@ impl Links {
     /// The tenant's link to what comes of this request. Another one once the server has another key.
     pub(crate) fn of(&self, tenant: &TenantId, request: &RenderRequest) -> String {
         let tenant = tenant.as_str().as_bytes();
-        // With its length, so that no letter can move from the tenant to the request.
+        // Length-prefixed, so that the boundary between tenant and request is unambiguous.
         let mut message = (tenant.len() as u64).to_be_bytes().to_vec();
         message.extend(tenant);
         message.extend(request.cache_key());
         let mut link: Vec<u8> = self.0.mac(NAME, &message).into_iter().take(NAME_BYTES).collect();
-        let veiled = self.veil(self.0.current_id(), &link, tenant);
-        link.extend(veiled);
+        let masked = self.mask(self.0.current_id(), &link, tenant);
+        link.extend(masked);
         URL_SAFE_NO_PAD.encode(link)
     }
 
-    /// Whose a link may be, by each of the server's keys. Those that are nonsense have no such link.
+    /// Returns the possible tenants of a link, one per server key. A wrong key yields an id without such a link.
     pub(crate) fn tenants(&self, link: &str) -> Vec<TenantId> {
         let Ok(link) = URL_SAFE_NO_PAD.decode(link) else { return Vec::new() };
-        let Some((name, veiled)) = link.split_at_checked(NAME_BYTES) else { return Vec::new() };
+        let Some((name, masked)) = link.split_at_checked(NAME_BYTES) else { return Vec::new() };
         let tenants = self.0.ids().filter_map(|key| {
-            let tenant = String::from_utf8(self.veil(key, name, veiled)).ok()?;
+            let tenant = String::from_utf8(self.mask(key, name, masked)).ok()?;
             TenantId::new(tenant).ok()
         });
         tenants.collect()
     }
 
-    /// Veils, and unveils.
-    fn veil(&self, key: &str, name: &[u8], text: &[u8]) -> Vec<u8> {
-        let mut veiled = Vec::with_capacity(text.len());
+    /// Masks a tenant id, or unmasks it.
+    fn mask(&self, key: &str, name: &[u8], text: &[u8]) -> Vec<u8> {
+        let mut masked = Vec::with_capacity(text.len());
         for (block, count) in text.chunks(32).zip(0_u8..) {
-            let veil = self.0.mac_by(key, VEIL, &[name, &[count]].concat()).unwrap_or_default();
-            veiled.extend(block.iter().zip(veil).map(|(letter, veil)| letter ^ veil));
+            let mask =
+                self.0.mac_by(key, TENANT_MASK, &[name, &[count]].concat()).unwrap_or_default();
+            masked.extend(block.iter().zip(mask).map(|(byte, mask)| byte ^ mask));
         }
-        veiled
+        masked
     }
 }
 
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn same_request_has_the_same_link_and_another_has_another() {
+    fn short_link_depends_on_tenant_and_request() {
         let links = links();
         let link = links.of(&tenant("acme"), &request("pie"));
         assert_eq!(link, links.of(&tenant("acme"), &request("pie")));
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_another_key_makes_another_link() {
+    fn short_link_depends_on_the_server_key() {
         let request = request("pie");
         let (ours, theirs) = (links(), links());
         let link = ours.of(&tenant("acme"), &request);
@@ -106,13 +107,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn link_tells_its_tenant_to_whoever_has_the_key(name in "[a-zA-Z0-9][a-z0-9._-]{0,63}") {
+        fn short_link_reveals_its_tenant_with_the_server_key(name in "[a-zA-Z0-9][a-z0-9._-]{0,63}") {
             let (links, tenant) = (links(), tenant(&name));
             prop_assert_eq!(links.tenants(&links.of(&tenant, &request("pie"))), vec![tenant]);
         }
 
         #[test]
-        fn whatever_is_no_link_is_nobodys_or_nonsense(text in ".{0,200}") {
+        fn malformed_short_links_are_handled(text in ".{0,200}") {
             links().tenants(&text);
         }
     }

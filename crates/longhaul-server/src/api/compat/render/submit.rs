@@ -1,4 +1,4 @@
-//! Requests for pictures become jobs.
+//! Submitting render jobs.
 
 use axum::Json;
 use axum::body::Body;
@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::RenderApi;
-use super::response::{Link, key, status, why_not};
+use super::response::{Link, error_message, key, status};
 use crate::api::AppState;
 use crate::api::http::body;
 use crate::api::http::caller::{Caller, Submit};
@@ -25,8 +25,8 @@ use crate::api::http::prefer::preference;
 use crate::jobs::{submit as service, wait};
 use crate::problem::{Code, KeepBody, Problem};
 
-/// Most diagrams are there before anybody asks again.
-const ASK_AGAIN_S: HeaderValue = HeaderValue::from_static("1");
+/// Seconds until the next poll; most diagrams are rendered by then.
+const POLL_AFTER_S: HeaderValue = HeaderValue::from_static("1");
 
 /// `POST /render`
 pub(crate) async fn submit(
@@ -36,23 +36,23 @@ pub(crate) async fn submit(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let door = state.render()?;
+    let render = state.render()?;
     let preference = preference(&headers, query, state.settings.sync_wait_max)?;
-    // What is asked for is the key already. One that is sent must still be one.
+    // The request itself is the key. A key in the header is only validated.
     idempotency::key(&headers, false)?;
     let bytes_max = body::submission_bytes_max(caller.engine.limits());
     let text = body::json_text(&headers, body, bytes_max).await?;
     let request = body::object::<RenderRequest>(&text)?.normalized();
-    request.check(&door.limits).map_err(|error| refused(&error))?;
-    let shortlink = door.links.of(caller.engine.tenant(), &request);
-    let handle = job(&state, &caller.engine, door, &request, &shortlink).await?;
+    request.check(&render.limits).map_err(|error| invalid_request(&error))?;
+    let shortlink = render.links.of(caller.engine.tenant(), &request);
+    let handle = job(&state, &caller.engine, render, &request, &shortlink).await?;
     if handle.submitted().job.status == Status::Completed {
-        return Ok(drawn(&shortlink, true));
+        return Ok(completed(&shortlink, true));
     }
     let authorization = caller.authorization(&headers);
     let record = wait::for_finish(&state, &handle, &authorization, preference.wait).await?;
     let response = match record.job.status {
-        Status::Completed => drawn(&shortlink, false),
+        Status::Completed => completed(&shortlink, false),
         Status::Failed | Status::Cancelled if !preference.wait.is_zero() => failed(&record.job),
         Status::Failed
         | Status::Cancelled
@@ -63,22 +63,22 @@ pub(crate) async fn submit(
     Ok(preference.applied_to(response))
 }
 
-/// The job of this picture: the one that there is, or a new one.
+/// Returns the existing job of a request, or submits a new one.
 async fn job(
     state: &AppState,
     engine: &Engine,
-    door: &RenderApi,
+    render: &RenderApi,
     request: &RenderRequest,
     shortlink: &str,
 ) -> Result<JobHandle, Problem> {
     let key = key(shortlink);
     let known = async || engine.find_by_key(&key, Some(RenderKind::NAME), None, None).await;
     if let Some(found) = known().await? {
-        if !may_end_otherwise(&found.submitted().job) {
+        if !is_retryable(&found.submitted().job) {
             return Ok(found);
         }
         match engine.resume(found.id()).await {
-            // Somebody else was faster, or it is gone just now.
+            // Another request resumed it first, or it was deleted.
             Ok(_)
             | Err(StoreError::WrongStatus { .. } | StoreError::NotFound | StoreError::Gone) => {}
             Err(error) => return Err(error.into()),
@@ -90,25 +90,23 @@ async fn job(
     let submission = engine
         .submit_raw(RenderKind::NAME, request)
         .key(key.as_str())
-        .keep_completed(door.retention);
+        .keep_completed(render.retention);
     service::submit(state, submission).await
 }
 
-/// Whether a job has failed for another reason than what it was asked for, which does not change.
-fn may_end_otherwise(job: &Job) -> bool {
-    let for_good =
+/// Returns whether a retry can succeed: the job failed for a reason other than its request.
+fn is_retryable(job: &Job) -> bool {
+    let permanent =
         [ErrorCode::BadInput, ErrorCode::Syntax, ErrorCode::Unsupported, ErrorCode::TooLarge];
     match (job.status, &job.error) {
         (Status::Cancelled, _) | (Status::Failed, None) => true,
-        (Status::Failed, Some(error)) => {
-            !for_good.iter().any(|trouble| trouble.as_str() == error.code)
-        }
+        (Status::Failed, Some(error)) => !permanent.iter().any(|code| code.as_str() == error.code),
         (Status::Pending | Status::Waiting | Status::Running | Status::Completed, _) => false,
     }
 }
 
-/// What a request is refused with before it is a job.
-fn refused(error: &RenderError) -> Problem {
+/// Converts a validation error.
+fn invalid_request(error: &RenderError) -> Problem {
     let code = match error.code {
         ErrorCode::TooLarge => Code::PayloadTooLarge,
         ErrorCode::BadInput
@@ -120,29 +118,29 @@ fn refused(error: &RenderError) -> Problem {
     Problem::new(code, error.to_string())
 }
 
-fn drawn(shortlink: &str, cached: bool) -> Response {
+fn completed(shortlink: &str, cached: bool) -> Response {
     #[derive(Serialize)]
-    struct Drawn {
+    struct RenderResponse {
         #[serde(flatten)]
         link: Link,
         cached: bool,
     }
-    Json(Drawn { link: Link::to(shortlink), cached }).into_response()
+    Json(RenderResponse { link: Link::to(shortlink), cached }).into_response()
 }
 
 fn accepted(record: &Record) -> Response {
-    let (id, said) = (record.job.id.to_string(), status(record.job.status));
+    let (id, status) = (record.job.id.to_string(), status(record.job.status));
     let url = format!("/jobs/{id}");
-    let body = Json(json!({"jobId": id, "status": said, "statusUrl": url}));
+    let body = Json(json!({"jobId": id, "status": status, "statusUrl": url}));
     let mut response = (StatusCode::ACCEPTED, body).into_response();
-    response.headers_mut().insert(RETRY_AFTER, ASK_AGAIN_S);
+    response.headers_mut().insert(RETRY_AFTER, POLL_AFTER_S);
     if let Ok(url) = HeaderValue::from_str(&url) {
         response.headers_mut().insert(LOCATION, url);
     }
     response
 }
 
-/// What whoever has waited is told of a job that failed.
+/// Response to a caller that waited for a job that failed.
 fn failed(job: &Job) -> Response {
     let code = job.error.as_ref().map_or("cancelled", |error| error.code.as_str());
     let is = |trouble: ErrorCode| trouble.as_str() == code;
@@ -157,7 +155,7 @@ fn failed(job: &Job) -> Response {
     } else {
         StatusCode::BAD_GATEWAY
     };
-    let body = json!({"error": why_not(job), "code": code, "jobId": job.id.to_string()});
+    let body = json!({"error": error_message(job), "code": code, "jobId": job.id.to_string()});
     let mut response = (status, Json(body)).into_response();
     response.extensions_mut().insert(KeepBody);
     response

@@ -1,20 +1,20 @@
-//! Keys that stand twice in one object: whoever reads after us may take the other one.
+//! Duplicate keys in JSON objects, of which parsers may pick either.
 
 use std::borrow::Cow;
 
-/// What is shown of a key.
-const SHOWN_CHARS_MAX: usize = 64;
+/// Longest part of a key in an error message.
+const REPORTED_CHARS_MAX: usize = 64;
 
-/// A key that stands twice in one object of a JSON text, if there is one.
+/// Returns the first duplicate key of any object in a JSON text.
 ///
-/// A scan of its own: serde lets each type decide and says nothing about keys inside of an input,
-/// and reading values would judge numbers that are kept as they are. What is not JSON is left for
-/// the reader that comes after to refuse. Nesting costs no stack.
-pub(crate) fn doubled_key(text: &str) -> Option<String> {
-    // The open arrays (`None`) and objects, each with where its keys begin in `keys`.
+/// Scans the text itself, because serde leaves duplicates to each type and ignores them inside of an input,
+/// and because parsing values would reject numbers that are stored verbatim. Invalid JSON is left to the
+/// parser. Does not recurse.
+pub(crate) fn find(text: &str) -> Option<String> {
+    // Open arrays (`None`) and objects, with the index of their first key in `keys`.
     let mut open: Vec<Option<usize>> = Vec::new();
     let mut keys: Vec<Cow<'_, str>> = Vec::new();
-    // Whether a string that comes now is a key.
+    // The next string is a key.
     let mut key_next = false;
     let mut rest = text;
     while let Some(at) = rest.find(['"', '{', '}', '[', ']', ',']) {
@@ -39,8 +39,8 @@ pub(crate) fn doubled_key(text: &str) -> Option<String> {
             b',' => key_next = open.last()?.is_some(),
             _ => {
                 if let Some(begin) = open.pop()? {
-                    if let Some(doubled) = doubled(keys.get_mut(begin..)?) {
-                        return Some(doubled.chars().take(SHOWN_CHARS_MAX).collect());
+                    if let Some(key) = first_duplicate(keys.get_mut(begin..)?) {
+                        return Some(key.chars().take(REPORTED_CHARS_MAX).collect());
                     }
                     keys.truncate(begin);
                 }
@@ -51,7 +51,7 @@ pub(crate) fn doubled_key(text: &str) -> Option<String> {
     None
 }
 
-/// Where the string ends that begins with `text`.
+/// Returns the end of the string whose content starts at `text`.
 fn string_end(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.bytes().position(|byte| {
@@ -61,13 +61,13 @@ fn string_end(text: &str) -> Option<usize> {
     })
 }
 
-/// The key that is meant: `"\u0061"` is `"a"`. Half a surrogate stands for itself.
+/// Decodes escapes, for example `"\u0061"` to `"a"`. A lone surrogate is kept as written.
 fn decoded(raw: &str) -> Cow<'_, str> {
-    let meant = raw.contains('\\').then(|| serde_json::from_str(&format!("\"{raw}\"")).ok());
-    meant.flatten().map_or(Cow::Borrowed(raw), Cow::Owned)
+    let unescaped = raw.contains('\\').then(|| serde_json::from_str(&format!("\"{raw}\"")).ok());
+    unescaped.flatten().map_or(Cow::Borrowed(raw), Cow::Owned)
 }
 
-fn doubled<'a>(keys: &'a mut [Cow<'_, str>]) -> Option<&'a str> {
+fn first_duplicate<'a>(keys: &'a mut [Cow<'_, str>]) -> Option<&'a str> {
     keys.sort_unstable();
     keys.windows(2).find_map(|pair| match pair {
         [one, other] if one == other => Some(one.as_ref()),
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubled_keys_are_found_wherever_they_are() {
+    fn duplicate_keys_are_found_at_any_depth() {
         for (text, key) in [
             (r#"{"a":1,"a":2}"#, "a"),
             (r#"{"labels":{"x":"1","y":{},"x":"2"}}"#, "x"),
@@ -89,7 +89,7 @@ mod tests {
             (r#"{"\"":1, "k" : {"k":1} , "\"":2}"#, "\""),
             (r#"{"":1,"":2}"#, ""),
         ] {
-            assert_eq!(doubled_key(text).as_deref(), Some(key), "{text}");
+            assert_eq!(find(text).as_deref(), Some(key), "{text}");
         }
     }
 
@@ -108,7 +108,7 @@ mod tests {
             ",\"",
             &deep,
         ] {
-            assert_eq!(doubled_key(text), None, "{text:.60}");
+            assert_eq!(find(text), None, "{text:.60}");
         }
     }
 }

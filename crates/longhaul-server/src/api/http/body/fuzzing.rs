@@ -1,4 +1,4 @@
-//! What holds of JSON bodies, compared with what serde makes of them.
+//! Fuzz properties of JSON bodies, compared with serde's parser.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -7,12 +7,12 @@ use longhaul::job::Json;
 use longhaul_client::wire::{BatchJob, SubmitRequest};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::duplicate_keys::doubled_key;
-use super::nesting::nests_deeper;
-use super::{object, refuse_deep};
+use super::duplicate_keys::find;
+use super::nesting::exceeds;
+use super::{object, reject_deep};
 use crate::fuzzing::{Target, text};
 
-/// What a reader that follows a text by its grammar finds.
+/// Depth and duplicates as found by a real parser.
 struct Seen {
     depth: usize,
     doubled: bool,
@@ -106,11 +106,11 @@ fn depth(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     let Ok(seen) = serde_json::from_str::<Seen>(text) else {
         // What is not JSON, or nests deeper than serde goes, is only scanned.
-        nests_deeper(text, 64);
+        exceeds(text, 64);
         return;
     };
-    assert!(!nests_deeper(text, seen.depth), "{text:?} nests {}", seen.depth);
-    assert!(seen.depth == 0 || nests_deeper(text, seen.depth - 1), "{text:?} nests {}", seen.depth);
+    assert!(!exceeds(text, seen.depth), "{text:?} nests {}", seen.depth);
+    assert!(seen.depth == 0 || exceeds(text, seen.depth - 1), "{text:?} nests {}", seen.depth);
 }
 
 pub(crate) const UNIQUE: Target = (
@@ -128,7 +128,7 @@ pub(crate) const UNIQUE: Target = (
 /// The scan finds a key that stands twice exactly where a reader does.
 fn unique(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
-    let found = doubled_key(text);
+    let found = find(text);
     if let Ok(seen) = serde_json::from_str::<Seen>(text) {
         assert_eq!(found.is_some(), seen.doubled, "{text:?}: {found:?}");
     }
@@ -149,7 +149,7 @@ pub(crate) const OBJECT: Target = (
 /// A body that is taken is an object whose keys stand once, and its input is carried as it came.
 fn body(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
-    if refuse_deep(text).is_err() {
+    if reject_deep(text).is_err() {
         return;
     }
     let of_batch = object::<BatchJob>(text);

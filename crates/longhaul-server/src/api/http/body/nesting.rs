@@ -1,11 +1,10 @@
-//! How deep a JSON text nests.
+//! Nesting depth of JSON texts.
 
-/// Whether arrays and objects are open inside of each other more than `levels_max` deep.
+/// Returns whether arrays and objects nest more than `levels_max` levels deep.
 ///
-/// One pass over the bytes, before anything is read: readers go down into a text by calling
-/// themselves, here and in every program that gets it from us. What is not JSON is left for the
-/// reader that comes after to refuse.
-pub(crate) fn nests_deeper(text: &str, levels_max: usize) -> bool {
+/// A single pass before parsing, because parsers recurse, here and in every program that receives the text.
+/// Invalid JSON is left to the parser.
+pub(crate) fn exceeds(text: &str, levels_max: usize) -> bool {
     let (mut levels, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in text.bytes() {
         if in_string {
@@ -29,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_open_at_once_counts() {
+    fn nesting_counts_open_brackets_outside_of_strings() {
         for (text, levels) in [
             ("1", 0),
             (r#""[[[[""#, 0),
@@ -38,9 +37,9 @@ mod tests {
             ("]]][", 1),
             ("[[[", 3),
         ] {
-            assert!(!nests_deeper(text, levels), "{text}");
-            assert!(levels == 0 || nests_deeper(text, levels - 1), "{text}");
+            assert!(!exceeds(text, levels), "{text}");
+            assert!(levels == 0 || exceeds(text, levels - 1), "{text}");
         }
-        assert!(nests_deeper(&"[".repeat(1_000_000), 64));
+        assert!(exceeds(&"[".repeat(1_000_000), 64));
     }
 }

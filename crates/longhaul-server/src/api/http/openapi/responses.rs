@@ -1,4 +1,4 @@
-//! Answers that several operations give. The problems are taken from the table of codes.
+//! Responses shared by several operations. Problems come from the table of codes.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::problem::Code;
 
 type Responses = BTreeMap<String, RefOr<Response>>;
 
-/// Describes sets of problems, each as a type that operations name.
+/// Declares sets of problems as types that operations refer to.
 macro_rules! problems {
     ($($(#[$doc:meta])* $set:ident: $($code:ident),*;)*) => {$(
         $(#[$doc])*
@@ -28,96 +28,75 @@ macro_rules! problems {
 }
 
 problems! {
-    /// Of every operation that only reads.
     ReadProblems: ;
-    /// Of reading one job.
     JobProblems: JobNotFound, JobGone;
-    /// Of reading one job as a parameter or header says.
-    JobAskedProblems: BadRequest, JobNotFound, JobGone;
-    /// Of reading a result.
+    JobQueryProblems: BadRequest, JobNotFound, JobGone;
     ResultProblems: JobNotFound, JobGone, WrongStatus;
-    /// Of reading an artifact.
     ArtifactProblems: JobNotFound, JobGone, ArtifactNotFound, RangeNotSatisfiable;
-    /// Of reading a receipt.
     ReceiptProblems: JobNotFound;
-    /// Of listing what parameters ask for.
     ListProblems: BadRequest, Validation;
-    /// Of changing one job.
     ChangeProblems: JobNotFound, JobGone, WrongStatus, PayloadPurged, StorageFull;
-    /// Of forking a job.
     ForkProblems: InvalidJson, JsonTooDeep, JobNotFound, JobGone, WrongStatus, PayloadPurged,
         PayloadTooLarge, UnsupportedMediaType, StepUnknown, Validation, StorageFull;
-    /// Of changing many jobs.
     BulkProblems: InvalidJson, JsonTooDeep, PayloadTooLarge, UnsupportedMediaType, Validation,
         StorageFull;
-    /// Of changing a queue.
     QueueProblems: BadRequest, StorageFull;
-    /// Of submitting a job.
     SubmitProblems: BadRequest, InvalidJson, JsonTooDeep, IdempotencyKeyRequired,
         IdempotencyKeyInvalid, PayloadTooLarge, UnsupportedMediaType, Validation, UrlRefused, UnknownKind,
         IdempotencyKeyReused, UploadInProgress, DigestMismatch, StoredLimit, PendingLimit, StorageFull;
-    /// Of submitting a batch.
     BatchProblems: InvalidJson, JsonTooDeep, IdempotencyKeyInvalid, PayloadTooLarge, UnsupportedMediaType,
         Validation;
-    /// Of listing what only whoever runs the server sees.
     AdminProblems: BadRequest, Validation;
-    /// Of ending a key.
     KeyProblems: KeyNotFound, StorageFull;
-    /// Of making a key.
     NewKeyProblems: InvalidJson, KeyNotFound, TenantNotFound, PayloadTooLarge, UnsupportedMediaType,
         Validation, StorageFull;
-    /// Of taking an event of the payment provider.
     BillingProblems: InvalidJson, Unauthorized, BillingOff, PayloadTooLarge, UnsupportedMediaType,
         Validation, StorageFull;
-    /// Of making or changing an endpoint.
     NewEndpointProblems: InvalidJson, EndpointNotFound, PayloadTooLarge, UnsupportedMediaType,
         Validation, UrlRefused, StorageFull;
-    /// Of reading, trying or deleting an endpoint.
     EndpointProblems: EndpointNotFound, StorageFull;
-    /// Of reading or resending a delivery.
     DeliveryProblems: DeliveryNotFound, WrongStatus, StorageFull;
-    /// Of listing what belongs to a job.
     JobListProblems: BadRequest, JobNotFound;
-    /// Of reading a tenant.
     TenantProblems: TenantNotFound;
-    /// Of making or changing a tenant.
     NewTenantProblems: InvalidJson, TenantNotFound, TenantExists, PayloadTooLarge,
         UnsupportedMediaType, Validation, StorageFull;
-    /// Of whatever asks who calls.
+    /// Errors of authentication and authorization.
     GuardProblems: Unauthorized, SubscriptionInactive, Forbidden, TooManyRequests;
-    /// Of asking whether the server is ready.
     Unready: ;
 }
 
-/// One answer per status, which names the codes that it may have.
+/// Describes one response per status, with its possible codes.
 fn problems(codes: &[Code]) -> Responses {
     let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
     for code in codes {
         by_status.entry(code.status().as_u16()).or_default().push(*code);
     }
-    let answers = by_status.into_iter().map(|(status, codes)| {
+    let responses = by_status.into_iter().map(|(status, codes)| {
         let lines = codes.iter().map(|code| format!("`{}`: {}.", code.as_str(), code.title()));
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")));
         let mut response = ResponseBuilder::new()
             .description(lines.collect::<Vec<_>>().join("\n\n"))
             .content("application/problem+json", content.build());
         if [Code::Unavailable, Code::PendingLimit].iter().any(|code| code.status() == status) {
-            response = response.header("Retry-After", number("When to try again, in seconds."));
+            response = response.header("Retry-After", number("Seconds until a retry."));
         }
         if Code::PendingLimit.status() == status {
             response = response
                 .header(
                     "RateLimit-Policy",
-                    header("What is allowed, such as `\"pending\";q=1000000`."),
+                    header("The quota, for example `\"pending\";q=1000000`."),
                 )
-                .header("RateLimit", header("What is left of it, such as `\"pending\";r=0;t=1`."));
+                .header(
+                    "RateLimit",
+                    header("The remaining quota, for example `\"pending\";r=0;t=1`."),
+                );
         }
         (status.to_string(), response.build().into())
     });
-    answers.collect()
+    responses.collect()
 }
 
-/// The operations that whoever has a job's id may want next.
+/// Operations that accept a job's id, linked from the responses that return one.
 const OF_ONE_JOB: [&str; 11] = [
     "getJob",
     "getJobInput",
@@ -132,22 +111,21 @@ const OF_ONE_JOB: [&str; 11] = [
     "purgeJob",
 ];
 
-/// The answer to whoever set a job going or changed it.
+/// Response to a submission or a change of a job.
 pub(crate) struct Accepted;
 
 impl IntoResponses for Accepted {
     fn responses() -> Responses {
-        let location = || header("Where to read the job.");
-        let applied = || header("Which preferences were honoured.");
-        let ended = job("The job has ended: completed, failed or cancelled.")
+        let location = || header("URL of the job.");
+        let applied = || header("Preferences that were honoured.");
+        let finished = job("The job has finished: completed, failed or cancelled.")
             .header("Location", location())
             .header("Preference-Applied", applied());
-        let going = job("The job was accepted and has not ended yet.")
+        let unfinished = job("The job was accepted and has not finished yet.")
             .header("Location", location())
             .header("Preference-Applied", applied())
-            .header("Retry-After", number("When to ask again, in seconds."));
+            .header("Retry-After", number("Seconds until the next poll."));
         let with_links = |response: ResponseBuilder| {
-            // Every operation on one job takes its id from here.
             OF_ONE_JOB.into_iter().fold(response, |response, operation| {
                 let id = LinkBuilder::new()
                     .operation_id(operation)
@@ -155,46 +133,44 @@ impl IntoResponses for Accepted {
                 response.link(operation, id.build())
             })
         };
-        [("200", ended), ("202", going)]
-            .map(|(status, answer)| (status.to_owned(), with_links(answer).build().into()))
+        [("200", finished), ("202", unfinished)]
+            .map(|(status, response)| (status.to_owned(), with_links(response).build().into()))
             .into()
     }
 }
 
-/// A job as it stands.
-pub(crate) struct JobStated;
+pub(crate) struct CurrentJob;
 
-impl IntoResponses for JobStated {
+impl IntoResponses for CurrentJob {
     fn responses() -> Responses {
-        let retry = number("When to ask again, in seconds; absent once the job has ended.");
-        let stated = job("The job as it stands.").header("Retry-After", retry);
-        [("200".to_owned(), stated.build().into())].into()
+        let retry = number("Seconds until the next poll; absent once the job has finished.");
+        let current = job("The job.").header("Retry-After", retry);
+        [("200".to_owned(), current.build().into())].into()
     }
 }
 
-/// The caller has the present version.
 pub(crate) struct JobUnchanged;
 
 impl IntoResponses for JobUnchanged {
     fn responses() -> Responses {
         let unchanged = ResponseBuilder::new()
-            .description("The job still has a version that the caller has.")
+            .description("The job still has the caller's version.")
             .header("ETag", header("The job's version."))
-            .header("Retry-After", number("When to ask again, in seconds."));
+            .header("Retry-After", number("Seconds until the next poll."));
         [("304".to_owned(), unchanged.build().into())].into()
     }
 }
 
-/// Events of a job.
 pub(crate) struct EventStream;
 
 impl IntoResponses for EventStream {
     fn responses() -> Responses {
         let text = ObjectBuilder::new().schema_type(Type::String).build();
         let stream = ResponseBuilder::new()
-            .description("Events named `job`: their `id` is the version, their `data` the job.")
+            .description("Server-sent events named `job`: `id` is the version, `data` the job.")
             .content("text/event-stream", ContentBuilder::new().schema(Some(text)).build());
-        let nothing = ResponseBuilder::new().description("There is nothing after that event.");
+        let nothing = ResponseBuilder::new()
+            .description("No events after `Last-Event-ID`: the job has finished.");
         [("200".to_owned(), stream.build().into()), ("204".to_owned(), nothing.build().into())]
             .into()
     }
@@ -208,13 +184,11 @@ fn job(description: &str) -> ResponseBuilder {
         .header("ETag", header("The job's version."))
 }
 
-/// A header with a text.
 pub(crate) fn header(description: &str) -> Header {
     let text = ObjectBuilder::new().schema_type(Type::String).build();
     HeaderBuilder::new().schema(Some(text)).description(Some(description)).build()
 }
 
-/// A header with a whole number.
 fn number(description: &str) -> Header {
     let number = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).build();
     HeaderBuilder::new().schema(Some(number)).description(Some(description)).build()
