@@ -1,4 +1,4 @@
-//! The command line: one file a command, and what they share: how to show things and how to fail.
+//! The command line.
 
 mod commands;
 mod error;
@@ -25,12 +25,12 @@ use self::commands::{completions, kinds, openapi, queues, replicas};
 pub(crate) use error::{CliError, Exit};
 pub(crate) use output::ui::Ui;
 
-/// Where a client looks for a server that nobody named.
+/// Server address without `--server` and `LONGHAUL_SERVER`.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:8080";
-/// How long what a command has left running may take to notice that it is over.
-const LEFT_BEHIND_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
+/// Time for background tasks to end after the command.
+const SHUTDOWN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Durable jobs: submit once, get the result whenever, never run twice.
+/// Durable jobs: submit once, fetch the result at any time, never run twice.
 #[derive(Debug, Parser)]
 #[command(name = "longhaul", version, propagate_version = true)]
 pub(crate) struct Cli {
@@ -40,7 +40,7 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-/// What every client command takes.
+/// Options of every client command.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection and output")]
 pub(crate) struct Global {
@@ -49,10 +49,10 @@ pub(crate) struct Global {
         env = "LONGHAUL_SERVER",
         value_name = "URL",
         global = true,
-        help = format!("The server's address [default: {DEFAULT_SERVER}]")
+        help = format!("Server address [default: {DEFAULT_SERVER}]")
     )]
     server: Option<String>,
-    /// The API key to show it
+    /// API key for authentication
     #[arg(
         long,
         env = "LONGHAUL_API_KEY",
@@ -74,64 +74,64 @@ enum Command {
     Submit(submit::SubmitArgs),
     /// Show a job
     Get(get::GetArgs),
-    /// Show each change of a job until it ends
+    /// Show each change of a job until it finishes
     Watch(watch::WatchArgs),
     /// Print a job's result
     Result(result::ResultArgs),
-    /// List what a job produced besides its result, or download one of them
+    /// List the artifacts of a job, or download one of them
     Artifacts(artifacts::ArtifactsArgs),
-    /// Show what was stored for a job, and when it was destroyed
+    /// Show everything stored for a job and its deletion
     Receipt(receipt::ReceiptArgs),
     /// List jobs, newest first
     List(list::ListArgs),
-    /// Stop jobs
+    /// Cancel jobs
     Cancel(control::JobIds),
-    /// Put failed or cancelled jobs back in line, with their finished steps kept
+    /// Resume failed or cancelled jobs after their last finished step
     Resume(control::JobIds),
-    /// Make a new job from an old one, keeping its finished steps
+    /// Create a new job from an existing one, keeping its finished steps
     Fork(fork::ForkArgs),
-    /// Delete finished jobs with all that belongs to them
+    /// Delete finished jobs and everything stored for them
     Purge(control::JobIds),
-    /// List the kinds of job that the server knows
+    /// List the kinds of jobs
     Kinds,
     /// List, pause and resume queues
     Queues(queues::QueuesArgs),
-    /// Show what finished jobs used
+    /// Show the usage of finished jobs
     Usage(usage::UsageArgs),
-    /// List the processes that share the server's store
+    /// List the replicas that share the server's database
     Replicas,
-    /// Make, list, change and try webhook endpoints
+    /// Create, list, change and test webhook endpoints
     Endpoints(endpoints::EndpointsArgs),
-    /// List and resend what is owed to webhooks
+    /// List and resend webhook deliveries
     Deliveries(deliveries::DeliveriesArgs),
-    /// Make, list, replace and end API keys
+    /// Create, list, rotate and revoke API keys
     Keys(keys::KeysArgs),
-    /// Make, list and change tenants
+    /// Create, list and change tenants
     Tenants(tenants::TenantsArgs),
-    /// Show who did what to keys, tenants, jobs and queues
+    /// Show the audit log
     Audit(audit::AuditArgs),
-    /// Receive webhooks on this machine and show them
+    /// Receive and print webhooks on this machine
     Listen(listen::ListenArgs),
-    /// Check the configuration and everything it points at
+    /// Check the configuration and everything it refers to
     Doctor(doctor::DoctorArgs),
-    /// Bring the schema of the database up to date
+    /// Migrate the database schema to the current version
     Migrate(migrate::MigrateArgs),
-    /// Copy everything from SQLite to Postgres
+    /// Copy all data from SQLite to Postgres
     Copy(copy::CopyArgs),
-    /// Put a fresh key first in the server's key file
+    /// Add a new current key to the server's key file
     RotateKey(rotate_key::RotateKeyArgs),
-    /// Draw a diagram, with no server
+    /// Render a diagram without a server
     #[cfg(feature = "render")]
     Render(render::RenderArgs),
-    /// Draw what a server asks for on stdin
+    /// Render the requests of a server from stdin
     #[cfg(feature = "render")]
     #[command(hide = true)]
     RenderWorker,
-    /// Measure how fast the engine or a server is
+    /// Measure the throughput and latency of the engine or a server
     Bench(bench::BenchArgs),
-    #[command(about = "Print the OpenAPI document: a named server's, else this program's own")]
+    #[command(about = "Print the OpenAPI document of this program, or of the server in --server")]
     Openapi,
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions(completions::CompletionsArgs),
 }
 
@@ -144,7 +144,7 @@ impl Global {
         self.server.as_deref().unwrap_or(DEFAULT_SERVER)
     }
 
-    /// A command of ours that a person can paste, with the server if it is not the usual one.
+    /// Returns a command to paste, with `--server` unless it is the default.
     fn hint(&self, command: &str, id: &str) -> String {
         match self.server_or_default() {
             DEFAULT_SERVER => format!("longhaul {command} {id}"),
@@ -156,12 +156,12 @@ impl Global {
     }
 }
 
-/// Whether it is `-`, which stands for stdin or stdout where a file may be named.
+/// Returns whether the path is `-`, which means stdin or stdout.
 fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Reads the arguments, runs the command, and says by the exit code how it went.
+/// Parses the arguments, runs the command and returns its exit code.
 pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
     #[cfg(feature = "render")]
@@ -174,19 +174,19 @@ pub(crate) fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// Runs a command to its end, and leaves behind what then still runs. A job that never yields, or
-/// a call that blocks, has had its grace and must not keep the process.
+/// Runs a command, and abandons background tasks that do not end in time, because a job that never
+/// yields or a blocking call must not keep the process alive.
 fn block_on<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| CliError::Other(error.into()))?;
-    let ended = runtime.block_on(command);
-    runtime.shutdown_timeout(LEFT_BEHIND_AFTER);
-    ended
+    let result = runtime.block_on(command);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+    result
 }
 
 async fn run(cli: Cli, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
     let Cli { global, command } = cli;
     match command {
-        // Boxed: no other command needs as much room.
+        // Boxed, because its future is much larger than the others.
         Command::Serve(args) => Box::pin(serve::run(args, ui)).await,
         Command::Submit(args) => submit::run(args, &global, ui).await,
         Command::Get(args) => get::run(&args, &global.client()?, ui).await,

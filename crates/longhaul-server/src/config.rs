@@ -40,7 +40,7 @@ use value::{Entry, Value};
 
 pub use chat::{ChatConfig, ChatTarget};
 pub use document::reference_page;
-pub use error::{ConfigError, ConfigErrors, Origin};
+pub use error::{ConfigError, ConfigErrors, Origin, nearest};
 pub use http::HttpKindConfig;
 pub use kinds::{KindConfig, KindRunner, StepCommand};
 pub use queues::QueueConfig;

@@ -1,4 +1,4 @@
-//! How a command fails: what to say, what to do next, and which exit code scripts see.
+//! Errors of commands with their messages, hints and exit codes.
 
 use std::io;
 
@@ -6,20 +6,19 @@ use longhaul_client::ClientError;
 use longhaul_client::wire::{Problem, Status};
 use serde_json::{Value, json};
 
-/// How a command ended, as scripts see it.
+/// Exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It did what was asked.
     Done,
-    /// It worked, and the job it was about failed or was cancelled.
+    /// The command succeeded, but its job failed or was cancelled.
     JobFailed,
-    /// The command makes no sense as given.
+    /// The arguments are invalid.
     Usage,
-    /// The server could not be reached, or refused.
+    /// The server is unreachable or rejected the request.
     Server,
-    /// Something broke on this machine.
+    /// A local error.
     Broken,
-    /// Ctrl-C, by the convention of shells.
+    /// Ctrl-C, with the exit code that shells use.
     Interrupted,
 }
 
@@ -34,29 +33,34 @@ impl Exit {
         }
     }
 
-    /// What a job's end means for the command that waited for it.
+    /// Returns the exit status of a command that waited for a job.
     pub(crate) fn of(status: Status) -> Self {
         match status {
             Status::Completed => Self::Done,
             Status::Failed | Status::Cancelled => Self::JobFailed,
-            // The watch ended before the job did.
+            // The connection ended before the job.
             Status::Pending | Status::Running | Status::Waiting => Self::Server,
         }
     }
 }
 
-/// Why a command could not do what was asked.
+/// Error of a command.
 #[derive(Debug)]
 pub(crate) enum CliError {
-    /// Fix the command.
-    Usage { message: String, hint: Option<String> },
-    /// The server is away or said no.
+    /// Invalid arguments.
+    Usage {
+        message: String,
+        hint: Option<String>,
+    },
+    /// The server is unreachable or rejected the request.
     Client(ClientError),
-    /// The job has no result yet.
-    NotFinished { id: String, status: Status },
-    /// Nobody reads our output.
+    NotFinished {
+        id: String,
+        status: Status,
+    },
+    /// The output cannot be written.
     Output(io::Error),
-    /// Anything else on this machine.
+    /// Any other local error.
     Other(anyhow::Error),
 }
 
@@ -70,13 +74,12 @@ impl CliError {
             Self::Usage { .. }
             | Self::Client(ClientError::Invalid(_) | ClientError::Payload { .. }) => Exit::Usage,
             Self::Client(_) | Self::NotFinished { .. } => Exit::Server,
-            // `longhaul list | head` is no failure.
+            // A closed pipe, as in `longhaul list | head`, is not a failure.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Self::Output(_) | Self::Other(_) => Exit::Broken,
         }
     }
 
-    /// What happened, in a sentence.
     pub(crate) fn message(&self) -> String {
         match self {
             Self::Usage { message, .. } => message.clone(),
@@ -87,22 +90,25 @@ impl CliError {
         }
     }
 
-    /// What to do next.
+    /// Returns the next thing to try.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Usage { hint, .. } => hint.clone(),
             Self::Client(ClientError::Unreachable { reason, .. })
                 if reason.contains("certificate") =>
             {
-                Some("SSL_CERT_FILE names a file with the authority that signed it".to_owned())
+                Some(
+                    "set SSL_CERT_FILE to a file with the certificate authority of the server"
+                        .to_owned(),
+                )
             }
             Self::Client(ClientError::Unreachable { .. }) => Some(
-                "is `longhaul serve` running? --server or LONGHAUL_SERVER names another address"
+                "is `longhaul serve` running? Set another address with --server or LONGHAUL_SERVER"
                     .to_owned(),
             ),
             Self::Client(ClientError::Refused(problem)) => hint_for(problem),
             Self::Client(ClientError::Protocol { .. }) => {
-                Some("check what --server or LONGHAUL_SERVER points at".to_owned())
+                Some("check the address in --server or LONGHAUL_SERVER".to_owned())
             }
             Self::NotFinished { id, .. } => {
                 Some(format!("`longhaul result {id} --wait` waits for it"))
@@ -113,7 +119,7 @@ impl CliError {
         }
     }
 
-    /// The error as programs read it.
+    /// Returns the error for `--json`.
     pub(crate) fn to_json(&self) -> Value {
         let (code, problem) = match self {
             Self::Usage { .. } | Self::Client(ClientError::Invalid(_)) => ("usage", None),
@@ -133,7 +139,7 @@ impl CliError {
     }
 }
 
-/// An error with those of its causes that it does not tell itself.
+/// Returns the error with the causes that its message does not contain.
 fn with_causes(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -150,19 +156,19 @@ fn with_causes(error: &anyhow::Error) -> String {
 
 fn hint_for(problem: &Problem) -> Option<String> {
     let hint = match (problem.status, problem.code.as_str()) {
-        (_, "job-not-found") => "`longhaul list` shows the jobs that there are",
-        (_, "unknown-kind") => "`longhaul kinds` shows the kinds that there are",
-        (_, "wrong-status") => "`longhaul get` shows where the job stands",
-        (_, "idempotency-key-reused") => "the key belongs to another job: take a new --key",
+        (_, "job-not-found") => "`longhaul list` lists all jobs",
+        (_, "unknown-kind") => "`longhaul kinds` lists all kinds",
+        (_, "wrong-status") => "`longhaul get` shows the status of the job",
+        (_, "idempotency-key-reused") => "the key belongs to another job: use a new --key",
         (_, "upload-in-progress") => {
-            "another process sends a payload under this key: ask again when it is done"
+            "another process uploads a payload under this key: try again when it is done"
         }
-        (_, "artifact-not-found") => "`longhaul artifacts` with the job alone lists its artifacts",
-        (_, "stored-limit") => "`longhaul purge` makes room by deleting finished jobs",
-        (413, _) => "the server's operator sets the limits, in its configuration under [limits]",
-        (401, _) => "give a key with --api-key or LONGHAUL_API_KEY",
-        (403, _) => "use a key that has the scope",
-        (410, _) => "it was purged or its retention ended; only its id is remembered",
+        (_, "artifact-not-found") => "`longhaul artifacts JOB` lists the artifacts of a job",
+        (_, "stored-limit") => "`longhaul purge` deletes finished jobs and frees storage",
+        (413, _) => "the limits are set in the server's configuration under [limits]",
+        (401, _) => "set an API key with --api-key or LONGHAUL_API_KEY",
+        (403, _) => "use an API key with the required scope",
+        (410, _) => "the job was purged or its retention ended; only its id is stored",
         (429 | 503, _) => "the server is busy: try again in a few seconds",
         (500.., _) => {
             return Some(format!("request {} is in the server's log", problem.request_id));
@@ -195,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_are_the_contracts() {
+    fn exit_codes_are_stable() {
         assert_eq!(Exit::of(Status::Completed).code(), 0);
         assert_eq!(Exit::of(Status::Failed).code(), 1);
         assert_eq!(Exit::of(Status::Cancelled).code(), 1);
@@ -203,24 +209,24 @@ mod tests {
         let invalid = CliError::Client(ClientError::Invalid(String::new()));
         assert_eq!(invalid.exit().code(), 2);
         let (server, reason) = (String::new(), String::new());
-        let away = CliError::Client(ClientError::Unreachable { server, reason });
-        assert_eq!(away.exit().code(), 3);
+        let unreachable = CliError::Client(ClientError::Unreachable { server, reason });
+        assert_eq!(unreachable.exit().code(), 3);
     }
 
     #[test]
-    fn a_reader_that_had_enough_is_no_failure() {
+    fn closed_pipe_is_not_an_error() {
         let error = CliError::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert_eq!(error.exit(), Exit::Done);
     }
 
     #[test]
-    fn cause_is_told_once() {
+    fn error_causes_are_not_repeated() {
         let source = io::Error::from(io::ErrorKind::PermissionDenied);
         let start = longhaul_server::server::StartError::Data { path: "/x".into(), source };
         let error = CliError::Other(anyhow::Error::from(start).context("not started"));
         assert_eq!(
             error.message(),
-            "not started: cannot use the data folder /x: permission denied"
+            "not started: cannot use the data directory /x: permission denied"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs as the tests of the output show them, and a way to run a command with its output caught.
+//! Example jobs and captured command runs for tests.
 
 use clap::Parser as _;
 use longhaul::clock::Clock;
@@ -7,12 +7,11 @@ use longhaul_client::wire::{Job, JobError, Progress, RawJson, Status, Step};
 
 use super::{Cli, Exit, Ui, run};
 
-/// Nine seconds after the jobs here were submitted.
+/// Nine seconds after the submission of the example jobs.
 pub(crate) fn now() -> Timestamp {
     Timestamp::parse("2026-11-15T08:00:09.000Z").unwrap()
 }
 
-/// In line.
 pub(crate) fn pending() -> Job {
     let id = "01KA3V8J5T0000000000000000";
     Job {
@@ -46,7 +45,6 @@ pub(crate) fn pending() -> Job {
     }
 }
 
-/// Part of the way.
 pub(crate) fn running() -> Job {
     let message = Some("src/lib.rs".to_owned());
     Job {
@@ -86,7 +84,6 @@ pub(crate) fn failed() -> Job {
     Job { status: Status::Failed, attempt: 3, result: None, error: Some(error), ..completed() }
 }
 
-/// A finished step with this output.
 pub(crate) fn step(name: &str, output: &str) -> Step {
     Step {
         name: name.to_owned(),
@@ -98,7 +95,7 @@ pub(crate) fn step(name: &str, output: &str) -> Step {
     }
 }
 
-/// What a command did.
+/// Exit status and output of a command.
 #[derive(Debug)]
 pub(crate) struct Captured {
     pub(crate) exit: Exit,
@@ -106,7 +103,6 @@ pub(crate) struct Captured {
     pub(crate) err: String,
 }
 
-/// Runs a command against a server.
 pub(crate) async fn run_against(server: &str, args: &[&str]) -> Captured {
     let args = [&["longhaul", "--server", server], args].concat();
     let cli = Cli::try_parse_from(args).unwrap();
@@ -119,7 +115,7 @@ pub(crate) async fn run_against(server: &str, args: &[&str]) -> Captured {
     Captured { exit, out: String::from_utf8(out).unwrap(), err: String::from_utf8(err).unwrap() }
 }
 
-/// Runs a command where no server is.
+/// Runs a command against an address without a server.
 pub(crate) async fn run_without_server(args: &[&str]) -> Captured {
     run_against("http://127.0.0.1:1", args).await
 }

@@ -1,5 +1,4 @@
-//! Whole commands against a server that answers from a table: what is printed where, and the exit
-//! code.
+//! Commands against a fake server: output, errors and exit codes.
 
 mod payloads;
 
@@ -23,36 +22,36 @@ use super::{Cli, Exit};
 
 type Route = (&'static str, StatusCode, &'static str, String);
 
-/// A server that knows these answers and writes down what it was asked.
-struct Fake {
+/// A server with fixed responses that records its requests.
+struct FakeServer {
     address: String,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 type Shared = (Arc<Vec<Route>>, Arc<Mutex<Vec<String>>>);
 
-impl Fake {
+impl FakeServer {
     async fn start(routes: Vec<Route>) -> Self {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let state: Shared = (Arc::new(routes), Arc::clone(&asked));
-        let app = Router::new().fallback(answer).with_state(state);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let state: Shared = (Arc::new(routes), Arc::clone(&requests));
+        let app = Router::new().fallback(respond).with_state(state);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, app).await });
-        Self { address, asked }
+        Self { address, requests }
     }
 
     async fn run(&self, args: &[&str]) -> Captured {
         run_against(&self.address, args).await
     }
 
-    fn asked(&self) -> String {
-        self.asked.lock().unwrap().join("\n")
+    fn requests(&self) -> String {
+        self.requests.lock().unwrap().join("\n")
     }
 }
 
-async fn answer(
-    State((routes, asked)): State<Shared>,
+async fn respond(
+    State((routes, requests)): State<Shared>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -61,7 +60,7 @@ async fn answer(
     let call = format!("{method} {uri}");
     let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok()).unwrap_or("-");
     let body = String::from_utf8_lossy(&body);
-    asked.lock().unwrap().push(format!("{call} key={key} {body}").trim_end().to_owned());
+    requests.lock().unwrap().push(format!("{call} key={key} {body}").trim_end().to_owned());
     match routes.iter().find(|(route, ..)| *route == call) {
         Some((_, status, content_type, body)) => {
             (*status, [(header::CONTENT_TYPE, *content_type)], body.clone()).into_response()
@@ -100,12 +99,12 @@ const GET: &str = "GET /v1/jobs/01KA3V8J5T0000000000000000";
 const EVENTS: &str = "GET /v1/jobs/01KA3V8J5T0000000000000000/events";
 
 #[test]
-fn the_arguments_do_not_contradict_each_other() {
+fn cli_arguments_are_consistent() {
     Cli::command().debug_assert();
 }
 
 #[test]
-fn global_flags_stand_before_or_after_the_command() {
+fn global_flags_are_accepted_before_and_after_the_command() {
     for args in
         [["longhaul", "--server", "http://h", "list"], ["longhaul", "list", "--server", "http://h"]]
     {
@@ -115,7 +114,7 @@ fn global_flags_stand_before_or_after_the_command() {
 }
 
 #[test]
-fn wrong_usage_exits_with_2() {
+fn usage_errors_exit_with_2() {
     for args in [
         &["longhaul", "get"][..],
         &["longhaul", "submit", "demo", "--delay", "soon"],
@@ -132,7 +131,7 @@ fn wrong_usage_exits_with_2() {
 }
 
 #[tokio::test]
-async fn nobody_there_exits_with_3_and_says_what_to_do() {
+async fn unreachable_server_exits_with_3_and_a_hint() {
     let Captured { exit, out, err } = run_without_server(&["kinds"]).await;
     assert_eq!((exit, out.as_str()), (Exit::Server, ""));
     insta::assert_snapshot!(err, @"
@@ -142,14 +141,14 @@ async fn nobody_there_exits_with_3_and_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn errors_are_json_when_asked_for() {
+async fn errors_are_json_with_the_json_flag() {
     let Captured { exit, err, .. } = run_without_server(&["kinds", "--json"]).await;
     assert_eq!(exit, Exit::Server);
     insta::assert_snapshot!(err, @r#"{"error":{"code":"unreachable","message":"cannot reach http://127.0.0.1:1: Connection refused","hint":"is `longhaul serve` running? --server or LONGHAUL_SERVER names another address","problem":null}}"#);
 }
 
 #[tokio::test]
-async fn broken_input_never_reaches_the_server() {
+async fn submit_rejects_invalid_json_before_sending() {
     let Captured { exit, err, .. } = run_without_server(&["submit", "demo", "{steps: 3}"]).await;
     assert_eq!(exit, Exit::Usage);
     insta::assert_snapshot!(err, @r#"
@@ -161,28 +160,28 @@ async fn broken_input_never_reaches_the_server() {
 }
 
 #[tokio::test]
-async fn submit_prints_the_id_alone_and_sends_what_was_said() {
-    let server = Fake::start(vec![json(SUBMIT, &pending())]).await;
+async fn submit_prints_only_the_id_and_sends_the_options() {
+    let server = FakeServer::start(vec![json(SUBMIT, &pending())]).await;
     let args = ["submit", "graph", r#"{"z":1,"a":2}"#, "--key", "k", "--label", "a=b"];
     let Captured { exit, out, err } = server.run(&args).await;
     assert_eq!((exit, out.trim(), err.as_str()), (Exit::Done, ID, ""));
-    insta::assert_snapshot!(server.asked(), @r#"POST /v1/jobs key=k {"kind":"graph","input":{"z":1,"a":2},"labels":{"a":"b"}}"#);
+    insta::assert_snapshot!(server.requests(), @r#"POST /v1/jobs key=k {"kind":"graph","input":{"z":1,"a":2},"labels":{"a":"b"}}"#);
 }
 
 #[tokio::test]
-async fn submit_without_a_key_makes_one() {
-    let server = Fake::start(vec![json(SUBMIT, &pending())]).await;
+async fn submit_generates_an_idempotency_key() {
+    let server = FakeServer::start(vec![json(SUBMIT, &pending())]).await;
     server.run(&["submit", "graph"]).await;
     server.run(&["submit", "graph"]).await;
-    let asked = server.asked();
-    let keys: Vec<_> = asked.split("key=").skip(1).map(|rest| &rest[..26]).collect();
-    assert_ne!(keys[0], keys[1], "{asked}");
+    let requests = server.requests();
+    let keys: Vec<_> = requests.split("key=").skip(1).map(|rest| &rest[..26]).collect();
+    assert_ne!(keys[0], keys[1], "{requests}");
 }
 
 #[tokio::test]
-async fn waiting_tells_each_change_and_prints_the_result() {
+async fn submit_wait_prints_changes_and_the_result() {
     let changes = events(&[running(), completed()]);
-    let server = Fake::start(vec![json(SUBMIT, &pending()), changes]).await;
+    let server = FakeServer::start(vec![json(SUBMIT, &pending()), changes]).await;
     let Captured { exit, out, err } = server.run(&["submit", "graph", "--wait"]).await;
     assert_eq!(exit, Exit::Done);
     insta::assert_snapshot!(out, @r#"
@@ -201,8 +200,8 @@ async fn waiting_tells_each_change_and_prints_the_result() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_job_that_fails_exits_with_1() {
-    let server = Fake::start(vec![json(SUBMIT, &pending()), events(&[failed()])]).await;
+async fn submit_wait_exits_with_1_for_a_failed_job() {
+    let server = FakeServer::start(vec![json(SUBMIT, &pending()), events(&[failed()])]).await;
     let Captured { exit, out, err } = server.run(&["submit", "graph", "--wait"]).await;
     assert_eq!((exit.code(), out.as_str()), (1, ""));
     let err = err.replace(&server.address, "SERVER");
@@ -215,8 +214,9 @@ async fn waiting_for_a_job_that_fails_exits_with_1() {
 }
 
 #[tokio::test]
-async fn waiting_with_json_prints_the_final_job_and_nothing_else() {
-    let server = Fake::start(vec![json(SUBMIT, &pending()), events(&[running(), failed()])]).await;
+async fn submit_wait_json_prints_only_the_final_job() {
+    let server =
+        FakeServer::start(vec![json(SUBMIT, &pending()), events(&[running(), failed()])]).await;
     let Captured { exit, out, err } = server.run(&["submit", "graph", "--wait", "--json"]).await;
     assert_eq!((exit, err.as_str()), (Exit::JobFailed, ""));
     assert_eq!(serde_json::from_str::<Job>(&out).unwrap(), failed());
@@ -224,7 +224,8 @@ async fn waiting_with_json_prints_the_final_job_and_nothing_else() {
 
 #[tokio::test]
 async fn watch_prints_a_line_for_each_change() {
-    let server = Fake::start(vec![json(GET, &pending()), events(&[running(), failed()])]).await;
+    let server =
+        FakeServer::start(vec![json(GET, &pending()), events(&[running(), failed()])]).await;
     let Captured { exit, out, err } = server.run(&["watch", ID]).await;
     assert_eq!((exit, err.as_str()), (Exit::JobFailed, ""));
     insta::assert_snapshot!(out, @"
@@ -240,16 +241,16 @@ async fn watch_prints_a_line_for_each_change() {
 }
 
 #[tokio::test]
-async fn result_prints_the_result_alone() {
-    let server = Fake::start(vec![json(GET, &completed())]).await;
+async fn result_prints_only_the_result() {
+    let server = FakeServer::start(vec![json(GET, &completed())]).await;
     let Captured { exit, out, err } = server.run(&["result", ID, "--json"]).await;
     assert_eq!((exit, err.as_str()), (Exit::Done, ""));
     assert_eq!(out, "{\"nodes\":42,\"languages\":[\"rust\"]}\n");
 }
 
 #[tokio::test]
-async fn result_of_a_job_that_goes_on_is_an_error_that_offers_to_wait() {
-    let server = Fake::start(vec![json(GET, &running())]).await;
+async fn result_of_a_running_job_suggests_to_wait() {
+    let server = FakeServer::start(vec![json(GET, &running())]).await;
     let Captured { exit, out, err } = server.run(&["result", ID]).await;
     assert_eq!((exit, out.as_str()), (Exit::Server, ""));
     insta::assert_snapshot!(err, @"
@@ -259,9 +260,9 @@ async fn result_of_a_job_that_goes_on_is_an_error_that_offers_to_wait() {
 }
 
 #[tokio::test]
-async fn one_refused_job_does_not_keep_the_others_from_being_cancelled() {
+async fn cancel_continues_after_a_rejected_job() {
     let cancelling = Job { phase: Some("cancelling".to_owned()), ..running() };
-    let server = Fake::start(vec![
+    let server = FakeServer::start(vec![
         refusal(
             "POST /v1/jobs/X/cancel",
             StatusCode::NOT_FOUND,
@@ -281,10 +282,10 @@ async fn one_refused_job_does_not_keep_the_others_from_being_cancelled() {
 }
 
 #[tokio::test]
-async fn list_passes_its_filters_on() {
+async fn list_sends_its_filters() {
     let list = JobList { jobs: vec![JobSummary::from(running())], next_cursor: Some("c".into()) };
     let call = "GET /v1/jobs?status=running%2Cfailed&limit=20&label.team=search";
-    let server = Fake::start(vec![json(call, &list)]).await;
+    let server = FakeServer::start(vec![json(call, &list)]).await;
     let args = ["list", "--status", "running,failed", "--label", "team=search"];
     let Captured { exit, out, err } = server.run(&args).await;
     assert_eq!(exit, Exit::Done, "{err}");
@@ -296,7 +297,7 @@ async fn list_passes_its_filters_on() {
 }
 
 #[tokio::test]
-async fn replicas_are_listed_for_people_and_for_programs() {
+async fn replicas_are_listed_as_table_and_json() {
     let replica = Replica {
         name: "blue".to_owned(),
         role: "api".to_owned(),
@@ -311,7 +312,7 @@ async fn replicas_are_listed_for_people_and_for_programs() {
         alive: true,
     };
     let list = ReplicaList { replicas: vec![replica] };
-    let server = Fake::start(vec![json("GET /v1/replicas", &list)]).await;
+    let server = FakeServer::start(vec![json("GET /v1/replicas", &list)]).await;
     let Captured { exit, out, err } = server.run(&["replicas"]).await;
     assert_eq!((exit, err.as_str()), (Exit::Done, ""));
     insta::assert_snapshot!(out, @"
@@ -324,7 +325,7 @@ async fn replicas_are_listed_for_people_and_for_programs() {
 }
 
 #[tokio::test]
-async fn completions_name_every_command() {
+async fn completions_contain_every_command() {
     let Captured { exit, out, .. } = run_without_server(&["completions", "bash"]).await;
     assert_eq!(exit, Exit::Done);
     for command in Cli::command().get_subcommands() {
@@ -333,16 +334,16 @@ async fn completions_name_every_command() {
 }
 
 #[tokio::test]
-async fn benchmark_of_nothing_is_a_usage_error() {
+async fn bench_without_jobs_is_a_usage_error() {
     for flag in ["--jobs", "--concurrency"] {
         let Captured { exit, err, .. } = run_without_server(&["bench", "submit", flag, "0"]).await;
         assert_eq!((exit, err.contains("above zero")), (super::Exit::Usage, true), "{err}");
     }
 }
 
-/// `serve` waited for ever for a handler that never yields.
+/// A regression: `serve` waited forever for a handler that never yields.
 #[test]
-fn work_that_never_ends_does_not_keep_the_process() {
+fn blocked_background_task_does_not_keep_the_process() {
     let (_held, forever) = std::sync::mpsc::channel::<()>();
     let ended = super::block_on(async move {
         tokio::spawn(async move { forever.recv() });
@@ -354,7 +355,7 @@ fn work_that_never_ends_does_not_keep_the_process() {
 }
 
 #[tokio::test]
-async fn usage_is_a_table_or_what_programs_read() {
+async fn usage_is_printed_as_table_json_and_csv() {
     let total = UsageTotal {
         jobs: 2,
         run_seconds: 1.5,
@@ -378,7 +379,7 @@ async fn usage_is_a_table_or_what_programs_read() {
     let usage = Usage { from, to, by: UsageBy::Hour, rows: vec![row], total };
     let none = Usage { rows: Vec::new(), ..usage.clone() };
     let csv = "GET /v1/usage?from=2026-11-01T00%3A00%3A00.000Z&by=month&format=csv";
-    let fake = Fake::start(vec![
+    let fake = FakeServer::start(vec![
         json("GET /v1/usage?by=hour", &usage),
         json("GET /v1/usage?by=day", &none),
         (csv, StatusCode::OK, "text/csv", "start,kind\r\n".to_owned()),
@@ -390,9 +391,9 @@ async fn usage_is_a_table_or_what_programs_read() {
     2026-11-15T08:00Z  graph          2        1.500              0      3          5           8
     total                             2        1.500              0      3          5           8
     ");
-    let told: Usage =
+    let printed: Usage =
         serde_json::from_str(&fake.run(&["usage", "--by", "hour", "--json"]).await.out).unwrap();
-    assert_eq!(told, usage);
+    assert_eq!(printed, usage);
     let empty = fake.run(&["usage"]).await;
     assert_eq!((empty.exit, &*empty.out), (Exit::Done, ""));
     insta::assert_snapshot!(empty.err, @"no job ended between 2026-11-01T00:00:00.000Z and 2026-11-15T08:00:09.000Z");

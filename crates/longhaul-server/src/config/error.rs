@@ -62,7 +62,7 @@ impl fmt::Display for ConfigErrors {
 impl std::error::Error for ConfigErrors {}
 
 /// Returns the known word with the fewest typing errors, up to a third of the letters.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let distance_max = (word.len() / 3).max(1).min(word.len().saturating_sub(1));
     known
         .map(|known| (strsim::damerau_levenshtein(word, known), known))

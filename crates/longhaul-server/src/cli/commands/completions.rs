@@ -7,12 +7,12 @@ use crate::cli::{Cli, CliError, Exit, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// For which shell
+    /// Shell
     shell: Shell,
 }
 
 pub(crate) fn run(args: &CompletionsArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
-    // Into memory first: the generator panics when a pipe closes under it.
+    // Into memory first, because the generator panics when the pipe closes.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "longhaul", &mut script);
     ui.line(String::from_utf8_lossy(&script).trim_end())?;

@@ -13,7 +13,6 @@ pub(crate) async fn run(global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliErr
     Ok(Exit::Done)
 }
 
-/// The document of the API that this very program serves.
 fn compiled_in_document() -> anyhow::Result<RawJson> {
     Ok(RawJson::from_value(&longhaul_server::api::openapi_document())?)
 }

@@ -18,14 +18,14 @@ pub(crate) struct QueuesArgs {
 enum QueuesCommand {
     /// List the queues that have unfinished jobs or are paused; the default
     List,
-    /// Hold a queue's jobs back; running ones go on
+    /// Pause a queue; running jobs continue
     Pause {
-        /// The queue's name
+        /// Queue name
         name: String,
     },
-    /// Let a paused queue's jobs go on
+    /// Resume a paused queue
     Resume {
-        /// The queue's name
+        /// Queue name
         name: String,
     },
 }
@@ -55,7 +55,7 @@ async fn list(client: &Client, ui: &mut Ui<'_>) -> Result<(), CliError> {
         return ui.value(&QueueList { queues });
     }
     if queues.is_empty() {
-        ui.note("no queue has unfinished jobs or is paused");
+        ui.note("no queues with unfinished jobs, none paused");
         return Ok(());
     }
     ui.line(&table::queues(&queues, ui.now(), ui.out_style))

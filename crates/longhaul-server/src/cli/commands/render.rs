@@ -1,4 +1,4 @@
-//! `longhaul render`: a diagram from a file to a file, with no server; and the worker that servers draw with.
+//! `longhaul render`: renders a diagram without a server; also the rendering process of servers.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,34 +12,34 @@ use serde_json::json;
 
 use crate::cli::{CliError, Exit, Ui, is_dash};
 
-/// How often a watched file is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Renderers go down into a diagram by recursion, and a source of one's own may be deep.
+/// Interval between checks of a watched file.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Large, because renderers recurse into nested diagrams.
 const STACK_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
-    /// The source: .mmd, .mermaid or .d2; - for stdin
+    /// Source file: .mmd, .mermaid or .d2, or - for stdin
     file: PathBuf,
-    /// Where the picture goes: .svg or .png; SVG to stdout if not given
+    /// Output file: .svg or .png [default: SVG on stdout]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The source's language, if the file's name does not say
+    /// Language of the source [default: from the file name]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
-    /// Dark on light, or light on dark
+    /// Color theme
     #[arg(long, value_enum, default_value_t = Theme::Light)]
     theme: Theme,
-    /// What is behind the diagram: #rrggbb or transparent
-    #[arg(long, value_name = "COLOUR")]
+    /// Background: #rrggbb or transparent
+    #[arg(long, value_name = "COLOR")]
     background: Option<Background>,
-    /// Pixels for each unit of the diagram, for PNG
+    /// Pixels per unit of the diagram, for PNG
     #[arg(long, value_name = "FACTOR", conflicts_with = "width")]
     scale: Option<f64>,
-    /// How many pixels the picture is wide, for PNG
+    /// Width in pixels, for PNG
     #[arg(long, value_name = "PIXELS")]
     width: Option<u32>,
-    /// Draw again whenever the file changes, until Ctrl-C
+    /// Render again whenever the file changes, until Ctrl-C
     #[arg(long, requires = "output")]
     watch: bool,
 }
@@ -60,18 +60,18 @@ pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> Result<Exit, CliEr
     let format = args.format()?;
     let output_type = args.output_type()?;
     if args.watch && is_dash(&args.file) {
-        return Err(CliError::usage("--watch takes a file, and stdin is none"));
+        return Err(CliError::usage("--watch needs a file and cannot read stdin"));
     }
     let source = read(&args.file)?;
     if !args.watch {
         args.draw(format, output_type, source, ui)?;
         return Ok(Exit::Done);
     }
-    // One for the whole of it: what comes while a picture is drawn must not be lost.
+    // Created once, so that no signal is lost while a diagram is rendered.
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     let mut drawn = None;
     loop {
-        // A file that is just being replaced is not there for a moment.
+        // A file that is being replaced is missing for a moment.
         let source = read(&args.file).ok().filter(|source| drawn.as_ref() != Some(source));
         if let Some(source) = source {
             if let Err(error) = args.draw(format, output_type, source.clone(), ui) {
@@ -82,7 +82,7 @@ pub(crate) async fn run(args: RenderArgs, ui: &mut Ui<'_>) -> Result<Exit, CliEr
         tokio::select! {
             biased;
             _ = &mut interrupted => return Ok(Exit::Done),
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
     }
 }
@@ -96,8 +96,8 @@ impl RenderArgs {
             }
             (Some(Format::D2), _) | (None, Some("d2")) => Ok(render::Format::D2),
             (None, _) => Err(CliError::Usage {
-                message: "the file's name does not say in which language it is".to_owned(),
-                hint: Some("--format mermaid or --format d2 says it".to_owned()),
+                message: "cannot detect the language from the file name".to_owned(),
+                hint: Some("set it with --format mermaid or --format d2".to_owned()),
             }),
         }
     }
@@ -109,7 +109,7 @@ impl RenderArgs {
         match output.extension().and_then(|ending| ending.to_str()) {
             Some("svg") => Ok(OutputType::Svg),
             Some("png") => Ok(OutputType::Png),
-            _ => Err(CliError::usage("the output's name ends in .svg or .png")),
+            _ => Err(CliError::usage("the output file must end in .svg or .png")),
         }
     }
 
@@ -148,7 +148,8 @@ fn picture(request: RenderRequest) -> Result<Vec<u8>, CliError> {
     let draw = move || render::render(&request, &Limits::default());
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(draw);
     let thread = thread.map_err(|error| CliError::Other(error.into()))?;
-    let drawn = thread.join().map_err(|_| CliError::Other(anyhow::anyhow!("drawing failed")))?;
+    let drawn =
+        thread.join().map_err(|_| CliError::Other(anyhow::anyhow!("the renderer panicked")))?;
     drawn.map_err(|error| match error.code {
         ErrorCode::BadInput => CliError::usage(error.to_string()),
         ErrorCode::Syntax
@@ -171,7 +172,7 @@ fn read(file: &Path) -> Result<String, CliError> {
     std::fs::read_to_string(file).map_err(|error| cannot("read", file, error))
 }
 
-/// Whoever looks at the picture meanwhile sees the old one or the new one, never half of it.
+/// Replaces a file atomically, so that viewers never see a partial image.
 fn replace(output: &Path, picture: &[u8]) -> std::io::Result<()> {
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut file = tempfile::Builder::new()
@@ -187,8 +188,8 @@ fn cannot(what: &str, file: &Path, error: std::io::Error) -> CliError {
     CliError::Other(anyhow::Error::new(error).context(context))
 }
 
-/// `longhaul render-worker`: draws what the server asks for on stdin. Without a runtime: each of its threads
-/// would count against the memory that this process allows itself.
+/// `longhaul render-worker`: renders the requests of a server from stdin. Without a runtime, because its
+/// threads would count against the memory limit of the process.
 pub(crate) fn worker() -> std::process::ExitCode {
     let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
     match render::run_worker(input, std::io::BufWriter::new(output)) {

@@ -1,4 +1,4 @@
-//! Files that are whole or not there: written under another name, and renamed at the end.
+//! Output files that appear only when complete: written under a temporary name, then renamed.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
@@ -9,52 +9,54 @@ use tempfile::{Builder, NamedTempFile};
 
 use crate::cli::{CliError, Ui, is_dash};
 
-/// Before the umask takes its part, as of any file that a program makes.
+/// Mode of new files, before the umask.
 const MODE: u32 = 0o666;
 
-/// Where bytes are to go.
+/// Destination of output bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OutputTarget {
-    /// To whoever reads our output.
     Stdout,
-    /// To a file that was named, in place of what is there.
-    Over(PathBuf),
-    /// To a file that must not be there yet.
+    /// A file that the user named; an existing one is replaced.
+    Replace(PathBuf),
+    /// A file that must not exist yet.
     New(PathBuf),
 }
 
-/// Bytes on their way to a target.
+/// An output that is being written.
 #[derive(Debug)]
 pub(crate) enum OutputFile {
-    /// Nothing to be undone there.
     Stdout,
     /// A pipe or a device, which a rename would replace.
     Device(File, PathBuf),
-    /// A draft beside the file, deleted with this unless it is finished.
-    Draft { draft: NamedTempFile, path: PathBuf, replaces: bool },
+    /// A temporary file beside the destination, deleted on drop unless it is finished.
+    Draft {
+        draft: NamedTempFile,
+        path: PathBuf,
+        replaces: bool,
+    },
 }
 
 impl OutputTarget {
-    /// What `-o` names.
+    /// Returns the destination of `-o`.
     pub(crate) fn named(path: &Path) -> Self {
-        if is_dash(path) { Self::Stdout } else { Self::Over(path.to_owned()) }
+        if is_dash(path) { Self::Stdout } else { Self::Replace(path.to_owned()) }
     }
 
-    /// Makes ready to write. What is there stays as it is until the end.
+    /// Opens the output. An existing file is unchanged until [`OutputFile::finish`].
     pub(crate) fn open(&self) -> Result<OutputFile, CliError> {
         match self {
             Self::Stdout => Ok(OutputFile::Stdout),
-            Self::Over(path) => open(path, true).map_err(at(path)),
-            Self::New(path) if path.symlink_metadata().is_ok() => Err(taken(path)),
+            Self::Replace(path) => open(path, true).map_err(at(path)),
+            Self::New(path) if path.symlink_metadata().is_ok() => Err(already_exists(path)),
             Self::New(path) => open(path, false).map_err(at(path)),
         }
     }
 
-    /// The file, if it is one.
+    /// Returns the path, unless it is stdout.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Stdout => None,
-            Self::Over(path) | Self::New(path) => Some(path),
+            Self::Replace(path) | Self::New(path) => Some(path),
         }
     }
 }
@@ -68,7 +70,7 @@ impl OutputFile {
         }
     }
 
-    /// All is written: now the file may be seen.
+    /// Moves the complete file to its destination.
     pub(crate) fn finish(self, ui: &mut Ui<'_>) -> Result<(), CliError> {
         match self {
             Self::Stdout => ui.flush(),
@@ -79,7 +81,7 @@ impl OutputFile {
             Self::Draft { draft, path, replaces: false } => match draft.persist_noclobber(&path) {
                 Ok(_) => Ok(()),
                 Err(failed) if failed.error.kind() == io::ErrorKind::AlreadyExists => {
-                    Err(taken(&path))
+                    Err(already_exists(&path))
                 }
                 Err(failed) => Err(at(&path)(failed.error)),
             },
@@ -88,11 +90,11 @@ impl OutputFile {
 }
 
 fn open(path: &Path, replaces: bool) -> io::Result<OutputFile> {
-    // Through links: what they point at is replaced, and not they.
+    // Follow links, so that their target is replaced and not the link.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let before = path.metadata().ok();
     if before.as_ref().is_some_and(std::fs::Metadata::is_dir) {
-        return Err(io::Error::other("it is a folder"));
+        return Err(io::Error::other("it is a directory"));
     }
     if before.as_ref().is_some_and(|before| !before.is_file()) {
         return Ok(OutputFile::Device(File::options().write(true).open(&path)?, path));
@@ -109,9 +111,9 @@ fn open(path: &Path, replaces: bool) -> io::Result<OutputFile> {
 
 fn at(path: &Path) -> impl Fn(io::Error) -> CliError {
     move |error| {
-        // Not in tempfile's words, which name a draft that nobody knows of.
+        // Without tempfile's message, which names the temporary file.
         let reason = if error.kind() == io::ErrorKind::NotFound {
-            "there is no such folder".to_owned()
+            "no such directory".to_owned()
         } else if error.kind() == io::ErrorKind::Other {
             error.to_string()
         } else {
@@ -121,10 +123,10 @@ fn at(path: &Path) -> impl Fn(io::Error) -> CliError {
     }
 }
 
-fn taken(path: &Path) -> CliError {
+fn already_exists(path: &Path) -> CliError {
     CliError::Usage {
-        message: format!("{} is there already", path.display()),
-        hint: Some("-o names another file, or the same to replace it".to_owned()),
+        message: format!("{} already exists", path.display()),
+        hint: Some("name another file with -o, or the same one to replace it".to_owned()),
     }
 }
 
@@ -148,27 +150,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finished_leaves_nothing_and_replaces_nothing() {
+    fn unfinished_output_leaves_no_file_and_replaces_none() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        save(&OutputTarget::Over(path.clone()), b"half", false).unwrap();
+        save(&OutputTarget::Replace(path.clone()), b"half", false).unwrap();
         assert!(names(folder.path()).is_empty());
         std::fs::write(&path, "old").unwrap();
-        save(&OutputTarget::Over(path.clone()), b"half", false).unwrap();
+        save(&OutputTarget::Replace(path.clone()), b"half", false).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
-        save(&OutputTarget::Over(path.clone()), b"new", true).unwrap();
+        save(&OutputTarget::Replace(path.clone()), b"new", true).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(names(folder.path()), ["a"]);
     }
 
     #[test]
-    fn a_file_that_nobody_named_is_not_replaced() {
+    fn default_output_file_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let target = OutputTarget::New(folder.path().join("a"));
         let mut saving = target.open().unwrap();
         save(&target, b"first", true).unwrap();
         let error = target.open().unwrap_err();
-        assert!(error.message().ends_with("/a is there already"), "{}", error.message());
+        assert!(error.message().ends_with("/a already exists"), "{}", error.message());
 
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut ui = Ui::captured(&mut out, &mut err, false, Clock::system());
@@ -179,32 +181,32 @@ mod tests {
     }
 
     #[test]
-    fn a_file_keeps_its_permissions_and_a_link_its_place() {
+    fn replaced_output_file_keeps_permissions_and_links() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("a"), folder.path().join("link"));
         std::fs::write(&path, "old").unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        save(&OutputTarget::Over(link.clone()), b"new", true).unwrap();
+        save(&OutputTarget::Replace(link.clone()), b"new", true).unwrap();
         assert!(link.is_symlink());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
-    fn a_device_is_written_to_and_not_replaced() {
-        save(&OutputTarget::Over("/dev/null".into()), b"x", true).unwrap();
+    fn output_device_is_not_replaced() {
+        save(&OutputTarget::Replace("/dev/null".into()), b"x", true).unwrap();
         assert!(!Path::new("/dev/null").is_file());
     }
 
     #[test]
-    fn where_nothing_can_be_written_is_told() {
+    fn unwritable_output_path_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         for (path, reason) in [
-            (folder.path().to_owned(), "it is a folder"),
-            (folder.path().join("x/y"), "there is no such folder"),
+            (folder.path().to_owned(), "it is a directory"),
+            (folder.path().join("x/y"), "no such directory"),
         ] {
-            let error = OutputTarget::Over(path.clone()).open().unwrap_err();
+            let error = OutputTarget::Replace(path.clone()).open().unwrap_err();
             assert_eq!(error.message(), format!("cannot write {}: {reason}", path.display()));
         }
     }

@@ -1,17 +1,15 @@
-//! Colour where a person looks, and nothing from a job that a terminal would obey.
+//! Terminal colors, and protection against control characters in job data.
 
 use std::borrow::Cow;
 
 use longhaul_client::wire::Status;
 
-/// Paints text, or leaves it as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Style {
-    /// Whether colours are wanted.
     pub(crate) color: bool,
 }
 
-/// The colours that we use, as their ANSI numbers.
+/// ANSI colors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Paint {
     Bold = 1,
@@ -24,7 +22,7 @@ pub(crate) enum Paint {
 }
 
 impl Style {
-    /// For where nobody looks.
+    /// No colors, for pipes and files.
     pub(crate) const PLAIN: Self = Self { color: false };
 
     pub(crate) fn paint(self, paint: Paint, text: &str) -> String {
@@ -39,13 +37,13 @@ impl Style {
         self.paint(Paint::Bold, text)
     }
 
-    /// A status with its sign, `width` wide before colours.
+    /// Formats a status with its symbol, padded to `width`.
     pub(crate) fn status(self, status: Status, width: usize) -> String {
         self.paint(status_color(status), &format!("{} {status:<width$}", sign(status)))
     }
 }
 
-/// A sign that tells statuses apart without color too.
+/// Symbol that distinguishes statuses without color.
 pub(crate) fn sign(status: Status) -> char {
     match status {
         Status::Pending => '○',
@@ -67,18 +65,18 @@ pub(crate) fn status_color(status: Status) -> Paint {
     }
 }
 
-/// Text from a job, with control characters spelt out: a message must not move the cursor, clear
-/// the screen or retitle the window of whoever looks at it.
+/// Escapes control characters, so that text from a job cannot move the cursor, clear the screen or
+/// set the title of the terminal.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(char::is_control) {
         return Cow::Borrowed(text);
     }
-    let spell_out = |c: char| match c {
+    let escape = |c: char| match c {
         '\n' | '\t' => " ".to_owned(),
         c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
         c => c.to_string(),
     };
-    text.chars().map(spell_out).collect()
+    text.chars().map(escape).collect()
 }
 
 #[cfg(test)]
@@ -86,13 +84,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_has_no_escapes() {
+    fn plain_style_has_no_escapes() {
         assert_eq!(Style::PLAIN.status(Status::Running, 9), "● running  ");
         assert_eq!(Style { color: true }.bold("x"), "\x1b[1mx\x1b[0m");
     }
 
     #[test]
-    fn a_message_cannot_drive_the_terminal() {
+    fn control_characters_in_messages_are_escaped() {
         assert_eq!(printable("a\x1b[2J\u{9b}1m\nb"), "a\\u001b[2J\\u009b1m b");
         assert!(matches!(printable("grüße"), Cow::Borrowed(_)));
     }

@@ -1,4 +1,4 @@
-//! A job on a card: everything about it, aligned, the telling things first.
+//! Detailed view of a job, in aligned rows.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::cli::output::time::{between, relative, span, until};
 
 const BAR_CELLS: u64 = 24;
 
-/// The whole card.
+/// Formats all details of a job.
 pub(crate) fn job_details(job: &Job, now: Timestamp, style: Style) -> String {
     let mut text = format!(
         "{}  {} {}",
@@ -71,12 +71,12 @@ fn error_text(error: &JobError, style: Style) -> String {
     format!("{message} {}", style.dim(&about))
 }
 
-/// `━━━━━━──────  120/400  src/lib.rs`.
+/// Formats a progress bar, for example `━━━━━━──────  120/400  src/lib.rs`.
 fn bar(progress: &Progress, job: &Job, style: Style) -> String {
     let text = job_line::progress(progress);
     let Some(total) = progress.total.filter(|total| *total > 0) else { return text };
     let done = progress.done.min(total);
-    // Wide, so that no count of units can overflow on its way to cells.
+    // u128, so that no unit count can overflow.
     let cells = u128::from(done) * u128::from(BAR_CELLS) / u128::from(total);
     let full = usize::try_from(cells).unwrap_or_default();
     let rest = usize::try_from(BAR_CELLS).unwrap_or_default().saturating_sub(full);
@@ -84,7 +84,7 @@ fn bar(progress: &Progress, job: &Job, style: Style) -> String {
     format!("{full}{}  {text}", style.dim(&"─".repeat(rest)))
 }
 
-/// `env=prod team=search`.
+/// Formats labels, for example `env=prod team=search`.
 pub(crate) fn labels(labels: &std::collections::BTreeMap<String, String>) -> String {
     let pairs: Vec<_> = labels
         .iter()
@@ -99,7 +99,7 @@ mod tests {
     use crate::cli::testing::{completed, failed, now, pending, running};
 
     #[test]
-    fn a_running_job_shows_how_far_it_is() {
+    fn details_of_a_running_job_show_progress() {
         insta::assert_snapshot!(job_details(&running(), now(), Style::PLAIN), @"
         ● running  graph 01KA3V8J5T0000000000000000 · parsing
 
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completed_job_shows_its_result() {
+    fn details_of_a_completed_job_show_the_result() {
         insta::assert_snapshot!(job_details(&completed(), now(), Style::PLAIN), @r#"
         ✓ completed  graph 01KA3V8J5T0000000000000000
 
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_job_shows_its_error_first() {
+    fn details_of_a_failed_job_show_the_error_first() {
         insta::assert_snapshot!(job_details(&failed(), now(), Style::PLAIN), @"
         ✗ failed  graph 01KA3V8J5T0000000000000000
 
@@ -157,10 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_not_due_yet_says_when() {
+    fn details_of_a_scheduled_job_show_the_due_time() {
         let mut job = pending();
         job.run_at = "2026-11-15T08:05:10.000Z".into();
-        let card = job_details(&job, now(), Style::PLAIN);
-        assert!(card.contains("due        in 5m"), "{card}");
+        let details = job_details(&job, now(), Style::PLAIN);
+        assert!(details.contains("due        in 5m"), "{details}");
     }
 }

@@ -1,4 +1,4 @@
-//! A job in one line: as it changes, and as it ended.
+//! One-line summaries of a job: a change, and its end.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use longhaul_client::wire::{Job, Progress, Status};
 use crate::cli::output::color::{Paint, Style, printable, sign, status_color};
 use crate::cli::output::time::{between, clock_time, span, until};
 
-/// One change of a job: when, where it stands, and what it is doing.
+/// Formats one change of a job: time, status and details.
 pub(crate) fn transition(job: &Job, now: Timestamp, style: Style) -> String {
     let mut line = format!("{}  {}", style.dim(&clock_time(now)), style.status(job.status, 9));
     for part in details(job, now) {
@@ -18,7 +18,7 @@ pub(crate) fn transition(job: &Job, now: Timestamp, style: Style) -> String {
     line.trim_end().to_owned()
 }
 
-/// What there is to say beyond the status, most telling first.
+/// Details besides the status, most important first.
 fn details(job: &Job, now: Timestamp) -> Vec<String> {
     let mut parts = Vec::new();
     match job.status {
@@ -38,7 +38,7 @@ fn details(job: &Job, now: Timestamp) -> Vec<String> {
     parts
 }
 
-/// `120/400  src/lib.rs`.
+/// Formats progress, for example `120/400  src/lib.rs`.
 pub(crate) fn progress(progress: &Progress) -> String {
     let mut text = match progress.total {
         Some(total) => format!("{}/{total}", progress.done),
@@ -50,7 +50,7 @@ pub(crate) fn progress(progress: &Progress) -> String {
     text
 }
 
-/// The last word on a job that was waited for.
+/// Formats the end of a job that a command waited for.
 pub(crate) fn ending(job: &Job, style: Style) -> String {
     let mark = style.paint(status_color(job.status), &sign(job.status).to_string());
     let status = style.paint(status_color(job.status), job.status.as_str());
@@ -69,7 +69,7 @@ pub(crate) fn ending(job: &Job, style: Style) -> String {
     line
 }
 
-/// How long a job took from being accepted to its end, as its submitter felt it.
+/// Time from the submission to the end.
 fn took(job: &Job) -> Option<String> {
     let completed_at = job.completed_at.as_ref()?;
     between(&job.created_at, completed_at).map(|duration| format!("in {}", span(duration)))

@@ -1,4 +1,4 @@
-//! The line that changes in place while a person waits.
+//! A status line that changes in place while a person waits for a job.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::cli::output::time::{age, until};
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// Kind, id, what it is doing, how far it is, and for how long.
+/// Shows kind, id, status, phase, progress and elapsed time.
 pub(crate) struct LiveLine {
     bar: ProgressBar,
     style: Style,
-    /// The attempt whose error was told already.
-    told_attempt: u32,
+    /// Last attempt whose error was printed.
+    printed_attempt: u32,
 }
 
 impl LiveLine {
@@ -24,50 +24,51 @@ impl LiveLine {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
             .with_elapsed(since(now, job));
         bar.set_prefix(format!("{} {}", style.bold(&printable(&job.kind)), style.dim(&job.job_id)));
-        // Before the first tick, which would draw indicatif's own style.
+        // Before the first tick, which would use indicatif's default style.
         bar.set_style(template(false, style));
         bar.enable_steady_tick(TICK);
-        Self { bar, style, told_attempt: 0 }
+        Self { bar, style, printed_attempt: 0 }
     }
 
     pub(crate) fn show(&mut self, job: &Job, now: Timestamp) {
         if job.status.is_terminal() {
             return;
         }
-        self.tell_error(job);
+        self.print_error(job);
         let progress = job.progress.as_ref();
         let total = progress.and_then(|progress| progress.total);
-        self.bar.set_message(doing(job, now, self.style));
+        self.bar.set_message(activity(job, now, self.style));
         self.bar.set_length(total.unwrap_or_default());
         self.bar.set_position(progress.map_or(0, |progress| progress.done));
         self.bar.set_style(template(total.is_some(), self.style));
     }
 
-    /// A failed attempt is worth a line that stays.
-    fn tell_error(&mut self, job: &Job) {
+    /// Prints the error of a failed attempt on a line of its own.
+    fn print_error(&mut self, job: &Job) {
         let Some(error) = &job.error else { return };
-        if error.attempt <= self.told_attempt {
+        if error.attempt <= self.printed_attempt {
             return;
         }
-        self.told_attempt = error.attempt;
+        self.printed_attempt = error.attempt;
         let text = format!("attempt {} failed: {}", error.attempt, printable(&error.message));
         self.bar.println(self.style.paint(Paint::Yellow, &text));
     }
 
-    /// Short, because the line is: the server is away, and the job does not mind.
     pub(crate) fn reconnecting(&self) {
-        self.bar.set_message(self.style.paint(Paint::Yellow, "reconnecting… the job goes on"));
+        self.bar.set_message(
+            self.style.paint(Paint::Yellow, "connection lost, retrying (the job is safe)"),
+        );
     }
 }
 
-/// Whatever ends the wait, an error included, leaves a clean line behind.
+/// Clears the line, also after an error.
 impl Drop for LiveLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }
 
-fn doing(job: &Job, now: Timestamp, style: Style) -> String {
+fn activity(job: &Job, now: Timestamp, style: Style) -> String {
     let mut parts = vec![style.status(job.status, 0)];
     parts.extend(job.phase.as_deref().map(|phase| printable(phase).into_owned()));
     if job.attempt > 1 {
@@ -106,15 +107,15 @@ mod tests {
     use crate::cli::testing::{now, pending, running};
 
     #[test]
-    fn the_message_says_what_the_job_is_doing() {
-        insta::assert_snapshot!(doing(&running(), now(), Style::PLAIN), @"● running · parsing · src/lib.rs");
+    fn live_line_shows_status_phase_and_due_time() {
+        insta::assert_snapshot!(activity(&running(), now(), Style::PLAIN), @"● running · parsing · src/lib.rs");
         let mut job = pending();
         job.run_at = "2026-11-15T08:05:10.000Z".into();
-        insta::assert_snapshot!(doing(&job, now(), Style::PLAIN), @"○ pending · due in 5m");
+        insta::assert_snapshot!(activity(&job, now(), Style::PLAIN), @"○ pending · due in 5m");
     }
 
     #[test]
-    fn the_templates_are_valid() {
+    fn live_line_templates_are_valid() {
         for has_total in [true, false] {
             for color in [true, false] {
                 let style = template(has_total, Style { color });

@@ -1,11 +1,11 @@
-//! JSON for people: indented and coloured, with its keys and numbers as they came.
+//! Indented and colored JSON with unchanged keys and numbers.
 
 use longhaul_client::wire::RawJson;
 
 use crate::cli::output::color::{Paint, Style, printable};
 
-/// Lays a JSON text out without parsing it into values, which would sort its keys and round its
-/// large numbers.
+/// Formats a JSON text without parsing its values, because that would sort keys and round large
+/// numbers.
 pub(crate) fn pretty(json: &RawJson, style: Style) -> String {
     let mut writer = Writer { out: String::new(), depth: 0, style };
     let mut rest = json.as_str().trim_start();
@@ -17,7 +17,7 @@ pub(crate) fn pretty(json: &RawJson, style: Style) -> String {
     writer.out
 }
 
-/// How far the token that begins with `first` reaches. The text is known to be valid JSON.
+/// Returns the length of the token that begins with `first`. The text must be valid JSON.
 fn token_len(text: &str, first: char) -> usize {
     match first {
         '"' => {
@@ -43,7 +43,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes a token and returns what is left after it.
+    /// Writes a token and returns the rest of the text.
     fn write<'a>(&mut self, token: &str, after: &'a str) -> &'a str {
         match token {
             "{" | "[" => return self.open(token, after),

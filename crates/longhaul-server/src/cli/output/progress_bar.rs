@@ -1,4 +1,4 @@
-//! The bar that grows while bytes are on their way.
+//! Progress bar of uploads and downloads.
 
 use std::time::Duration;
 
@@ -8,38 +8,38 @@ use crate::cli::output::color::{Style, printable};
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// What is on its way, how much of it has passed, and how fast.
+/// Shows name, transferred bytes and speed.
 pub(crate) struct TransferBar {
     bar: ProgressBar,
 }
 
 impl TransferBar {
-    /// A bar for something of this size, if it is known. Where nobody looks, nothing is drawn.
-    pub(crate) fn new(what: &str, size: Option<u64>, shown: bool, style: Style) -> Self {
-        if !shown {
+    /// Creates a bar; an invisible one draws nothing.
+    pub(crate) fn new(what: &str, size: Option<u64>, visible: bool, style: Style) -> Self {
+        if !visible {
             return Self { bar: ProgressBar::hidden() };
         }
         let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr());
         bar.set_prefix(style.bold(&printable(what)));
-        // Before the first tick, which would draw indicatif's own style.
+        // Before the first tick, which would use indicatif's default style.
         bar.set_style(template(size.is_some(), style));
         bar.enable_steady_tick(TICK);
         Self { bar }
     }
 
-    /// So many bytes have passed.
-    pub(crate) fn passed(&self, bytes: u64) {
+    /// Sets the number of transferred bytes.
+    pub(crate) fn set(&self, bytes: u64) {
         self.bar.set_position(bytes);
     }
 
-    /// Tells the bar from elsewhere how many bytes have passed.
-    pub(crate) fn watcher(&self) -> impl Fn(u64) + Send + Sync + 'static {
+    /// Returns a callback that sets the number of transferred bytes.
+    pub(crate) fn callback(&self) -> impl Fn(u64) + Send + Sync + 'static {
         let bar = self.bar.clone();
         move |bytes| bar.set_position(bytes)
     }
 }
 
-/// Whatever ends the transfer, an error included, leaves a clean line behind.
+/// Clears the bar, also after an error.
 impl Drop for TransferBar {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_templates_are_valid() {
+    fn transfer_bar_templates_are_valid() {
         for has_size in [true, false] {
             for color in [true, false] {
                 let style = template(has_size, Style { color });
@@ -78,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn a_watcher_moves_the_bar() {
+    fn transfer_bar_callback_sets_the_position() {
         let transfer = TransferBar::new("x", Some(10), false, Style::PLAIN);
-        transfer.watcher()(4);
+        transfer.callback()(4);
         assert_eq!(transfer.bar.position(), 4);
     }
 
     #[test]
-    fn nothing_is_drawn_where_nobody_looks() {
+    fn invisible_transfer_bar_draws_nothing() {
         assert!(TransferBar::new("x", Some(1), false, Style::PLAIN).bar.is_hidden());
     }
 }

@@ -1,4 +1,4 @@
-//! Tables without borders.
+//! Tables without borders, one item per row.
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use indicatif::HumanBytes;
@@ -14,7 +14,6 @@ use crate::cli::output::time::{age_of, between, span};
 
 const OUTPUT_CHARS_MAX: usize = 60;
 
-/// Jobs, one a row.
 pub(crate) fn jobs(jobs: &[JobSummary], now: Timestamp, style: Style) -> String {
     let header = ["JOB", "KIND", "STATUS", "ATTEMPT", "PROGRESS", "AGE", "LABELS"];
     let rows = jobs.iter().map(|job| {
@@ -31,7 +30,6 @@ pub(crate) fn jobs(jobs: &[JobSummary], now: Timestamp, style: Style) -> String 
     layout(&header, rows, style)
 }
 
-/// Queues, one a row.
 pub(crate) fn queues(queues: &[Queue], now: Timestamp, style: Style) -> String {
     let rows = queues.iter().map(|queue| {
         let state = if queue.paused {
@@ -55,7 +53,6 @@ pub(crate) fn queues(queues: &[Queue], now: Timestamp, style: Style) -> String {
     layout(&["QUEUE", "STATE", "PENDING", "RUNNING", "MAX", "RATE", "OLDEST DUE"], rows, style)
 }
 
-/// Kinds, one a row.
 pub(crate) fn kinds(kinds: &[Kind], style: Style) -> String {
     let rows = kinds.iter().map(|kind| {
         vec![
@@ -69,10 +66,9 @@ pub(crate) fn kinds(kinds: &[Kind], style: Style) -> String {
                 .set_alignment(CellAlignment::Right),
         ]
     });
-    layout(&["KIND", "QUEUE", "ATTEMPTS", "TIMEOUT", "AT ONCE"], rows, style)
+    layout(&["KIND", "QUEUE", "ATTEMPTS", "TIMEOUT", "CONCURRENCY"], rows, style)
 }
 
-/// Replicas, one a row.
 pub(crate) fn replicas(replicas: &[Replica], now: Timestamp, style: Style) -> String {
     let rows = replicas.iter().map(|replica| {
         let state = if replica.alive {
@@ -99,7 +95,7 @@ pub(crate) fn replicas(replicas: &[Replica], now: Timestamp, style: Style) -> St
     layout(&header, rows, style)
 }
 
-/// Usage, one a row, and all of it in the last.
+/// The last row is the total.
 pub(crate) fn usage(usage: &Usage, style: Style) -> String {
     let numbers = |total: &UsageTotal| {
         [
@@ -112,13 +108,13 @@ pub(crate) fn usage(usage: &Usage, style: Style) -> String {
         ]
         .map(number)
     };
-    let shown = |start: &Instant| match usage.by {
+    let format_start = |start: &Instant| match usage.by {
         UsageBy::Hour => start.as_str().get(..16).map(|hour| format!("{hour}Z")),
         UsageBy::Day => start.as_str().get(..10).map(ToOwned::to_owned),
         UsageBy::Month => start.as_str().get(..7).map(ToOwned::to_owned),
     };
     let rows = usage.rows.iter().map(|row| {
-        let start = shown(&row.start).unwrap_or_else(|| row.start.to_string());
+        let start = format_start(&row.start).unwrap_or_else(|| row.start.to_string());
         let key = row.key.as_deref().map(printable).unwrap_or_default();
         let total = UsageTotal {
             jobs: row.jobs,
@@ -147,7 +143,6 @@ pub(crate) fn usage(usage: &Usage, style: Style) -> String {
     layout(&header, rows.chain([total]), style)
 }
 
-/// A job's finished steps, one a row.
 pub(crate) fn steps(steps: &[Step], style: Style) -> String {
     let rows = steps.iter().map(|step| {
         let took = between(&step.started_at, &step.completed_at).map(span);
@@ -166,7 +161,6 @@ pub(crate) fn steps(steps: &[Step], style: Style) -> String {
     layout(&["STEP", "ATTEMPT", "TOOK", "OUTPUT"], rows, style)
 }
 
-/// A job's artifacts, one a row.
 pub(crate) fn artifacts(artifacts: &[Artifact], style: Style) -> String {
     let rows = artifacts.iter().map(|artifact| {
         vec![
@@ -178,7 +172,6 @@ pub(crate) fn artifacts(artifacts: &[Artifact], style: Style) -> String {
     layout(&["NAME", "TYPE", "SIZE"], rows, style)
 }
 
-/// What was stored for a job and what became of it, one a row.
 pub(crate) fn stored(stored: &[Stored], style: Style) -> String {
     let rows = stored.iter().map(|one| {
         let (role, sealed) = match one.role {
@@ -222,9 +215,9 @@ pub(crate) fn layout(
     style: Style,
 ) -> String {
     let mut table = Table::new();
-    // Never wrapped: a row that is cut in two is of no use to `grep`.
+    // Rows are never wrapped, so that `grep` works.
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    // Whether to color was decided once, for all output; comfy-table would look for itself.
+    // Overrides the terminal detection of comfy-table.
     if style.color {
         table.enforce_styling();
     } else {

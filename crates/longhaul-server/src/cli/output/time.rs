@@ -1,11 +1,11 @@
-//! Instants and spans as people read them.
+//! Human-readable instants and durations.
 
 use std::time::Duration;
 
 use longhaul::job::Timestamp;
 use longhaul_client::wire::Instant;
 
-/// A span in its two largest units: `350ms`, `4.2s`, `3m 12s`, `2h 5m`, `3d 4h`.
+/// Formats a duration in its two largest units: `350ms`, `4.2s`, `3m 12s`, `2h 5m`, `3d 4h`.
 pub(crate) fn span(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let pair = |large: u64, unit, rest: u64, small| match rest {
@@ -22,7 +22,7 @@ pub(crate) fn span(duration: Duration) -> String {
     }
 }
 
-/// `3s ago` or `in 5m`: whole seconds and one unit are enough to see an age at a glance.
+/// Formats an instant relative to now, for example `3s ago` or `in 5m`.
 pub(crate) fn relative(now: Timestamp, at: &Instant) -> String {
     let Some(at) = Timestamp::parse(at.as_str()) else { return at.to_string() };
     if at > now {
@@ -32,23 +32,23 @@ pub(crate) fn relative(now: Timestamp, at: &Instant) -> String {
     }
 }
 
-/// The age of something, without a word.
+/// Formats an age, for example `3s`.
 pub(crate) fn age_of(now: Timestamp, at: &Instant) -> String {
     Timestamp::parse(at.as_str()).map_or_else(|| at.to_string(), |at| age(now.since(at)))
 }
 
-/// From one instant to another.
+/// Returns the duration between two instants.
 pub(crate) fn between(from: &Instant, to: &Instant) -> Option<Duration> {
     Some(Timestamp::parse(to.as_str())?.since(Timestamp::parse(from.as_str())?))
 }
 
-/// Until an instant, if it is still ahead.
+/// Returns the duration until a future instant.
 pub(crate) fn until(now: Timestamp, at: &Instant) -> Option<Duration> {
     let at = Timestamp::parse(at.as_str())?;
     (at > now).then(|| at.since(now))
 }
 
-/// The time of day in UTC, as a line's stamp.
+/// Formats the time of day in UTC, for example `08:00:00Z`.
 pub(crate) fn clock_time(now: Timestamp) -> String {
     let text = now.to_string();
     text.get(11..19).map_or(text.clone(), |time| format!("{time}Z"))
@@ -69,14 +69,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_read_well() {
+    fn durations_use_their_two_largest_units() {
         let spans = [0, 350, 4_230, 42_900, 60_000, 192_000, 7_500_000, 273_600_000];
         let text = spans.map(|ms| span(Duration::from_millis(ms))).join(", ");
         insta::assert_snapshot!(text, @"0ms, 350ms, 4.2s, 42s, 1m, 3m 12s, 2h 5m, 3d 4h");
     }
 
     #[test]
-    fn instants_are_relative_to_now() {
+    fn instants_are_formatted_relative_to_now() {
         let now = Timestamp::parse("2026-11-15T08:00:00.000Z").unwrap();
         let text = [
             "2026-11-15T07:59:57.100Z",

@@ -1,4 +1,4 @@
-//! Where output goes: results to stdout, everything said about them to stderr.
+//! Output of commands: results to stdout, notes and errors to stderr.
 
 use std::io::{IsTerminal as _, Write};
 
@@ -11,28 +11,25 @@ use crate::cli::output::color::{Paint, Style};
 use crate::cli::output::pretty_json::pretty;
 use crate::cli::{CliError, Exit};
 
-/// The two outputs of a command and how to write to them.
 pub(crate) struct Ui<'a> {
     out: &'a mut dyn Write,
     err: &'a mut dyn Write,
-    /// Whether programs read the output.
+    /// `--json`.
     pub(crate) json: bool,
-    /// How to paint stdout.
     pub(crate) out_style: Style,
-    /// How to paint stderr.
     pub(crate) err_style: Style,
-    /// Whether stdout is a terminal, on which bytes of any kind have no place.
+    /// Binary data is not written to a terminal.
     pub(crate) out_is_terminal: bool,
-    /// Whether a person looks at stderr, so that a bar may grow there.
+    /// Progress bars are drawn only on a terminal.
     pub(crate) err_is_terminal: bool,
     clock: Clock,
 }
 
 impl<'a> Ui<'a> {
-    /// The process's own outputs.
+    /// Uses the outputs of the process.
     pub(crate) fn terminal(out: &'a mut dyn Write, err: &'a mut dyn Write, json: bool) -> Self {
         let (out_tty, err_tty) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
-        // no-color.org: set and not empty. Not configuration of ours, so not read by clap.
+        // no-color.org: set and not empty.
         let color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self {
             out,
@@ -46,7 +43,7 @@ impl<'a> Ui<'a> {
         }
     }
 
-    /// Outputs that a test reads, at a time that a test sets.
+    /// Uses the outputs and the clock of a test.
     #[cfg(test)]
     pub(crate) fn captured(
         out: &'a mut dyn Write,
@@ -66,7 +63,7 @@ impl<'a> Ui<'a> {
         }
     }
 
-    /// Whether a person looks at both outputs, so that a line may change in place.
+    /// Returns whether both outputs are terminals, so that a line may change in place.
     pub(crate) fn live(&self) -> bool {
         self.out_is_terminal && self.err_is_terminal
     }
@@ -75,55 +72,54 @@ impl<'a> Ui<'a> {
         self.clock.now()
     }
 
-    /// A line of what was asked for.
+    /// Prints a line to stdout.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), CliError> {
         writeln!(self.out, "{text}")?;
         self.flush()
     }
 
-    /// A value of what was asked for, as one line of JSON.
+    /// Prints a value to stdout, as one line of JSON.
     pub(crate) fn value(&mut self, value: &impl Serialize) -> Result<(), CliError> {
         serde_json::to_writer(&mut self.out, value).map_err(std::io::Error::from)?;
         self.line("")
     }
 
-    /// Bytes of what was asked for, as they are.
+    /// Writes bytes to stdout.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         Ok(self.out.write_all(bytes)?)
     }
 
-    /// Lets nothing of what was asked for wait in a buffer.
     pub(crate) fn flush(&mut self) -> Result<(), CliError> {
         Ok(self.out.flush()?)
     }
 
-    /// JSON of a job: readable for people, as it came for programs.
+    /// Prints JSON of a job: indented for people, unchanged for programs.
     pub(crate) fn document(&mut self, json: &RawJson) -> Result<(), CliError> {
         let text = self.document_text(json, self.out_style);
         self.line(&text)
     }
 
-    /// What [`Self::document`] prints.
+    /// Formats JSON as [`Self::document`] prints it.
     pub(crate) fn document_text(&self, json: &RawJson, style: Style) -> String {
         if self.json { json.as_str().to_owned() } else { pretty(json, style) }
     }
 
-    /// A remark for people; programs are not told.
+    /// Prints a note to stderr, except with `--json`.
     pub(crate) fn note(&mut self, text: &str) {
         if !self.json {
-            // Who closed stderr does not want to hear that it is closed.
+            // A closed stderr is not an error.
             writeln!(self.err, "{text}").ok();
         }
     }
 
-    /// A remark for programs, as one line of JSON.
+    /// Prints a value to stderr, as one line of JSON.
     pub(crate) fn json_note(&mut self, value: &impl Serialize) {
         if let Ok(text) = serde_json::to_string(value) {
             writeln!(self.err, "{text}").ok();
         }
     }
 
-    /// Says what went wrong and what to do next.
+    /// Prints an error with its hint to stderr.
     pub(crate) fn report(&mut self, error: &CliError) -> Exit {
         let exit = error.exit();
         if exit == Exit::Done {

@@ -1,4 +1,4 @@
-//! Payloads, artifacts and receipts against a whole server in this process.
+//! Payloads, artifacts and receipts against a real server in this process.
 
 use std::path::{Path, PathBuf};
 
@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::testing::{Captured, completed, run_against, run_without_server};
 use super::super::{Cli, Exit};
-use super::{Fake, GET, ID, SUBMIT, json, refusal};
+use super::{FakeServer, GET, ID, SUBMIT, json, refusal};
 
-/// Copies its payload to an artifact, and says how many bytes it has.
+/// Copies its payload to an artifact and returns its size.
 const CONFIG: &str = r#"
 [limits]
 payload_bytes_max = "2MiB"
@@ -33,15 +33,15 @@ command = ["false"]
 max_attempts = 1
 "#;
 
-/// A server with a data folder of its own.
-struct Real {
+/// A server with its own data directory.
+struct RunningServer {
     folder: tempfile::TempDir,
     address: String,
     stop: CancellationToken,
     running: JoinHandle<StopReason>,
 }
 
-impl Real {
+impl RunningServer {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("longhaul.toml");
@@ -65,7 +65,7 @@ impl Real {
         run_against(&self.address, args).await
     }
 
-    /// A file of this many bytes, as a command is told of it.
+    /// Creates a file of this size and returns its path.
     fn file(&self, name: &str, bytes: usize) -> String {
         let path = self.folder.path().join(name);
         std::fs::write(&path, "x".repeat(bytes)).unwrap();
@@ -87,8 +87,8 @@ fn text(path: &Path) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payload_goes_up_and_its_artifact_comes_down() {
-    let server = Real::start().await;
+async fn payload_is_uploaded_and_artifact_downloaded() {
+    let server = RunningServer::start().await;
     let payload = server.file("talk.txt", 1_500_000);
     let args = ["submit", "copy", "--payload", &payload, "--key", "k", "--wait", "--json"];
     let Captured { exit, out, err } = server.run(&args).await;
@@ -123,8 +123,8 @@ async fn a_payload_goes_up_and_its_artifact_comes_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payload_that_is_refused_is_refused_in_words() {
-    let server = Real::start().await;
+async fn rejected_payload_prints_the_reason() {
+    let server = RunningServer::start().await;
     let large = server.file("large.bin", 20_000_000);
     let Captured { exit, err, .. } = server.run(&["submit", "copy", "--payload", &large]).await;
     assert_eq!(exit, Exit::Server, "{err}");
@@ -140,8 +140,8 @@ async fn a_payload_that_is_refused_is_refused_in_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receipt_tells_what_can_still_be_read() {
-    let server = Real::start().await;
+async fn receipt_shows_what_can_still_be_read() {
+    let server = RunningServer::start().await;
     let payload = server.file("talk.txt", 5);
     let args = ["submit", "copy", "--payload", &payload, "--wait", "--json"];
     let Captured { out, .. } = server.run(&args).await;
@@ -161,8 +161,8 @@ async fn a_receipt_tells_what_can_still_be_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_job_whose_payload_is_gone_is_not_said_to_be_resumable() {
-    let server = Real::start().await;
+async fn failed_job_with_destroyed_payload_does_not_suggest_resume() {
+    let server = RunningServer::start().await;
     let payload = server.file("talk.txt", 5);
     let args = ["submit", "reject", "--payload", &payload, "--wait"];
     let Captured { exit, err, .. } = server.run(&args).await;
@@ -173,11 +173,11 @@ async fn failed_job_whose_payload_is_gone_is_not_said_to_be_resumable() {
 }
 
 #[tokio::test]
-async fn a_payload_alone_is_submitted_with_null_as_input() {
+async fn payload_without_input_is_submitted_with_null() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cat.png");
     std::fs::write(&path, "meow").unwrap();
-    let server = Fake::start(vec![json(SUBMIT, &completed())]).await;
+    let server = FakeServer::start(vec![json(SUBMIT, &completed())]).await;
     for (extra, said) in [
         (&[][..], "Content-Type: image/png"),
         (&["--payload-type", "x/cat"], "Content-Type: x/cat"),
@@ -186,14 +186,14 @@ async fn a_payload_alone_is_submitted_with_null_as_input() {
         let args = [&["submit", "graph", "--payload", text(&path)], extra].concat();
         let Captured { exit, out, err } = server.run(&args).await;
         assert_eq!((exit, out.trim(), err.as_str()), (Exit::Done, ID, ""));
-        let asked = server.asked();
-        assert!(asked.contains(said), "{asked}");
+        let requests = server.requests();
+        assert!(requests.contains(said), "{requests}");
     }
-    assert!(server.asked().contains(r#"{"kind":"graph","input":null}"#));
+    assert!(server.requests().contains(r#"{"kind":"graph","input":null}"#));
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_is_told_before_the_server_is_asked() {
+async fn unreadable_payload_fails_before_sending() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing");
     for (args, said) in [
@@ -211,10 +211,10 @@ async fn what_cannot_be_sent_is_told_before_the_server_is_asked() {
 }
 
 #[tokio::test]
-async fn a_full_store_is_told_with_a_way_out() {
+async fn storage_limit_error_suggests_purge() {
     let full =
         refusal(SUBMIT, StatusCode::TOO_MANY_REQUESTS, "stored-limit", "Too much is stored.");
-    let server = Fake::start(vec![full]).await;
+    let server = FakeServer::start(vec![full]).await;
     let args = ["submit", "graph", "--payload", "/dev/null"];
     let Captured { exit, err, .. } = server.run(&args).await;
     assert_eq!(exit, Exit::Server);
@@ -225,10 +225,10 @@ async fn a_full_store_is_told_with_a_way_out() {
 }
 
 #[tokio::test]
-async fn a_result_in_a_file_is_what_stdout_would_be() {
+async fn result_file_equals_stdout_output() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("result.json");
-    let server = Fake::start(vec![json(GET, &completed())]).await;
+    let server = FakeServer::start(vec![json(GET, &completed())]).await;
     for format in [&[][..], &["--json"]] {
         let printed = server.run(&[&["result", ID, "-o", "-"], format].concat()).await.out;
         let Captured { exit, out, err } =
@@ -240,8 +240,8 @@ async fn a_result_in_a_file_is_what_stdout_would_be() {
 }
 
 #[tokio::test]
-async fn a_job_without_artifacts_says_so_and_lists_none() {
-    let server = Fake::start(vec![json(GET, &completed())]).await;
+async fn artifacts_of_a_job_without_any_prints_a_note() {
+    let server = FakeServer::start(vec![json(GET, &completed())]).await;
     let Captured { exit, out, err } = server.run(&["artifacts", ID]).await;
     assert_eq!((exit, out.as_str(), err.trim()), (Exit::Done, "", "the job has no artifacts"));
     let Captured { out, .. } = server.run(&["artifacts", ID, "--json"]).await;
@@ -249,12 +249,12 @@ async fn a_job_without_artifacts_says_so_and_lists_none() {
 }
 
 #[tokio::test]
-async fn an_artifact_that_is_not_there_leaves_no_file() {
+async fn missing_artifact_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a");
     let call = "GET /v1/jobs/01KA3V8J5T0000000000000000/artifacts/a";
     let missing = refusal(call, StatusCode::NOT_FOUND, "artifact-not-found", "There is no a.");
-    let server = Fake::start(vec![missing]).await;
+    let server = FakeServer::start(vec![missing]).await;
     let Captured { exit, err, .. } = server.run(&["artifacts", ID, "a", "-o", text(&path)]).await;
     assert_eq!(exit, Exit::Server);
     insta::assert_snapshot!(err, @"
@@ -265,7 +265,7 @@ async fn an_artifact_that_is_not_there_leaves_no_file() {
 }
 
 #[tokio::test]
-async fn a_listed_artifact_cannot_drive_the_terminal() {
+async fn artifact_names_are_escaped_in_lists() {
     let artifact = Artifact {
         name: "\x1b[2J".to_owned(),
         content_type: "image/png".to_owned(),
@@ -273,7 +273,7 @@ async fn a_listed_artifact_cannot_drive_the_terminal() {
         url: String::new(),
     };
     let job = Job { artifacts: vec![artifact], ..completed() };
-    let server = Fake::start(vec![json(GET, &job)]).await;
+    let server = FakeServer::start(vec![json(GET, &job)]).await;
     let Captured { out, .. } = server.run(&["artifacts", ID]).await;
     insta::assert_snapshot!(out, @r#"
     NAME       TYPE       SIZE
@@ -282,7 +282,7 @@ async fn a_listed_artifact_cannot_drive_the_terminal() {
 }
 
 #[tokio::test]
-async fn a_fresh_key_is_named_and_never_shown() {
+async fn rotated_server_key_is_never_printed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("server.key");
     let before = longhaul::blob::Keyring::open(&file).unwrap();
@@ -309,7 +309,7 @@ async fn a_fresh_key_is_named_and_never_shown() {
 }
 
 #[tokio::test]
-async fn a_key_file_that_is_not_there_is_not_made() {
+async fn rotate_key_does_not_create_a_key_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("server.key");
     let Captured { exit, err, .. } =

@@ -11,13 +11,13 @@ use crate::cli::{CliError, Exit, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// Only what was done to this tenant
+    /// Affected tenant
     #[arg(long)]
     tenant: Option<String>,
-    /// Only what was done to this job, key, tenant or queue
+    /// Affected job, key, tenant or queue
     #[arg(long)]
     target: Option<String>,
-    /// Where the page before ended
+    /// Cursor of the next page
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -34,7 +34,7 @@ pub(crate) async fn run(
         return Ok(Exit::Done);
     }
     if page.entries.is_empty() {
-        ui.note("nothing was done");
+        ui.note("no audit entries");
         return Ok(Exit::Done);
     }
     let now = ui.now();
@@ -48,10 +48,10 @@ pub(crate) async fn run(
             Cell::new(printable(&entry.detail)),
         ]
     });
-    let header = ["WHEN", "TENANT", "BY", "WHAT", "TO", "DETAIL"];
+    let header = ["TIME", "TENANT", "ACTOR", "ACTION", "TARGET", "DETAIL"];
     ui.line(&table::layout(&header, rows, ui.out_style))?;
     if let Some(cursor) = &page.next_cursor {
-        ui.note(&ui.err_style.dim(&format!("more: longhaul audit --cursor {cursor}")));
+        ui.note(&ui.err_style.dim(&format!("next page: longhaul audit --cursor {cursor}")));
     }
     Ok(Exit::Done)
 }

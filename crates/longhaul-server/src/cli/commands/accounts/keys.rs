@@ -22,40 +22,40 @@ pub(crate) struct KeysArgs {
 
 #[derive(Debug, Subcommand)]
 enum KeysCommand {
-    /// Make a key, and print it: this is the only time that it is shown
+    /// Create an API key and print it; it is not shown again
     Create {
-        /// What it is for, in words
+        /// Name of the key
         name: String,
-        /// Whose it is to be
+        /// Tenant of the key
         #[arg(long, default_value = "default")]
         tenant: String,
-        /// What it is to be good for; may repeat
+        /// Scope of the key; can be repeated
         #[arg(long = "scope", value_enum, default_values = ["submit", "read"])]
         scopes: Vec<ScopeArg>,
-        /// For how long, such as 90d [default: for ever]
+        /// Lifetime, for example 90d [default: unlimited]
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         expires_in: Option<Duration>,
-        /// Requests a second that it may make [default: as its tenant]
+        /// Requests per second [default: the limit of the tenant]
         #[arg(long, value_name = "N")]
         requests_per_second: Option<u32>,
     },
-    /// List keys, also those that have ended
+    /// List API keys, including expired and revoked ones
     List {
-        /// Only this tenant's
+        /// Tenant of the keys
         #[arg(long)]
         tenant: Option<String>,
     },
-    /// Make a key in the place of another, which stays good for a while
+    /// Replace an API key; the old one stays valid for a while
     Rotate {
-        /// The old key's id
+        /// Id of the old key
         id: String,
-        /// How long the old key stays good [default: 1d]
+        /// Time for which the old key stays valid [default: 1d]
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         overlap: Option<Duration>,
     },
-    /// End keys
+    /// Revoke API keys
     Revoke {
-        /// The keys' ids
+        /// Key ids
         #[arg(required = true)]
         ids: Vec<String>,
     },
@@ -63,13 +63,13 @@ enum KeysCommand {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ScopeArg {
-    /// Submitting and changing jobs
+    /// Submit and control jobs
     Submit,
-    /// Reading and watching them
+    /// Read and watch jobs
     Read,
-    /// Running them as a remote worker
+    /// Run jobs as a remote worker
     Work,
-    /// Running the server
+    /// Administer the server
     Admin,
 }
 
@@ -99,12 +99,12 @@ pub(crate) async fn run(
             let scopes = scopes.into_iter().map(ScopeArg::to_wire).collect();
             let tenant = Some(tenant);
             let request = KeyRequest { tenant, name, scopes, expires_at, requests_per_second };
-            show_fresh(&client.create_key(&request).await?, ui)?;
+            show_new(&client.create_key(&request).await?, ui)?;
         }
         KeysCommand::List { tenant } => list(tenant.as_deref(), client, ui).await?,
         KeysCommand::Rotate { id, overlap } => {
             let request = RotateRequest { overlap: overlap.map(longhaul_client::DurationText) };
-            show_fresh(&client.rotate_key(&id, &request).await?, ui)?;
+            show_new(&client.rotate_key(&id, &request).await?, ui)?;
         }
         KeysCommand::Revoke { ids } => {
             for id in &ids {
@@ -120,15 +120,15 @@ pub(crate) async fn run(
     Ok(Exit::Done)
 }
 
-/// The key alone on stdout, so that it can be piped to where it is needed.
-fn show_fresh(fresh: &NewKey, ui: &mut Ui<'_>) -> Result<(), CliError> {
+/// Prints the key alone on stdout, so that it can be piped.
+fn show_new(new: &NewKey, ui: &mut Ui<'_>) -> Result<(), CliError> {
     if ui.json {
-        return ui.value(fresh);
+        return ui.value(new);
     }
-    ui.line(&fresh.key)?;
-    let Key { id, tenant, .. } = &fresh.metadata;
+    ui.line(&new.key)?;
+    let Key { id, tenant, .. } = &new.metadata;
     let what =
-        format!("key {id} of tenant {}: keep it now, it is not shown again", printable(tenant));
+        format!("key {id} of tenant {}; save it now, it is not shown again", printable(tenant));
     ui.note(&ui.err_style.dim(&what));
     Ok(())
 }
@@ -148,7 +148,7 @@ async fn list(tenant: Option<&str>, client: &Client, ui: &mut Ui<'_>) -> Result<
         return ui.value(&KeyList { keys, next_cursor: None });
     }
     if keys.is_empty() {
-        ui.note("there are no keys");
+        ui.note("no API keys");
         return Ok(());
     }
     ui.line(&rows(&keys, ui.now(), ui.out_style))
@@ -165,7 +165,7 @@ fn rows(keys: &[Key], now: Timestamp, style: Style) -> String {
                 format!("expired {}", relative(now, at))
             }
             (None, Some(at)) => format!("expires {}", relative(now, at)),
-            (None, None) => "good".to_owned(),
+            (None, None) => "valid".to_owned(),
         };
         vec![
             Cell::new(&key.id),

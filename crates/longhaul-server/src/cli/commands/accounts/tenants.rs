@@ -21,11 +21,11 @@ pub(crate) struct TenantsArgs {
 enum TenantsCommand {
     /// List tenants; the default
     List,
-    /// Make a tenant
+    /// Create a tenant
     Create {
-        /// Its id: letters, digits, '.', '_' and '-'
+        /// Id: letters, digits, '.', '_' and '-'
         id: String,
-        /// What people call it [default: its id]
+        /// Display name [default: the id]
         #[arg(long)]
         name: Option<String>,
     },
@@ -35,27 +35,27 @@ enum TenantsCommand {
 
 #[derive(Debug, Args)]
 struct SetArgs {
-    /// The tenant
+    /// Tenant id
     id: String,
-    /// What people call it
+    /// Display name
     #[arg(long)]
     name: Option<String>,
-    /// Whether it may use the service
+    /// Payment state
     #[arg(long, value_enum)]
     subscription: Option<SubscriptionArg>,
-    /// What the payment provider calls it; "" for nothing
+    /// Customer id at the payment provider; "" for none
     #[arg(long, value_name = "ID")]
     billing_id: Option<String>,
-    /// Requests a second; "default" for what the configuration says
+    /// Requests per second; "default" for the configured limit, also below
     #[arg(long, value_name = "N", value_parser = limit::<u32>)]
     requests_per_second: Option<Limit<u32>>,
-    /// Jobs that wait
+    /// Pending jobs
     #[arg(long, value_name = "N", value_parser = limit::<u64>)]
     pending_max: Option<Limit<u64>>,
-    /// Jobs that run at once
+    /// Concurrent jobs
     #[arg(long, value_name = "N", value_parser = limit::<u32>)]
     running_max: Option<Limit<u32>>,
-    /// Bytes of payloads and artifacts that are stored
+    /// Total bytes of stored payloads and artifacts
     #[arg(long, value_name = "BYTES", value_parser = limit::<u64>)]
     stored_bytes_max: Option<Limit<u64>>,
     /// Bytes of one job's input
@@ -65,15 +65,15 @@ struct SetArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum SubscriptionArg {
-    /// It may use everything
+    /// Full access
     Active,
-    /// A payment is due
+    /// A payment is overdue
     PastDue,
-    /// It may not use anything
+    /// No access
     Suspended,
 }
 
-/// A number, or what the configuration says.
+/// A limit; `None` for the configured one.
 #[derive(Debug, Clone, Copy)]
 struct Limit<T>(Option<T>);
 
@@ -81,7 +81,7 @@ fn limit<T: std::str::FromStr>(text: &str) -> Result<Limit<T>, String> {
     if text == "default" {
         return Ok(Limit(None));
     }
-    let number = text.parse().map_err(|_| "a whole number, or \"default\"".to_owned())?;
+    let number = text.parse().map_err(|_| "expected a whole number or \"default\"".to_owned())?;
     Ok(Limit(Some(number)))
 }
 
@@ -145,7 +145,7 @@ async fn list(client: &Client, ui: &mut Ui<'_>) -> Result<(), CliError> {
         return ui.value(&TenantList { tenants, next_cursor: None });
     }
     if tenants.is_empty() {
-        ui.note("there are no tenants: `longhaul tenants create ID` makes one");
+        ui.note("no tenants; create one with `longhaul tenants create ID`");
         return Ok(());
     }
     ui.line(&rows(&tenants, ui.out_style))

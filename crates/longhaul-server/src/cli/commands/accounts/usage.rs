@@ -10,13 +10,13 @@ use crate::cli::{CliError, Exit, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct UsageArgs {
-    /// From this day or instant on, in UTC [default: the first of this month]
+    /// First day or instant, in UTC [default: the first of this month]
     #[arg(long, value_name = "DATE", value_parser = instant)]
     from: Option<Instant>,
-    /// Until before this day or instant, in UTC [default: now]
+    /// Day or instant after the last one, in UTC [default: now]
     #[arg(long, value_name = "DATE", value_parser = instant)]
     to: Option<Instant>,
-    /// By what to sum up: hour, day or month
+    /// Period of each row: hour, day or month
     #[arg(long, default_value_t = UsageBy::Day)]
     by: UsageBy,
     /// Print comma-separated values, without the total
@@ -24,11 +24,11 @@ pub(crate) struct UsageArgs {
     csv: bool,
 }
 
-/// `2026-11-01` is its beginning.
+/// Parses an instant, or a date as its beginning.
 fn instant(text: &str) -> Result<Instant, String> {
     let at = Timestamp::parse(text).or_else(|| Timestamp::parse(&format!("{text}T00:00:00Z")));
     at.map(|at| at.to_string().as_str().into())
-        .ok_or_else(|| "neither a date like 2026-11-01 nor an RFC 3339 instant".to_owned())
+        .ok_or_else(|| "expected a date such as 2026-11-01 or an RFC 3339 instant".to_owned())
 }
 
 pub(crate) async fn run(
@@ -47,7 +47,7 @@ pub(crate) async fn run(
     if ui.json {
         ui.value(&usage)?;
     } else if usage.rows.is_empty() {
-        ui.note(&format!("no job ended between {} and {}", usage.from, usage.to));
+        ui.note(&format!("no job finished between {} and {}", usage.from, usage.to));
     } else {
         ui.line(&table::usage(&usage, ui.out_style))?;
     }

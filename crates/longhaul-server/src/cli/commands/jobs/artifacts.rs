@@ -15,11 +15,11 @@ use crate::cli::{CliError, Exit, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct ArtifactsArgs {
-    /// The job's id
+    /// Job id
     job: String,
     /// Download the artifact of this name
     name: Option<String>,
-    /// Write it to this file, - for stdout [default: stdout; on a terminal a new file of its name]
+    /// Output file, or - for stdout [default: stdout; on a terminal a new file with the name of the artifact]
     #[arg(short, long, value_name = "FILE | -", requires = "name")]
     output: Option<PathBuf>,
 }
@@ -35,12 +35,12 @@ pub(crate) async fn run(
     };
     let target = match &args.output {
         Some(path) => OutputTarget::named(path),
-        None if ui.out_is_terminal => OutputTarget::New(file_of(name)?),
+        None if ui.out_is_terminal => OutputTarget::New(default_file(name)?),
         None => OutputTarget::Stdout,
     };
     tokio::select! {
         done = download(&args.job, name, &target, client, ui) => done.map(|()| Exit::Done),
-        // Here and not by the system, so that the draft is deleted.
+        // Handled here, so that the temporary file is deleted.
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
             Ok(Exit::Interrupted)
@@ -67,11 +67,11 @@ async fn download(
     client: &Client,
     ui: &mut Ui<'_>,
 ) -> Result<(), CliError> {
-    // First, so that nothing is asked for that could not be kept.
-    let saving = target.open()?;
+    // Opened first, so that nothing is downloaded that cannot be saved.
+    let file = target.open()?;
     let download = client.artifact(job, name).await?;
     let content_type = download.content_type().to_owned();
-    let size = receive(download, name, saving, ui).await?;
+    let size = receive(download, name, file, ui).await?;
     let Some(path) = target.path() else { return Ok(()) };
     if ui.json {
         return ui.value(&json!({
@@ -88,38 +88,39 @@ async fn download(
     Ok(())
 }
 
-/// Takes all bytes in and returns how many they were.
+/// Writes all bytes and returns their number.
 async fn receive(
     mut download: Download,
     name: &str,
-    mut saving: OutputFile,
+    mut file: OutputFile,
     ui: &mut Ui<'_>,
 ) -> Result<u64, CliError> {
-    let beside = matches!(saving, OutputFile::Stdout) && ui.out_is_terminal;
-    let bar = TransferBar::new(name, download.size(), ui.err_is_terminal && !beside, ui.err_style);
+    let on_terminal = matches!(file, OutputFile::Stdout) && ui.out_is_terminal;
+    let bar =
+        TransferBar::new(name, download.size(), ui.err_is_terminal && !on_terminal, ui.err_style);
     let mut received = 0;
     while let Some(piece) = download.next().await? {
-        saving.write(&piece, ui)?;
+        file.write(&piece, ui)?;
         received += piece.len() as u64;
-        bar.passed(received);
+        bar.set(received);
     }
-    saving.finish(ui)?;
+    file.finish(ui)?;
     Ok(received)
 }
 
-/// The file in the current folder that an artifact is written to if nobody names one. A name that
-/// came from a server must not lead anywhere else.
-fn file_of(name: &str) -> Result<PathBuf, CliError> {
+/// Returns the file in the working directory for an artifact. The name comes from a server, so it
+/// must not contain a path.
+fn default_file(name: &str) -> Result<PathBuf, CliError> {
     let path = Path::new(name);
-    let is_a_file_name = path.file_name().is_some_and(|file| file == name)
+    let is_file_name = path.file_name().is_some_and(|file| file == name)
         && !name.contains('\\')
         && !name.contains(char::is_control);
-    if is_a_file_name {
+    if is_file_name {
         return Ok(path.to_owned());
     }
     Err(CliError::Usage {
-        message: format!("{:?} is not a file's name", printable(name)),
-        hint: Some("-o names the file to write to".to_owned()),
+        message: format!("{:?} is not a file name", printable(name)),
+        hint: Some("name the output file with -o".to_owned()),
     })
 }
 
@@ -128,14 +129,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_never_leads_out_of_the_folder() {
+    fn artifact_name_cannot_leave_the_working_directory() {
         for name in ["", ".", "..", "/", "/etc/passwd", "a/b", "a/", "./a", "../a", "a\\b", "a\nb"]
         {
-            let error = file_of(name).unwrap_err();
+            let error = default_file(name).unwrap_err();
             assert_eq!(error.exit(), Exit::Usage, "{name:?}");
         }
         for name in ["a.png", "..a", "a..b", "grüße.txt", "-"] {
-            assert_eq!(file_of(name).unwrap(), Path::new(name));
+            assert_eq!(default_file(name).unwrap(), Path::new(name));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `longhaul cancel`, `resume` and `purge`: one change, for each job that is named.
+//! `longhaul cancel`, `resume` and `purge`.
 
 use clap::Args;
 use longhaul_client::wire::Job;
@@ -10,7 +10,7 @@ use crate::cli::{CliError, Exit, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct JobIds {
-    /// The jobs' ids
+    /// Job ids
     #[arg(required = true, value_name = "JOB")]
     jobs: Vec<String>,
 }
@@ -22,7 +22,7 @@ pub(crate) async fn cancel(
 ) -> Result<Exit, CliError> {
     let mut exit = Exit::Done;
     for id in &ids.jobs {
-        exit = told(client.cancel(id).await, exit, ui, print_job)?;
+        exit = report(client.cancel(id).await, exit, ui, print_job)?;
     }
     Ok(exit)
 }
@@ -34,7 +34,7 @@ pub(crate) async fn resume(
 ) -> Result<Exit, CliError> {
     let mut exit = Exit::Done;
     for id in &ids.jobs {
-        exit = told(client.resume(id).await, exit, ui, print_job)?;
+        exit = report(client.resume(id).await, exit, ui, print_job)?;
     }
     Ok(exit)
 }
@@ -46,7 +46,7 @@ pub(crate) async fn purge(
 ) -> Result<Exit, CliError> {
     let mut exit = Exit::Done;
     for id in &ids.jobs {
-        exit = told(client.purge(id).await, exit, ui, |&(), ui| {
+        exit = report(client.purge(id).await, exit, ui, |&(), ui| {
             if ui.json {
                 ui.value(&json!({"jobId": id, "purged": true}))
             } else {
@@ -57,16 +57,16 @@ pub(crate) async fn purge(
     Ok(exit)
 }
 
-/// Prints what came of one job. A refusal is told and does not keep the others from their turn; a
-/// server that is away would only be away for them too.
-fn told<T>(
+/// Prints the result for one job. A rejection does not stop the remaining jobs; an unreachable
+/// server does.
+fn report<T>(
     outcome: Result<T, ClientError>,
     exit: Exit,
     ui: &mut Ui<'_>,
     print: impl FnOnce(&T, &mut Ui<'_>) -> Result<(), CliError>,
 ) -> Result<Exit, CliError> {
     match outcome {
-        Ok(done) => print(&done, ui).map(|()| exit),
+        Ok(value) => print(&value, ui).map(|()| exit),
         Err(error @ ClientError::Refused(_)) => Ok(ui.report(&error.into())),
         Err(error) => Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! Waiting for a job to end: shared by `submit --wait`, `watch` and `result --wait`.
+//! Waits for a job to finish, for `submit --wait`, `watch` and `result --wait`.
 
 use std::time::Duration;
 
@@ -9,43 +9,41 @@ use crate::cli::output::job_line;
 use crate::cli::output::live_line::LiveLine;
 use crate::cli::{CliError, Exit, Global, Ui};
 
-/// How long one look at a job without an event stream may be held.
+/// Longest wait of one request for a job without an event stream.
 const RESUMED_WAIT: Duration = Duration::from_secs(10);
 
-/// How the changes of a job are shown.
+/// Presentation of the changes of a job.
 pub(crate) enum FollowView {
     /// One line that changes in place.
-    LiveLine,
+    Live,
     /// One line for each change, on stderr.
-    Remarks,
+    Notes,
     /// One line for each change, on stdout.
     Lines,
     /// One line of JSON for each change, on stdout.
     Records,
-    /// Not at all.
     Silent,
 }
 
-/// How a wait ended.
+/// End of a wait.
 pub(crate) enum FollowEnd {
-    /// The job ended.
     Job(Box<Job>),
     /// Ctrl-C.
     Interrupted,
 }
 
 impl FollowView {
-    /// For a command whose output is the result: changes are remarks on the way to it.
+    /// Returns the view for a command whose output is the result, so that changes go to stderr.
     pub(crate) fn of_waiting(ui: &Ui<'_>) -> Self {
         match (ui.json, ui.live()) {
             (true, _) => Self::Silent,
-            (false, true) => Self::LiveLine,
-            (false, false) => Self::Remarks,
+            (false, true) => Self::Live,
+            (false, false) => Self::Notes,
         }
     }
 }
 
-/// Shows each change of `job` until it ends, or until Ctrl-C.
+/// Shows each change of `job` until it finishes, or until Ctrl-C.
 pub(crate) async fn follow(
     job: Job,
     client: &Client,
@@ -53,7 +51,7 @@ pub(crate) async fn follow(
     ui: &mut Ui<'_>,
 ) -> Result<FollowEnd, CliError> {
     tokio::select! {
-        ended = to_the_end(job, client, view, ui) => Ok(FollowEnd::Job(ended?)),
+        ended = wait_for_end(job, client, view, ui) => Ok(FollowEnd::Job(ended?)),
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
             Ok(FollowEnd::Interrupted)
@@ -61,14 +59,14 @@ pub(crate) async fn follow(
     }
 }
 
-async fn to_the_end(
+async fn wait_for_end(
     job: Job,
     client: &Client,
     view: &FollowView,
     ui: &mut Ui<'_>,
 ) -> Result<Box<Job>, CliError> {
     let mut live =
-        matches!(view, FollowView::LiveLine).then(|| LiveLine::new(&job, ui.now(), ui.err_style));
+        matches!(view, FollowView::Live).then(|| LiveLine::new(&job, ui.now(), ui.err_style));
     let mut events = client.events(&job.job_id).after(job.version);
     let mut job = Box::new(job);
     loop {
@@ -79,14 +77,14 @@ async fn to_the_end(
         if let Some(next) = next_change(&mut events, live.as_mut(), ui).await? {
             job = next;
         } else {
-            // It ended unseen and was resumed since, so that the stream has nothing for us.
+            // The job finished and was resumed in between, so that the event stream has ended.
             *job = client.job(&job.job_id, Some(RESUMED_WAIT)).await?;
             events = client.events(&job.job_id).after(job.version);
         }
     }
 }
 
-/// The next change, however often the connection breaks until then.
+/// Returns the next change, across reconnections.
 async fn next_change(
     events: &mut Events,
     mut live: Option<&mut LiveLine>,
@@ -95,7 +93,7 @@ async fn next_change(
     while let Some(update) = events.next().await? {
         match update {
             Update::Job(job) => return Ok(Some(job)),
-            Update::Reconnecting { error, .. } => lost(&error, live.as_deref_mut(), ui),
+            Update::Reconnecting { error, .. } => connection_lost(&error, live.as_deref_mut(), ui),
         }
     }
     Ok(None)
@@ -109,14 +107,14 @@ fn show(
 ) -> Result<(), CliError> {
     let now = ui.now();
     match view {
-        FollowView::LiveLine => {
+        FollowView::Live => {
             if let Some(live) = live {
                 live.show(job, now);
             }
         }
-        // The end is told by whoever waits.
-        FollowView::Remarks if job.status.is_terminal() => {}
-        FollowView::Remarks => ui.note(&job_line::transition(job, now, ui.err_style)),
+        // The waiting command prints the end.
+        FollowView::Notes if job.status.is_terminal() => {}
+        FollowView::Notes => ui.note(&job_line::transition(job, now, ui.err_style)),
         FollowView::Lines => ui.line(&job_line::transition(job, now, ui.out_style))?,
         FollowView::Records => ui.value(job)?,
         FollowView::Silent => {}
@@ -124,17 +122,19 @@ fn show(
     Ok(())
 }
 
-fn lost(error: &ClientError, live: Option<&mut LiveLine>, ui: &mut Ui<'_>) {
+fn connection_lost(error: &ClientError, live: Option<&mut LiveLine>, ui: &mut Ui<'_>) {
     match live {
         Some(live) => live.reconnecting(),
-        None => ui.note(&ui.err_style.dim(&format!("reconnecting: {error}"))),
+        None => ui.note(
+            &ui.err_style.dim(&format!("connection lost, retrying (the job is safe): {error}")),
+        ),
     }
 }
 
-/// Ctrl-C ends the wait, not the job: say how to come back to it.
+/// Prints the commands to watch or cancel the job, because Ctrl-C ends only the wait.
 pub(crate) fn interrupted(id: &str, global: &Global, ui: &mut Ui<'_>) -> Exit {
     ui.note(&format!(
-        "\nThe job goes on. Watch it:  {}\n                Stop it:  {}",
+        "\nThe job continues. Watch it:  {}\n                  Cancel it: {}",
         ui.err_style.bold(&global.hint("watch", id)),
         ui.err_style.bold(&global.hint("cancel", id)),
     ));

@@ -6,9 +6,9 @@ use crate::cli::{CliError, Exit, Global, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
-    /// The old job's id
+    /// Id of the existing job
     job: String,
-    /// The first step to run again [default: the first that has not finished]
+    /// First step to run again [default: the first unfinished step]
     #[arg(long, value_name = "NAME")]
     from_step: Option<String>,
 }

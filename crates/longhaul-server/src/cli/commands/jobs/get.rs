@@ -11,16 +11,16 @@ use crate::cli::{CliError, Exit, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
-    /// The job's id
+    /// Job id
     job: String,
-    /// Show its finished steps too
+    /// Also show finished steps
     #[arg(long)]
     steps: bool,
 }
 
-/// One document for programs: the job, and its steps if they were asked for.
+/// Output of `--json`.
 #[derive(Serialize)]
-struct Shown {
+struct JobWithSteps {
     #[serde(flatten)]
     job: Job,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,13 +35,13 @@ pub(crate) async fn run(
     let job = client.job(&args.job, None).await?;
     let steps = if args.steps { Some(client.steps(&args.job).await?) } else { None };
     if ui.json {
-        ui.value(&Shown { job, steps })?;
+        ui.value(&JobWithSteps { job, steps })?;
         return Ok(Exit::Done);
     }
     let mut text = job_details(&job, ui.now(), ui.out_style);
     match steps.as_deref() {
         None => {}
-        Some([]) => text.push_str("\n\nno step has finished yet"),
+        Some([]) => text.push_str("\n\nno finished steps"),
         Some(steps) => {
             text.push_str("\n\n");
             text.push_str(&table::steps(steps, ui.out_style));

@@ -12,22 +12,22 @@ const LIMIT: u32 = 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Only with one of these statuses: pending, running, waiting, completed, failed, cancelled
+    /// Statuses, separated by commas: pending, running, waiting, completed, failed, cancelled
     #[arg(long, value_delimiter = ',')]
     status: Vec<Status>,
-    /// Only of this kind
+    /// Kind of the jobs
     #[arg(long)]
     kind: Option<String>,
-    /// Only in this queue
+    /// Queue of the jobs
     #[arg(long)]
     queue: Option<String>,
-    /// Only with this label; may be given more than once
+    /// Label of the jobs; can be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
     labels: Vec<Label>,
-    /// At most so many
+    /// Maximum number of jobs
     #[arg(long, default_value_t = LIMIT, value_name = "N")]
     limit: u32,
-    /// Go on after the page that gave this cursor
+    /// Cursor of the next page
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -51,12 +51,12 @@ pub(crate) async fn run(
         return Ok(Exit::Done);
     }
     if list.jobs.is_empty() {
-        ui.note("no jobs match");
+        ui.note("no matching jobs");
         return Ok(Exit::Done);
     }
     ui.line(&table::jobs(&list.jobs, ui.now(), ui.out_style))?;
     if let Some(cursor) = list.next_cursor {
-        ui.note(&ui.err_style.dim(&format!("there are more: --cursor {cursor}")));
+        ui.note(&ui.err_style.dim(&format!("next page: --cursor {cursor}")));
     }
     Ok(Exit::Done)
 }

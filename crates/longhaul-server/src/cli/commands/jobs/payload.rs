@@ -1,4 +1,4 @@
-//! A payload on the command line: a file or stdin, and the bar that shows how far it is.
+//! Upload of a payload from a file or stdin, with a progress bar.
 
 use std::path::{Path, PathBuf};
 
@@ -9,15 +9,15 @@ use longhaul_client::{Client, Payload, SubmitOptions};
 use crate::cli::output::progress_bar::TransferBar;
 use crate::cli::{CliError, Ui, is_dash};
 
-/// What a payload from stdin goes by.
+/// Name of a payload from stdin.
 const STDIN: &str = "stdin";
 
 #[derive(Debug, Args)]
 pub(crate) struct PayloadArgs {
-    /// Send this file along, of any size; - for stdin, which is not sent again if the connection breaks
+    /// File to upload, of any size, or - for stdin, which cannot be retried after a lost connection
     #[arg(long, value_name = "PATH | -")]
     pub(crate) payload: Option<PathBuf>,
-    /// What the payload is, like image/png [default: what the file's name says]
+    /// Media type of the payload, for example image/png [default: from the file name]
     #[arg(long, value_name = "TYPE", requires = "payload")]
     payload_type: Option<String>,
 }
@@ -40,7 +40,7 @@ pub(crate) async fn submit(
         payload = payload.content_type(content_type);
     }
     let bar = TransferBar::new(&name(path), size(path), ui.err_is_terminal, ui.err_style);
-    let payload = payload.on_progress(bar.watcher());
+    let payload = payload.on_progress(bar.callback());
     Ok(client.submit_with_payload(request, payload, options).await?)
 }
 
@@ -48,7 +48,7 @@ fn name(path: &Path) -> String {
     if is_dash(path) { STDIN.to_owned() } else { path.display().to_string() }
 }
 
-/// For the bar alone: what cannot be read is told when it is.
+/// Returns the size for the progress bar; errors are reported by the upload.
 fn size(path: &Path) -> Option<u64> {
     let file = std::fs::metadata(path).ok().filter(|file| file.is_file() && !is_dash(path));
     file.map(|file| file.len())

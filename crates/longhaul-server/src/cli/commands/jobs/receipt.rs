@@ -10,7 +10,7 @@ use crate::cli::{CliError, Exit, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReceiptArgs {
-    /// The job's id; it may have been deleted
+    /// Job id; the job may be deleted
     job: String,
 }
 
@@ -31,15 +31,15 @@ pub(crate) async fn run(
     Ok(Exit::Done)
 }
 
-/// First whether anything can be read, then whether anything is left.
+/// Formats what can still be read, then what is still stored.
 fn summary(receipt: &Receipt, style: Style) -> String {
     let (paint, verdict) = verdict(receipt);
-    let job = if receipt.job_gone { "the job is deleted" } else { "the job is kept" };
+    let job = if receipt.job_gone { "the job is deleted" } else { "the job exists" };
     let left = receipt.stored.iter().filter(|stored| stored.deleted_at.is_none()).count();
     let bytes = match (receipt.stored.len(), left) {
         (0, _) => String::new(),
-        (_, 0) => ", all that was stored is deleted".to_owned(),
-        (all, left) => format!(", {left} of {all} stored things are not deleted yet"),
+        (_, 0) => ", everything stored is deleted".to_owned(),
+        (all, left) => format!(", {left} of {all} stored objects are not deleted yet"),
     };
     let about = format!("{job}{bytes} (as of {})", receipt.at);
     format!("{}\n{}", style.paint(paint, &verdict), style.dim(&about))
@@ -48,21 +48,20 @@ fn summary(receipt: &Receipt, style: Style) -> String {
 fn verdict(receipt: &Receipt) -> (Paint, String) {
     let id = &receipt.job_id;
     if receipt.stored.is_empty() {
-        let text = format!("No payload, artifact or folder was stored for job {id}.");
+        let text = format!("No payload, artifact or folder is stored for job {id}.");
         return (Paint::Green, text);
     }
     if receipt.unreadable {
-        let text = format!("Nothing that was stored for job {id} can be read any more.");
+        let text = format!("Nothing stored for job {id} can be read any more.");
         return (Paint::Green, text);
     }
     let all = receipt.stored.len();
     let readable = receipt.stored.iter().filter(|stored| is_readable(stored)).count();
-    let text =
-        format!("{readable} of {all} things that were stored for job {id} can still be read.");
+    let text = format!("{readable} of {all} objects stored for job {id} can still be read.");
     (Paint::Yellow, text)
 }
 
-/// Bytes are as good as gone with their key; a folder holds them in clear until it is deleted.
+/// Encrypted data is unreadable without its key; a folder is plain text until it is deleted.
 fn is_readable(stored: &Stored) -> bool {
     match stored.role {
         StoredRole::Payload | StoredRole::Artifact => stored.key_destroyed_at.is_none(),
@@ -92,7 +91,7 @@ mod tests {
         }
     }
 
-    fn shown(stored: Vec<Stored>) -> String {
+    fn receipt_text(stored: Vec<Stored>) -> String {
         let receipt = Receipt {
             job_id: "01KA".to_owned(),
             job_gone: stored.is_empty(),
@@ -106,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_says_whether_anything_can_be_read() {
+    fn receipt_begins_with_what_can_be_read() {
         use StoredRole::{Artifact, Folder, Payload};
-        insta::assert_snapshot!(shown(vec![stored(Payload, true), stored(Folder, true)]), @"
+        insta::assert_snapshot!(receipt_text(vec![stored(Payload, true), stored(Folder, true)]), @"
         Nothing that was stored for job 01KA can be read any more.
         the job is kept, all that was stored is deleted (as of 2026-11-15T08:00:09.000Z)
 
@@ -116,7 +115,7 @@ mod tests {
         payload  talk.mp4         1.50 MiB  2026-11-15T08:00:00.000Z  blue  2026-11-15T08:00:04.200Z  2026-11-15T08:00:04.200Z  green
         folder   host-1:/tmp/job            2026-11-15T08:00:00.000Z  blue  no key                    2026-11-15T08:00:04.200Z  green
         ");
-        insta::assert_snapshot!(shown(vec![stored(Payload, true), stored(Artifact, false), stored(Folder, false)]), @"
+        insta::assert_snapshot!(receipt_text(vec![stored(Payload, true), stored(Artifact, false), stored(Folder, false)]), @"
         2 of 3 things that were stored for job 01KA can still be read.
         the job is kept, 2 of 3 stored things are not deleted yet (as of 2026-11-15T08:00:09.000Z)
 
@@ -125,7 +124,7 @@ mod tests {
         artifact  talk.mp4         1.50 MiB  2026-11-15T08:00:00.000Z  blue  not yet                   not yet
         folder    host-1:/tmp/job            2026-11-15T08:00:00.000Z  blue  no key                    failed 2 times
         ");
-        insta::assert_snapshot!(shown(vec![]), @"
+        insta::assert_snapshot!(receipt_text(vec![]), @"
         No payload, artifact or folder was stored for job 01KA.
         the job is deleted (as of 2026-11-15T08:00:09.000Z)
 

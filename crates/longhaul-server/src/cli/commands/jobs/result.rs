@@ -14,12 +14,12 @@ use crate::cli::{CliError, Exit, Global, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct ResultArgs {
-    /// The job's id
+    /// Job id
     job: String,
-    /// Wait for the job to end
+    /// Wait for the job to finish
     #[arg(long)]
     wait: bool,
-    /// Write it to this file, which is whole or not there; - for stdout
+    /// Output file, replaced only when complete, or - for stdout
     #[arg(short, long, value_name = "FILE | -")]
     output: Option<PathBuf>,
 }
@@ -40,7 +40,7 @@ pub(crate) async fn run(
     }
 }
 
-/// The result and nothing else on stdout, or in a file.
+/// Prints only the result.
 fn print(job: &Job, args: &ResultArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
     match job.status {
         Status::Completed => write(&job.result.clone().unwrap_or_default(), args, ui)?,
@@ -57,11 +57,11 @@ fn write(result: &RawJson, args: &ResultArgs, ui: &mut Ui<'_>) -> Result<(), Cli
     let Some(path) = &args.output else { return ui.document(result) };
     match OutputTarget::named(path) {
         OutputTarget::Stdout => ui.document(result),
-        target @ (OutputTarget::Over(_) | OutputTarget::New(_)) => {
-            let mut saving = target.open()?;
+        target @ (OutputTarget::Replace(_) | OutputTarget::New(_)) => {
+            let mut file = target.open()?;
             let text = ui.document_text(result, Style::PLAIN) + "\n";
-            saving.write(text.as_bytes(), ui)?;
-            saving.finish(ui)
+            file.write(text.as_bytes(), ui)?;
+            file.finish(ui)
         }
     }
 }

@@ -3,7 +3,8 @@
 use clap::Args;
 use longhaul::job::Timestamp;
 use longhaul_client::wire::{Instant, Job, RawJson, Status, SubmitRequest, WebhookRequest};
-use longhaul_client::{DurationText, SubmitOptions};
+use longhaul_client::{Client, ClientError, DurationText, SubmitOptions};
+use longhaul_server::config::nearest;
 use ulid::Ulid;
 
 use crate::cli::commands::jobs::follow::{FollowEnd, FollowView, follow, interrupted};
@@ -13,49 +14,49 @@ use crate::cli::commands::jobs::payload::PayloadArgs;
 use crate::cli::output::job_line;
 use crate::cli::{CliError, Exit, Global, Ui, is_dash};
 
-/// A label as it is given: `name=value`.
+/// Name and value of a label.
 pub(crate) type Label = (String, String);
 
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
-    /// Which kind of job; `longhaul kinds` lists them
+    /// Kind of the job; `longhaul kinds` lists all
     kind: String,
-    /// What goes in: JSON, @FILE, or - for stdin [default: {}, or null with a payload]
+    /// Input: JSON, @FILE, or - for stdin [default: {}, or null with a payload]
     #[arg(value_name = "INPUT_JSON | @FILE | -", allow_hyphen_values = true)]
     input: Option<String>,
     #[command(flatten)]
     payload: PayloadArgs,
-    /// Accept the job once under this key, however often it is submitted
+    /// Idempotency key: submitting it again returns the same job
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Wait for the job to end and print its result
+    /// Wait for the job to finish and print its result
     #[arg(long)]
     wait: bool,
-    /// A label to find it by; may be given more than once
+    /// Label of the job; can be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
     labels: Vec<Label>,
-    /// The queue it waits in
+    /// Queue [default: the queue of the kind]
     #[arg(long)]
     queue: Option<String>,
-    /// Higher goes first
+    /// Priority from -100 to 100; higher starts first [default: 0]
     #[arg(long, allow_negative_numbers = true)]
     priority: Option<i32>,
-    /// Start it so much later, like 5m
+    /// Delay before the first attempt, for example 5m
     #[arg(long, value_name = "DURATION", conflicts_with = "run_at")]
     delay: Option<DurationText>,
-    /// Start it then, like 2026-11-15T08:00:00Z
+    /// Earliest start, for example 2026-11-15T08:00:00Z
     #[arg(long, value_name = "INSTANT", value_parser = parse_instant)]
     run_at: Option<Instant>,
-    /// How often to try
+    /// Number of attempts [default: the number of the kind]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
-    /// How long one attempt may take, like 30m
+    /// Timeout of one attempt, for example 30m
     #[arg(long, value_name = "DURATION")]
     timeout: Option<DurationText>,
-    /// Tell this URL of what happens to the job
+    /// Webhook URL for the events of the job
     #[arg(long, value_name = "URL")]
     webhook: Option<String>,
-    /// Sign what is told with this secret [default: the tenant's, see longhaul endpoints secret]
+    /// Signing secret of the webhook [default: the tenant's, see longhaul endpoints secret]
     #[arg(
         long,
         value_name = "whsec_…",
@@ -73,14 +74,17 @@ pub(crate) async fn run(
 ) -> Result<Exit, CliError> {
     let client = global.client()?;
     let input = read_input(&args)?;
-    // Always a key, so that a lost answer can be asked for again without running the job twice.
+    // Always a key, so that a lost response can be retried without running the job twice.
     let key = args.key.clone().unwrap_or_else(random_key);
     let wait = args.wait;
     let options = SubmitOptions { idempotency_key: Some(key), wait: None };
     let (request, payload) = request(args, input);
     let job = match &payload.payload {
         Some(path) => payload::submit(&client, &request, path, &payload, &options, ui).await?,
-        None => client.submit(&request, &options).await?,
+        None => match client.submit(&request, &options).await {
+            Ok(job) => job,
+            Err(error) => return Err(with_suggestion(error, &request.kind, &client).await.into()),
+        },
     };
     if !wait {
         return accepted(&job, global, ui);
@@ -94,7 +98,6 @@ pub(crate) async fn run(
 
 fn read_input(args: &SubmitArgs) -> Result<RawJson, CliError> {
     match (args.input.as_deref(), &args.payload.payload) {
-        // Its payload is what such a job is about.
         (None, Some(_)) => Ok(RawJson::null()),
         (Some("-"), Some(path)) if is_dash(path) => {
             Err(CliError::usage("the input and the payload cannot both come from stdin"))
@@ -125,7 +128,20 @@ fn request(args: SubmitArgs, input: RawJson) -> (SubmitRequest, PayloadArgs) {
     (request, args.payload)
 }
 
-/// The id alone on stdout, so that `id=$(longhaul submit …)` works.
+/// Names the closest known kind in an `unknown-kind` error.
+async fn with_suggestion(error: ClientError, kind: &str, client: &Client) -> ClientError {
+    let ClientError::Refused(mut problem) = error else { return error };
+    if problem.code == "unknown-kind"
+        && let Ok(kinds) = client.kinds().await
+    {
+        let near = nearest(kind, kinds.iter().map(|kind| kind.name.as_str()));
+        let hint = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        problem.detail = format!("unknown kind {kind:?}{hint}");
+    }
+    ClientError::Refused(problem)
+}
+
+/// Prints the id alone on stdout, so that `id=$(longhaul submit …)` works.
 fn accepted(job: &Job, global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
     if ui.json {
         ui.value(job)?;
@@ -139,7 +155,7 @@ fn accepted(job: &Job, global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliErro
     Ok(Exit::Done)
 }
 
-/// The last word on a job that was waited for, and its result.
+/// Prints the end of a job and its result.
 fn ended(job: &Job, had_payload: bool, global: &Global, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
     if ui.json {
         ui.value(job)?;
@@ -154,7 +170,7 @@ fn ended(job: &Job, had_payload: bool, global: &Global, ui: &mut Ui<'_>) -> Resu
         }
         Status::Failed | Status::Cancelled => {
             let resume = global.hint("resume", &job.job_id);
-            ui.note(&ui.err_style.dim(&format!("  go on from its last finished step: {resume}")));
+            ui.note(&ui.err_style.dim(&format!("  resume after its last finished step: {resume}")));
         }
         Status::Pending | Status::Running | Status::Waiting => {}
     }
@@ -165,16 +181,16 @@ fn random_key() -> String {
     Ulid::from_parts(0, rand::random()).to_string()
 }
 
-/// Reads `name=value`.
+/// Parses `name=value`.
 pub(crate) fn parse_label(text: &str) -> Result<Label, String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("a label is NAME=VALUE".to_owned()),
+        _ => Err("expected NAME=VALUE".to_owned()),
     }
 }
 
 fn parse_instant(text: &str) -> Result<Instant, String> {
     let at = Timestamp::parse(text);
     at.map(|at| at.to_string().into())
-        .ok_or_else(|| "an instant is RFC 3339, like 2026-11-15T08:00:00Z".to_owned())
+        .ok_or_else(|| "expected an RFC 3339 instant, for example 2026-11-15T08:00:00Z".to_owned())
 }

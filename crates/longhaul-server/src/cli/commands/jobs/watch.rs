@@ -7,7 +7,7 @@ use crate::cli::{CliError, Exit, Global, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
-    /// The job's id
+    /// Job id
     job: String,
 }
 
@@ -17,7 +17,7 @@ pub(crate) async fn run(
     ui: &mut Ui<'_>,
 ) -> Result<Exit, CliError> {
     let client = global.client()?;
-    // Asked first: a wrong id or address fails here at once, a restart later is waited out.
+    // Read first, because a wrong id or address must fail at once, while a later restart is waited for.
     let job = client.job(&args.job, None).await?;
     let view = if ui.json { FollowView::Records } else { FollowView::Lines };
     match follow(job, &client, &view, ui).await? {

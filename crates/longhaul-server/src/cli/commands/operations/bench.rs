@@ -1,4 +1,4 @@
-//! `longhaul bench`: how fast the engine or a server is.
+//! `longhaul bench`: throughput and latency of the engine or a server.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -9,34 +9,34 @@ use longhaul_server::config::PostgresUrl;
 
 use crate::cli::{CliError, Exit, Global, Ui};
 
-/// Drives the server of `--server` if one is named, else an engine in this process.
+/// Runs against the server in `--server`, or an engine in this process.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// What to measure
+    /// Scenarios to measure
     #[arg(value_enum, required = true)]
     scenarios: Vec<Scenario>,
-    /// The store of the engine: sqlite:PATH, postgres://… or memory; a SQLite file in a fresh folder if not given
+    /// Store of the engine: sqlite:PATH, postgres://… or memory [default: a new SQLite file]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// How many jobs
+    /// Number of jobs
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     jobs: usize,
-    /// How many callers at once, and how many jobs run at once
+    /// Concurrent callers, and concurrent jobs
     #[arg(long, value_name = "C", default_value_t = 256)]
     concurrency: usize,
     /// Bytes of each job's input
     #[arg(long, value_name = "B", default_value_t = 100)]
     input_bytes: usize,
-    /// Finished jobs to put into the store first
+    /// Finished jobs to insert first
     #[arg(long, value_name = "N", default_value_t = 0)]
     history: usize,
-    /// Jobs that wait in line meanwhile, for the scenarios claim and fair
+    /// Pending jobs during the scenarios claim and fair
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pending: usize,
-    /// Submits per second; as fast as they go if not given
+    /// Submissions per second [default: unlimited]
     #[arg(long, value_name = "R")]
     rate: Option<f64>,
-    /// Use the database as it is and leave it there, instead of a fresh one that is deleted
+    /// Use and keep the existing database, instead of a temporary one
     #[arg(long)]
     keep: bool,
 }
@@ -53,7 +53,7 @@ pub(crate) async fn run(
         return Err(CliError::usage("--rate takes a number above zero"));
     }
     if args.database.is_some() && global.server.is_some() {
-        return Err(CliError::usage("--database and --server exclude each other"));
+        return Err(CliError::usage("--database and --server cannot be combined"));
     }
     for scenario in &args.scenarios {
         let plan = BenchPlan {
@@ -67,8 +67,9 @@ pub(crate) async fn run(
             progress: !ui.json && std::io::stderr().is_terminal(),
         };
         let report = if let Some(url) = &global.server {
-            let target = BenchSubject::Server { url: url.clone(), api_key: global.api_key.clone() };
-            bench::run(&plan, target).await?
+            let subject =
+                BenchSubject::Server { url: url.clone(), api_key: global.api_key.clone() };
+            bench::run(&plan, subject).await?
         } else {
             let (store, _folder) = store(&args)?;
             bench::run(&plan, BenchSubject::Engine(store)).await?
@@ -82,7 +83,7 @@ pub(crate) async fn run(
     Ok(Exit::Done)
 }
 
-/// Where the engine keeps its jobs, and the folder that goes away afterwards.
+/// Returns the store, and the temporary directory to delete after the run.
 fn store(args: &BenchArgs) -> Result<(BenchStore, Option<tempfile::TempDir>), CliError> {
     let Some(database) = &args.database else {
         let folder = tempfile::tempdir().map_err(anyhow::Error::from)?;
@@ -95,16 +96,16 @@ fn store(args: &BenchArgs) -> Result<(BenchStore, Option<tempfile::TempDir>), Cl
         return Ok((BenchStore::Postgres(PostgresUrl::new(database)), None));
     }
     let Some(path) = database.strip_prefix("sqlite:").map(PathBuf::from) else {
-        return Err(CliError::usage("--database: sqlite:PATH, postgres://… or memory"));
+        return Err(CliError::usage("--database: expected sqlite:PATH, postgres://… or memory"));
     };
     if args.keep {
         return Ok((BenchStore::Sqlite(path), None));
     }
     if path.exists() {
-        let message = format!("{} is there already; --keep uses it as it is", path.display());
+        let message = format!("{} already exists; --keep uses it", path.display());
         return Err(CliError::usage(message));
     }
-    // On the file system that was named, since that is what is to be measured.
+    // On the same file system, because its speed is measured.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let folder = tempfile::tempdir_in(parent.unwrap_or(std::path::Path::new(".")))
         .map_err(anyhow::Error::from)?;

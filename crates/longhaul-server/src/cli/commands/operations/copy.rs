@@ -1,4 +1,4 @@
-//! `longhaul copy`: from one file to a database for several machines.
+//! `longhaul copy`: moves a SQLite database to Postgres.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use serde_json::json;
 
 use crate::cli::{CliError, Exit, Ui};
 
-/// Stop the server first. An interrupted copy is continued by the same command.
+/// Stop the server first. The same command continues an interrupted copy.
 #[derive(Debug, Args)]
 pub(crate) struct CopyArgs {
-    /// Where the jobs are: sqlite:PATH
+    /// Source: sqlite:PATH
     #[arg(long, value_name = "URL")]
     from: String,
-    /// Where they go: postgres://…
+    /// Destination: postgres://…
     #[arg(long, value_name = "URL")]
     to: String,
 }
@@ -35,22 +35,22 @@ pub(crate) async fn run(args: CopyArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErro
     })
     .await;
     bar.finish_and_clear();
-    tell(ui, &copied.map_err(anyhow::Error::from)?)?;
+    print_result(ui, &copied.map_err(anyhow::Error::from)?)?;
     Ok(Exit::Done)
 }
 
-/// The file to read, if this is a direction that exists.
+/// Returns the source file.
 fn source(args: &CopyArgs) -> Result<PathBuf, CliError> {
     let path = args.from.strip_prefix("sqlite:").filter(|path| !path.is_empty());
     let is_postgres = args.to.starts_with("postgres://") || args.to.starts_with("postgresql://");
     let (Some(path), true) = (path, is_postgres) else {
         return Err(CliError::usage(
-            "copies go --from sqlite:PATH --to postgres://…, no other way",
+            "only copies --from sqlite:PATH --to postgres://… are supported",
         ));
     };
-    // Opening it would make one.
+    // Opening the file would create it.
     if !Path::new(path).is_file() {
-        return Err(CliError::usage(format!("there is no database at {path}")));
+        return Err(CliError::usage(format!("no database at {path}")));
     }
     Ok(path.into())
 }
@@ -75,7 +75,7 @@ fn show(bar: &ProgressBar, progress: TransferProgress) {
     bar.set_position(progress.done);
 }
 
-fn tell(ui: &mut Ui<'_>, copied: &TransferSummary) -> Result<(), CliError> {
+fn print_result(ui: &mut Ui<'_>, copied: &TransferSummary) -> Result<(), CliError> {
     let TransferSummary { jobs, known, tombstones, paused_queues, usage, tenants } = copied;
     if ui.json {
         let tenants: Vec<_> = tenants
@@ -93,12 +93,12 @@ fn tell(ui: &mut Ui<'_>, copied: &TransferSummary) -> Result<(), CliError> {
         }));
     }
     ui.line(&format!(
-        "copied: {jobs} jobs ({known} more were there), {tombstones} ids of deleted jobs, \
+        "copied: {jobs} jobs ({known} already copied), {tombstones} tombstones, \
          {paused_queues} paused queues"
     ))?;
     for (tenant, checked) in tenants {
         ui.line(&format!(
-            "the same on both sides: tenant {tenant}, {} jobs, {} steps, sha256 {}",
+            "verified: tenant {tenant}, {} jobs, {} steps, sha256 {}",
             checked.jobs, checked.steps, checked.sha256
         ))?;
     }

@@ -1,5 +1,4 @@
-//! `longhaul doctor`: looks at everything that a start would need, changes nothing, and says what
-//! to do.
+//! `longhaul doctor`: checks everything that a server needs, without changing anything.
 
 mod checks;
 mod database;
@@ -24,16 +23,16 @@ use crate::cli::{CliError, Exit, Ui};
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// The configuration file
+    /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The address that `serve` would be given
+    /// Address of `serve`
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// The data folder that `serve` would be given
+    /// Data directory of `serve`
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
-    /// The database that `serve` would be given
+    /// Database of `serve`
     #[arg(long, value_name = "URL")]
     pub(crate) database: Option<String>,
 }
@@ -48,22 +47,22 @@ pub(crate) async fn run(args: DoctorArgs, ui: &mut Ui<'_>) -> Result<Exit, CliEr
     let sources = Sources::of_process(args.config, flags);
     let (settings, findings) = match Config::load(&sources) {
         Ok((config, settings)) => (settings, examine(&config).await),
-        Err(wrong) => (Vec::new(), wrong.0.iter().map(misconfigured).collect()),
+        Err(wrong) => (Vec::new(), wrong.0.iter().map(configuration_error).collect()),
     };
     show(ui, &settings, &findings)?;
-    let sick = findings.iter().any(|finding| finding.verdict == Verdict::Bad);
-    Ok(if sick { Exit::Broken } else { Exit::Done })
+    let failed = findings.iter().any(|finding| finding.verdict == Verdict::Bad);
+    Ok(if failed { Exit::Broken } else { Exit::Done })
 }
 
-fn misconfigured(error: &longhaul_server::config::ConfigError) -> Finding {
-    Finding::bad("configuration", error.to_string(), "put it right; the rest was not looked at")
+fn configuration_error(error: &longhaul_server::config::ConfigError) -> Finding {
+    Finding::bad("configuration", error.to_string(), "fix this first; other checks were skipped")
 }
 
 async fn examine(config: &Config) -> Vec<Finding> {
     let peer = Peer::at(config.listen).await;
     let mut findings = vec![
-        Finding::good("configuration", "every value is allowed"),
-        checks::data_folder(&config.data),
+        Finding::good("configuration", "OK"),
+        checks::data_dir(&config.data),
         checks::free_space(&config.data),
         database::version(),
     ];
@@ -85,7 +84,7 @@ fn port(config: &Config, peer: Peer) -> Finding {
     if config.role.serves_http() {
         return checks::port(config.listen, peer);
     }
-    Finding::good("address", "none: a worker listens nowhere")
+    Finding::good("address", "not used by a worker")
 }
 
 fn show(
@@ -147,15 +146,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn healthy_machine_is_told_so_with_every_value_and_its_origin() {
+    async fn doctor_reports_a_healthy_machine_with_all_settings() {
         let (exit, text) = doctor(false, "sync_wait_max = \"5s\"\n").await;
         assert_eq!(exit, Exit::Done, "{text}");
         for line in [
             "\"5s\" (FOLDER/longhaul.toml:1)",
-            "✓ configuration: every value is allowed",
-            "✓ data folder: FOLDER/data is not there yet and can be created",
+            "✓ configuration: OK",
+            "✓ data directory: FOLDER/data does not exist yet and can be created",
             "✓ database: in memory",
-            "✓ server key: nothing was sealed with another one",
+            "✓ server key: matches stored data",
             "✓ address: 127.0.0.1:0 is free",
         ] {
             assert!(text.contains(line), "{line:?} is missing in\n{text}");
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn mistakes_are_told_with_their_place() {
+    async fn doctor_reports_configuration_errors_with_their_lines() {
         let (exit, text) = doctor(false, "sync_wait_max = \"soon\"\nlisten_on = 1\n").await;
         assert_eq!(exit, Exit::Broken);
         assert!(text.contains("✗ configuration: FOLDER/longhaul.toml:1: "), "{text}");
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn programs_read_the_same_as_json() {
+    async fn doctor_reports_missing_programs_as_json() {
         let (exit, text) = doctor(true, "[kinds.x]\ncommand = [\"no-such-program\"]\n").await;
         assert_eq!(exit, Exit::Broken);
         let report: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -181,8 +180,8 @@ mod tests {
         {
           "check": "program",
           "verdict": "bad",
-          "detail": "no-such-program of the kind x is not in PATH",
-          "advice": "its jobs would fail: install it, or write its path"
+          "detail": "no-such-program of kind x is not in PATH",
+          "advice": "its jobs will fail: install the program, or configure its path"
         }
         "#);
     }

@@ -1,4 +1,4 @@
-//! `longhaul migrate`: brings the schema up to date before servers start on it.
+//! `longhaul migrate`: migrates the schema before servers start.
 
 use std::path::PathBuf;
 
@@ -9,16 +9,16 @@ use serde_json::json;
 
 use crate::cli::{CliError, Exit, Ui};
 
-/// A server does the same when it starts; this is for those whose servers may not.
+/// Servers also migrate at the start; use this command if their database user is not allowed to.
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {
-    /// The configuration file
+    /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The data folder that `serve` would be given
+    /// Data directory of `serve`
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
-    /// The database that `serve` would be given
+    /// Database of `serve`
     #[arg(long, value_name = "URL")]
     database: Option<String>,
 }
@@ -34,8 +34,8 @@ pub(crate) async fn run(args: MigrateArgs, ui: &mut Ui<'_>) -> Result<Exit, CliE
     let (database, from, to) = match &config.database {
         Database::Memory => return Err(CliError::usage("a database in memory has no schema")),
         Database::Sqlite(path) if !path.exists() => {
-            let message = format!("there is no database at {}", path.display());
-            let hint = Some("`longhaul serve` makes one with the newest schema".to_owned());
+            let message = format!("no database at {}", path.display());
+            let hint = Some("`longhaul serve` creates one with the current schema".to_owned());
             return Err(CliError::Usage { message, hint });
         }
         Database::Sqlite(path) => {
@@ -44,18 +44,18 @@ pub(crate) async fn run(args: MigrateArgs, ui: &mut Ui<'_>) -> Result<Exit, CliE
         }
         Database::Postgres(url) => {
             let migrated = postgres::migrate(url.expose()).await.map_err(anyhow::Error::from)?;
-            // Neither a password before the host nor one among the settings.
+            // Without the password, which may also be in the query.
             let shown = longhaul_client::without_password(url.expose());
-            let shown = shown.split('?').next().unwrap_or_default().to_owned();
-            (shown, i64::from(migrated.from), i64::from(migrated.to))
+            let address = shown.split('?').next().unwrap_or_default().to_owned();
+            (address, i64::from(migrated.from), i64::from(migrated.to))
         }
     };
     if ui.json {
         ui.value(&json!({"database": database, "from": from, "to": to}))?;
     } else if from == to {
-        ui.line(&format!("{database}: the schema is at version {to}, which is the newest"))?;
+        ui.line(&format!("{database}: schema version {to} is current"))?;
     } else {
-        ui.line(&format!("{database}: the schema was at version {from} and is at {to} now"))?;
+        ui.line(&format!("{database}: migrated the schema from version {from} to {to}"))?;
     }
     Ok(Exit::Done)
 }

@@ -9,16 +9,16 @@ use serde_json::json;
 
 use crate::cli::{CliError, Exit, Ui};
 
-/// What was sealed with the keys before stays readable, as they stay in the file.
+/// The former keys stay in the file, so that existing data stays readable.
 #[derive(Debug, Args)]
 pub(crate) struct RotateKeyArgs {
-    /// The configuration file
+    /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The data folder that `serve` would be given
+    /// Data directory of `serve`
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
-    /// The key file [default: the configured one, else server.key in the data folder]
+    /// Key file [default: the configured one, or server.key in the data directory]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "data"])]
     file: Option<PathBuf>,
 }
@@ -28,18 +28,18 @@ pub(crate) fn run(args: RotateKeyArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError
         Some(file) => file,
         None => configured(args.config, args.data)?,
     };
-    let keyring = Keyring::rotate(&file).map_err(refusal)?;
+    let keyring = Keyring::rotate(&file).map_err(rotation_error)?;
     let id = keyring.current_id();
     if ui.json {
         ui.value(&json!({"id": id, "file": file}))?;
         return Ok(Exit::Done);
     }
-    ui.line(&format!("{id}  is the first key in {} now", file.display()))?;
-    ui.note("Servers that run take it at their next start. The keys before it stay, for what they sealed.");
+    ui.line(&format!("{id}  is now the current key in {}", file.display()))?;
+    ui.note("Running servers use it after a restart. Former keys stay in the file to decrypt existing data.");
     Ok(Exit::Done)
 }
 
-/// The key file that `serve` would use.
+/// Returns the key file of `serve`.
 fn configured(config: Option<PathBuf>, data: Option<PathBuf>) -> Result<PathBuf, CliError> {
     let data = data.map(|path| path.to_string_lossy().into_owned());
     let sources = Sources::of_process(config, Flags { data, ..Flags::default() });
@@ -47,19 +47,18 @@ fn configured(config: Option<PathBuf>, data: Option<PathBuf>) -> Result<PathBuf,
     match config.server_key {
         ServerKey::File(path) => Ok(path),
         ServerKey::Inline(_) => Err(CliError::Usage {
-            message: "the keys stand in the configuration (server_key) and not in a file"
-                .to_owned(),
-            hint: Some("put a fresh key on the first line there, and keep the others".to_owned()),
+            message: "the keys are in the configuration (server_key), not in a file".to_owned(),
+            hint: Some("add a new key as its first line, and keep the former ones".to_owned()),
         }),
     }
 }
 
-fn refusal(error: KeyError) -> CliError {
+fn rotation_error(error: KeyError) -> CliError {
     match error {
         KeyError::File { path, source } if source.kind() == std::io::ErrorKind::NotFound => {
             CliError::Usage {
-                message: format!("there is no key file {}", path.display()),
-                hint: Some("`longhaul serve` makes one when it first starts".to_owned()),
+                message: format!("no key file {}", path.display()),
+                hint: Some("`longhaul serve` creates one at its first start".to_owned()),
             }
         }
         KeyError::File { .. }

@@ -13,46 +13,45 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::{CliError, Exit, Ui};
 
-/// Flags that go over the configuration file and the environment.
+/// Flags override the configuration file and the environment.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// The address to listen on; port 0 picks a free one [default: 127.0.0.1:8080]
+    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// The folder for the database and payloads [default: ./longhaul-data]
+    /// Directory for the database and payloads [default: ./longhaul-data]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
-    /// The configuration file
+    /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     #[arg(
         long,
         value_name = "URL",
-        help = "sqlite:PATH, memory or postgres://… [default: SQLite in the data folder]"
+        help = "Database: sqlite:PATH, memory or postgres://… [default: SQLite in the data directory]"
     )]
     pub(crate) database: Option<String>,
     #[arg(
         long,
         value_name = "URL",
-        help = "file:PATH, s3://…, az://… or gs://… [default: the data folder]"
+        help = "Payload storage: file:PATH, s3://…, az://… or gs://… [default: the data directory]"
     )]
     pub(crate) blobs: Option<String>,
-    /// What this process does [default: all]
+    /// Role of this process [default: all]
     #[arg(long, value_enum)]
     pub(crate) role: Option<Role>,
-    /// This process's name among its peers
+    /// Unique name of this process [default: host name with a random suffix]
     #[arg(long, value_name = "NAME")]
     pub(crate) replica: Option<String>,
 }
 
-/// What a replica does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Role {
-    /// Everything
+    /// Serve HTTP and run jobs
     All,
-    /// Answers requests and runs nothing
+    /// Only serve HTTP
     Api,
-    /// Runs jobs and listens on no address
+    /// Only run jobs
     Worker,
 }
 
@@ -84,46 +83,45 @@ pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErr
     let sources = Sources::of_process(args.config.clone(), args.flags());
     let (config, _) = Config::load(&sources).map_err(|wrong| CliError::Usage {
         message: wrong.to_string(),
-        hint: Some("`longhaul doctor` shows every value and where it comes from".to_owned()),
+        hint: Some("`longhaul doctor` shows every value and its origin".to_owned()),
     })?;
     logs::start(&config.log).map_err(anyhow::Error::from)?;
-    // Before anything else: a signal that comes now must find somebody.
+    // Before anything else, so that no signal is lost.
     let stop = stop_on_signal().map_err(anyhow::Error::from)?;
-    // A start may wait for the name of a process that was killed.
+    // A start may wait until the name of a killed process is free.
     let Some(started) = stop.run_until_cancelled(Server::start(&config)).await else {
         return Ok(Exit::Done);
     };
     let mut server = started.map_err(anyhow::Error::from)?;
     let first_key = server.take_first_key();
-    tell(ui, &config, &server, first_key.as_ref());
+    print_ready(ui, &config, &server, first_key.as_ref());
     match server.run(stop).await {
         StopReason::Stopped => Ok(Exit::Done),
         StopReason::StoreFailed => Err(anyhow::anyhow!(
-            "the store is broken: nothing more was acknowledged; `longhaul doctor` checks the database"
+            "the database failed, and the server stopped; `longhaul doctor` checks the database"
         )
         .into()),
     }
 }
 
-/// The one line on stdout, and before it the first key, if one was made. That nobody reads it is no reason
-/// to stop.
-fn tell(ui: &mut Ui<'_>, config: &Config, server: &Server, first_key: Option<&IssuedKey>) {
+/// Prints the first admin key, if one was created, and the address. A closed stdout is not an error.
+fn print_ready(ui: &mut Ui<'_>, config: &Config, server: &Server, first_key: Option<&IssuedKey>) {
     let version = env!("CARGO_PKG_VERSION");
     let url = server.address().map(|address| format!("{}://{address}/", server.scheme()));
     let metrics_url = server.metrics_address().map(|address| format!("http://{address}/metrics"));
     let (data, replica) = (config.data.display(), &config.replica);
-    let told = if ui.json {
+    let printed = if ui.json {
         ui.value(&serde_json::json!({
             "version": version, "url": url, "metricsUrl": metrics_url, "data": config.data,
             "replica": config.replica, "role": config.role.as_str(),
-            "adminKey": first_key.map(|made| made.text.as_str()),
+            "adminKey": first_key.map(|created| created.text.as_str()),
         }))
     } else {
-        if let Some(made) = first_key {
-            let key = made.text.as_str();
-            let told = ui.line(&format!("the first admin key, shown only now: {key}"));
-            if let Err(error) = told {
-                tracing::warn!(error = error.message(), "nobody saw the first admin key");
+        if let Some(created) = first_key {
+            let key = created.text.as_str();
+            let printed = ui.line(&format!("first admin key, not shown again: {key}"));
+            if let Err(error) = printed {
+                tracing::warn!(error = error.message(), "cannot print the first admin key");
             }
         }
         let what = url.map_or_else(|| "worker".to_owned(), |url| format!("dashboard {url}"));
@@ -132,27 +130,27 @@ fn tell(ui: &mut Ui<'_>, config: &Config, server: &Server, first_key: Option<&Is
             "longhaul {version} is ready: {what}{metrics} (data {data}, replica {replica})"
         ))
     };
-    if let Err(error) = told {
-        tracing::debug!(error = error.message(), "nobody reads stdout");
+    if let Err(error) = printed {
+        tracing::debug!(error = error.message(), "cannot write to stdout");
     }
 }
 
-/// Cancelled by the first SIGTERM or SIGINT; the second ends the process at once.
+/// Returns a token that the first SIGTERM or SIGINT cancels; the second one ends the process.
 fn stop_on_signal() -> std::io::Result<CancellationToken> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let stop = CancellationToken::new();
-    let asked = stop.clone();
+    let token = stop.clone();
     tokio::spawn(async move {
         loop {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            if asked.is_cancelled() {
+            if token.is_cancelled() {
                 std::process::exit(Exit::Interrupted.code().into());
             }
-            asked.cancel();
+            token.cancel();
         }
     });
     Ok(stop)

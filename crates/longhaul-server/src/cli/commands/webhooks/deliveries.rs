@@ -22,46 +22,46 @@ pub(crate) struct DeliveriesArgs {
 enum DeliveriesCommand {
     /// List deliveries, newest first; the default
     List {
-        /// Only those that stand here; failed are the dead letters
+        /// Status of the deliveries; failed ones are dead letters
         #[arg(long)]
         status: Option<Status>,
-        /// Only those to this endpoint
+        /// Endpoint of the deliveries
         #[arg(long, conflicts_with = "job")]
         endpoint: Option<String>,
-        /// Only those that tell of this job
+        /// Job of the deliveries
         #[arg(long, conflicts_with = "status")]
         job: Option<String>,
-        /// Where the page before ended
+        /// Cursor of the next page
         #[arg(long)]
         cursor: Option<String>,
     },
-    /// Show a delivery, with what the receiver said
+    /// Show a delivery with its attempts
     Get {
-        /// The delivery's id
+        /// Delivery id
         id: String,
     },
-    /// Send deliveries again
+    /// Resend deliveries
     Resend(ResendArgs),
 }
 
 #[derive(Debug, Args)]
 struct ResendArgs {
-    /// The deliveries' ids
+    /// Delivery ids
     #[arg(required_unless_present = "all_dead", conflicts_with = "all_dead")]
     ids: Vec<String>,
-    /// All dead letters, or those that the other options name
+    /// Resend all dead letters that match the other options
     #[arg(long)]
     all_dead: bool,
-    /// Of the dead letters only those to this endpoint
+    /// Endpoint of the dead letters
     #[arg(long, requires = "all_dead")]
     endpoint: Option<String>,
-    /// Of the dead letters only those that tell of this job
+    /// Job of the dead letters
     #[arg(long, requires = "all_dead")]
     job: Option<String>,
-    /// Of the dead letters only those that tell this, such as job.failed
+    /// Event of the dead letters, for example job.failed
     #[arg(long, requires = "all_dead")]
     event: Option<String>,
-    /// Of the dead letters only those of what happened since then, like 2026-11-15T08:00:00Z
+    /// Time of the oldest event, for example 2026-11-15T08:00:00Z
     #[arg(long, value_name = "INSTANT", requires = "all_dead")]
     since: Option<String>,
 }
@@ -102,7 +102,7 @@ async fn resend(args: ResendArgs, client: &Client, ui: &mut Ui<'_>) -> Result<()
         if ui.json {
             return ui.value(&resent);
         }
-        ui.line(&format!("{} under way again", resent.count))?;
+        ui.line(&format!("{} deliveries queued", resent.count))?;
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ fn list(page: &DeliveryList, ui: &mut Ui<'_>) -> Result<(), CliError> {
         return ui.value(page);
     }
     if page.deliveries.is_empty() {
-        ui.note("there are no deliveries");
+        ui.note("no deliveries");
         return Ok(());
     }
     let now = ui.now();
@@ -123,33 +123,34 @@ fn list(page: &DeliveryList, ui: &mut Ui<'_>) -> Result<(), CliError> {
             Cell::new(printable(&delivery.event)),
             Cell::new(delivery.job_id.as_deref().unwrap_or("")),
             Cell::new(printable(to.map_or("", String::as_str))),
-            Cell::new(word(delivery)),
+            Cell::new(status_text(delivery)),
             Cell::new(format!("{}/{}", delivery.attempt, delivery.max_attempts)),
             Cell::new(relative(now, &delivery.timestamp)),
             Cell::new(printable(delivery.error.as_deref().unwrap_or(""))),
         ]
     });
-    let header = ["DELIVERY", "EVENT", "JOB", "TO", "STATUS", "TRIES", "WHEN", "ERROR"];
+    let header = ["DELIVERY", "EVENT", "JOB", "RECEIVER", "STATUS", "ATTEMPTS", "TIME", "ERROR"];
     ui.line(&table::layout(&header, rows, ui.out_style))?;
     if let Some(cursor) = &page.next_cursor {
-        ui.note(&ui.err_style.dim(&format!("more: longhaul deliveries list --cursor {cursor}")));
+        ui.note(
+            &ui.err_style.dim(&format!("next page: longhaul deliveries list --cursor {cursor}")),
+        );
     }
     Ok(())
 }
 
-/// Where it stands, in the words of deliveries.
-fn word(delivery: &Delivery) -> &'static str {
+/// Status of a delivery for people.
+fn status_text(delivery: &Delivery) -> &'static str {
     match delivery.status {
-        Status::Pending if delivery.error.is_some() => "failing",
-        Status::Pending | Status::Waiting => "owed",
-        Status::Running => "being sent",
-        Status::Completed => "arrived",
+        Status::Pending if delivery.error.is_some() => "retrying",
+        Status::Pending | Status::Waiting => "pending",
+        Status::Running => "sending",
+        Status::Completed => "delivered",
         Status::Failed => "dead letter",
         Status::Cancelled => "cancelled",
     }
 }
 
-/// One delivery with what the receiver said.
 pub(super) fn show(delivery: &Delivery, ui: &mut Ui<'_>) -> Result<(), CliError> {
     if ui.json {
         return ui.value(delivery);
@@ -157,7 +158,7 @@ pub(super) fn show(delivery: &Delivery, ui: &mut Ui<'_>) -> Result<(), CliError>
     let to = delivery.endpoint_id.as_ref().or(delivery.url.as_ref());
     let to = printable(to.map_or("", String::as_str)).into_owned();
     let (id, event) = (&delivery.delivery_id, printable(&delivery.event));
-    ui.line(&format!("{id}  {event} to {to}: {}", word(delivery)))?;
+    ui.line(&format!("{id}  {event} to {to}: {}", status_text(delivery)))?;
     ui.line(&format!("  message   {}", printable(&delivery.message_id)))?;
     ui.line(&format!("  attempts  {} of {}", delivery.attempt, delivery.max_attempts))?;
     if delivery.status == Status::Pending {
@@ -165,11 +166,11 @@ pub(super) fn show(delivery: &Delivery, ui: &mut Ui<'_>) -> Result<(), CliError>
     }
     for attempt in &delivery.attempts {
         let status = attempt.status.map(|status| status.to_string());
-        let said = status.or_else(|| attempt.error.clone()).unwrap_or_default();
-        let said = printable(&said);
-        ui.line(&format!("  {}  {said}  {} ms", attempt.at.as_str(), attempt.latency_ms))?;
-        if let Some(answer) = &attempt.answer {
-            ui.line(&format!("    {}", printable(answer)))?;
+        let outcome = status.or_else(|| attempt.error.clone()).unwrap_or_default();
+        let outcome = printable(&outcome);
+        ui.line(&format!("  {}  {outcome}  {} ms", attempt.at.as_str(), attempt.latency_ms))?;
+        if let Some(response) = &attempt.answer {
+            ui.line(&format!("    {}", printable(response)))?;
         }
     }
     Ok(())

@@ -22,11 +22,11 @@ pub(crate) struct EndpointsArgs {
 enum EndpointsCommand {
     /// List endpoints; the default
     List,
-    /// Make an endpoint, and print its secret: this is the only time that it is shown
+    /// Create an endpoint and print its secret; it is not shown again
     Create {
-        /// Where deliveries go
+        /// URL of the receiver
         url: String,
-        /// What it is for, in words
+        /// Description of the endpoint
         #[arg(long)]
         description: Option<String>,
         #[command(flatten)]
@@ -34,58 +34,58 @@ enum EndpointsCommand {
     },
     /// Change an endpoint
     Set {
-        /// The endpoint's id
+        /// Endpoint id
         id: String,
-        /// Where deliveries go
+        /// URL of the receiver
         #[arg(long)]
         url: Option<String>,
-        /// What it is for, in words
+        /// Description of the endpoint
         #[arg(long)]
         description: Option<String>,
         #[command(flatten)]
         subscription: SubscriptionArgs,
     },
-    /// Tell endpoints of what happens again
+    /// Enable endpoints
     Enable {
-        /// The endpoints' ids
+        /// Endpoint ids
         #[arg(required = true)]
         ids: Vec<String>,
     },
-    /// Tell endpoints of nothing for now
+    /// Disable endpoints
     Disable {
-        /// The endpoints' ids
+        /// Endpoint ids
         #[arg(required = true)]
         ids: Vec<String>,
     },
-    /// Give an endpoint a new secret; the former one is used too for a while
+    /// Replace the secret of an endpoint; the former one stays valid for a while
     Rotate {
-        /// The endpoint's id
+        /// Endpoint id
         id: String,
-        /// How long deliveries are signed with the former secret too [default: 1d]
+        /// Time for which deliveries are also signed with the former secret [default: 1d]
         #[arg(long, value_name = "DURATION")]
         overlap: Option<DurationText>,
     },
-    /// Send endpoints a test
+    /// Send a test event to an endpoint
     Test {
-        /// The endpoint's id
+        /// Endpoint id
         id: String,
     },
     /// Delete endpoints
     Delete {
-        /// The endpoints' ids
+        /// Endpoint ids
         #[arg(required = true)]
         ids: Vec<String>,
     },
-    /// Print the secret of jobs' own webhooks that were submitted without one
+    /// Print the tenant's secret, for job webhooks without their own
     Secret,
 }
 
 #[derive(Debug, Args)]
 struct SubscriptionArgs {
-    /// An event that it is told of, such as job.completed; may repeat [default: all of them]
+    /// Event to deliver, for example job.completed; can be repeated [default: all]
     #[arg(long = "event", value_name = "EVENT")]
     events: Vec<String>,
-    /// Send results of any size, not only those up to 16 KiB
+    /// Include results of any size, not only up to 16 KiB
     #[arg(long)]
     full: bool,
 }
@@ -111,7 +111,7 @@ pub(crate) async fn run(
             let payload = subscription.payload();
             let request =
                 EndpointRequest { url, description, payload, events: subscription.events() };
-            show_fresh(&client.create_endpoint(&request).await?, ui)?;
+            show_new(&client.create_endpoint(&request).await?, ui)?;
         }
         EndpointsCommand::Set { id, url, description, subscription } => {
             let payload = subscription.payload();
@@ -122,7 +122,7 @@ pub(crate) async fn run(
         EndpointsCommand::Enable { ids } => switch(&ids, true, client, ui).await?,
         EndpointsCommand::Disable { ids } => switch(&ids, false, client, ui).await?,
         EndpointsCommand::Rotate { id, overlap } => {
-            show_fresh(&client.rotate_endpoint(&id, &RotateRequest { overlap }).await?, ui)?;
+            show_new(&client.rotate_endpoint(&id, &RotateRequest { overlap }).await?, ui)?;
         }
         EndpointsCommand::Test { id } => {
             deliveries::show(&client.try_endpoint(&id).await?, ui)?;
@@ -159,15 +159,15 @@ async fn switch(
     show(&changed, ui)
 }
 
-/// The secret alone on stdout, so that it can be piped to where it is needed.
-fn show_fresh(fresh: &NewEndpoint, ui: &mut Ui<'_>) -> Result<(), CliError> {
+/// Prints the secret alone on stdout, so that it can be piped.
+fn show_new(new: &NewEndpoint, ui: &mut Ui<'_>) -> Result<(), CliError> {
     if ui.json {
-        return ui.value(fresh);
+        return ui.value(new);
     }
-    ui.line(&fresh.secret)?;
-    let Endpoint { id, url, .. } = &fresh.endpoint;
+    ui.line(&new.secret)?;
+    let Endpoint { id, url, .. } = &new.endpoint;
     let what =
-        format!("endpoint {id} at {}: keep its secret now, it is not shown again", printable(url));
+        format!("endpoint {id} at {}; save its secret now, it is not shown again", printable(url));
     ui.note(&ui.err_style.dim(&what));
     Ok(())
 }
@@ -187,7 +187,7 @@ async fn list(client: &Client, ui: &mut Ui<'_>) -> Result<(), CliError> {
         return ui.value(&EndpointList { endpoints, next_cursor: None });
     }
     if endpoints.is_empty() {
-        ui.note("there are no endpoints; make one with longhaul endpoints create URL");
+        ui.note("no endpoints; create one with `longhaul endpoints create URL`");
         return Ok(());
     }
     ui.line(&rows(&endpoints, ui.out_style))
@@ -222,5 +222,5 @@ fn rows(endpoints: &[Endpoint], style: Style) -> String {
             Cell::new(printable(&endpoint.description)),
         ]
     });
-    table::layout(&["ENDPOINT", "URL", "EVENTS", "STATE", "FOR"], rows, style)
+    table::layout(&["ENDPOINT", "URL", "EVENTS", "STATE", "DESCRIPTION"], rows, style)
 }

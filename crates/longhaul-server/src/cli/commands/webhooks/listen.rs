@@ -1,4 +1,4 @@
-//! `longhaul listen`: a receiver of webhooks for whoever writes one.
+//! `longhaul listen`: a webhook receiver for development.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -25,30 +25,30 @@ use crate::cli::output::color::{Paint, Style, printable};
 use crate::cli::output::time::{clock_time, span};
 use crate::cli::{CliError, Exit, Ui};
 
-/// Bytes of a delivery; the server sends far less.
+/// Limit on the size of a delivery, far above what the server sends.
 const DELIVERY_BYTES_MAX: usize = 16 << 20;
-/// Bytes of the answer that are passed back; the server reads no more.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// As long as the server waits for an answer.
+/// Bytes of a forwarded response; the server reads no more.
+const RESPONSE_BYTES_MAX: usize = 64 << 10;
+/// Timeout of the server for a delivery.
 const FORWARD_TIMEOUT: Duration = Duration::from_secs(15);
-/// Deliveries that wait to be printed.
-const UNPRINTED_MAX: usize = 64;
+/// Deliveries queued for printing.
+const QUEUED_MAX: usize = 64;
 
 #[derive(Debug, Args)]
 pub(crate) struct ListenArgs {
-    /// The port to listen on, for this machine alone; 0 picks a free one
+    /// Port to listen on, on loopback only; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 4040)]
     port: u16,
-    /// The address and port to listen on instead; others may reach it
+    /// Address and port to listen on instead, which other machines may reach
     #[arg(long, value_name = "ADDRESS", conflicts_with = "port")]
     listen: Option<SocketAddr>,
-    /// The signing secret, whsec_…, to check deliveries with
+    /// Signing secret, whsec_…, to verify deliveries with
     #[arg(long, env = "LONGHAUL_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
     secret: Option<String>,
-    /// Pass each delivery on to this URL, and its answer back
+    /// Forward each delivery to this URL and return its response
     #[arg(long, value_name = "URL", conflicts_with = "status")]
     forward: Option<String>,
-    /// What to answer, whatever the signature is
+    /// Status to respond with, whether or not the signature is valid
     #[arg(
         long,
         value_name = "STATUS",
@@ -58,7 +58,6 @@ pub(crate) struct ListenArgs {
     status: u16,
 }
 
-/// What every delivery meets.
 struct WebhookReceiver {
     secret: Option<SigningSecret>,
     forward: Option<(egress::Client, String)>,
@@ -67,7 +66,7 @@ struct WebhookReceiver {
     seen: mpsc::Sender<ReceivedDelivery>,
 }
 
-/// What came, and what was answered.
+/// A delivery and the response to it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ReceivedDelivery {
@@ -92,15 +91,15 @@ enum SignatureCheck {
 }
 
 pub(crate) async fn run(args: ListenArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
-    let (seen, mut deliveries) = mpsc::channel(UNPRINTED_MAX);
+    let (seen, mut deliveries) = mpsc::channel(QUEUED_MAX);
     let address =
         args.listen.unwrap_or_else(|| SocketAddr::new(Ipv4Addr::LOCALHOST.into(), args.port));
     let receiver = receiver(args, seen)?;
-    // Before the address is told: a signal that comes then must find somebody.
+    // Before the address is printed, so that no signal is lost after that.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(anyhow::Error::from)?;
     let listener = TcpListener::bind(address).await.map_err(|error| CliError::Usage {
         message: format!("cannot listen on {address}: {error}"),
-        hint: Some("--port names another port, and --port 0 takes a free one".to_owned()),
+        hint: Some("--port sets another port; --port 0 picks a free one".to_owned()),
     })?;
     print_address(ui, listener.local_addr().map_err(anyhow::Error::from)?, &receiver);
     let app = Router::new().fallback(receive).with_state(Arc::new(receiver));
@@ -122,7 +121,7 @@ fn receiver(
     args: ListenArgs,
     seen: mpsc::Sender<ReceivedDelivery>,
 ) -> Result<WebhookReceiver, CliError> {
-    // Not read by clap, which would print a wrong one.
+    // Not parsed by clap, because its error would print the secret.
     let secret = args.secret.map(|text| text.parse::<SigningSecret>()).transpose();
     let secret = secret.map_err(|error| CliError::usage(format!("--secret: {error}")))?;
     let status = StatusCode::from_u16(args.status)
@@ -131,7 +130,7 @@ fn receiver(
     Ok(WebhookReceiver { secret, forward, status, clock: Clock::system(), seen })
 }
 
-/// Wherever who runs this wants it: it is their machine and their word.
+/// Allows every address, because the user chose it.
 fn forward_client(url: String) -> Result<(egress::Client, String), CliError> {
     let everywhere = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
     let networks = everywhere.map(|address| ipnet::IpNet::new(address, 0));
@@ -153,11 +152,11 @@ fn print_address(ui: &mut Ui<'_>, address: SocketAddr, receiver: &WebhookReceive
     let network = ipnet::IpNet::from(ip);
     let checked = match receiver.secret {
         Some(_) => "",
-        None => ", signatures are not checked without --secret",
+        None => "; signatures are not verified without --secret",
     };
-    ui.note(&format!("listening for webhooks on {url} (Ctrl-C ends it{checked})"));
+    ui.note(&format!("listening for webhooks on {url} (Ctrl-C to stop{checked})"));
     ui.note(&format!(
-        "the server reaches it with `[egress] allow = [\"{network}\"]` in its longhaul.toml, or with \
+        "to let the server reach it, set `[egress] allow = [\"{network}\"]` in its longhaul.toml, or \
          LONGHAUL_EGRESS_ALLOW={network}"
     ));
 }
@@ -194,12 +193,12 @@ async fn receive(State(receiver): State<Arc<WebhookReceiver>>, request: Request<
         Some(to) => forward(to, head.method, &head.headers, body, &mut delivery).await,
     };
     delivery.answered = response.status().as_u16();
-    // Nobody prints any more if the command is ending.
+    // Fails only while the command ends.
     receiver.seen.send(delivery).await.ok();
     response
 }
 
-/// The same request with the fields that a receiver goes by, and the answer as it came.
+/// Forwards the body and the webhook headers, and returns the response unchanged.
 async fn forward(
     (client, url): &(egress::Client, String),
     method: Method,
@@ -210,18 +209,18 @@ async fn forward(
     let is_passed_on = |name: &str| name.starts_with("webhook-") || name == CONTENT_TYPE.as_str();
     let fields = headers.iter().filter(|(name, _)| is_passed_on(name.as_str()));
     let headers = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
-    let (timeout, body_prefix_max) = (FORWARD_TIMEOUT, ANSWER_BYTES_MAX);
+    let (timeout, body_prefix_max) = (FORWARD_TIMEOUT, RESPONSE_BYTES_MAX);
     let outgoing =
         EgressRequest { url: url.clone(), method, headers, body, timeout, body_prefix_max };
     match client.send(outgoing).await {
-        Ok(answer) => {
-            delivery.forward_ms = u64::try_from(answer.latency.as_millis()).ok();
+        Ok(forwarded) => {
+            delivery.forward_ms = u64::try_from(forwarded.latency.as_millis()).ok();
             let kept = [CONTENT_TYPE, RETRY_AFTER].into_iter();
             let kept: HeaderMap = kept
-                .filter_map(|name| answer.headers.get(&name).cloned().map(|value| (name, value)))
+                .filter_map(|name| forwarded.headers.get(&name).cloned().map(|value| (name, value)))
                 .collect();
-            // A body would get a type of its own.
-            let mut response = (answer.status, answer.body_prefix).into_response();
+            // Removes the type that axum sets for the body.
+            let mut response = (forwarded.status, forwarded.body_prefix).into_response();
             response.headers_mut().remove(CONTENT_TYPE);
             response.headers_mut().extend(kept);
             response
@@ -244,23 +243,23 @@ fn show(delivery: &ReceivedDelivery, ui: &mut Ui<'_>) -> Result<(), CliError> {
 }
 
 impl ReceivedDelivery {
-    /// A text of the body, by its names from the outside in.
+    /// Returns a text of the body by its path.
     fn text(&self, path: &[&str]) -> Option<&str> {
         path.iter().try_fold(self.body.as_ref()?, |value, name| value.get(name))?.as_str()
     }
 
     fn line(&self, style: Style) -> String {
-        // Somebody else's request has neither; where it went tells more than nothing.
+        // Requests without an event are shown by method and path.
         let request = format!("{} {}", self.method, self.path);
         let what = self.text(&["type"]).unwrap_or(&request);
-        let known = [self.text(&["data", "jobId"]), self.text(&["data", "status"])];
-        let texts = known.into_iter().flatten().chain(self.id.as_deref());
+        let fields = [self.text(&["data", "jobId"]), self.text(&["data", "status"])];
+        let texts = fields.into_iter().flatten().chain(self.id.as_deref());
         let mut parts =
             vec![style.dim(&clock_time(self.received_at)), style.bold(&printable(what))];
         parts.extend(texts.map(|text| printable(text).into_owned()));
         parts.push(match (self.signature, &self.signature_error) {
             (SignatureCheck::Ok, _) => style.paint(Paint::Green, "signature ok"),
-            (SignatureCheck::NotChecked, _) => style.dim("not checked"),
+            (SignatureCheck::NotChecked, _) => style.dim("signature not verified"),
             (SignatureCheck::Wrong, None) => style.paint(Paint::Red, "signature WRONG"),
             (SignatureCheck::Wrong, Some(why)) => {
                 format!("{} ({why})", style.paint(Paint::Red, "signature WRONG"))
@@ -269,13 +268,13 @@ impl ReceivedDelivery {
         parts.push(match (&self.forward_error, self.forward_ms) {
             (Some(why), _) => {
                 let what =
-                    format!("answered {}, the forward failed: {}", self.answered, printable(why));
+                    format!("responded {}, forwarding failed: {}", self.answered, printable(why));
                 style.paint(Paint::Red, &what)
             }
             (None, Some(ms)) => {
-                format!("forward answered {} in {}", self.answered, span(Duration::from_millis(ms)))
+                format!("forwarded: {} in {}", self.answered, span(Duration::from_millis(ms)))
             }
-            (None, None) => format!("answered {}", self.answered),
+            (None, None) => format!("responded {}", self.answered),
         });
         parts.join("  ")
     }
@@ -305,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn each_delivery_is_a_line() {
+    fn received_deliveries_are_printed_one_per_line() {
         let wrong = Some("it was not signed with this secret".to_owned());
         let lines = [
             delivery(),

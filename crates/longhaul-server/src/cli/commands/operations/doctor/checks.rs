@@ -1,4 +1,4 @@
-//! The machine: folder, space, port, certificate, clock, open files.
+//! Checks of the machine: directory, disk space, port, certificate, clock, open files.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
@@ -15,41 +15,47 @@ use super::finding::Finding;
 use super::peer::Peer;
 
 const MIB: u64 = 1024 * 1024;
-/// Below this the server could hardly write.
+/// Below it, the server can hardly write.
 const FREE_BYTES_MIN: u64 = 64 * MIB;
-/// Below this somebody should make room.
+/// Below it, the operator should free space.
 const FREE_BYTES_WANTED: u64 = 1024 * MIB;
-/// 2026-01-01: this program did not exist before.
+/// 2026-01-01, before the first version of this program.
 const EARLIEST: Duration = Duration::from_hours(490_896);
-/// A file's time may be a little ahead of ours.
+/// Tolerated difference of a file's time.
 const AHEAD_MAX: Duration = Duration::from_mins(1);
 
-pub(super) fn data_folder(data: &Path) -> Finding {
-    const CHECK: &str = "data folder";
+pub(super) fn data_dir(data: &Path) -> Finding {
+    const CHECK: &str = "data directory";
     let shown = data.display();
     let existing = existing_part(data);
     if let Err(errno) = access(existing, Access::WRITE_OK | Access::EXEC_OK) {
-        let detail = format!("{} cannot be written: {errno}", existing.display());
-        return Finding::bad(CHECK, detail, "give it to this user, or name another with --data");
+        let detail = format!("{} is not writable: {errno}", existing.display());
+        return Finding::bad(
+            CHECK,
+            detail,
+            "make this user its owner, or choose another directory with --data",
+        );
     }
     if existing != data {
-        return Finding::good(CHECK, format!("{shown} is not there yet and can be created"));
+        return Finding::good(CHECK, format!("{shown} does not exist yet and can be created"));
     }
     match std::fs::metadata(data) {
-        Ok(found) if !found.is_dir() => {
-            Finding::bad(CHECK, format!("{shown} is not a folder"), "name another with --data")
-        }
+        Ok(found) if !found.is_dir() => Finding::bad(
+            CHECK,
+            format!("{shown} is not a directory"),
+            "choose another one with --data",
+        ),
         Ok(found) if found.permissions().mode() & 0o077 != 0 => Finding::doubtful(
             CHECK,
-            format!("{shown} is writable, and others on this machine can look into it"),
+            format!("{shown} is readable by other users of this machine"),
             format!("chmod 700 {shown}"),
         ),
         Ok(_) => Finding::good(CHECK, format!("{shown} is writable")),
-        Err(error) => Finding::bad(CHECK, format!("{shown}: {error}"), "look at its permissions"),
+        Err(error) => Finding::bad(CHECK, format!("{shown}: {error}"), "check its permissions"),
     }
 }
 
-/// The folder, or the nearest one above it that exists.
+/// Returns the directory, or its nearest existing ancestor.
 fn existing_part(folder: &Path) -> &Path {
     let found = folder.ancestors().find(|part| !part.as_os_str().is_empty() && part.exists());
     found.unwrap_or(Path::new("."))
@@ -59,14 +65,22 @@ pub(super) fn free_space(data: &Path) -> Finding {
     const CHECK: &str = "free space";
     let space = match statvfs(existing_part(data)) {
         Ok(space) => space.f_bavail.saturating_mul(space.f_frsize),
-        Err(errno) => return Finding::bad(CHECK, errno.to_string(), "look at the disk"),
+        Err(errno) => return Finding::bad(CHECK, errno.to_string(), "check the disk"),
     };
     let detail = format!("{} MiB", space / MIB);
     if space < FREE_BYTES_MIN {
-        return Finding::bad(CHECK, detail, "make room: submissions would get 503 storage-full");
+        return Finding::bad(
+            CHECK,
+            detail,
+            "free disk space: submissions will fail with 503 storage-full",
+        );
     }
     if space < FREE_BYTES_WANTED {
-        return Finding::doubtful(CHECK, detail, "make room before submissions get 503");
+        return Finding::doubtful(
+            CHECK,
+            detail,
+            "free disk space before submissions fail with 503",
+        );
     }
     Finding::good(CHECK, detail)
 }
@@ -77,20 +91,20 @@ pub(super) fn port(listen: SocketAddr, peer: Peer) -> Finding {
         Peer::Ready => Finding::good(CHECK, format!("a server is ready at {listen}")),
         Peer::Unready(status) => Finding::bad(
             CHECK,
-            format!("the server at {listen} is not ready: it answers {status}"),
-            "its log says why",
+            format!("the server at {listen} is not ready: it responds with {status}"),
+            "see its log",
         ),
         Peer::Foreign => Finding::bad(
             CHECK,
-            format!("another program listens on {listen}"),
-            "stop it, or name another address with --listen",
+            format!("another program uses {listen}"),
+            "stop it, or choose another address with --listen",
         ),
         Peer::None => match TcpListener::bind(listen) {
             Ok(_) => Finding::good(CHECK, format!("{listen} is free")),
             Err(error) => Finding::bad(
                 CHECK,
-                format!("{listen} cannot be used: {error}"),
-                "name another address with --listen",
+                format!("cannot use {listen}: {error}"),
+                "choose another address with --listen",
             ),
         },
     }
@@ -103,22 +117,22 @@ pub(super) fn certificate(files: &TlsFiles) -> Finding {
     match Tls::load(files.clone(), clock).map(|tls| tls.expires_at()) {
         Ok(Some(expires_at)) if expires_at <= now => Finding::doubtful(
             CHECK,
-            format!("it expired at {expires_at}"),
-            "put a new one in its place: callers will refuse this one",
+            format!("expired at {expires_at}"),
+            "replace it: clients will reject it",
         ),
         Ok(Some(expires_at)) => Finding::good(CHECK, format!("valid until {expires_at}")),
-        Ok(None) => Finding::good(CHECK, "it can be used"),
-        Err(error) => Finding::bad(CHECK, error.to_string(), "look at tls.cert and tls.key"),
+        Ok(None) => Finding::good(CHECK, "OK"),
+        Err(error) => Finding::bad(CHECK, error.to_string(), "check tls.cert and tls.key"),
     }
 }
 
-/// Leases and retention go by this clock.
+/// Leases and retention depend on this clock.
 pub(super) fn clock(database: &Database) -> Finding {
     const CHECK: &str = "clock";
-    const ADVICE: &str = "set it, for example with NTP: retention goes by it";
+    const ADVICE: &str = "set it, for example with NTP: leases and retention depend on it";
     let now = SystemTime::now();
     if now.duration_since(SystemTime::UNIX_EPOCH).is_ok_and(|since| since < EARLIEST) {
-        return Finding::bad(CHECK, "it shows a time before this program was made", ADVICE);
+        return Finding::bad(CHECK, "earlier than the first version of this program", ADVICE);
     }
     let written = match database {
         Database::Sqlite(path) => std::fs::metadata(path).and_then(|file| file.modified()).ok(),
@@ -129,14 +143,14 @@ pub(super) fn clock(database: &Database) -> Finding {
             let detail = format!("the database was written {} s in the future", ahead.as_secs());
             Finding::bad(CHECK, detail, ADVICE)
         }
-        Some(_) | None => Finding::good(CHECK, "plausible"),
+        Some(_) | None => Finding::good(CHECK, "OK"),
     }
 }
 
 pub(super) fn open_files(connections_max: usize) -> Finding {
     const CHECK: &str = "open files";
     let allowed = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    let detail = format!("{allowed} allowed, {connections_max} connections wanted");
+    let detail = format!("{allowed} allowed, {connections_max} connections configured");
     if allowed < connections_max as u64 {
         return Finding::doubtful(CHECK, detail, "raise `ulimit -Hn` or lower connections_max");
     }
@@ -149,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificate_that_is_not_there_is_bad() {
+    fn missing_certificate_is_bad() {
         let files = TlsFiles { cert: "/nowhere/a.pem".into(), key: "/nowhere/b.pem".into() };
         let finding = certificate(&files);
         assert_eq!(finding.verdict, Verdict::Bad);
@@ -157,28 +171,28 @@ mod tests {
     }
 
     #[test]
-    fn folder_that_others_can_look_into_is_doubtful() {
+    fn data_directory_readable_by_others_is_doubtful() {
         let folder = tempfile::tempdir().unwrap();
         let open = |mode| {
             std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(mode)).unwrap();
-            data_folder(folder.path()).verdict
+            data_dir(folder.path()).verdict
         };
         assert_eq!((open(0o755), open(0o700)), (Verdict::Doubtful, Verdict::Good));
     }
 
     #[test]
-    fn folder_that_is_not_there_is_looked_for_above() {
+    fn missing_data_directory_is_checked_by_its_ancestor() {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("a/b");
         assert_eq!(existing_part(&missing), folder.path());
-        assert_eq!(data_folder(&missing).verdict, Verdict::Good);
+        assert_eq!(data_dir(&missing).verdict, Verdict::Good);
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert_eq!(data_folder(&file).verdict, Verdict::Bad);
+        assert_eq!(data_dir(&file).verdict, Verdict::Bad);
     }
 
     #[test]
-    fn port_that_is_taken_is_bad_unless_a_server_of_ours_has_it() {
+    fn used_port_is_bad_unless_longhaul_uses_it() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
         assert_eq!(port(address, Peer::None).verdict, Verdict::Bad);

@@ -1,4 +1,4 @@
-//! The database: whether this program may use it and whether it is sound.
+//! Checks of the database.
 
 use longhaul::store::postgres::{self, RowSecurity};
 use longhaul::store::sqlite::{self, OpenError};
@@ -14,13 +14,12 @@ pub(super) fn version() -> Finding {
     }
 }
 
-/// Looks at the database that is configured.
 pub(super) async fn database(database: &Database, peer: Peer) -> Vec<Finding> {
     let Database::Postgres(url) = database else { return vec![file(database, peer)] };
     match postgres::inspect(url.expose()).await {
         Ok(found) => vec![Finding::good("database", found.summary), wall(&found.row_security)],
         Err(error) => {
-            vec![Finding::bad("database", error.to_string(), "a server would not start on it")]
+            vec![Finding::bad("database", error.to_string(), "a server cannot start with it")]
         }
     }
 }
@@ -31,41 +30,43 @@ fn wall(wall: &RowSecurity) -> Finding {
         RowSecurity::Active => Finding::good(CHECK, wall.to_string()),
         RowSecurity::Missing(commands) => Finding::doubtful(
             CHECK,
-            "only the server keeps them apart, the database does not: its user may not set up \
-             row-level security",
-            format!("let an administrator run, and start again: {};", commands.join("; ")),
+            "isolated by the server, but not by row-level security: the database user cannot set it up",
+            format!(
+                "as an administrator run the following, then restart: {};",
+                commands.join("; ")
+            ),
         ),
         RowSecurity::Unsupported(_) => Finding::doubtful(
             CHECK,
             wall.to_string(),
-            "a server would start and keep them apart, without a second wall in the database",
+            "a server can start and isolates tenants, but without row-level security",
         ),
     }
 }
 
-/// Looks through the file; one that a server has open is that server's business.
+/// Checks the file, unless a running server has it open.
 fn file(database: &Database, peer: Peer) -> Finding {
     const CHECK: &str = "database";
     let path = match database {
-        Database::Memory => return Finding::good(CHECK, "in memory: gone with the process"),
-        Database::Postgres(_) => return Finding::good(CHECK, "on a server of its own"),
+        Database::Memory => return Finding::good(CHECK, "in memory, lost when the process ends"),
+        Database::Postgres(_) => return Finding::good(CHECK, "Postgres"),
         Database::Sqlite(path) => path,
     };
     let shown = path.display();
     if !path.exists() {
-        return Finding::good(CHECK, format!("{shown} is not there yet and will be created"));
+        return Finding::good(CHECK, format!("{shown} does not exist yet and will be created"));
     }
     match (sqlite::inspect(path), peer) {
-        (Ok(()), _) => Finding::good(CHECK, format!("{shown} is sound and nobody has it open")),
+        (Ok(()), _) => Finding::good(CHECK, format!("{shown} is intact and not in use")),
         (Err(OpenError::Locked { .. }), Peer::Ready) => {
-            Finding::good(CHECK, format!("{shown} is open in the server that is ready"))
+            Finding::good(CHECK, format!("{shown} is in use by the running server"))
         }
         (Err(error @ OpenError::Locked { .. }), _) => Finding::doubtful(
             CHECK,
             error.to_string(),
-            "a server may have it that listens elsewhere: name its address with --listen",
+            "a server on another address may use it: set its address with --listen",
         ),
-        (Err(error), _) => Finding::bad(CHECK, error.to_string(), "do not start a server on it"),
+        (Err(error), _) => Finding::bad(CHECK, error.to_string(), "do not start a server with it"),
     }
 }
 
@@ -81,15 +82,15 @@ mod tests {
     }
 
     #[test]
-    fn database_is_sound_held_or_damaged() {
+    fn database_file_is_intact_locked_or_damaged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("longhaul.db");
-        assert_eq!(verdict(&path, Peer::None), Verdict::Good, "not there yet");
+        assert_eq!(verdict(&path, Peer::None), Verdict::Good, "missing");
         let store = SqliteStore::open(&path, Clock::system()).unwrap();
-        assert_eq!(verdict(&path, Peer::Ready), Verdict::Good, "held by the server");
-        assert_eq!(verdict(&path, Peer::None), Verdict::Doubtful, "held by somebody");
+        assert_eq!(verdict(&path, Peer::Ready), Verdict::Good, "locked by the server");
+        assert_eq!(verdict(&path, Peer::None), Verdict::Doubtful, "locked by another process");
         drop(store);
-        assert_eq!(verdict(&path, Peer::None), Verdict::Good, "sound");
+        assert_eq!(verdict(&path, Peer::None), Verdict::Good, "intact");
         std::fs::write(&path, "this was a database").unwrap();
         assert_eq!(verdict(&path, Peer::None), Verdict::Bad, "damaged");
     }

@@ -1,29 +1,23 @@
-//! What the doctor found out.
+//! Results of checks.
 
 use serde::Serialize;
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// What was looked at.
     pub(super) check: &'static str,
-    /// How it is.
     pub(super) verdict: Verdict,
-    /// What was found.
     pub(super) detail: String,
-    /// What to do about it.
     pub(super) advice: Option<String>,
 }
 
-/// How it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
-    /// As it should be.
     Good,
-    /// The server would start; somebody should look at it.
+    /// The server can start; the operator should look at it.
     Doubtful,
-    /// The server would not start, or could not do its work.
+    /// The server cannot start or work.
     Bad,
 }
 

@@ -1,11 +1,11 @@
-//! The issuer of tokens: whether it gives its keys away, as it must.
+//! Check of the OpenID Connect issuer.
 
 use longhaul_server::auth::check_issuer;
 use longhaul_server::config::Config;
 
 use super::finding::Finding;
 
-/// Nothing where no tokens are taken.
+/// Returns `None` without an issuer.
 pub(super) async fn issuer(config: &Config) -> Option<Finding> {
     const CHECK: &str = "issuer";
     let settings = config.oidc.as_ref()?;
@@ -13,8 +13,8 @@ pub(super) async fn issuer(config: &Config) -> Option<Finding> {
         Ok(count) => Finding::good(CHECK, format!("{} has {count} keys", settings.issuer)),
         Err(error) => Finding::doubtful(
             CHECK,
-            format!("the keys of {} cannot be fetched: {error}", settings.issuer),
-            "a server would start; tokens would get 503 until they can",
+            format!("cannot fetch the keys of {}: {error}", settings.issuer),
+            "a server can start, but requests with tokens get 503 until the keys are available",
         ),
     })
 }

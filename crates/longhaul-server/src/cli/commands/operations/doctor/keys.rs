@@ -1,4 +1,4 @@
-//! The server's keys: whether they open what is stored.
+//! Check of the server keys against stored data.
 
 use longhaul_server::config::Config;
 use longhaul_server::server::{StartError, check_keys};
@@ -8,15 +8,15 @@ use super::finding::Finding;
 pub(super) async fn keys(config: &Config) -> Finding {
     const CHECK: &str = "server key";
     match check_keys(config).await {
-        Ok(None) => Finding::good(CHECK, "nothing was sealed with another one"),
+        Ok(None) => Finding::good(CHECK, "matches stored data"),
         Ok(Some(newest)) => Finding::doubtful(
             CHECK,
-            format!("what is new is sealed with {newest:?}, which is not among the keys here"),
-            "give this server the same keys as the others",
+            format!("new data is encrypted with key {newest:?}, which this server does not have"),
+            "use the same keys on all servers",
         ),
         Err(error @ StartError::ForeignKeys { .. }) => {
-            Finding::bad(CHECK, error.to_string(), "look in the backups for the key file")
+            Finding::bad(CHECK, error.to_string(), "restore the key file from a backup")
         }
-        Err(error) => Finding::bad(CHECK, error.to_string(), "a server would not start with it"),
+        Err(error) => Finding::bad(CHECK, error.to_string(), "a server cannot start with it"),
     }
 }

@@ -1,4 +1,4 @@
-//! Who listens where the server would, if anybody.
+//! Detection of a server on the configured address.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,34 +6,33 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// For connecting, asking and being answered.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Timeout for the connection and the response.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Who listens there.
+/// Program that listens on the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
-    /// Nobody.
     None,
-    /// A server that says that it is ready.
+    /// A ready Longhaul server.
     Ready,
-    /// A server that answers `/readyz` with this status.
+    /// A Longhaul server with this status of `/readyz`.
     Unready(u16),
-    /// Somebody who does not speak our language.
+    /// Another program.
     Foreign,
 }
 
 impl Peer {
-    /// Asks whoever listens at `address` whether it is ready.
+    /// Requests `/readyz` from the address.
     pub(super) async fn at(address: SocketAddr) -> Self {
-        // Any port is nobody's port.
+        // Port 0 picks a free port.
         if address.port() == 0 {
             return Self::None;
         }
-        let asked = tokio::time::timeout(PATIENCE, async {
+        let response = tokio::time::timeout(TIMEOUT, async {
             let mut socket = TcpStream::connect(address).await.ok()?;
             Some(request_readiness(&mut socket, address).await)
         });
-        match asked.await {
+        match response.await {
             Ok(None) => Self::None,
             Ok(Some(Ok(head))) => classify(&head),
             Ok(Some(Err(_))) | Err(_) => Self::Foreign,
@@ -44,19 +43,19 @@ impl Peer {
 async fn request_readiness(socket: &mut TcpStream, address: SocketAddr) -> std::io::Result<String> {
     let request = format!("GET /readyz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     socket.write_all(request.as_bytes()).await?;
-    let mut answer = Vec::new();
-    socket.take(4096).read_to_end(&mut answer).await?;
-    Ok(String::from_utf8_lossy(&answer).to_lowercase())
+    let mut response = Vec::new();
+    socket.take(4096).read_to_end(&mut response).await?;
+    Ok(String::from_utf8_lossy(&response).to_lowercase())
 }
 
-/// Ours has a request id on every answer.
-fn classify(answer: &str) -> Peer {
-    let status = answer.strip_prefix("http/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
+/// Longhaul responses have a request id.
+fn classify(response: &str) -> Peer {
+    let status = response.strip_prefix("http/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
     match status {
-        Some(200) if answer.contains("\r\nx-request-id:") => Peer::Ready,
-        // It is ours and listens; more it says only to whoever knows its certificate's authority.
-        Some(400) if answer.contains("this port speaks tls") => Peer::Ready,
-        Some(status) if answer.contains("\r\nx-request-id:") => Peer::Unready(status),
+        Some(200) if response.contains("\r\nx-request-id:") => Peer::Ready,
+        // A TLS server cannot be checked further without its certificate authority.
+        Some(400) if response.contains("this port speaks tls") => Peer::Ready,
+        Some(status) if response.contains("\r\nx-request-id:") => Peer::Unready(status),
         Some(_) | None => Peer::Foreign,
     }
 }
@@ -66,10 +65,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_server_of_ours_is_ready() {
-        let ours = "http/1.1 200 ok\r\nx-request-id: 1\r\n\r\nok";
-        assert_eq!(classify(ours), Peer::Ready);
-        assert_eq!(classify(&ours.replace("200", "503")), Peer::Unready(503));
+    fn only_a_longhaul_server_is_ready() {
+        let longhaul = "http/1.1 200 ok\r\nx-request-id: 1\r\n\r\nok";
+        assert_eq!(classify(longhaul), Peer::Ready);
+        assert_eq!(classify(&longhaul.replace("200", "503")), Peer::Unready(503));
         assert_eq!(classify("http/1.1 200 ok\r\n\r\n"), Peer::Foreign);
         assert_eq!(classify("ssh-2.0"), Peer::Foreign);
         let in_tls = "http/1.1 400 x\r\nx-request-id: 1\r\n\r\nthis port speaks tls: use https://";

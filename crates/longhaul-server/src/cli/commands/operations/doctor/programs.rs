@@ -1,4 +1,4 @@
-//! The programs that kinds run: whether they are there and may be run.
+//! Checks of the programs of kinds.
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +9,7 @@ use super::finding::Finding;
 
 const CHECK: &str = "program";
 
-/// One finding for each program of each kind.
 pub(super) fn all(config: &Config) -> Vec<Finding> {
-    // As the program will inherit it, and where it will be looked for.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let mut findings = Vec::new();
@@ -31,27 +29,27 @@ pub(super) fn all(config: &Config) -> Vec<Finding> {
 fn one(kind: &str, program: &str, folders: &[PathBuf]) -> Finding {
     if program.contains('/') {
         return match runnable(Path::new(program)) {
-            Ok(()) => Finding::good(CHECK, format!("{program} of the kind {kind}")),
+            Ok(()) => Finding::good(CHECK, format!("{program} of kind {kind}")),
             Err(reason) => Finding::bad(
                 CHECK,
-                format!("{program} of the kind {kind}: {reason}"),
-                "its jobs would fail; the path is relative to where the server is started",
+                format!("{program} of kind {kind}: {reason}"),
+                "its jobs will fail; the path is relative to the working directory of the server",
             ),
         };
     }
     match folders.iter().map(|folder| folder.join(program)).find(|path| runnable(path).is_ok()) {
-        Some(found) => Finding::good(CHECK, format!("{} of the kind {kind}", found.display())),
+        Some(found) => Finding::good(CHECK, format!("{} of kind {kind}", found.display())),
         None => Finding::bad(
             CHECK,
-            format!("{program} of the kind {kind} is not in PATH"),
-            "its jobs would fail: install it, or write its path",
+            format!("{program} of kind {kind} is not in PATH"),
+            "its jobs will fail: install the program, or configure its path",
         ),
     }
 }
 
 fn runnable(program: &Path) -> Result<(), String> {
     match std::fs::metadata(program) {
-        Ok(found) if !found.is_file() => Err("it is not a file".to_owned()),
+        Ok(file) if !file.is_file() => Err("it is not a file".to_owned()),
         Ok(_) => access(program, Access::EXEC_OK).map_err(|_| "it is not executable".to_owned()),
         Err(error) => Err(error.to_string()),
     }
@@ -63,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_found_by_path_and_in_path() {
+    fn programs_are_found_by_path_and_in_path_variable() {
         let folders = [PathBuf::from("/bin")];
         for (program, verdict) in [
             ("sh", Verdict::Good),

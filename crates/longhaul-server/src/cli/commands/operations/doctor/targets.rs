@@ -1,4 +1,4 @@
-//! The endpoints and models that kinds request_readiness: whether somebody is there.
+//! Checks of the endpoints and model servers of kinds.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use tokio::net::TcpStream;
 use super::finding::Finding;
 
 const CHECK: &str = "target";
-/// For a connection: a target that takes longer is slow, or not there.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Connection timeout.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// One finding for each endpoint. One that is not there is no reason not to start: it may be later.
+/// Unreachable targets are doubtful only, because they may be available later.
 pub(super) async fn all(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (kind, declared) in &config.kinds {
         let KindRunner::Http(http) = &declared.runner else { continue };
         if let Some(target) = &http.target {
-            findings.extend(of(target, &format!("of the kind {kind}")).await);
+            findings.extend(of(target, &format!("of kind {kind}")).await);
         }
     }
     for chat in config.chat.iter().flat_map(|chat| &chat.targets) {
         if let Ok(target) = TargetUrl::parse(&chat.url) {
-            findings.extend(of(&target, &format!("for chats ({})", chat.name)).await);
+            findings.extend(of(&target, &format!("for chat ({})", chat.name)).await);
         }
     }
     findings
@@ -32,22 +32,22 @@ pub(super) async fn all(config: &Config) -> Vec<Finding> {
 async fn of(target: &TargetUrl, whose: &str) -> Option<Finding> {
     let origin = target.origin();
     Some(match reach(target.address()?).await {
-        Ok(()) => Finding::good(CHECK, format!("{origin} {whose} can be reached")),
+        Ok(()) => Finding::good(CHECK, format!("{origin} {whose} is reachable")),
         Err(error) => Finding::doubtful(
             CHECK,
-            format!("{origin} {whose} cannot be reached: {error}"),
-            "a server would start; jobs would be tried again until it is there",
+            format!("{origin} {whose} is unreachable: {error}"),
+            "a server can start; jobs are retried until it is available",
         ),
     })
 }
 
 async fn reach((host, port): (&str, u16)) -> Result<(), String> {
-    // As URLs write an IPv6 address.
+    // IPv6 addresses have brackets in URLs.
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    match tokio::time::timeout(PATIENCE, TcpStream::connect((host, port))).await {
+    match tokio::time::timeout(TIMEOUT, TcpStream::connect((host, port))).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+        Err(_) => Err(format!("no connection within {TIMEOUT:?}")),
     }
 }
 
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn target_is_there_or_it_is_not() {
+    async fn target_is_reachable_while_it_listens() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         assert_eq!(reach(("127.0.0.1", port)).await, Ok(()));
