@@ -1,5 +1,4 @@
-//! What holds of whatever reads text from outside, whatever that text is. The fuzzer looks for a text for
-//! which it does not, and so does a test, for a moment and always at the same ones.
+//! Properties of parsers of untrusted input, checked by the fuzzer and, on a fixed sample, by a test.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -7,13 +6,13 @@ use serde::de::DeserializeOwned;
 use crate::wire::{BatchJob, JobFilter, SubmitRequest};
 use crate::{DurationText, http};
 
-/// A name, what holds of any bytes (it panics if that is not so), and texts to begin with.
+/// Name, property (panics if it is violated) and seed inputs.
 pub type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
 
-/// The client's own.
+/// Fuzz targets of this crate.
 pub const TARGETS: &[Target] = &[DURATION, WIRE, http::fuzzing::SSE, http::fuzzing::RETRY_AFTER];
 
-/// The bytes as text, if they are.
+/// Returns the bytes as UTF-8 text.
 pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
@@ -32,7 +31,7 @@ const DURATION: Target = (
     ],
 );
 
-/// A duration is written so that it is read back, and the text that was read writes itself the same way.
+/// A formatted duration parses back, and its text is stable.
 fn duration(bytes: &[u8]) {
     let Some(Ok(duration)) = text(bytes).map(str::parse::<DurationText>) else { return };
     let written = duration.to_string();
@@ -52,7 +51,7 @@ const WIRE: Target = (
     ],
 );
 
-/// What is read of a body is written so that the same is read again.
+/// A parsed body serializes to an equal one.
 fn wire(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     round_trip::<SubmitRequest>(text);

@@ -1,4 +1,4 @@
-//! The client over HTTP.
+//! HTTP client.
 
 mod accounts;
 mod call;
@@ -36,45 +36,45 @@ pub use usage::UsageRequest;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client of one Longhaul server. Cheap to clone; clones share their connections.
+/// Client of one Longhaul server. Cheap to clone; clones share their connections.
 ///
-/// Calls that change nothing when repeated are tried a few times before
-/// [`ClientError::Unreachable`]; see [`Client::submit`] for the one where that takes a key.
+/// Idempotent calls are attempted three times before [`ClientError::Unreachable`];
+/// [`Client::submit`] is idempotent only with a key.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
     server: Url,
-    /// The address without a password, for people.
-    shown: String,
+    /// Address without a password, for messages.
+    display_address: String,
     api_key: Option<HeaderValue>,
 }
 
 impl Client {
-    /// A client of the server at `server`, such as `http://127.0.0.1:8080`. Nothing is sent yet.
+    /// Creates a client of the server at `server`, for example `http://127.0.0.1:8080`. Sends nothing.
     pub fn new(server: &str, api_key: Option<String>) -> Result<Self, ClientError> {
         let server = parse_server(server)?;
         let api_key = api_key.map(|key| bearer(&key)).transpose()?;
-        // Whoever embeds us may have installed a provider already, and theirs is as good.
+        // Fails if the embedding program has installed a provider, which works as well.
         drop(rustls::crypto::ring::default_provider().install_default());
         let mut builder = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
-            // A redirected POST turns into a GET; say where it points instead of following.
+            // Not followed, because a redirected POST turns into a GET.
             .redirect(redirect::Policy::none())
             .user_agent(concat!("longhaul-client/", env!("CARGO_PKG_VERSION")));
         if server.scheme() == "http" {
-            // Plain HTTP must work where there are no root certificates, as in bare containers.
+            // Plain HTTP must work without root certificates, for example in minimal containers.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|error| {
             ClientError::Invalid(format!("cannot set up HTTPS: {}", error::with_sources(&error)))
         })?;
-        let shown = without_password(server.as_str().trim_end_matches('/')).into_owned();
-        Ok(Self { http, server, shown, api_key })
+        let display_address = without_password(server.as_str().trim_end_matches('/')).into_owned();
+        Ok(Self { http, server, display_address, api_key })
     }
 
-    /// The server's address, without the password if it has one.
+    /// Returns the server's address without its password.
     pub fn server(&self) -> &str {
-        &self.shown
+        &self.display_address
     }
 }
 
@@ -84,8 +84,8 @@ impl fmt::Debug for Client {
     }
 }
 
-/// An address as it may be shown: `http://user:password@host` as `http://host`. It need not be
-/// right, since what is wrong is shown too.
+/// Removes user and password from an address: `http://user:password@host` gives `http://host`. Also
+/// works for malformed addresses, because errors print those too.
 pub fn without_password(address: &str) -> Cow<'_, str> {
     let begin = address.find("://").map_or(0, |at| at + "://".len());
     match address.rfind('@') {
@@ -98,24 +98,23 @@ pub fn without_password(address: &str) -> Cow<'_, str> {
 }
 
 fn parse_server(text: &str) -> Result<Url, ClientError> {
-    let refuse = || {
+    let error = || {
         let text = without_password(text);
         ClientError::Invalid(format!(
-            "{text:?} is not a server's address: write it like http://127.0.0.1:8080"
+            "{text:?} is not a server address: write it as http://127.0.0.1:8080"
         ))
     };
-    let url = Url::parse(text).map_err(|_| refuse())?;
+    let url = Url::parse(text).map_err(|_| error())?;
     let plain = url.query().is_none() && url.fragment().is_none() && url.has_host();
     match url.scheme() {
         "http" | "https" if plain => Ok(url),
-        _ => Err(refuse()),
+        _ => Err(error()),
     }
 }
 
 fn bearer(key: &str) -> Result<HeaderValue, ClientError> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {}", key.trim())).map_err(|_| {
-        ClientError::Invalid("the API key has characters that no key has".to_owned())
-    })?;
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", key.trim()))
+        .map_err(|_| ClientError::Invalid("the API key contains invalid characters".to_owned()))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -125,17 +124,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_without_a_scheme_is_refused_with_an_example() {
+    fn server_address_without_a_scheme_is_rejected_with_an_example() {
         for text in ["localhost:8080", "127.0.0.1:8080", "", "ftp://host", "http://h/?q"] {
             let error = Client::new(text, None).unwrap_err();
             assert!(matches!(&error, ClientError::Invalid(_)), "{text}: {error}");
         }
         let error = Client::new("localhost:8080", None).unwrap_err();
-        insta::assert_snapshot!(error, @r#""localhost:8080" is not a server's address: write it like http://127.0.0.1:8080"#);
+        insta::assert_snapshot!(error, @r#""localhost:8080" is not a server address: write it as http://127.0.0.1:8080"#);
     }
 
     #[test]
-    fn passwords_in_addresses_are_not_shown() {
+    fn passwords_in_server_addresses_are_not_printed() {
         for text in ["ftp://me:hush@h", "me:hush@h:1", "http://me:hu@sh@h/?q", "http://me:hush@"] {
             let error = Client::new(text, None).unwrap_err().to_string();
             assert!(!error.contains("hu") && !error.contains("me:"), "{error}");
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_output_keeps_the_key_secret() {
+    fn client_debug_output_hides_the_api_key() {
         let client = Client::new("http://h:1", Some("lh_secret".to_owned())).unwrap();
         assert_eq!(format!("{client:?}"), r#"Client { server: "http://h:1", .. }"#);
     }

@@ -1,8 +1,7 @@
-//! Talk to a Longhaul server: the wire types, and a client over HTTP.
+//! Client and wire types of the Longhaul HTTP API.
 //!
-//! A job that was acknowledged is never lost, so the two things a caller wants are easy to get
-//! right: submit under an idempotency key, so that trying again never runs the work twice, and
-//! watch until the end, however often the connection breaks on the way.
+//! Submit with an idempotency key, so that a retried request never runs the work twice, and follow
+//! the job with [`Client::events`], which reconnects after lost connections.
 //!
 //! ```no_run
 //! # #[cfg(feature = "http")]
@@ -20,7 +19,7 @@
 //! while let Some(update) = events.next().await? {
 //!     match update {
 //!         Update::Job(job) => println!("{} {:?}", job.status, job.progress),
-//!         Update::Reconnecting { error, .. } => eprintln!("{error}; trying again"),
+//!         Update::Reconnecting { error, .. } => eprintln!("{error}; retrying"),
 //!     }
 //! }
 //! # Ok(())
@@ -29,8 +28,8 @@
 //!
 //! # Features
 //!
-//! - `http` (default): [`Client`]. Without it, only [`wire`] and the durations are there.
-//! - `openapi`: derives the `OpenAPI` schemas of the wire types, for the server.
+//! - `http` (default): [`Client`]. Without it, the crate has only [`wire`] and durations.
+//! - `openapi`: `OpenAPI` schemas of the wire types, for the server.
 
 #![warn(missing_docs)]
 

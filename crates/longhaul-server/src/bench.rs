@@ -1,4 +1,4 @@
-//! The load generator: the same scenarios on an engine in this process or against a server.
+//! Load generator: the same scenarios for an engine in this process and for a server.
 
 mod backlog;
 mod engine;
@@ -12,83 +12,68 @@ use serde::Serialize;
 pub use engine::BenchStore;
 use measure::Stopwatch;
 
-/// What is measured.
+/// Scenario to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Scenario {
-    /// One durable submit per call, awaited.
+    /// One durable submission per call.
     Submit,
-    /// Submits in batches of 1,000.
+    /// Submissions in batches of 1,000.
     BulkCommand,
-    /// Jobs submitted first, then timed from the first claim to the last one settled.
+    /// Existing jobs, from the first claim to the last settlement.
     Drain,
-    /// One job every 20 ms on an idle engine: from the submit call to the handler's start.
+    /// One job every 20 ms on an idle engine, from the submission to the start of the handler.
     Latency,
-    /// Jobs of three checkpointed no-op steps: each caller submits one and waits for its result.
+    /// Jobs of three checkpointed no-op steps, from the submission to the result.
     Steps,
-    /// Claims of up to 32 jobs while `--pending` others wait: how long each takes.
+    /// Claims of up to 32 jobs with `--pending` other pending jobs.
     Claim,
-    /// One tenant's job every 20 ms while `--pending` jobs of another tenant wait: from the submit
-    /// call to the handler's start.
+    /// One job every 20 ms with `--pending` pending jobs of another tenant, from the submission to
+    /// the start of the handler.
     Fair,
 }
 
-/// How much of it.
+/// Parameters of a run.
 #[derive(Debug, Clone)]
 pub struct BenchPlan {
-    /// What is measured.
     pub scenario: Scenario,
-    /// How many jobs.
     pub jobs: usize,
-    /// How many callers submit at once, and how many jobs run at once.
+    /// Concurrent callers and concurrent jobs.
     pub concurrency: usize,
-    /// Bytes of each job's input.
     pub input_bytes: usize,
-    /// Finished jobs to put into the store first.
+    /// Finished jobs to insert first.
     pub history: usize,
-    /// Jobs that wait in line meanwhile, where that is the question.
+    /// Pending jobs during [`Scenario::Claim`] and [`Scenario::Fair`].
     pub pending: usize,
-    /// Submits per second; as fast as they go if there is none.
+    /// Submissions per second; unlimited if `None`.
     pub rate: Option<f64>,
-    /// Show a progress bar.
+    /// Shows a progress bar.
     pub progress: bool,
 }
 
-/// Where the load goes.
+/// System under test.
 #[derive(Debug, Clone)]
 pub enum BenchSubject {
-    /// An engine in this process.
     Engine(BenchStore),
-    /// A server.
-    Server {
-        /// Its address.
-        url: String,
-        /// A key for it.
-        api_key: Option<String>,
-    },
+    Server { url: String, api_key: Option<String> },
 }
 
-/// What came out, one JSON line.
+/// Result of a run, one line of JSON.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BenchReport {
-    /// What was measured.
     pub scenario: String,
-    /// How many jobs.
     pub jobs: usize,
-    /// How long it took.
     pub seconds: f64,
-    /// Jobs per second.
     pub jobs_per_s: f64,
-    /// Steps per second, where there are steps.
+    /// Only in [`Scenario::Steps`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps_per_s: Option<f64>,
-    /// Half of the calls (or pickups) took at most this long.
+    /// Median latency.
     pub p50_ms: f64,
-    /// 99 of 100 took at most this long.
+    /// 99th percentile of the latency.
     pub p99_ms: f64,
 }
 
-/// Runs the plan.
 pub async fn run(plan: &BenchPlan, target: BenchSubject) -> anyhow::Result<BenchReport> {
     anyhow::ensure!(plan.jobs > 0, "--jobs must be at least 1");
     anyhow::ensure!(plan.concurrency > 0, "--concurrency must be at least 1");

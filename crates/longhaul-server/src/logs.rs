@@ -1,4 +1,4 @@
-//! Logs to stderr: stdout belongs to what commands print.
+//! Logs to stderr, because stdout is for the output of commands.
 
 use std::io::IsTerminal;
 
@@ -6,14 +6,12 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogConfig, LogFormat};
 
-/// Why logging did not start.
+/// Error of the start of logging.
 #[derive(Debug, thiserror::Error)]
 pub enum LogsError {
-    /// The filter is not one.
-    #[error("the log filter is wrong: {0}")]
+    #[error("invalid log filter: {0}")]
     Filter(String),
-    /// Something in this process logs already.
-    #[error("logging was started twice")]
+    #[error("logging is already started")]
     Twice,
 }
 
@@ -24,10 +22,10 @@ pub fn start(log: &LogConfig) -> Result<(), LogsError> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // It reports a line that it cannot write with `eprintln!`, which panics in its turn.
+        // Reporting uses `eprintln!`, which panics if stderr is closed.
         .log_internal_errors(false);
     let started = if is_json(log.format, is_terminal) {
-        // An event's own fields beside its message, where log stores look for them.
+        // Fields beside the message, where log stores expect them.
         builder.json().flatten_event(true).with_span_list(false).try_init()
     } else {
         builder.with_ansi(is_terminal).try_init()
@@ -35,19 +33,19 @@ pub fn start(log: &LogConfig) -> Result<(), LogsError> {
     started.map_err(|_| LogsError::Twice)
 }
 
-/// Whether a text is a filter: a level, or levels per module as in `info,hyper=warn`.
+/// Checks a filter: a level, or levels per module, for example `info,hyper=warn`.
 pub fn check_filter(text: &str) -> Result<(), LogsError> {
     parse(text).map(drop)
 }
 
-/// Of what the database's client says of itself, only what no input can be in: with more words it repeats
-/// every statement's parameters.
-const QUIET: [&str; 5] = ["", "::query", "::prepare", "::simple_query", "::connection"];
+/// Modules of the Postgres client that log at most at info, because below it they log the parameters of
+/// statements.
+const QUIET_MODULES: [&str; 5] = ["", "::query", "::prepare", "::simple_query", "::connection"];
 
 fn parse(text: &str) -> Result<EnvFilter, LogsError> {
     let wrong = |error: &dyn std::fmt::Display| LogsError::Filter(error.to_string());
     let mut filter = EnvFilter::builder().parse(text).map_err(|error| wrong(&error))?;
-    for module in QUIET {
+    for module in QUIET_MODULES {
         let directive = format!("tokio_postgres{module}=info").parse();
         filter = filter.add_directive(directive.map_err(|error| wrong(&error))?);
     }
@@ -67,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn auto_is_for_people_only_on_a_terminal() {
+    fn auto_log_format_is_pretty_only_on_a_terminal() {
         assert!(is_json(LogFormat::Auto, false));
         assert!(!is_json(LogFormat::Auto, true));
         assert!(!is_json(LogFormat::Pretty, false));
@@ -75,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_are_levels_or_levels_per_module() {
+    fn log_filters_are_levels_or_levels_per_module() {
         for good in ["info", "info,longhaul_server::listen=debug"] {
             assert!(check_filter(good).is_ok(), "{good}");
         }

@@ -4,7 +4,7 @@ mod cli;
 
 use std::process::ExitCode;
 
-/// A job is dozens of small allocations, made on one thread and freed on another.
+/// mimalloc, because a job makes dozens of small allocations on one thread and frees them on another.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

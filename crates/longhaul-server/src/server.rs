@@ -1,4 +1,4 @@
-//! A whole server from a configuration: engine, kinds, API and listener, from start to stop.
+//! Assembles a server from a configuration: engine, kinds, API and listener.
 
 mod kinds;
 mod payload_store;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use longhaul::blob::{BlobError, Blobs, KeyError, Keyring};
 use longhaul::store::accounts::Accounts;
 use longhaul::store::endpoints::Endpoints;
-use longhaul::store::postgres::PostgresStore;
+use longhaul::store::postgres::{self, PostgresStore};
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::store::{Store, StoreError};
 use longhaul::{BuildError, Clock, Engine};
@@ -35,20 +35,20 @@ use longhaul_net::egress;
 pub use payload_store::check_keys;
 use work_dir::WorkDir;
 
-/// How often recorded metrics are put away, whether or not somebody reads them.
+/// Interval of metrics maintenance, needed even if no scraper reads them.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
-/// A cancelled program is stopped by its kind; the engine drops the handler only well after that.
+/// Additional time before the engine drops a cancelled handler, so that its kind can stop the program.
 const CANCEL_MARGIN: Duration = Duration::from_secs(5);
-/// Diagrams of one tenant that may wait, unless the configuration says otherwise of their queue.
+/// Default limit on pending diagrams of one tenant.
 const DIAGRAMS_PENDING_MAX: u64 = 1_000;
 
-/// A server that has all it needs: its jobs run, and callers are answered once it [`run`](Self::run)s.
+/// A started server: it runs jobs, and serves requests after [`run`](Self::run).
 #[derive(Debug)]
 pub struct Server {
     state: AppState,
     /// None for a worker.
     api: Option<BoundSocket>,
-    /// For health and metrics alone.
+    /// Serves only health and metrics.
     metrics: Option<BoundSocket>,
     front: ListenerConfig,
     work: WorkDir,
@@ -64,97 +64,107 @@ struct BoundSocket {
 impl BoundSocket {
     async fn open(address: Option<SocketAddr>) -> Result<Option<Self>, StartError> {
         let Some(address) = address else { return Ok(None) };
-        let taken = |source| StartError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(taken)?;
-        let address = listener.local_addr().map_err(taken)?;
+        let in_use = |source| StartError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(in_use)?;
+        let address = listener.local_addr().map_err(in_use)?;
         Ok(Some(Self { listener, address }))
     }
 }
 
-/// Why a server could not start, by what the operator can do about it.
+/// Error of a start, by what the operator can do.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Look at the folder and its permissions.
-    #[error("cannot use the data folder {}: {source}", path.display())]
-    Data {
-        /// The folder.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// Stop what listens there, or take another address.
-    #[error("cannot listen on {address}: {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// Look at the certificate and its key.
-    #[error("cannot speak TLS: {0}")]
+    /// Check the directory and its permissions.
+    #[error("cannot use the data directory {}: {source}", path.display())]
+    Data { path: PathBuf, source: io::Error },
+    /// Stop the program that uses the address, or choose another one.
+    #[error("cannot listen on {address}: {source}{}", free_port_hint(*address, source))]
+    Listen { address: SocketAddr, source: io::Error },
+    /// Check the certificate and its key.
+    #[error("cannot use TLS: {0}")]
     Tls(#[from] TlsError),
-    /// Look at the file with the server's keys.
-    #[error("cannot use the server's keys: {0}")]
+    /// Check the key file.
+    #[error("cannot use the server keys: {0}")]
     Keys(#[from] KeyError),
-    /// Look at the blob store and its configuration.
-    #[error("cannot keep payloads in {place}: {source}")]
+    /// Check the blob store and its configuration.
+    #[error("cannot store payloads in {location}: {source}")]
     Blobs {
-        /// As configured, without what may be secret.
-        place: String,
-        /// What is wrong.
+        /// Configured URL without secrets.
+        location: String,
         source: BlobError,
     },
-    /// Put the key back that is missing, or begin anew.
+    /// Restore the missing key, or delete the stored data.
     #[error(
-        "what is in {place} is sealed with the server key {newest:?}, and {looked}; put that key back, \
-         or if all that is stored there may be lost, delete {marks} and start again"
+        "the data in {location} is encrypted with server key {newest:?}, and {found}; restore that key, \
+         or delete {markers} to give up the stored data, and start again"
     )]
     ForeignKeys {
-        /// As configured, without what may be secret.
-        place: String,
-        /// The id of the key that is missing.
+        /// Configured URL without secrets.
+        location: String,
+        /// Id of the missing key.
         newest: String,
-        /// Where it was looked for, and what was found.
-        looked: String,
-        /// What holds this server back.
-        marks: String,
+        /// Keys that the server has.
+        found: String,
+        /// Object that records the keys in use.
+        markers: String,
     },
-    /// Put the kind's declaration right.
-    #[error("the kind {kind:?} cannot be run: {source}")]
-    Kind {
-        /// Its name.
-        kind: String,
-        /// What is wrong with it.
-        source: CommandError,
-    },
-    /// Put the target's description right.
-    #[error("a target in [chat] cannot be used: {0}")]
+    /// Fix the configuration of the kind.
+    #[error("cannot run kind {kind:?}: {source}")]
+    Kind { kind: String, source: CommandError },
+    /// Fix the configuration of the target.
+    #[error("cannot use a target in [chat]: {0}")]
     Chat(#[from] ModelServerError),
     /// Install root certificates.
-    #[error("cannot ask the issuer in [oidc] for its keys: {0}")]
+    #[error("cannot set up requests to the issuer in [oidc]: {0}")]
     Issuer(String),
-    /// Look at the database.
+    /// Check the database.
     #[error("cannot read the API keys: {0}")]
     Accounts(StoreError),
-    /// What the engine says.
+    /// Start the database, or fix its address.
+    #[error("cannot connect to Postgres at {address}: {reason}")]
+    Postgres { address: String, reason: String },
     #[error(transparent)]
     Engine(#[from] BuildError),
 }
 
-/// How a server ended.
+impl StartError {
+    /// Adds the address to a failed connection.
+    pub fn postgres(url: &str, error: postgres::OpenError) -> Self {
+        let postgres::OpenError::Connect(reason) = error else {
+            return Self::Engine(BuildError::Postgres(error));
+        };
+        let url = longhaul_client::without_password(url);
+        let (_, address) = url.split_once("://").unwrap_or(("", &url));
+        let address = address.split(['/', '?']).next().unwrap_or_default().to_owned();
+        let reason = reason.trim_start_matches("error connecting to server: ");
+        let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
+        Self::Postgres { address, reason }
+    }
+}
+
+/// Names a way out of an address that is in use.
+fn free_port_hint(address: SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("; `longhaul serve --listen {}:0` picks a free port", address.ip())
+        }
+        _ => String::new(),
+    }
+}
+
+/// Reason for the end of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// It was asked to.
+    /// A stop was requested.
     Stopped,
-    /// Its store is broken: start it again, or restore a backup.
+    /// The database failed: restart, or restore a backup.
     StoreFailed,
 }
 
 impl Server {
-    /// Makes the data folder, takes the ports, opens the store and starts running jobs.
+    /// Opens the ports and the database, and starts to run jobs.
     ///
-    /// The ports come first: whoever starts a second server by mistake finds out before it touches
-    /// the data of the first.
+    /// The ports come first, so that a second server fails before it touches the data of the first.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
         let api =
             BoundSocket::open(Some(config.listen).filter(|_| config.role.serves_http())).await?;
@@ -220,30 +230,30 @@ impl Server {
         Ok(Self { state, api, metrics, front, work, first_key })
     }
 
-    /// Where it listens, if it does: the port that was picked if none was named.
+    /// Returns the address of the API, with the actual port.
     pub fn address(&self) -> Option<SocketAddr> {
         self.api.as_ref().map(|socket| socket.address)
     }
 
-    /// The admin key that was made for an empty store: to be shown once.
+    /// Takes the admin key that was created for an empty database, to print it once.
     pub fn take_first_key(&mut self) -> Option<IssuedKey> {
         self.first_key.take()
     }
 
-    /// What the API speaks: `https`, or `http`.
+    /// Returns `https` or `http`.
     pub fn scheme(&self) -> &'static str {
         if self.front.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Where health and metrics alone are answered, if anywhere: always in clear.
+    /// Returns the address for health and metrics, which is always plain HTTP.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(|socket| socket.address)
     }
 
-    /// Answers callers until `stop`, then finishes or gives back what runs.
+    /// Serves requests until `stop`, then finishes or releases running jobs.
     ///
-    /// Held requests and event streams end at once, jobs and other answers have the configured
-    /// grace, both at the same time.
+    /// Waiting requests and event streams end at once; jobs and other responses get the configured
+    /// grace, at the same time.
     pub async fn run(self, stop: CancellationToken) -> StopReason {
         let Self { state, api, metrics, front, work, first_key: _ } = self;
         let (engine, stopping) = (state.engine.clone(), state.stop.clone());
@@ -251,11 +261,11 @@ impl Server {
         if let Some(tls) = &front.tls {
             serving.spawn(Arc::clone(tls).reload_until(stopping.clone()));
         }
-        // What scrapes and probes stands beside the server, and knows no certificate.
-        let in_clear = ListenerConfig { tls: None, ..front.clone() };
-        let ways =
-            [(api, router(state.clone()), front), (metrics, probes(state.clone()), in_clear)];
-        for (socket, router, front) in ways {
+        // Scrapers and probes run beside the server and do not know its certificate.
+        let plain = ListenerConfig { tls: None, ..front.clone() };
+        let sockets =
+            [(api, router(state.clone()), front), (metrics, probes(state.clone()), plain)];
+        for (socket, router, front) in sockets {
             if let Some(BoundSocket { listener, .. }) = socket {
                 serving.spawn(listen::serve(listener, router, front, stopping.clone()));
             }
@@ -272,14 +282,14 @@ impl Server {
             let served = async {
                 while let Some(served) = serving.join_next().await {
                     if let Err(error) = served {
-                        tracing::error!(%error, "the listener failed");
+                        tracing::error!(%error, "listener failed");
                     }
                 }
             };
             tokio::join!(served, engine.stop());
             drop(auth.await);
         }
-        // Whoever is just being told that the store is broken is told to the end.
+        // Lets responses about the failed database finish.
         serving.detach_all();
         upkeep.abort();
         drop(work);
@@ -293,10 +303,9 @@ async fn run_background(metrics: Metrics, stop: CancellationToken) {
     }
 }
 
-/// The one database, as the engine and as the door see it.
+/// The database, by the traits of its users.
 type Stores = (Arc<dyn Store>, Arc<dyn Accounts>, Arc<dyn Endpoints>);
 
-/// Opens the database.
 async fn store(database: &Database, clock: &Clock) -> Result<Stores, StartError> {
     let clock = clock.clone();
     let (path, clock) = match database {
@@ -306,19 +315,20 @@ async fn store(database: &Database, clock: &Clock) -> Result<Stores, StartError>
         }
         Database::Postgres(url) => {
             let opened = PostgresStore::open(url.expose(), clock).await;
-            let opened = Arc::new(opened.map_err(BuildError::Postgres)?);
+            let opened = opened.map_err(|error| StartError::postgres(url.expose(), error))?;
+            let opened = Arc::new(opened);
             return Ok((opened.clone(), opened.clone(), opened));
         }
         Database::Sqlite(path) => (path.clone(), clock),
     };
-    // Opening may have to recover a write-ahead log: not on the runtime's own threads.
+    // Blocking, because it may have to recover a write-ahead log.
     let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
     let opened = opening.await.map_err(|error| BuildError::Thread(error.into()))?;
     let opened = Arc::new(opened.map_err(BuildError::Open)?);
     Ok((opened.clone(), opened.clone(), opened))
 }
 
-/// What an engine is made from besides the configuration.
+/// Dependencies of the engine besides the configuration.
 struct EngineParts<'a> {
     work: &'a WorkDir,
     vault: &'a (Blobs, Arc<Keyring>),
@@ -373,12 +383,10 @@ async fn engine(
     Ok(builder.store(store).start().await?)
 }
 
-/// What signs deliveries of states.
 fn states_secret(config: &Config) -> Option<Secret> {
     config.chat.as_ref().and_then(|chat| chat.webhook_secret.clone())
 }
 
-/// What delivers to webhooks.
 fn courier(
     config: &Config,
     store: &Arc<dyn Store>,
@@ -395,7 +403,7 @@ fn courier(
     )
 }
 
-/// An issuer that is down is none of this: it is asked when there is a token to judge.
+/// Does not contact the issuer; its keys are fetched for the first token.
 fn issuer(config: &Config, clock: &Clock) -> Result<Option<Issuer>, StartError> {
     let settings = config.oidc.clone().filter(|_| config.role.serves_http());
     let new = |settings| Issuer::new(settings, clock.clone());
@@ -422,7 +430,7 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// For the owner alone: it holds what jobs are about. A folder that is there stays as it is.
+/// Creates a directory that only its owner can read. An existing one is unchanged.
 pub(crate) fn create_private(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)

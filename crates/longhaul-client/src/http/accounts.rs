@@ -1,4 +1,4 @@
-//! Tenants, their keys, and who did what: for admins.
+//! Tenants, API keys and the audit log, for admins.
 
 use reqwest::Method;
 
@@ -10,13 +10,13 @@ use crate::wire::{
 };
 
 impl Client {
-    /// Makes a key. The answer is the only time that it is shown.
+    /// Creates an API key. Only this response contains it.
     pub async fn create_key(&self, request: &KeyRequest) -> Result<NewKey, ClientError> {
         let url = self.url(&["v1", "keys"])?;
         self.json(Call::new(Method::POST, url, Repeat::Never).body(request)?).await
     }
 
-    /// Keys, also those that have ended, of one tenant or of all; those after `cursor`.
+    /// Lists API keys of one tenant or all, including expired and revoked ones, after `cursor`.
     pub async fn keys(
         &self,
         tenant: Option<&str>,
@@ -27,13 +27,13 @@ impl Client {
         self.json(Call::get(url)).await
     }
 
-    /// Ends a key.
+    /// Revokes an API key.
     pub async fn revoke_key(&self, id: &str) -> Result<(), ClientError> {
         let url = self.url(&["v1", "keys", id])?;
         self.done(Call::new(Method::DELETE, url, Repeat::Safe)).await
     }
 
-    /// Makes a key in the place of another, which stays good for a while.
+    /// Replaces an API key; the old one stays valid for a while.
     pub async fn rotate_key(
         &self,
         id: &str,
@@ -43,20 +43,20 @@ impl Client {
         self.json(Call::new(Method::POST, url, Repeat::Never).body(request)?).await
     }
 
-    /// Makes a tenant.
+    /// Creates a tenant.
     pub async fn create_tenant(&self, request: &TenantRequest) -> Result<Tenant, ClientError> {
         let url = self.url(&["v1", "tenants"])?;
         self.json(Call::new(Method::POST, url, Repeat::Never).body(request)?).await
     }
 
-    /// Tenants by id, those after `cursor`.
+    /// Lists tenants by id, after `cursor`.
     pub async fn tenants(&self, cursor: Option<&str>) -> Result<TenantList, ClientError> {
         let mut url = self.url(&["v1", "tenants"])?;
         add(&mut url, &[("cursor", cursor)]);
         self.json(Call::get(url)).await
     }
 
-    /// A tenant.
+    /// Returns a tenant.
     pub async fn tenant(&self, id: &str) -> Result<Tenant, ClientError> {
         self.json(Call::get(self.url(&["v1", "tenants", id])?)).await
     }
@@ -71,7 +71,7 @@ impl Client {
         self.json(Call::new(Method::PATCH, url, Repeat::Safe).body(patch)?).await
     }
 
-    /// What was done, latest first: to a tenant, to one job, key or queue, or to all; before `cursor`.
+    /// Lists the audit log, newest first, of a tenant, of one job, key or queue, or all, before `cursor`.
     pub async fn audit(
         &self,
         tenant: Option<&str>,

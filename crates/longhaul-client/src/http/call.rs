@@ -1,8 +1,8 @@
-//! One call: address, send, try again where that is safe, read the answer.
+//! A single call: URL, request, safe retries and response.
 
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, LOCATION};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Method, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,39 +12,39 @@ use super::retry::{Backoff, chance};
 use super::{Client, ClientError};
 use crate::wire::{Problem, RawJson};
 
-/// Tries in all of a call that may be repeated.
-const TRIES_MAX: u32 = 3;
+/// Attempts of an idempotent call.
+const ATTEMPTS_MAX: u32 = 3;
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// How long an answer may take beyond what the server was asked to hold it.
-pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+/// Timeout of a response, in addition to the requested wait.
+pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Whether a call may be sent again when its answer did not come.
+/// Whether a call may be sent again without a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// Twice is the same as once.
+    /// The call is idempotent.
     Safe,
-    /// The first may have worked, and a second would do it again.
+    /// The first request may have succeeded, and a second one would repeat the effect.
     Never,
 }
 
-/// The tries of one call.
-pub(super) struct Tries {
+/// Attempts of one call.
+pub(super) struct Attempts {
     repeat: Repeat,
     failures: u32,
     backoff: Backoff,
 }
 
-impl Tries {
+impl Attempts {
     pub(super) fn new(repeat: Repeat) -> Self {
         Self { repeat, failures: 0, backoff: Backoff::new(FIRST_RETRY, RETRY_MAX) }
     }
 
-    /// Waits until the call may be sent again, or gives the error back if it may not.
-    pub(super) async fn again_after(&mut self, error: ClientError) -> Result<(), ClientError> {
+    /// Waits until the call may be sent again, or returns the error.
+    pub(super) async fn wait_after(&mut self, error: ClientError) -> Result<(), ClientError> {
         self.failures += 1;
         let lost = matches!(error, ClientError::Unreachable { .. });
-        if !lost || self.repeat == Repeat::Never || self.failures >= TRIES_MAX {
+        if !lost || self.repeat == Repeat::Never || self.failures >= ATTEMPTS_MAX {
             return Err(error);
         }
         tokio::time::sleep(self.backoff.next(chance())).await;
@@ -52,14 +52,13 @@ impl Tries {
     }
 }
 
-/// A call that has not been sent yet.
 pub(super) struct Call {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) body: Option<RawJson>,
     pub(super) repeat: Repeat,
-    /// How long the server may hold the answer.
+    /// Requested wait of the server before its response.
     pub(super) hold: Duration,
 }
 
@@ -74,7 +73,7 @@ impl Call {
 
     pub(super) fn body(mut self, body: &impl Serialize) -> Result<Self, ClientError> {
         let text = RawJson::from_value(body).map_err(|error| {
-            ClientError::Invalid(format!("the request cannot be written as JSON: {error}"))
+            ClientError::Invalid(format!("cannot serialize the request: {error}"))
         })?;
         self.body = Some(text);
         Ok(self)
@@ -82,11 +81,11 @@ impl Call {
 }
 
 impl Client {
-    /// The address of a path, each segment escaped.
+    /// Returns the URL of a path, each segment escaped.
     pub(super) fn url(&self, segments: &[&str]) -> Result<Url, ClientError> {
-        // The URL standard resolves dots away, which would call another route.
+        // The URL standard resolves dots, which would address another route.
         if let Some(odd) = segments.iter().find(|s| matches!(**s, "" | "." | "..")) {
-            return Err(ClientError::Invalid(format!("{odd:?} is no id or name")));
+            return Err(ClientError::Invalid(format!("{odd:?} is not an id or a name")));
         }
         let mut url = self.server.clone();
         url.path_segments_mut()
@@ -96,15 +95,15 @@ impl Client {
         Ok(url)
     }
 
-    /// Sends a call and reads its answer as JSON.
+    /// Sends a call and parses its JSON response.
     pub(super) async fn json<T: DeserializeOwned>(&self, call: Call) -> Result<T, ClientError> {
         let body = self.bytes(call).await?;
         self.parse(&body)
     }
 
-    /// Sends a call and reads its answer as it is.
+    /// Sends a call and returns the body of its response.
     pub(super) async fn bytes(&self, call: Call) -> Result<Vec<u8>, ClientError> {
-        let mut tries = Tries::new(call.repeat);
+        let mut attempts = Attempts::new(call.repeat);
         loop {
             let outcome = match self.send(&call).await {
                 Ok(response) => self.read(response).await,
@@ -112,12 +111,12 @@ impl Client {
             };
             match outcome {
                 Ok(body) => return Ok(body),
-                Err(error) => tries.again_after(error).await?,
+                Err(error) => attempts.wait_after(error).await?,
             }
         }
     }
 
-    /// Sends a call whose answer says nothing beyond that it was done.
+    /// Sends a call without a response body.
     pub(super) async fn done(&self, call: Call) -> Result<(), ClientError> {
         let response = self.send(&call).await?;
         self.read(response).await.map(drop)
@@ -128,7 +127,7 @@ impl Client {
             .request(call.method.clone(), call.url.clone())
             .headers(call.headers.clone())
             .header(ACCEPT, "application/json")
-            .timeout(call.hold.saturating_add(ANSWER_TIMEOUT));
+            .timeout(call.hold.saturating_add(RESPONSE_TIMEOUT));
         if let Some(body) = &call.body {
             request = request.json(body);
         }
@@ -149,7 +148,7 @@ impl Client {
         Ok(body.into())
     }
 
-    /// Passes a 2xx on; anything else is the error that it means.
+    /// Returns a 2xx response, or the error of any other.
     pub(super) async fn accepted(&self, response: Response) -> Result<Response, ClientError> {
         let status = response.status();
         if status.is_success() {
@@ -157,14 +156,23 @@ impl Client {
         }
         if status.is_redirection() {
             let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-            let target = target.unwrap_or("an unnamed place").to_owned();
-            return Err(self.unexpected_status(status, format!("it redirects to {target}")));
+            let target = target.unwrap_or("another address").to_owned();
+            return Err(self.unexpected_status(status, format!("redirects to {target}")));
         }
+        let content_type = response.headers().get(CONTENT_TYPE).cloned();
         let body = response.bytes().await.map_err(|error| self.connection_failed(&error))?;
         Err(match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => ClientError::Refused(Box::new(problem)),
+            Err(_) if is_gateway_error(status) => {
+                let reason = format!("returned {status}, which is not from a Longhaul server");
+                self.unexpected_status(status, reason)
+            }
             Err(_) => {
-                self.unexpected_status(status, format!("{status} without a problem document"))
+                let content_type = content_type.as_ref().and_then(|value| value.to_str().ok());
+                let content_type = content_type.unwrap_or("no content type");
+                let code = status.as_u16();
+                let reason = format!("is not a Longhaul server ({code}, {content_type})");
+                self.unexpected_status(status, reason)
             }
         })
     }
@@ -175,26 +183,43 @@ impl Client {
     }
 
     pub(super) fn connection_failed(&self, error: &reqwest::Error) -> ClientError {
-        self.unreachable(root_cause(error))
+        let reason = root_cause(error);
+        // rustls reports this when the server does not use TLS.
+        if reason.contains("InvalidContentType") {
+            let address = self.server().replacen("https://", "http://", 1);
+            return self.unreachable(format!("the server speaks plain HTTP; use {address}"));
+        }
+        self.unreachable(reason)
     }
 
-    /// No answer came, or only a part of one.
+    /// Error for a missing or incomplete response.
     pub(super) fn unreachable(&self, reason: impl Into<String>) -> ClientError {
         ClientError::Unreachable { server: self.server().to_owned(), reason: reason.into() }
     }
 
-    /// An answer came that makes no sense.
+    /// Error for a response that does not match the API.
     pub(super) fn bad_response(&self, reason: impl Into<String>) -> ClientError {
         let server = self.server().to_owned();
-        ClientError::Protocol { server, status: None, reason: reason.into() }
+        let reason = format!("returned an unexpected response: {}", reason.into());
+        ClientError::Protocol { server, status: None, reason }
     }
 
     pub(super) fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, ClientError> {
-        serde_json::from_slice(body).map_err(|error| self.bad_response(error.to_string()))
+        serde_json::from_slice(body).map_err(|error| {
+            if error.is_data() {
+                return self.bad_response(error.to_string());
+            }
+            let reason = "is not a Longhaul server (its response is not JSON)".to_owned();
+            ClientError::Protocol { server: self.server().to_owned(), status: None, reason }
+        })
     }
 }
 
-/// Adds those parameters that are given.
+fn is_gateway_error(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 502..=504)
+}
+
+/// Adds the query parameters that have a value.
 pub(super) fn add(url: &mut reqwest::Url, pairs: &[(&str, Option<&str>)]) {
     for (name, value) in pairs {
         if let Some(value) = value {
@@ -211,7 +236,7 @@ mod tests {
     use crate::wire::{Status, SubmitRequest};
 
     #[tokio::test]
-    async fn a_read_is_tried_again_when_no_answer_came() {
+    async fn read_is_retried_without_a_response() {
         let server = Server::start(vec![String::new(), json("200 OK", &job(1, "running"))]).await;
         let job = server.client().job("01KA", None).await.unwrap();
         assert_eq!(job.status, Status::Running);
@@ -221,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_submission_is_sent_again_only_under_a_key() {
+    async fn submission_is_retried_only_with_a_key() {
         let accepted = json("202 Accepted", &job(1, "pending"));
         let request = SubmitRequest::new("demo", &()).unwrap();
 
@@ -242,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_carries_the_servers_problem_and_is_not_repeated() {
+    async fn rejection_carries_the_problem_and_is_not_retried() {
         let server = Server::start(vec![problem(404, "job-not-found")]).await;
         let error = server.client().job("01KA", None).await.unwrap_err();
         insta::assert_snapshot!(error, @"d (404 job-not-found)");
@@ -250,16 +275,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_of_something_else_is_told_apart() {
-        for (answer, reason) in [
-            (json("502 Bad Gateway", "<html>"), "502 Bad Gateway without a problem document"),
+    async fn response_of_another_server_is_a_protocol_error() {
+        for (response, reason) in [
+            (
+                json("502 Bad Gateway", "<html>"),
+                "returned 502 Bad Gateway, which is not from a Longhaul server",
+            ),
             (json("200 OK", "[]"), "invalid length 0, expected struct Job"),
+            (json("404 Not Found", "page"), "is not a Longhaul server (404, application/json)"),
+            (json("200 OK", "<html>"), "is not a Longhaul server (its response is not JSON)"),
             (
                 "HTTP/1.1 301 Moved\r\nlocation: https://x/\r\n\r\n".to_owned(),
-                "it redirects to https://x/",
+                "redirects to https://x/",
             ),
         ] {
-            let server = Server::start(vec![answer]).await;
+            let server = Server::start(vec![response]).await;
             let error = server.client().job("01KA", None).await.unwrap_err();
             assert!(matches!(&error, ClientError::Protocol { .. }), "{error}");
             assert!(error.to_string().contains(reason), "{error}");
@@ -267,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_there_names_the_address() {
+    async fn unreachable_server_error_names_the_address() {
         let client = Client::new("http://127.0.0.1:1", None).unwrap();
         let error = client.kinds().await.unwrap_err();
         let text = error.to_string();

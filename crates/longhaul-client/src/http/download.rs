@@ -1,4 +1,4 @@
-//! Reading an artifact to its end, across broken connections, and checking that it is whole.
+//! Download of artifacts, across lost connections, with verification of the digest.
 
 use std::time::Duration;
 
@@ -13,21 +13,20 @@ use reqwest::{Method, Response, StatusCode, Url};
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::call::{Repeat, Tries};
+use super::call::{Attempts, Repeat};
 use super::retry::{Backoff, chance};
 use super::{Client, ClientError};
 
 const FIRST_RESUME: Duration = Duration::from_millis(500);
 const RESUME_MAX: Duration = Duration::from_secs(5);
-/// How long a server may send nothing.
+/// Longest silence of the server.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// How long a server may be away before a download is given up.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Time without a connection after which a download fails.
+const GIVE_UP_AFTER: Duration = Duration::from_mins(2);
 
-/// An artifact as it comes in.
+/// Download of an artifact.
 ///
-/// A broken connection is opened again where it broke. After the last piece, all of them together
-/// have been found to have the digest that the server names.
+/// Continues after a lost connection. The last chunk is returned only if the digest matches.
 #[derive(Debug)]
 pub struct Download {
     client: Client,
@@ -41,31 +40,31 @@ pub struct Download {
     ended: bool,
 }
 
-/// What the first answer's head says.
+/// Metadata from the first response.
 #[derive(Debug)]
 struct About {
     size: Option<u64>,
     content_type: String,
-    /// Names these very bytes, so that the rest can be asked for.
+    /// Version of the content, for range requests.
     etag: Option<HeaderValue>,
     sha256: Option<Vec<u8>>,
 }
 
 impl Client {
-    /// An artifact of a job, from its first byte.
+    /// Starts the download of an artifact.
     pub async fn artifact(&self, id: &str, name: &str) -> Result<Download, ClientError> {
         let url = self.artifact_url(id, name)?;
-        let mut tries = Tries::new(Repeat::Safe);
+        let mut attempts = Attempts::new(Repeat::Safe);
         loop {
             match self.bytes_from(&url, HeaderMap::new()).await {
                 Ok(response) => return Ok(Download::new(self.clone(), url, response)),
-                Err(error) => tries.again_after(error).await?,
+                Err(error) => attempts.wait_after(error).await?,
             }
         }
     }
 
     fn artifact_url(&self, id: &str, name: &str) -> Result<Url, ClientError> {
-        // For its checks of the id.
+        // Validates the id.
         self.job_url(id, None)?;
         self.url(&["v1", "jobs", id, "artifacts", name])
     }
@@ -75,7 +74,7 @@ impl Client {
         match timeout(SILENCE_MAX, request.send()).await {
             Ok(Ok(response)) => self.accepted(response).await,
             Ok(Err(error)) => Err(self.connection_failed(&error)),
-            Err(_) => Err(self.unreachable("no answer in time")),
+            Err(_) => Err(self.unreachable("timed out")),
         }
     }
 }
@@ -95,23 +94,23 @@ impl Download {
         }
     }
 
-    /// Its bytes in all, if the server says.
+    /// Returns the size in bytes, if the server sends it.
     pub fn size(&self) -> Option<u64> {
         self.about.size
     }
 
-    /// Its media type.
+    /// Returns the media type.
     pub fn content_type(&self) -> &str {
         &self.about.content_type
     }
 
-    /// The next piece; `None` once all have come and are what they should be. After an error there is
-    /// nothing more, and what came so far is not to be trusted.
+    /// Returns the next chunk; `None` after the last one, once the digest is verified. After an error the
+    /// download has ended, and the received bytes must be discarded.
     ///
-    /// Dropping the future loses no bytes, so it may stand in a `select!`.
+    /// Cancel safe: dropping the future loses no bytes.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         while !self.ended {
-            // Bytes may come without a pause, and whoever shares our task would never have a turn.
+            // Yields, because a fast server could otherwise block other work of this task.
             tokio::task::yield_now().await;
             match self.advance().await {
                 Ok(Some(piece)) => {
@@ -131,7 +130,7 @@ impl Download {
         Ok(None)
     }
 
-    /// The pieces as a stream.
+    /// Returns the chunks as a stream.
     pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, ClientError>> + Send {
         stream::try_unfold(self, |mut download| async move {
             Ok(download.next().await?.map(|piece| (piece, download)))
@@ -149,19 +148,19 @@ impl Download {
         match timeout(SILENCE_MAX, response.chunk()).await {
             Ok(Ok(Some(piece))) => Ok(Some(piece)),
             Ok(Ok(None)) if self.about.size.is_none() => Ok(None),
-            Ok(Ok(None)) => Err(self.client.unreachable("it closed the connection")),
+            Ok(Ok(None)) => Err(self.client.unreachable("the server closed the connection")),
             Ok(Err(error)) => Err(self.client.connection_failed(&error)),
-            Err(_) => Err(self.client.unreachable("it sends nothing more")),
+            Err(_) => Err(self.client.unreachable("the server stopped sending")),
         }
     }
 
-    /// Waits before going on after `error`, or gives it back if there is no going on.
+    /// Waits before a retry, or returns the error if none is possible.
     async fn wait_after(&mut self, error: ClientError) -> Result<(), ClientError> {
         self.response = None;
         let now = Instant::now();
         let since = *self.failing_since.get_or_insert(now);
         let resumable = self.received == 0 || self.about.etag.is_some();
-        if !resumable || !error.is_transient() || now.duration_since(since) >= PATIENCE {
+        if !resumable || !error.is_transient() || now.duration_since(since) >= GIVE_UP_AFTER {
             self.ended = true;
             return Err(error);
         }
@@ -182,7 +181,7 @@ impl Download {
 }
 
 impl Client {
-    /// What comes after the first bytes of an artifact, as long as it is the same artifact.
+    /// Requests the remaining bytes of the same version of an artifact.
     async fn rest_of(&self, url: &Url, about: &About, from: u64) -> Result<Response, ClientError> {
         let mut headers = HeaderMap::new();
         if let Some(etag) = about.etag.clone().filter(|_| from > 0) {
@@ -198,7 +197,7 @@ impl Client {
         if goes_on {
             return Ok(response);
         }
-        Err(self.bad_response(format!("{} changed while it was read", url.path())))
+        Err(self.bad_response(format!("{} changed during the download", url.path())))
     }
 }
 
@@ -218,7 +217,7 @@ impl About {
     }
 }
 
-/// Whether `Content-Range: bytes 5-9/10` begins where it should.
+/// Returns whether `Content-Range: bytes 5-9/10` starts at `from`.
 fn begins_at(headers: &HeaderMap, from: u64) -> bool {
     let range = headers.get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
     range.is_some_and(|range| range.starts_with(&format!("bytes {from}-")))
@@ -231,7 +230,7 @@ mod tests {
 
     const DIGEST: &str = "sha-256=:hNiYd/DUBB77a/kaFvAkjy/Vc+avBcGflr7bn4gveII=:";
 
-    /// `0123456789`, of which only the first bytes come.
+    /// A response for `0123456789` that breaks off after `bytes`.
     fn whole(bytes: &str) -> String {
         format!(
             "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 10\r\netag: \"e\"\r\n\
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_broken_transfer_goes_on_where_it_broke() {
+    async fn download_continues_after_a_lost_connection() {
         let answers = vec![whole("0123"), String::new(), rest(4, "45"), rest(6, "6789")];
         let server = Server::start(answers).await;
         assert_eq!(read(&server).await.unwrap(), "0123456789");
@@ -272,23 +271,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_artifact_that_changed_meanwhile_is_not_patched_together() {
+    async fn changed_artifact_fails_the_download() {
         for other in [whole("0123456789"), rest(3, "3456789")] {
             let server = Server::start(vec![whole("0123"), other]).await;
             let error = read(&server).await.unwrap_err().to_string();
-            assert!(error.contains("changed while it was read"), "{error}");
+            assert!(error.contains("changed during the download"), "{error}");
         }
     }
 
     #[tokio::test]
-    async fn bytes_that_do_not_have_their_digest_are_an_error() {
+    async fn download_with_a_wrong_digest_is_an_error() {
         let server = Server::start(vec![whole("012345678x")]).await;
         let error = read(&server).await.unwrap_err().to_string();
         assert!(error.contains("are not those of its digest"), "{error}");
     }
 
     #[tokio::test]
-    async fn a_refusal_ends_it() {
+    async fn rejected_download_is_not_retried() {
         let server =
             Server::start(vec![whole("0123"), problem(404, "artifact-not-found"), whole("")]).await;
         let error = read(&server).await.unwrap_err();
@@ -296,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_cannot_reach_another_route() {
+    async fn artifact_name_cannot_address_another_route() {
         let client = Client::new("http://host:1", None).unwrap();
         assert!(matches!(client.artifact("01KA", "..").await, Err(ClientError::Invalid(_))));
         let url = client.artifact_url("01KA", "../../queues").unwrap();

@@ -1,50 +1,48 @@
-//! What can go wrong, by what the caller can do about it.
+//! Errors of calls, by what the caller can do.
 
 use std::error::Error;
 
 use crate::wire::Problem;
 
-/// Why a call did not succeed.
+/// Error of a call.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No answer came: the server is down, restarting or not where we look. Trying later may help.
+    /// No response: the server is down, restarting, or at another address. Retry later.
     #[error("cannot reach {server}: {reason}")]
     Unreachable {
-        /// The address that was tried.
+        /// Address of the server.
         server: String,
-        /// What the network said.
+        /// Error of the connection.
         reason: String,
     },
-    /// The server understood and said no. Its problem tells what to change.
+    /// The server rejected the request. The problem describes the remedy.
     #[error("{0}")]
     Refused(Box<Problem>),
-    /// Something answered that does not speak as a Longhaul server does: a proxy, another service,
-    /// another version.
-    #[error("{server} did not answer as a Longhaul server does: {reason}")]
+    /// The response is not from a Longhaul server of this version, but for example from a proxy.
+    #[error("{server} {reason}")]
     Protocol {
-        /// The address that answered.
+        /// Address of the server.
         server: String,
-        /// The HTTP status that came, if it is what surprised us.
+        /// Unexpected HTTP status, if that is the problem.
         status: Option<u16>,
-        /// What was unexpected.
+        /// Description that follows the address, for example `is not a Longhaul server`.
         reason: String,
     },
-    /// The payload could not be read to its end, so that no job was accepted. Look at the file.
+    /// The payload could not be read, so that no job was accepted. Check the file.
     #[error("cannot read {payload}: {reason}")]
     Payload {
-        /// Its path or name.
+        /// Path or name of the payload.
         payload: String,
-        /// What the system said.
+        /// Error of the operating system.
         reason: String,
     },
-    /// Nothing was sent, because what was given cannot be right. Fix the call.
+    /// Invalid arguments; nothing was sent. Fix the call.
     #[error("{0}")]
     Invalid(String),
 }
 
 impl ClientError {
-    /// Whether the same call may succeed a little later: no answer, overload, or a gateway with
-    /// nobody behind it.
+    /// Returns whether the same call may succeed later: no response, overload, or a gateway error.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -59,7 +57,7 @@ fn is_busy(status: u16) -> bool {
     matches!(status, 429 | 502 | 503 | 504)
 }
 
-/// An error with its sources. reqwest's own text ends at "error sending request".
+/// Returns the error with its sources, because reqwest's message lacks them.
 pub(super) fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -74,20 +72,20 @@ pub(super) fn with_sources(error: &dyn Error) -> String {
     text
 }
 
-/// The innermost source: `Connection refused` rather than the layers around it.
+/// Returns the innermost source, for example `Connection refused`.
 pub(super) fn root_cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
-        return "no answer in time".to_owned();
+        return "timed out".to_owned();
     }
     let mut cause: &dyn Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    in_words(cause)
+    without_os_code(cause)
 }
 
-/// "Connection refused (os error 111)" without the number, which helps nobody.
-pub(super) fn in_words(error: &dyn Error) -> String {
+/// Removes the number from messages such as `Connection refused (os error 111)`.
+pub(super) fn without_os_code(error: &dyn Error) -> String {
     let text = error.to_string();
     text.split_once(" (os error").map_or(text.clone(), |(words, _)| words.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Watching a job to its end, across broken connections and restarted servers.
+//! Event stream of a job, across lost connections and server restarts.
 
 use std::time::Duration;
 
@@ -12,32 +12,32 @@ use super::sse::Parser;
 use super::{Client, ClientError};
 use crate::wire::Job;
 
-/// The first wait before reconnecting, unless the server names one.
+/// First reconnection delay, unless the server names one.
 const FIRST_RECONNECT: Duration = Duration::from_millis(500);
 const RECONNECT_MAX: Duration = Duration::from_secs(5);
-/// The server writes a comment every 15 s; after three missed ones nobody is there.
+/// Longest silence: the server sends a comment every 15 s, and three may be missed.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// How long a server may be away before a watcher gives up.
-const PATIENCE: Duration = Duration::from_mins(5);
+/// Default time without a connection after which the stream fails.
+const GIVE_UP_AFTER: Duration = Duration::from_mins(5);
 
-/// What a watcher learns.
+/// Item of [`Events`].
 #[derive(Debug)]
 pub enum Update {
-    /// The job changed, or this is how it stood at first.
+    /// New state of the job; the first one is the current state.
     Job(Box<Job>),
-    /// The connection is lost. The next call waits, then goes on where it stopped.
+    /// The connection is lost. The next call waits and reconnects.
     Reconnecting {
-        /// What went wrong.
+        /// Error of the connection.
         error: ClientError,
-        /// How long until the next try.
+        /// Delay before the next attempt.
         wait: Duration,
     },
 }
 
-/// The events of one job, from its current state to its terminal one.
+/// Events of one job, from its current to its terminal state.
 ///
-/// Every transition comes once and in order, also when the connection breaks: it reconnects with
-/// the last version seen, and the server goes on from there.
+/// Every transition is returned once and in order: after a lost connection it reconnects with the
+/// last received version, and the server continues from there.
 #[derive(Debug)]
 pub struct Events {
     client: Client,
@@ -45,7 +45,7 @@ pub struct Events {
     last_version: Option<u64>,
     connection: Option<Connection>,
     backoff: Backoff,
-    patience: Duration,
+    give_up_after: Duration,
     failing_since: Option<Instant>,
     reconnect_at: Option<Instant>,
     ended: bool,
@@ -65,30 +65,30 @@ impl Events {
             last_version: None,
             connection: None,
             backoff: Backoff::new(FIRST_RECONNECT, RECONNECT_MAX),
-            patience: PATIENCE,
+            give_up_after: GIVE_UP_AFTER,
             failing_since: None,
             reconnect_at: None,
             ended: false,
         }
     }
 
-    /// Goes on after a version that was already seen.
+    /// Starts after a known version.
     #[must_use]
     pub fn after(mut self, version: u64) -> Self {
         self.last_version = Some(version);
         self
     }
 
-    /// How long the server may be away before the watcher gives up; five minutes unless set.
+    /// Sets the time without a connection after which the stream fails. Defaults to five minutes.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn give_up_after(mut self, give_up_after: Duration) -> Self {
+        self.give_up_after = give_up_after;
         self
     }
 
-    /// The next update; `None` after the terminal one. After an error there is nothing more.
+    /// Returns the next update; `None` after the terminal one or after an error.
     ///
-    /// Dropping the future loses no event, so it may stand in a `select!`.
+    /// Cancel safe: dropping the future loses no event.
     pub async fn next(&mut self) -> Result<Option<Update>, ClientError> {
         if self.ended {
             return Ok(None);
@@ -103,11 +103,11 @@ impl Events {
                 self.ended = true;
                 Ok(None)
             }
-            Err(error) => self.lost(error).map(Some),
+            Err(error) => self.connection_lost(error).map(Some),
         }
     }
 
-    /// The jobs alone, as a stream.
+    /// Returns the states of the job as a stream.
     pub fn into_stream(self) -> impl Stream<Item = Result<Job, ClientError>> + Send {
         stream::try_unfold(self, |mut events| async move {
             while let Some(update) = events.next().await? {
@@ -120,12 +120,12 @@ impl Events {
         })
     }
 
-    /// Decides whether to go on after `error`, and when.
-    fn lost(&mut self, error: ClientError) -> Result<Update, ClientError> {
+    /// Returns the reconnection update, or the error if the stream fails.
+    fn connection_lost(&mut self, error: ClientError) -> Result<Update, ClientError> {
         self.connection = None;
         let now = Instant::now();
         let since = *self.failing_since.get_or_insert(now);
-        if !error.is_transient() || now.duration_since(since) >= self.patience {
+        if !error.is_transient() || now.duration_since(since) >= self.give_up_after {
             self.ended = true;
             return Err(error);
         }
@@ -148,7 +148,7 @@ impl Events {
                     continue;
                 }
                 let job: Job = self.client.parse(frame.data.as_bytes())?;
-                // A client never sees a version twice, whatever a reconnect replays.
+                // A reconnection may repeat versions.
                 if self.last_version.is_none_or(|last| job.version > last) {
                     return Ok(Some(job));
                 }
@@ -162,7 +162,7 @@ impl Events {
         }
     }
 
-    /// Opens the stream after the last version seen; `None` when the server has nothing more.
+    /// Opens the stream after the last received version; `None` if there are no more events.
     async fn connect(&mut self) -> Result<Option<Connection>, ClientError> {
         if let Some(at) = self.reconnect_at {
             sleep_until(at).await;
@@ -196,7 +196,7 @@ impl Connection {
             Ok(Ok(Some(chunk))) => {
                 self.parser.push(&chunk).map_err(|error| client.bad_response(error.to_string()))
             }
-            Ok(Ok(None)) => Err(client.unreachable("it closed the connection")),
+            Ok(Ok(None)) => Err(client.unreachable("the server closed the connection")),
             Ok(Err(error)) => Err(client.connection_failed(&error)),
             Err(_) => Err(silent(client)),
         }
@@ -204,7 +204,7 @@ impl Connection {
 }
 
 fn silent(client: &Client) -> ClientError {
-    client.unreachable(format!("no sign of life for {} s", SILENCE_MAX.as_secs()))
+    client.unreachable(format!("no data for {} s", SILENCE_MAX.as_secs()))
 }
 
 #[cfg(test)]
@@ -225,12 +225,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watcher_survives_restarts_without_gap_or_repeat() {
+    async fn events_survive_restarts_without_gap_or_repeat() {
         let server = Server::start(vec![
             event_stream(&["retry: 1\n\n", &event(1, "pending"), &event(2, "running")]),
-            // Cut in the middle of an event: it must come again, whole.
+            // Cut in the middle of an event, which must be sent again.
             event_stream(&["event: job\nid: 3\ndata: {\"jobId\""]),
-            // A gateway with nobody behind it.
+            // A gateway without a backend.
             "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n".to_owned(),
             String::new(),
             event_stream(&[&event(2, "running"), &event(3, "running"), &event(4, "completed")]),
@@ -245,14 +245,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_asked_after_the_terminal_event() {
+    async fn events_end_after_the_terminal_event() {
         let server = Server::start(vec![event_stream(&[&event(9, "failed")])]).await;
         assert_eq!(versions(&server).await, [(9, Status::Failed)]);
         assert_eq!(server.requests().len(), 1);
     }
 
     #[tokio::test]
-    async fn no_content_ends_the_watch() {
+    async fn events_end_with_no_content() {
         let gone = "HTTP/1.1 204 No Content\r\n\r\n".to_owned();
         let server = Server::start(vec![gone]).await;
         let mut events = server.client().events("01KA").after(9);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_final() {
+    async fn rejected_event_stream_is_not_retried() {
         let server = Server::start(vec![problem(404, "job-not-found")]).await;
         let mut events = server.client().events("01KA");
         let error = events.next().await.unwrap_err();
@@ -270,9 +270,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn patience_ends() {
+    async fn events_fail_after_a_long_outage() {
         let client = Client::new("http://127.0.0.1:1", None).unwrap();
-        let mut events = client.events("01KA").patience(Duration::ZERO);
+        let mut events = client.events("01KA").give_up_after(Duration::ZERO);
         assert!(matches!(events.next().await, Err(ClientError::Unreachable { .. })));
     }
 }

@@ -1,4 +1,4 @@
-//! What holds of answers, whoever sent them.
+//! Properties of response parsers.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) const SSE: Target = (
     ],
 );
 
-/// Where a stream is cut makes no difference, and what is read of it can be sent on as it is.
+/// Chunk boundaries do not change the frames, and a parsed frame can be sent unchanged.
 fn sse(bytes: &[u8]) {
     let Some((size, stream)) = bytes.split_first() else { return };
     let whole = read(std::iter::once(stream));
@@ -34,7 +34,7 @@ fn sse(bytes: &[u8]) {
     assert_eq!(read(std::iter::once(sent.as_bytes())).0, whole.0, "sent on");
 }
 
-/// A frame as a server sends it.
+/// Serializes a frame.
 fn sent(frame: &Frame) -> String {
     format!("event: {}\ndata: {}\n\n", frame.event, frame.data.replace('\n', "\ndata: "))
 }
@@ -53,7 +53,7 @@ pub(crate) const RETRY_AFTER: Target = (
     &[b"2", b"0", b"+2", b" 2", b"99999999999", b"Wed, 21 Oct 2026 07:28:00 GMT"],
 );
 
-/// Only whole seconds are understood, and nobody makes us wait for longer than we have patience.
+/// Only whole seconds are accepted, and the delay is capped.
 fn retry(bytes: &[u8]) {
     let Ok(value) = HeaderValue::from_bytes(bytes) else { return };
     let headers = HeaderMap::from_iter([(RETRY_AFTER_NAME, value)]);

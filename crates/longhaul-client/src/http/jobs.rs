@@ -1,4 +1,4 @@
-//! Reading jobs and changing them.
+//! Reading and controlling jobs.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use crate::wire::{
     Receipt, Step, StepList,
 };
 
-/// Which part of which list.
+/// Options of [`Client::list`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListRequest {
-    /// Which jobs.
+    /// Filter for jobs.
     pub filter: JobFilter,
-    /// At most so many; the server's own number unless given.
+    /// Maximum number of jobs. Defaults to the server's page size.
     pub limit: Option<u32>,
-    /// The `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     pub cursor: Option<String>,
 }
 
 impl Client {
-    /// A job as it stands. With `wait`, the answer is held until the job changes or so many whole
-    /// seconds have passed.
+    /// Returns a job. With `wait`, the server responds when the job changes or the time has passed,
+    /// rounded up to whole seconds.
     pub async fn job(&self, id: &str, wait: Option<Duration>) -> Result<Job, ClientError> {
         let mut call = Call::get(self.job_url(id, None)?);
         if let Some(wait) = wait {
@@ -38,77 +38,76 @@ impl Client {
         self.json(call).await
     }
 
-    /// Jobs that match, newest first.
+    /// Lists matching jobs, newest first.
     pub async fn list(&self, request: &ListRequest) -> Result<JobList, ClientError> {
         let mut url = self.url(&["v1", "jobs"])?;
         append_query(&mut url, request);
         self.json(Call::get(url)).await
     }
 
-    /// A job's finished steps, in their order.
+    /// Lists the finished steps of a job, in order.
     pub async fn steps(&self, id: &str) -> Result<Vec<Step>, ClientError> {
         self.part::<StepList>(id, "steps").await.map(|list| list.steps)
     }
 
-    /// A job's attempts, oldest first.
+    /// Lists the attempts of a job, oldest first.
     pub async fn attempts(&self, id: &str) -> Result<Vec<Attempt>, ClientError> {
         self.part::<AttemptList>(id, "attempts").await.map(|list| list.attempts)
     }
 
-    /// What went in.
+    /// Returns the input of a job.
     pub async fn input(&self, id: &str) -> Result<RawJson, ClientError> {
         self.part(id, "input").await
     }
 
-    /// What came out; refused while there is nothing.
+    /// Returns the result of a job; rejected before it completed.
     pub async fn result(&self, id: &str) -> Result<RawJson, ClientError> {
         self.part(id, "result").await
     }
 
-    /// What was stored for a job besides its row, and when it was gone. Also of a job that was
-    /// deleted, for as long as its id is remembered.
+    /// Returns the deletion receipt of a job, also of a deleted one while its id is stored.
     pub async fn receipt(&self, id: &str) -> Result<Receipt, ClientError> {
         self.part(id, "receipt").await
     }
 
-    /// Every transition of a job from its current state to its end, across broken connections.
+    /// Returns the transitions of a job from its current state to its end, across lost connections.
     pub fn events(&self, id: &str) -> Events {
         Events::new(self.clone(), id)
     }
 
-    /// Cancels a job, or asks the worker of a running one to stop. Asking twice changes nothing.
+    /// Cancels a job; the worker of a running one is requested to stop. Idempotent.
     pub async fn cancel(&self, id: &str) -> Result<Job, ClientError> {
         self.json(Call::new(Method::POST, self.job_url(id, Some("cancel"))?, Repeat::Safe)).await
     }
 
-    /// Puts a failed or cancelled job back in line, with its finished steps kept.
+    /// Queues a failed or cancelled job again, keeping its finished steps.
     pub async fn resume(&self, id: &str) -> Result<Job, ClientError> {
         self.json(Call::new(Method::POST, self.job_url(id, Some("resume"))?, Repeat::Never)).await
     }
 
-    /// Makes a new job from an old one that goes on from `from_step`, or after all finished steps.
+    /// Creates a job from an existing one that continues from `from_step`, or after all finished steps.
     pub async fn fork(&self, id: &str, from_step: Option<&str>) -> Result<Job, ClientError> {
         let body = ForkRequest { from_step: from_step.map(str::to_owned) };
         let url = self.job_url(id, Some("fork"))?;
         self.json(Call::new(Method::POST, url, Repeat::Never).body(&body)?).await
     }
 
-    /// Deletes a finished job with all that belongs to it.
+    /// Deletes a finished job and everything stored for it.
     pub async fn purge(&self, id: &str) -> Result<(), ClientError> {
         self.done(Call::new(Method::DELETE, self.job_url(id, None)?, Repeat::Never)).await
     }
 
-    /// Cancels all jobs that match; returns how many.
+    /// Cancels all matching jobs and returns their number.
     pub async fn cancel_all(&self, filter: &JobFilter) -> Result<u64, ClientError> {
         self.bulk("cancel", filter).await
     }
 
-    /// Resumes all jobs that match; returns how many.
+    /// Resumes all matching jobs and returns their number.
     pub async fn resume_all(&self, filter: &JobFilter) -> Result<u64, ClientError> {
         self.bulk("resume", filter).await
     }
 
-    /// Purges all jobs that match; returns how many.
+    /// Purges all matching jobs and returns their number.
     pub async fn purge_all(&self, filter: &JobFilter) -> Result<u64, ClientError> {
         self.bulk("purge", filter).await
     }
@@ -116,7 +115,7 @@ impl Client {
     async fn bulk(&self, change: &str, filter: &JobFilter) -> Result<u64, ClientError> {
         let body = BulkRequest { filter: filter.clone() };
         let url = self.url(&["v1", "jobs", change])?;
-        // A repeated call would count only what the first one left.
+        // A repeated call would not count the jobs of the first one.
         let call = Call::new(Method::POST, url, Repeat::Never).body(&body)?;
         self.json::<BulkResult>(call).await.map(|result| result.count)
     }
@@ -138,7 +137,7 @@ impl Client {
 }
 
 fn append_query(url: &mut Url, request: &ListRequest) {
-    // Named one by one, so that a new filter cannot be forgotten here.
+    // Destructured, so that the compiler reports a new field.
     let ListRequest { filter, limit, cursor } = request;
     let JobFilter { status, kind, queue, labels, created_after } = filter;
     let statuses = status.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(",");
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_become_a_query() {
+    fn list_filters_become_a_query() {
         let mut url = client().url(&["v1", "jobs"]).unwrap();
         let filter = JobFilter {
             status: vec![Status::Failed, Status::Cancelled],
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_receipt_is_read() {
+    async fn receipt_is_parsed() {
         let text = r#"{"jobId":"01KA","jobGone":true,"at":"2026-11-15T08:00:00.000Z","unreadable":true,"deleted":true,"stored":[]}"#;
         let server = Server::start(vec![json("200 OK", text)]).await;
         let receipt = server.client().receipt("01KA").await.unwrap();
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_cannot_reach_another_route() {
+    fn job_id_cannot_address_another_route() {
         for id in ["", "..", "../queues", "a/b", "a?b", "ä"] {
             assert!(matches!(client().job_url(id, None), Err(ClientError::Invalid(_))), "{id}");
         }

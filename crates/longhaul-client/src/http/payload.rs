@@ -1,4 +1,4 @@
-//! Bytes that go with a job, read piece by piece, so that a large payload costs no memory.
+//! Payloads of submissions, read in chunks, so that large ones need little memory.
 
 use std::error::Error;
 use std::fmt;
@@ -14,17 +14,17 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::watch;
 
 use super::ClientError;
-use super::error::in_words;
+use super::error::without_os_code;
 
-/// Bytes read at a time.
+/// Size of a chunk.
 const PIECE_BYTES: usize = 256 * 1024;
-/// What a payload is that nobody said more about.
+/// Default media type.
 const ANY_TYPE: &str = "application/octet-stream";
 
 type Reader = Box<dyn AsyncRead + Send + Unpin>;
 type Watcher = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// Bytes to send with a job.
+/// Payload of a job.
 ///
 /// ```no_run
 /// # use longhaul_client::Payload;
@@ -39,33 +39,33 @@ pub struct Payload {
 }
 
 enum Source {
-    /// Opened for each try.
+    /// Opened for each attempt.
     File(PathBuf),
-    /// Read once, and then no longer there.
+    /// Can be read only once.
     Reader(Option<Reader>),
 }
 
-/// A payload that is about to be read.
+/// An opened payload.
 pub(super) struct Opened {
     reader: Reader,
-    /// If it is known before it is read.
+    /// Known for regular files.
     size: Option<u64>,
-    /// Whether opening it again gives the same bytes.
+    /// Whether it can be opened and read again.
     pub(super) again: bool,
 }
 
-/// Who is to do something next.
+/// Side that the upload waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// The source is asked for more, and may take its time.
+    /// The source of the payload, which may take any time.
     Source,
-    /// The server has something to take, or to answer.
+    /// The server, which has to receive or to respond.
     Server,
 }
 
 impl Payload {
-    /// A file. It goes by its name, is of the type that its name says, and is read anew if it has to
-    /// be sent again.
+    /// Creates a payload from a file. Name and media type follow from the path. It is read again for a
+    /// retry.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -73,7 +73,7 @@ impl Payload {
         Self { source: Source::File(path), name, content_type, watcher: None }
     }
 
-    /// Whatever can be read, under a name. It cannot be sent again when the connection breaks.
+    /// Creates a payload from a reader. It cannot be retried after a lost connection.
     pub fn reader(
         name: impl Into<String>,
         reader: impl AsyncRead + Send + Unpin + 'static,
@@ -82,14 +82,14 @@ impl Payload {
         Self { source, name: name.into(), content_type: ANY_TYPE.to_owned(), watcher: None }
     }
 
-    /// What it is, as a media type.
+    /// Sets the media type.
     #[must_use]
     pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
         self.content_type = content_type.into();
         self
     }
 
-    /// Tells how many bytes were sent. It begins anew with each try.
+    /// Sets a callback for the number of sent bytes, which restarts from 0 with each attempt.
     #[must_use]
     pub fn on_progress(mut self, watcher: impl Fn(u64) + Send + Sync + 'static) -> Self {
         self.watcher = Some(Arc::new(watcher));
@@ -109,7 +109,7 @@ impl Payload {
         }
     }
 
-    /// The part of a body, and whose turn it is while it is sent.
+    /// Returns the multipart part, and the side that the upload waits for.
     pub(super) fn part(
         &self,
         opened: Opened,
@@ -122,7 +122,7 @@ impl Payload {
             Some(size) => Part::stream_with_length(body, size),
             None => Part::stream(body),
         };
-        // A line's end in a name would end the header that it stands in.
+        // A line break in the name would end its header.
         let name = self.name.replace(char::is_control, "_");
         let part = part.file_name(name).mime_str(&self.content_type).map_err(|_| {
             let given = &self.content_type;
@@ -131,7 +131,7 @@ impl Payload {
         Ok((part, turns))
     }
 
-    /// The error of a payload that broke off, if that is why the request did.
+    /// Returns the error of the payload, if it caused the error of the request.
     pub(super) fn broken(&self, error: &reqwest::Error) -> Option<ClientError> {
         let mut cause: Option<&dyn Error> = Some(error);
         while let Some(one) = cause {
@@ -148,7 +148,7 @@ impl Payload {
             Source::File(path) => path.display().to_string(),
             Source::Reader(_) => self.name.clone(),
         };
-        ClientError::Payload { payload, reason: in_words(error) }
+        ClientError::Payload { payload, reason: without_os_code(error) }
     }
 }
 
@@ -167,9 +167,9 @@ async fn open_file(path: &Path) -> io::Result<Opened> {
     if metadata.is_dir() {
         return Err(io::Error::other("it is a folder"));
     }
-    // A pipe has no size, and gives each byte once.
+    // A pipe has no size and can be read only once.
     let size = metadata.is_file().then_some(metadata.len());
-    // What is added while it is sent is not part of it.
+    // Bytes that are appended during the upload are ignored.
     let reader: Reader = match size {
         Some(size) => Box::new(file.take(size)),
         None => Box::new(file),
@@ -177,7 +177,7 @@ async fn open_file(path: &Path) -> io::Result<Opened> {
     Ok(Opened { reader, size, again: size.is_some() })
 }
 
-/// Told apart from what the network says by its type.
+/// Marks an error of the payload among those of the request.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Unreadable(io::Error);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_shrinks_is_not_taken_for_whole() {
+    async fn payload_file_that_shrinks_is_an_error() {
         let mut whole = pieces(b"four", Some(4));
         assert_eq!(whole.next().await.unwrap().as_deref(), Some(&b"four"[..]));
         assert!(whole.next().await.unwrap().is_none());
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_added_to_a_file_while_it_is_sent_is_not_sent() {
+    async fn bytes_appended_to_a_payload_file_are_not_sent() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         std::fs::write(&path, "one\n").unwrap();
@@ -250,13 +250,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_no_size_is_not_opened_again() {
+    async fn payload_without_size_is_not_reopened() {
         let opened = Payload::file("/dev/null").open().await.unwrap();
         assert_eq!((opened.size, opened.again), (None, false));
     }
 
     #[test]
-    fn a_file_goes_by_its_name() {
+    fn payload_file_has_name_and_type_of_its_path() {
         let shown = format!("{:?}", Payload::file("/home/me/cat.png"));
         assert_eq!(shown, r#"Payload { name: "cat.png", content_type: "image/png", .. }"#);
     }

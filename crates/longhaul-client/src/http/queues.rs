@@ -1,4 +1,4 @@
-//! Queues, kinds, replicas, and the server's own description of itself.
+//! Queues, kinds, replicas and the OpenAPI document.
 
 use reqwest::Method;
 
@@ -7,37 +7,37 @@ use super::{Client, ClientError};
 use crate::wire::{Kind, KindList, Queue, QueueList, RawJson, Replica, ReplicaList};
 
 impl Client {
-    /// The tenant's queues that have unfinished jobs or are paused.
+    /// Lists the tenant's queues that have unfinished jobs or are paused.
     pub async fn queues(&self) -> Result<Vec<Queue>, ClientError> {
         let list: QueueList = self.json(Call::get(self.url(&["v1", "queues"])?)).await?;
         Ok(list.queues)
     }
 
-    /// Holds a queue's jobs back. Running ones go on.
+    /// Pauses a queue. Running jobs continue.
     pub async fn pause_queue(&self, name: &str) -> Result<(), ClientError> {
         let url = self.url(&["v1", "queues", name, "pause"])?;
         self.done(Call::new(Method::POST, url, Repeat::Safe)).await
     }
 
-    /// Lets a paused queue's jobs go on.
+    /// Resumes a paused queue.
     pub async fn resume_queue(&self, name: &str) -> Result<(), ClientError> {
         let url = self.url(&["v1", "queues", name, "resume"])?;
         self.done(Call::new(Method::POST, url, Repeat::Safe)).await
     }
 
-    /// The kinds that the server knows.
+    /// Lists the kinds of jobs.
     pub async fn kinds(&self) -> Result<Vec<Kind>, ClientError> {
         let list: KindList = self.json(Call::get(self.url(&["v1", "kinds"])?)).await?;
         Ok(list.kinds)
     }
 
-    /// The processes that share the server's store.
+    /// Lists the replicas that share the server's database.
     pub async fn replicas(&self) -> Result<Vec<Replica>, ClientError> {
         let list: ReplicaList = self.json(Call::get(self.url(&["v1", "replicas"])?)).await?;
         Ok(list.replicas)
     }
 
-    /// The server's `OpenAPI` document.
+    /// Returns the server's `OpenAPI` document.
     pub async fn openapi(&self) -> Result<RawJson, ClientError> {
         self.json(Call::get(self.url(&["openapi.json"])?)).await
     }

@@ -1,32 +1,32 @@
-//! Server-sent events, as the HTML standard reads them: bytes in, whole frames out.
+//! Parser for server-sent events, by the HTML standard.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Bytes of one frame. A result is at most 16 MiB unless the server is configured otherwise.
+/// Limit on the size of a frame. Results have at most 16 MiB by default.
 const FRAME_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// One dispatched event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Its type; `message` unless the server names one.
+    /// Type of the event. Defaults to `message`.
     pub(super) event: String,
-    /// Its lines of data, joined.
+    /// Data lines, joined.
     pub(super) data: String,
 }
 
-/// A frame that goes on and on.
+/// Error for a frame above the limit.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event of more than {FRAME_BYTES_MAX} bytes")]
 pub(super) struct FrameTooLong;
 
-/// Reads one connection's bytes, however they are cut into chunks.
+/// Incremental parser of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
     line: Vec<u8>,
-    /// The last chunk ended in CR: an LF that comes first in the next one belongs to it.
+    /// The last chunk ended with CR, so a leading LF of the next one belongs to it.
     after_cr: bool,
-    /// A byte order mark may open the stream, and only that.
+    /// A byte order mark is allowed only at the start.
     begun: bool,
     event: String,
     data: String,
@@ -35,7 +35,7 @@ pub(super) struct Parser {
 }
 
 impl Parser {
-    /// Takes the next bytes.
+    /// Adds received bytes.
     pub(super) fn push(&mut self, mut chunk: &[u8]) -> Result<(), FrameTooLong> {
         if std::mem::take(&mut self.after_cr) {
             chunk = chunk.strip_prefix(b"\n").unwrap_or(chunk);
@@ -57,12 +57,12 @@ impl Parser {
         Ok(())
     }
 
-    /// The next whole frame.
+    /// Returns the next complete frame.
     pub(super) fn pop(&mut self) -> Option<Frame> {
         self.ready.pop_front()
     }
 
-    /// The wait before reconnecting that the server asked for, if it did since last asked.
+    /// Takes the reconnection delay, if the server has sent one since the last call.
     pub(super) fn take_retry(&mut self) -> Option<Duration> {
         self.retry.take()
     }
@@ -86,7 +86,7 @@ impl Parser {
                 self.data.push('\n');
             }
             "retry" => self.retry = parse_retry(value).or(self.retry),
-            // A comment has no field name. An id says what the job's version says as well.
+            // Comments have no field name; ids equal the version of the job.
             _ => {}
         }
     }
@@ -94,7 +94,7 @@ impl Parser {
     fn dispatch(&mut self) {
         let event = std::mem::take(&mut self.event);
         let mut data = std::mem::take(&mut self.data);
-        // The standard drops an event without data.
+        // By the standard, an event without data is dropped.
         if data.pop().is_some() {
             let event = if event.is_empty() { "message".to_owned() } else { event };
             self.ready.push_back(Frame { event, data });
@@ -126,45 +126,45 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_has_a_type_and_data() {
+    fn sse_frame_has_a_type_and_data() {
         assert_eq!(frames(&[b"event: job\nid: 4\ndata: {}\n\n"]), one("job", "{}"));
         assert_eq!(frames(&[b"data:x\n\n"]), one("message", "x"));
     }
 
     #[test]
-    fn lines_end_in_lf_crlf_or_cr() {
+    fn sse_lines_end_in_lf_crlf_or_cr() {
         assert_eq!(frames(&[b"data: a\r\ndata: b\r\n\r\n"]), one("message", "a\nb"));
         assert_eq!(frames(&[b"data: a\rdata: b\r\r"]), one("message", "a\nb"));
         assert_eq!(frames(&[b"data: a\r", b"\ndata: b\r", b"\n\r", b"\n"]), one("message", "a\nb"));
     }
 
     #[test]
-    fn several_lines_of_data_are_joined() {
+    fn sse_data_lines_are_joined() {
         assert_eq!(frames(&[b"data: a\ndata\ndata:  b\n\n"]), one("message", "a\n\n b"));
     }
 
     #[test]
-    fn comments_and_unknown_fields_are_passed_over() {
+    fn sse_comments_and_unknown_fields_are_ignored() {
         assert_eq!(frames(&[b": alive\n\nfoo: 1\n:\ndata: x\n\n: alive\n\n"]), one("message", "x"));
     }
 
     #[test]
-    fn a_frame_that_was_cut_off_is_not_seen() {
+    fn incomplete_sse_frame_is_not_returned() {
         assert_eq!(frames(&[b"data: x\n\ndata: y\n"]), one("message", "x"));
     }
 
     #[test]
-    fn a_frame_without_data_is_not_seen() {
+    fn sse_frame_without_data_is_not_returned() {
         assert_eq!(frames(&[b"event: job\nid: 4\n\ndata: x\n\n"]), one("message", "x"));
     }
 
     #[test]
-    fn a_byte_order_mark_may_open_the_stream() {
+    fn sse_stream_may_start_with_a_byte_order_mark() {
         assert_eq!(frames(&["\u{feff}data: x\n\n".as_bytes()]), one("message", "x"));
     }
 
     #[test]
-    fn retry_is_whole_milliseconds() {
+    fn sse_retry_is_whole_milliseconds() {
         let mut parser = Parser::default();
         parser.push(b"retry: 1500\n\nretry: soon\nretry: +1\n").unwrap();
         assert_eq!(parser.take_retry(), Some(Duration::from_millis(1500)));
@@ -173,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn where_chunks_are_cut_makes_no_difference(
+        fn sse_frames_do_not_depend_on_chunk_boundaries(
             text in "(data: [aä]{0,3}(\r\n|\n|\r)|event: job\n|: x\r\n|\r\n|\n|\r){0,12}",
             cuts in prop::collection::vec(0usize..200, 0..6),
         ) {

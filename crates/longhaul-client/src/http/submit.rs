@@ -1,4 +1,4 @@
-//! Submitting over HTTP.
+//! Submission of jobs.
 
 use std::time::Duration;
 
@@ -11,21 +11,20 @@ use crate::wire::{BatchRequest, BatchResponse, Job, SubmitRequest};
 
 const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 
-/// How to submit.
+/// Options of a submission.
 #[derive(Debug, Clone, Default)]
 pub struct SubmitOptions {
-    /// Under this key the job is accepted once, however often it is submitted.
+    /// Idempotency key: the server accepts one job per key.
     pub idempotency_key: Option<String>,
-    /// How long the server may hold its answer for the job to end, in whole seconds.
+    /// Time that the server waits for the job to finish before it responds, rounded up to whole seconds.
     pub wait: Option<Duration>,
 }
 
 impl Client {
-    /// Submits a job and returns it as it stands: new, or in whatever state it has reached if its
-    /// key was seen before.
+    /// Submits a job and returns it, or the existing job with the same key in its current state.
     ///
-    /// When no answer comes, it is sent again only if there is a key: without one, the first
-    /// submission may have been accepted, and a second would run the work twice.
+    /// Without a response, the request is retried only if it has a key, because the first submission
+    /// may have been accepted, and a second one would run the work twice.
     pub async fn submit(
         &self,
         request: &SubmitRequest,
@@ -34,7 +33,7 @@ impl Client {
         self.json(self.submission(options)?.body(request)?).await
     }
 
-    /// A submission that has no body yet.
+    /// Creates the call of a submission, without a body.
     pub(super) fn submission(&self, options: &SubmitOptions) -> Result<Call, ClientError> {
         let url = self.url(&["v1", "jobs"])?;
         let repeat = if options.idempotency_key.is_some() { Repeat::Safe } else { Repeat::Never };
@@ -52,23 +51,23 @@ impl Client {
         Ok(call)
     }
 
-    /// Submits up to 1,000 jobs at once; the answers come in the same order. It is sent again after
-    /// a broken connection only if every job has a key.
+    /// Submits up to 1,000 jobs and returns the results in the same order. Retried after a lost
+    /// connection only if every job has a key.
     pub async fn submit_batch(&self, batch: &BatchRequest) -> Result<BatchResponse, ClientError> {
         let keyed = batch.jobs.iter().all(|job| job.idempotency_key.is_some());
         let repeat = if keyed { Repeat::Safe } else { Repeat::Never };
         let url = self.url(&["v1", "jobs", "batch"])?;
-        let answers: BatchResponse =
+        let results: BatchResponse =
             self.json(Call::new(Method::POST, url, repeat).body(batch)?).await?;
-        if answers.len() != batch.jobs.len() {
-            let reason = format!("{} answers to {} jobs", answers.len(), batch.jobs.len());
+        if results.len() != batch.jobs.len() {
+            let reason = format!("{} results for {} jobs", results.len(), batch.jobs.len());
             return Err(self.bad_response(reason));
         }
-        Ok(answers)
+        Ok(results)
     }
 }
 
-/// The wire counts whole seconds; asking for a little more is better than not waiting at all.
+/// Rounds up, because the wire format has whole seconds and 0 is no wait.
 pub(super) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }

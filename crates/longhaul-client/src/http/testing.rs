@@ -1,4 +1,4 @@
-//! A server that answers from a script, one connection an answer, and can break off anywhere.
+//! A scripted server: one response per connection, which may break off anywhere.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,19 +13,19 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Answers each connection with the next text and closes it. An empty text is no answer.
-    pub(super) async fn start(answers: Vec<String>) -> Self {
+    /// Sends the next text to each connection and closes it. An empty text is no response.
+    pub(super) async fn start(responses: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&requests);
         tokio::spawn(async move {
-            for answer in answers {
+            for response in responses {
                 let (mut socket, _) = listener.accept().await.unwrap();
                 let request = read_request(&mut socket).await;
                 log.lock().unwrap().push(request);
-                let answer = answer.replacen("\r\n", "\r\nconnection: close\r\n", 1);
-                socket.write_all(answer.as_bytes()).await.unwrap();
+                let response = response.replacen("\r\n", "\r\nconnection: close\r\n", 1);
+                socket.write_all(response.as_bytes()).await.unwrap();
             }
         });
         Self { address, requests }

@@ -1,4 +1,4 @@
-//! Submitting a job with its payload.
+//! Submission of a job with a payload.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use reqwest::{RequestBuilder, Response};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::call::{ANSWER_TIMEOUT, Call, Tries};
+use super::call::{Attempts, Call, RESPONSE_TIMEOUT};
 use super::payload::{Opened, Payload, Turn};
 use super::{Client, ClientError, SubmitOptions};
 use crate::wire::{Job, RawJson, SubmitRequest};
 
-/// The code of a refusal that ends by itself: another request sends a payload under the same key.
+/// Problem code while another request uploads a payload with the same key; worth waiting for.
 const IN_PROGRESS: &str = "upload-in-progress";
-/// How long that other request may take before we give up.
+/// Longest wait for that other request.
 pub(super) const IN_PROGRESS_PATIENCE: Duration = Duration::from_mins(10);
-/// The wait before asking again, if the server names none.
+/// Delay before the next attempt, unless the server names one.
 const IN_PROGRESS_WAIT: Duration = Duration::from_secs(2);
 
-/// Why one try did not succeed.
+/// Error of one attempt.
 struct Failed {
     error: ClientError,
-    /// When the server wants to be asked again.
+    /// Delay that the server requests.
     retry_after: Option<Duration>,
 }
 
@@ -34,10 +34,10 @@ impl From<ClientError> for Failed {
 }
 
 impl Client {
-    /// Submits a job with a payload, which is read while it is sent, in little memory.
+    /// Submits a job with a payload, which is streamed.
     ///
-    /// Under a key, a file is sent again when no answer came, as [`Client::submit`] does. What can be
-    /// read only once is not: the error then says so, and the job may or may not be there.
+    /// With a key, a file is sent again without a response, as by [`Client::submit`]. A payload that
+    /// can be read only once is not: the error mentions it, and the job may or may not exist.
     pub async fn submit_with_payload(
         &self,
         request: &SubmitRequest,
@@ -45,7 +45,7 @@ impl Client {
         options: &SubmitOptions,
     ) -> Result<Job, ClientError> {
         let call = self.submission(options)?.body(request)?;
-        let mut tries = Tries::new(call.repeat);
+        let mut attempts = Attempts::new(call.repeat);
         let give_up_at = Instant::now() + IN_PROGRESS_PATIENCE;
         loop {
             let opened = payload.open().await?;
@@ -58,12 +58,11 @@ impl Client {
             if is_in_progress(&error) && Instant::now() < give_up_at {
                 sleep(retry_after.unwrap_or(IN_PROGRESS_WAIT)).await;
             } else {
-                tries.again_after(error).await?;
+                attempts.wait_after(error).await?;
             }
         }
     }
 
-    /// One try.
     async fn upload(&self, call: &Call, payload: &Payload, opened: Opened) -> Result<Job, Failed> {
         let again = opened.again;
         let unanswered = |error| if again { error } else { only_once(error) };
@@ -75,8 +74,8 @@ impl Client {
                 None if error.is_connect() => self.connection_failed(&error),
                 None => unanswered(self.connection_failed(&error)),
             })?,
-            () = stalled(turns, call.hold.saturating_add(ANSWER_TIMEOUT)) => {
-                return Err(unanswered(self.unreachable("no answer in time")).into());
+            () = stalled(turns, call.hold.saturating_add(RESPONSE_TIMEOUT)) => {
+                return Err(unanswered(self.unreachable("timed out")).into());
             }
         };
         let retry_after = retry_after(response.headers());
@@ -93,20 +92,20 @@ impl Client {
             .request(call.method.clone(), call.url.clone())
             .headers(call.headers.clone())
             .header(ACCEPT, "application/json")
-            // The server reads them in this order.
+            // The server needs this order.
             .multipart(Form::new().part("job", job).part("payload", payload)))
     }
 
     async fn read_in_time(&self, response: Response) -> Result<Vec<u8>, ClientError> {
-        match timeout(ANSWER_TIMEOUT, self.read(response)).await {
+        match timeout(RESPONSE_TIMEOUT, self.read(response)).await {
             Ok(read) => read,
-            Err(_) => Err(self.unreachable("no answer in time")),
+            Err(_) => Err(self.unreachable("timed out")),
         }
     }
 }
 
-/// Returns once the server has done nothing for so long. How long a payload takes in all is nobody's
-/// concern, nor how long its source needs to come up with more.
+/// Returns when the server has been idle for `max`. Neither the total duration nor the speed of the
+/// source is limited.
 async fn stalled(mut turns: watch::Receiver<Turn>, max: Duration) {
     loop {
         let turn = *turns.borrow_and_update();
@@ -118,7 +117,7 @@ async fn stalled(mut turns: watch::Receiver<Turn>, max: Duration) {
             },
         };
         if changed.is_err() {
-            // All is sent: only the answer is missing.
+            // Everything is sent; only the response is missing.
             return sleep(max).await;
         }
     }
@@ -128,7 +127,7 @@ fn is_in_progress(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(problem) if problem.code == IN_PROGRESS)
 }
 
-/// Says why a lost answer was not asked for again.
+/// Adds the reason why a request without a response was not retried.
 fn only_once(error: ClientError) -> ClientError {
     match error {
         ClientError::Unreachable { server, reason } => {
@@ -145,10 +144,10 @@ fn only_once(error: ClientError) -> ClientError {
     }
 }
 
-/// The seconds of `Retry-After`. A date, which our server never sends, is passed over.
+/// Parses the seconds of `Retry-After`. A date, which Longhaul never sends, is ignored.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    // A sign would be read as well; and nobody's word makes us wait past our patience.
+    // Rejects signs, and caps the delay.
     let seconds = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     Some(Duration::from_secs(seconds).min(IN_PROGRESS_PATIENCE))
 }
@@ -177,7 +176,7 @@ mod tests {
         json("202 Accepted", &job(1, "pending"))
     }
 
-    /// A folder with one file in it.
+    /// Creates a directory with one file.
     fn file(name: &str, bytes: &str) -> (tempfile::TempDir, std::path::PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
@@ -185,7 +184,7 @@ mod tests {
         (folder, path)
     }
 
-    /// Gives nothing but an error.
+    /// A reader that always fails.
     struct Torn;
 
     impl AsyncRead for Torn {
@@ -198,7 +197,7 @@ mod tests {
         }
     }
 
-    /// A request's body with its boundary, which is never the same, left out.
+    /// Returns the body of a request without its random boundary.
     fn body(request: &str) -> String {
         let boundary = request.split_once("boundary=").unwrap().1.lines().next().unwrap();
         let body = request.split_once("\r\n\r\n").unwrap().1;
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_makes_us_wait_past_our_patience_or_by_a_number_with_a_sign() {
+    fn retry_after_is_capped_and_has_no_sign() {
         let wait = |text: &'static str| {
             let value = reqwest::header::HeaderValue::from_static(text);
             retry_after(&HeaderMap::from_iter([(RETRY_AFTER, value)]))
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_job_comes_first_and_its_payload_second() {
+    async fn upload_sends_the_job_before_its_payload() {
         let (_folder, path) = file("cat.png", "meow");
         let server = Server::start(vec![accepted()]).await;
         let sent = Arc::new(Mutex::new(Vec::new()));
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_is_read_and_sent_again_under_its_key() {
+    async fn file_upload_is_retried_with_a_key() {
         let (_folder, path) = file("a.bin", "bytes");
         let server = Server::start(vec![String::new(), accepted()]).await;
         let payload = Payload::file(path);
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_is_sent_once_without_a_key() {
+    async fn file_upload_is_not_retried_without_a_key() {
         let (_folder, path) = file("a.bin", "bytes");
         let server = Server::start(vec![String::new(), accepted()]).await;
         let options = SubmitOptions::default();
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_can_be_read_once_is_sent_once_and_the_error_says_so() {
+    async fn reader_upload_is_not_retried_and_the_error_says_so() {
         let server = Server::start(vec![String::new(), accepted()]).await;
         let payload = Payload::reader("stdin", &b"bytes"[..]);
         let lost = server.client().submit_with_payload(&request(), payload, &keyed()).await;
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_upload_in_progress_is_waited_for() {
+    async fn concurrent_upload_with_the_same_key_is_waited_for() {
         let (_folder, path) = file("a.bin", "bytes");
         let busy = problem(409, "upload-in-progress").replacen("\r\n", "\r\nretry-after: 0\r\n", 1);
         let answers = vec![busy.clone(), busy.clone(), busy.clone(), busy, accepted()];
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_not_repeated() {
+    async fn rejected_upload_is_not_retried() {
         for (status, code) in [(413, "payload-too-large"), (429, "stored-limit")] {
             let (_folder, path) = file("a.bin", "bytes");
             let server = Server::start(vec![problem(status, code), accepted()]).await;
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_read_is_told_apart_from_a_server_that_is_away() {
+    async fn unreadable_payload_is_not_reported_as_unreachable() {
         let client = Client::new("http://127.0.0.1:1", None).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("missing");
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_media_type_is_refused_before_anything_is_sent() {
+    async fn invalid_media_type_is_rejected_before_sending() {
         let client = Client::new("http://127.0.0.1:1", None).unwrap();
         let payload = Payload::reader("x", &b""[..]).content_type("picture");
         let error = client.submit_with_payload(&request(), payload, &keyed()).await.unwrap_err();
@@ -332,18 +331,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_the_server_can_stall() {
+    async fn slow_payload_source_is_not_a_stalled_server() {
         let (turn, turns) = watch::channel(Turn::Server);
         let began_at = Instant::now();
-        stalled(turns.clone(), ANSWER_TIMEOUT).await;
-        assert_eq!(began_at.elapsed(), ANSWER_TIMEOUT);
+        stalled(turns.clone(), RESPONSE_TIMEOUT).await;
+        assert_eq!(began_at.elapsed(), RESPONSE_TIMEOUT);
 
         turn.send_replace(Turn::Source);
-        let slow = timeout(ANSWER_TIMEOUT * 100, stalled(turns.clone(), ANSWER_TIMEOUT)).await;
+        let slow = timeout(RESPONSE_TIMEOUT * 100, stalled(turns.clone(), RESPONSE_TIMEOUT)).await;
         assert!(slow.is_err());
 
         drop(turn);
-        stalled(turns, ANSWER_TIMEOUT).await;
-        assert_eq!(began_at.elapsed(), ANSWER_TIMEOUT * 102);
+        stalled(turns, RESPONSE_TIMEOUT).await;
+        assert_eq!(began_at.elapsed(), RESPONSE_TIMEOUT * 102);
     }
 }

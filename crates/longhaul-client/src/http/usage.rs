@@ -1,4 +1,4 @@
-//! What finished jobs used.
+//! Usage of finished jobs.
 
 use reqwest::Url;
 
@@ -6,24 +6,24 @@ use super::call::Call;
 use super::{Client, ClientError};
 use crate::wire::{Instant, Usage, UsageBy};
 
-/// Which usage; the server's own choice where nothing is given.
+/// Options of [`Client::usage`]. Absent values use the server's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsageRequest {
-    /// From the hour that this is in.
+    /// Start, rounded down to the hour.
     pub from: Option<Instant>,
-    /// Hours that began before this.
+    /// End: hours that start before it are included.
     pub to: Option<Instant>,
-    /// By what to sum up.
+    /// Period of each row.
     pub by: Option<UsageBy>,
 }
 
 impl Client {
-    /// What the tenant's finished jobs used.
+    /// Returns the usage of the tenant's finished jobs.
     pub async fn usage(&self, request: &UsageRequest) -> Result<Usage, ClientError> {
         self.json(Call::get(self.usage_url(request)?)).await
     }
 
-    /// The same as a table of comma-separated values, without the total.
+    /// Returns the usage as comma-separated values, without the total.
     pub async fn usage_csv(&self, request: &UsageRequest) -> Result<Vec<u8>, ClientError> {
         let mut url = self.usage_url(request)?;
         url.query_pairs_mut().append_pair("format", "csv");

@@ -1,4 +1,4 @@
-//! Endpoints, and what is owed to them.
+//! Webhook endpoints and deliveries.
 
 use reqwest::Method;
 
@@ -10,7 +10,7 @@ use crate::wire::{
 };
 
 impl Client {
-    /// Makes an endpoint. The answer is the only time that its secret is shown.
+    /// Creates an endpoint. Only this response contains its secret.
     pub async fn create_endpoint(
         &self,
         request: &EndpointRequest,
@@ -19,14 +19,14 @@ impl Client {
         self.json(Call::new(Method::POST, url, Repeat::Never).body(request)?).await
     }
 
-    /// The tenant's endpoints by id, those after `cursor`.
+    /// Lists the tenant's endpoints by id, after `cursor`.
     pub async fn endpoints(&self, cursor: Option<&str>) -> Result<EndpointList, ClientError> {
         let mut url = self.url(&["v1", "endpoints"])?;
         add(&mut url, &[("cursor", cursor)]);
         self.json(Call::get(url)).await
     }
 
-    /// An endpoint.
+    /// Returns an endpoint.
     pub async fn endpoint(&self, id: &str) -> Result<Endpoint, ClientError> {
         self.json(Call::get(self.url(&["v1", "endpoints", id])?)).await
     }
@@ -47,7 +47,7 @@ impl Client {
         self.done(Call::new(Method::DELETE, url, Repeat::Safe)).await
     }
 
-    /// Gives an endpoint a new secret, beside which the former one is used for a while.
+    /// Replaces the secret of an endpoint; the former one stays valid for a while.
     pub async fn rotate_endpoint(
         &self,
         id: &str,
@@ -57,18 +57,18 @@ impl Client {
         self.json(Call::new(Method::POST, url, Repeat::Never).body(request)?).await
     }
 
-    /// Sends an endpoint a test.
+    /// Sends a test event to an endpoint.
     pub async fn try_endpoint(&self, id: &str) -> Result<Delivery, ClientError> {
         let url = self.url(&["v1", "endpoints", id, "test"])?;
         self.json(Call::new(Method::POST, url, Repeat::Never)).await
     }
 
-    /// What jobs' own webhooks are signed with that were submitted without a secret.
+    /// Returns the tenant's secret, for webhooks of jobs that were submitted without one.
     pub async fn webhook_secret(&self) -> Result<WebhookSecret, ClientError> {
         self.json(Call::get(self.url(&["v1", "webhooks", "secret"])?)).await
     }
 
-    /// Deliveries, newest first: with a status, to an endpoint, or all; before `cursor`.
+    /// Lists deliveries, newest first, with a status, to an endpoint, or all, before `cursor`.
     pub async fn deliveries(
         &self,
         status: Option<Status>,
@@ -81,7 +81,7 @@ impl Client {
         self.json(Call::get(url)).await
     }
 
-    /// The deliveries that tell of a job, newest first; before `cursor`.
+    /// Lists the deliveries of a job, newest first, before `cursor`.
     pub async fn job_deliveries(
         &self,
         job: &str,
@@ -92,18 +92,18 @@ impl Client {
         self.json(Call::get(url)).await
     }
 
-    /// A delivery, with what the receiver said.
+    /// Returns a delivery with its attempts.
     pub async fn delivery(&self, id: &str) -> Result<Delivery, ClientError> {
         self.json(Call::get(self.url(&["v1", "deliveries", id])?)).await
     }
 
-    /// Sends a delivery again.
+    /// Resends a delivery.
     pub async fn resend(&self, id: &str) -> Result<Delivery, ClientError> {
         let url = self.url(&["v1", "deliveries", id, "resend"])?;
         self.json(Call::new(Method::POST, url, Repeat::Never)).await
     }
 
-    /// Sends all dead letters again that match.
+    /// Resends all matching dead letters.
     pub async fn resend_all(&self, request: &ResendRequest) -> Result<BulkResult, ClientError> {
         let url = self.url(&["v1", "deliveries", "resend"])?;
         self.json(Call::new(Method::POST, url, Repeat::Never).body(request)?).await

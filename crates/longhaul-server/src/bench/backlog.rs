@@ -1,4 +1,4 @@
-//! What a backlog in line costs: claims beside it, and another tenant's wait.
+//! Scenarios with a backlog: the cost of claims, and the latency of another tenant.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use super::BenchReport;
 use super::engine::{EngineBench, LATENCY_EVERY, LoadInput, load};
 use super::measure::Stopwatch;
 
-/// What one claim takes.
+/// Jobs per claim.
 const CLAIM_SIZE: usize = 32;
 const LEASE: Duration = Duration::from_mins(1);
-/// Whose jobs nobody is in a hurry for.
+/// Tenant of the backlog.
 const BACKLOG_TENANT: &str = "backlog";
-/// The most jobs that are added to it at once.
+/// Jobs that are added to the backlog at once.
 const REFILL_MAX: usize = 1_000;
 
 impl EngineBench<'_> {
@@ -43,7 +43,7 @@ impl EngineBench<'_> {
             let claiming = Instant::now();
             let leases = self.store.claim(&want).await?.leases;
             watch.took(claiming.elapsed(), leases.len());
-            anyhow::ensure!(!leases.is_empty(), "nothing is due");
+            anyhow::ensure!(!leases.is_empty(), "no jobs are due");
             left = left.saturating_sub(leases.len());
             let settle = |lease: &longhaul::store::Lease| Settlement {
                 lease: lease.to_ref(),
@@ -61,9 +61,8 @@ impl EngineBench<'_> {
         Ok(BenchReport::new(self.plan, timer.elapsed(), &watch))
     }
 
-    /// Times the pickup of jobs of the default tenant beside another tenant's backlog, which stays as large as
-    /// it is: for each of its jobs that starts, another one comes. So the workers are as busy beside a small
-    /// backlog as beside a large one.
+    /// Measures the latency of the default tenant beside the backlog of another tenant. The backlog is
+    /// refilled with every started job, so that workers are equally busy with a small and a large one.
     pub(super) async fn fair(&self) -> anyhow::Result<BenchReport> {
         let backlog = TenantId::new(BACKLOG_TENANT)?;
         let submitter = self.submitter().await?;
@@ -81,7 +80,7 @@ impl EngineBench<'_> {
                     picked_up.send(waited).ok();
                 }
                 async {
-                    // Long enough that the workers are always busy.
+                    // Keeps all workers busy.
                     tokio::time::sleep(LATENCY_EVERY).await;
                     Ok::<_, JobError>(())
                 }

@@ -1,4 +1,4 @@
-//! The scenarios on an engine in this process.
+//! Scenarios for an engine in this process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,24 +17,20 @@ use super::measure::{Stopwatch, Turns, callers};
 use super::{BenchPlan, BenchReport, Scenario};
 use crate::config::PostgresUrl;
 
-/// Jobs per batch where batches are meant.
+/// Jobs per batch.
 pub(super) const BATCH: usize = 1_000;
-/// Pause between two jobs of the latency scenario.
+/// Interval between jobs of the latency scenarios.
 pub(super) const LATENCY_EVERY: Duration = Duration::from_millis(20);
 
-/// Where the engine keeps its jobs.
+/// Store of the engine.
 #[derive(Debug, Clone)]
 pub enum BenchStore {
-    /// A SQLite file.
     Sqlite(PathBuf),
-    /// Memory.
     Memory,
-    /// A Postgres database.
     Postgres(PostgresUrl),
 }
 
-/// What every job of the load generator carries: when it was submitted, by this process's own
-/// clock, and filler.
+/// Input of a generated job: time of the submission by the monotonic clock, and filler.
 #[derive(Serialize, Deserialize)]
 pub(super) struct LoadInput {
     pub(super) submitted_ns: u64,
@@ -98,8 +94,8 @@ impl EngineBench<'_> {
         Ok(BenchReport::new(self.plan, timer.elapsed(), &watch))
     }
 
-    /// Submits `jobs`, then runs them all. The time is from the first claim to the last one
-    /// settled; the watch holds how long each waited from the first claim on.
+    /// Submits `jobs`, then runs them. Returns the time from the first claim to the last settlement;
+    /// the stopwatch holds the delay of each job after the first claim.
     async fn drain(
         &self,
         jobs: usize,
@@ -116,7 +112,7 @@ impl EngineBench<'_> {
                 let watch = watch.clone();
                 move |_ctx: Ctx, _load: LoadInput| {
                     watch.took(timer.elapsed(), 1);
-                    // Nobody listens any more only when the scenario has failed.
+                    // Fails only after the scenario has failed.
                     ran.send(()).ok();
                     async { Ok::<_, JobError>(()) }
                 }
@@ -125,7 +121,7 @@ impl EngineBench<'_> {
         for _ in 0..jobs {
             all_ran.recv().await.context("the workers stopped")?;
         }
-        // Nothing is left to claim: what runs is being settled, and stopping waits for that.
+        // All jobs are claimed; stopping waits for their settlement.
         engine.stop().await;
         let took = timer.elapsed();
         watch.done();
@@ -208,7 +204,7 @@ impl EngineBench<'_> {
     }
 
     pub(super) async fn submitter(&self) -> anyhow::Result<Engine> {
-        // What is measured is how much there can be, not how much is allowed.
+        // Without limits, to measure the capacity.
         let limits = Limits { pending_per_tenant_max: u64::MAX, ..Limits::default() };
         let builder =
             Engine::builder().store(Arc::clone(&self.store)).concurrency(0).limits(limits);

@@ -1,4 +1,4 @@
-//! Callers side by side, and how long their calls took.
+//! Concurrent callers and their latencies.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::BenchPlan;
 
-/// Collects how long things took. Clones share what they collect.
+/// Collects latencies. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Stopwatch {
     took: Arc<Mutex<Vec<Duration>>>,
@@ -17,7 +17,7 @@ pub(super) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// A watch whose progress bar counts to `total` of what `label` names.
+    /// Creates a stopwatch with a progress bar.
     pub(super) fn new(plan: &BenchPlan, label: &'static str, total: usize) -> Self {
         let bar =
             if plan.progress { ProgressBar::new(total as u64) } else { ProgressBar::hidden() };
@@ -29,18 +29,18 @@ impl Stopwatch {
         Self { took: Arc::default(), bar }
     }
 
-    /// One thing took this long, and counts for `jobs` jobs.
+    /// Records a latency for `jobs` jobs.
     pub(super) fn took(&self, duration: Duration, jobs: usize) {
         self.took.lock().unwrap_or_else(PoisonError::into_inner).push(duration);
         self.bar.inc(jobs as u64);
     }
 
-    /// Takes the progress bar away.
+    /// Clears the progress bar.
     pub(super) fn done(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// The median and the 99th percentile in milliseconds.
+    /// Returns the median and the 99th percentile in milliseconds.
     pub(super) fn p50_p99_ms(&self) -> (f64, f64) {
         let mut took = self.took.lock().unwrap_or_else(PoisonError::into_inner).clone();
         took.sort_unstable();
@@ -52,7 +52,7 @@ impl Stopwatch {
     }
 }
 
-/// Hands out 0, 1, 2, … to callers, and at a rate if there is one.
+/// Issues 0, 1, 2, … to callers, optionally at a fixed rate.
 #[derive(Debug, Clone)]
 pub(super) struct Turns {
     next: Arc<AtomicUsize>,
@@ -67,8 +67,8 @@ impl Turns {
         Self { next: Arc::default(), total, every, began: Instant::now() }
     }
 
-    /// The next number, once its time has come, and that time: a call that could not start in time
-    /// because the others hang counts from when it should have.
+    /// Returns the next number with its scheduled time, so that a call that starts late because others
+    /// are slow is measured from its scheduled time.
     pub(super) async fn next(&self) -> Option<(usize, Instant)> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         if turn >= self.total {
@@ -81,7 +81,7 @@ impl Turns {
     }
 }
 
-/// Lets `concurrency` callers take turns at `call` until there are none left.
+/// Runs `call` from `concurrency` callers until all numbers are issued.
 pub(super) async fn callers<F, Fut>(
     concurrency: usize,
     turns: Turns,

@@ -1,4 +1,4 @@
-//! The scenarios against a server, with its `demo` kind.
+//! Scenarios for a server, with its kind `demo`.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use super::engine::{BATCH, LATENCY_EVERY};
 use super::measure::{Stopwatch, Turns, callers};
 use super::{BenchPlan, BenchReport, Scenario};
 
-/// How long a call may be held until its job has ended.
+/// Longest wait of a call for its job.
 const WAIT: Duration = Duration::from_mins(1);
-/// The queue that the load goes through, so that it does not mix with anybody's own.
+/// Queue of the generated jobs, so that they do not mix with other jobs.
 const QUEUE: &str = "bench";
 
 struct EngineBench<'a> {
@@ -44,7 +44,7 @@ pub(super) async fn run(
 }
 
 impl EngineBench<'_> {
-    /// One call per job, held until the job has ended if there is a `wait`.
+    /// Sends one call per job, which waits for the job if `wait` is set.
     async fn each(
         &self,
         label: &'static str,
@@ -84,7 +84,7 @@ impl EngineBench<'_> {
         Ok(BenchReport::new(self.plan, timer.elapsed(), &watch))
     }
 
-    /// Submits while the queue is paused, then waits until it is empty.
+    /// Submits to a paused queue, then resumes it and waits until it is empty.
     async fn drain(&self) -> anyhow::Result<BenchReport> {
         self.client.pause_queue(QUEUE).await?;
         self.submit_all(&Stopwatch::new(self.plan, "submit", self.plan.jobs)).await?;

@@ -1,4 +1,4 @@
-//! From the kinds that a configuration declares to those that an engine runs.
+//! Creates the kinds of the engine from the configuration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::config::{
 };
 use longhaul_net::egress;
 
-/// How many jobs run at once in all: each kind has its own bound, and all may be full.
+/// Returns the limit on concurrent jobs: the sum of all kinds.
 pub(super) fn concurrency(config: &Config, chat: Option<&Chat>) -> usize {
     if !config.role.runs_jobs() {
         return 0;
@@ -31,7 +31,7 @@ pub(super) fn concurrency(config: &Config, chat: Option<&Chat>) -> usize {
     declared.saturating_add(chat.map_or(0, Chat::concurrency))
 }
 
-/// Calls to the configured targets, if there are any.
+/// Returns the chat gateway, if targets are configured.
 pub(super) fn chat(config: &Config, clock: &Clock) -> Result<Option<Chat>, ModelServerError> {
     let Some(ChatConfig { targets, retry, .. }) = &config.chat else { return Ok(None) };
     let target = |target: &ChatTarget| {
@@ -50,17 +50,17 @@ pub(super) fn chat(config: &Config, clock: &Clock) -> Result<Option<Chat>, Model
     Ok(Some(Chat::new(targets, *retry, clock.clone())))
 }
 
-/// The kind of chats, to be run here if this process runs any.
+/// Returns the kind `chat`, remote if this process runs no jobs.
 pub(super) fn chat_kind(chat: &Chat, config: &Config) -> Kind {
     if config.role.runs_jobs() { chat.kind() } else { chat.remote() }
 }
 
-/// The kind that is always there.
+/// Returns the built-in kind `demo`.
 pub(super) fn demo(config: &Config) -> Kind {
     longhaul_kinds::demo().concurrency(config.worker.concurrency as usize)
 }
 
-/// Diagrams, drawn by children of this process.
+/// Returns the kind `render`, which uses child processes.
 #[cfg(feature = "render")]
 pub(super) fn render(config: &Config) -> Option<Kind> {
     use longhaul_kinds::render::{RenderKind, queue};
@@ -68,7 +68,7 @@ pub(super) fn render(config: &Config) -> Option<Kind> {
     if !config.role.runs_jobs() {
         return Some(Kind::remote(RenderKind::NAME).queue(queue()).accepts_payload(false));
     }
-    // By this name a child is what its parent is, also when the file was replaced since.
+    // Starts the same program even if its file has been replaced.
     let this = if cfg!(target_os = "linux") {
         Ok("/proc/self/exe".into())
     } else {
@@ -79,7 +79,7 @@ pub(super) fn render(config: &Config) -> Option<Kind> {
     Some(kind.build().concurrency(render.workers))
 }
 
-/// What `POST /render` goes by, if there are diagrams.
+/// Returns the settings of `POST /render`.
 #[cfg(feature = "render")]
 pub(super) fn render_api(config: &Config, keyring: &Arc<Keyring>) -> Option<RenderApi> {
     let render = config.render.as_ref()?;
@@ -87,7 +87,6 @@ pub(super) fn render_api(config: &Config, keyring: &Arc<Keyring>) -> Option<Rend
     Some(api.public_links(render.public_links))
 }
 
-/// What a picture may cost.
 #[cfg(feature = "render")]
 fn render_limits(render: &config::RenderConfig) -> longhaul_render::Limits {
     longhaul_render::Limits {
@@ -104,7 +103,7 @@ pub(super) fn render(_: &Config) -> Option<Kind> {
     None
 }
 
-/// Those whose jobs may name a URL.
+/// Returns the kinds whose jobs may name a URL.
 pub(super) fn kinds_with_caller_urls(config: &Config) -> CallerUrls {
     let named = config.kinds.iter().filter(|(_, kind)| match &kind.runner {
         KindRunner::Http(target) => target.caller_url,
@@ -113,17 +112,17 @@ pub(super) fn kinds_with_caller_urls(config: &Config) -> CallerUrls {
     CallerUrls::of(named.map(|(name, _)| name.to_string()))
 }
 
-/// What kinds are run with.
+/// Dependencies of kinds.
 pub(super) struct KindDeps<'a> {
-    /// Where programs have their folders.
+    /// Parent of the working directories of programs.
     pub(super) work_root: &'a Path,
-    /// What goes where callers say.
+    /// Client for URLs from callers.
     pub(super) client: &'a egress::Client,
     pub(super) keyring: &'a Arc<Keyring>,
     pub(super) clock: &'a Clock,
 }
 
-/// A kind that is declared, to be run here if this process runs any.
+/// Returns a configured kind, remote if this process runs no jobs.
 pub(super) fn configured_kind(
     name: &Name,
     kind: &config::KindConfig,
@@ -140,7 +139,7 @@ pub(super) fn configured_kind(
             command(name, Program::Single { argv: argv.clone() }, config, deps)?
         }
         KindRunner::Steps(steps) if runs_here => command(name, pipeline(steps), config, deps)?,
-        // Its programs need not be here.
+        // The programs need not exist on this machine.
         KindRunner::Command(_) | KindRunner::Steps(_) => Kind::remote(name.as_str()),
     };
     let built = built.accepts_payload(kind.payload);
@@ -160,28 +159,28 @@ pub(super) fn configured_kind(
     Ok(built)
 }
 
-/// A kind that an endpoint runs, which bounds its attempts itself.
+/// Returns a kind with an HTTP endpoint, which applies the timeout itself.
 fn http(
     name: &Name,
     kind: &config::KindConfig,
-    given: &HttpKindConfig,
+    config: &HttpKindConfig,
     deps: &KindDeps<'_>,
 ) -> Kind {
     let KindDeps { client, keyring, clock, .. } = *deps;
-    let mut built = match &given.target {
+    let mut built = match &config.target {
         Some(target) => HttpKind::new(name.as_str(), target.clone()),
         None => HttpKind::to_caller_urls(name.as_str(), client.clone()),
     };
-    if given.caller_url {
+    if config.caller_url {
         built = built.caller_urls(client.clone());
     }
     if let Some(timeout) = kind.timeout {
         built = built.timeout(timeout);
     }
     built
-        .method(given.method.clone())
-        .headers(given.headers.clone())
-        .retry_on(given.retry_on.clone())
+        .method(config.method.clone())
+        .headers(config.headers.clone())
+        .retry_on(config.retry_on.clone())
         .keyring(Arc::clone(keyring))
         .clock(clock.clone())
         .build()
@@ -194,7 +193,7 @@ fn pipeline(steps: &[StepCommand]) -> Program {
     Program::Pipeline { steps: steps.collect() }
 }
 
-/// A kind that programs run, in folders below the work root.
+/// Returns a kind that runs programs.
 fn command(
     name: &Name,
     program: Program,

@@ -1,5 +1,4 @@
-//! Where payloads and artifacts are kept, found to work before the first one comes, with the keys that
-//! open what is there.
+//! Storage of payloads and artifacts: opens and checks the blob store and the server keys.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,25 +8,25 @@ use longhaul::blob::{BlobError, Blobs, DeletedBlobs, KEY_MARKERS_NAME, KeyCheck,
 use super::StartError;
 use crate::config::{Config, ServerKey};
 
-/// Opens the blob store and the server's keys.
+/// Opens the blob store and the server keys, and checks that they match.
 pub(super) async fn open(config: &Config) -> Result<(Blobs, Arc<Keyring>), StartError> {
-    let place = place(&config.blobs);
-    let unusable = |source: BlobError| StartError::Blobs { place: place.clone(), source };
+    let location = location(&config.blobs);
+    let unusable = |source: BlobError| StartError::Blobs { location: location.clone(), source };
     let blobs = Blobs::open(&config.blobs).map_err(unusable)?;
     match blobs.check().await.map_err(unusable)? {
         DeletedBlobs::Nothing => {}
         DeletedBlobs::Unknown => tracing::info!(
-            place,
-            "the blob store does not tell whether it keeps what is deleted; its own settings do",
+            location,
+            "cannot detect whether the blob store keeps deleted objects; check its settings",
         ),
         DeletedBlobs::Versions => tracing::warn!(
-            place,
-            "the blob store keeps old versions of what is deleted; they cannot be read once their \
-             keys are destroyed, but they take up room until its own rules remove them",
+            location,
+            "the blob store keeps versions of deleted objects; they are unreadable once their keys are \
+             destroyed, but use storage until its own rules remove them",
         ),
     }
-    // Before the keys are opened: a key file that is lost must not be replaced by a fresh one.
-    if is_lost(&config.server_key) {
+    // Before the keys are opened, because a lost key file must not be replaced by a new one.
+    if is_missing(&config.server_key) {
         let fit = blobs.check_keys(&Keyring::generate()).await.map_err(unusable)?;
         missing_key(fit, config, None)?;
     }
@@ -35,34 +34,37 @@ pub(super) async fn open(config: &Config) -> Result<(Blobs, Arc<Keyring>), Start
     let fit = blobs.record_keys(&keyring).await.map_err(unusable)?;
     if let Some(newest) = missing_key(fit, config, Some(&keyring))? {
         tracing::warn!(
-            place,
+            location,
             newest,
-            "another server seals payloads with a newer server key that is not among this one's; they \
-             are left to others until this server has it too",
+            "another server encrypts payloads with a newer server key that this one does not have; \
+             their jobs are left to servers with the key",
         );
     }
     Ok((blobs, Arc::new(keyring)))
 }
 
-/// Whether the configured keys open what is stored where the configuration says; the id of a newer key that
-/// only other servers have, if there is one. Makes and changes nothing.
+/// Checks the configured keys against the stored data without changing anything. Returns the id of a newer
+/// key that only other servers have.
 pub async fn check_keys(config: &Config) -> Result<Option<String>, StartError> {
     let folder = config.blobs.strip_prefix("file:").map(Path::new);
     if folder.is_some_and(|folder| !folder.exists()) {
         return Ok(None);
     }
-    let unusable = |source| StartError::Blobs { place: place(&config.blobs), source };
+    let unusable = |source| StartError::Blobs { location: location(&config.blobs), source };
     let blobs = Blobs::open(&config.blobs).map_err(unusable)?;
-    let keyring =
-        if is_lost(&config.server_key) { None } else { Some(keyring(&config.server_key).await?) };
-    // No mark opens with a fresh key.
+    let keyring = if is_missing(&config.server_key) {
+        None
+    } else {
+        Some(keyring(&config.server_key).await?)
+    };
+    // A new key matches no marker.
     let fresh = Keyring::generate();
     let fit = blobs.check_keys(keyring.as_ref().unwrap_or(&fresh)).await.map_err(unusable)?;
     missing_key(fit, config, keyring.as_ref())
 }
 
-/// Whether the keys are in a file that is not there: because it is lost, or because all is new.
-fn is_lost(keys: &ServerKey) -> bool {
+/// Returns whether the key file does not exist, because it is lost or at the first start.
+fn is_missing(keys: &ServerKey) -> bool {
     match keys {
         ServerKey::Inline(_) => false,
         ServerKey::File(path) => matches!(path.try_exists(), Ok(false)),
@@ -79,8 +81,8 @@ async fn keyring(keys: &ServerKey) -> Result<Keyring, StartError> {
     }
 }
 
-/// The id of the newest key, if it is not among these; errs if none of them is any good. No keys are those
-/// of a file that is not there.
+/// Returns the id of the newest key if the server does not have it, or an error if no key matches. `None`
+/// stands for a missing key file.
 fn missing_key(
     fit: KeyCheck,
     config: &Config,
@@ -95,25 +97,25 @@ fn missing_key(
         ServerKey::File(path) => format!("the key file {}", path.display()),
         ServerKey::Inline(_) => "the configuration (server_key)".to_owned(),
     };
-    let looked = match keyring {
-        None => format!("{from} is not there"),
+    let found = match keyring {
+        None => format!("{from} does not exist"),
         Some(keyring) => {
             let ids: Vec<_> = keyring.ids().map(|id| format!("{id:?}")).collect();
             format!("{from} has only {}", ids.join(", "))
         }
     };
-    let place = place(&config.blobs);
-    let folder = place.strip_prefix("file:").unwrap_or(&place);
-    let marks = format!("{}/{KEY_MARKERS_NAME}", folder.trim_end_matches('/'));
-    Err(StartError::ForeignKeys { newest, looked, marks, place })
+    let location = location(&config.blobs);
+    let folder = location.strip_prefix("file:").unwrap_or(&location);
+    let markers = format!("{}/{KEY_MARKERS_NAME}", folder.trim_end_matches('/'));
+    Err(StartError::ForeignKeys { newest, found, markers, location })
 }
 
 fn thread(error: tokio::task::JoinError) -> longhaul::BuildError {
     longhaul::BuildError::Thread(error.into())
 }
 
-/// An address without its options, which may hold secrets.
-fn place(address: &str) -> String {
+/// Returns the URL without credentials and options.
+fn location(address: &str) -> String {
     let plain = address.split(['?', '#']).next().unwrap_or_default();
     match plain.split_once("://") {
         Some((scheme, rest)) => {

@@ -1,4 +1,4 @@
-//! A replica's name that seems to be taken, though by nobody who lives.
+//! Waits for a replica name that a killed process still holds.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use longhaul::BuildError;
 use longhaul::store::ReplicaState;
 use rustix::process::{Pid, test_kill_process};
 
-/// How often a name is asked for that will be free soon.
+/// Interval between attempts to register the name.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts an engine. If its name is still that of a process which ran on this host and is no more,
-/// as after a kill and a quick restart, waits until that one counts as silent.
+/// Starts an engine. If a process of this host that no longer runs still holds its name, for example
+/// after a kill and a quick restart, waits until its heartbeat expires.
 pub(super) async fn start_when_free<T, E: From<BuildError>>(
     mut start: impl AsyncFnMut() -> Result<T, StartFailure<E>>,
 ) -> Result<T, E> {
@@ -30,8 +30,8 @@ pub(super) async fn start_when_free<T, E: From<BuildError>>(
                         replica,
                         pid = dead.heartbeat.pid,
                         seconds = dead.heartbeat.silent_after.as_secs(),
-                        "the replica's name is still that of a process that was killed; waiting \
-                         until it counts as silent",
+                        "the replica name still belongs to a killed process; waiting until its \
+                         heartbeat expires",
                     );
                 }
                 tokio::time::sleep(RETRY_INTERVAL).await;
@@ -42,7 +42,7 @@ pub(super) async fn start_when_free<T, E: From<BuildError>>(
     }
 }
 
-/// Why an engine did not start.
+/// Error of an engine start.
 pub(super) enum StartFailure<E> {
     NameTaken { replica: String, holder: Option<Box<ReplicaState>> },
     Other(E),
@@ -64,14 +64,14 @@ impl<E: From<BuildError>> From<BuildError> for StartFailure<E> {
     }
 }
 
-/// Whether whoever has the name ran on this host as a process that is no more. One with our own id
-/// was there before us: in a container that is the rule.
+/// Returns whether the holder was a process of this host that no longer runs. A holder with our own
+/// process id is an earlier process, which is usual in containers.
 fn is_stale(held: &ReplicaState, host: &str, runs: impl FnOnce(u32) -> bool) -> bool {
     let pid = held.heartbeat.pid;
     held.heartbeat.host == host && (pid == std::process::id() || !runs(pid))
 }
 
-/// A process that we may not ask for is one that runs.
+/// Returns true for a process that we have no permission to signal.
 fn runs(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
@@ -107,12 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn only_a_process_of_this_host_that_is_no_more_was_left_behind() {
-        let judged = |host, pid, runs: bool| is_stale(&holder(host, pid), "here", |_| runs);
-        assert!(judged("here", 1, false));
-        assert!(!judged("here", 1, true));
-        assert!(!judged("there", 1, false), "nobody here can know");
-        assert!(judged("here", std::process::id(), true), "it had our id before us");
+    fn only_a_dead_process_of_this_host_is_a_stale_name_holder() {
+        let stale = |host, pid, runs: bool| is_stale(&holder(host, pid), "here", |_| runs);
+        assert!(stale("here", 1, false));
+        assert!(!stale("here", 1, true));
+        assert!(!stale("there", 1, false), "unknown on this host");
+        assert!(stale("here", std::process::id(), true), "an earlier process with our id");
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn name_of_a_living_process_is_refused_in_the_end() {
+    async fn replica_name_of_a_live_process_is_rejected() {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         for held in [holder("elsewhere", 1), holder(&host, std::process::id())] {
             let start = async || Err::<(), _>(taken(held.clone()));

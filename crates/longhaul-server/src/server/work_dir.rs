@@ -1,4 +1,4 @@
-//! Where jobs run: a folder of this process's own inside of the folder for all of them.
+//! Working directory of this process, below the one that all processes share.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -8,10 +8,10 @@ use longhaul_kinds::command::clear_work_root;
 
 use super::create_private;
 
-/// Locked by the process whose folder it stands beside.
+/// Extension of the lock file that the owner of a directory holds.
 const LOCK: &str = "lock";
 
-/// A folder that nobody else uses while this lives.
+/// A directory that only this process uses.
 #[derive(Debug)]
 pub(super) struct WorkDir {
     path: PathBuf,
@@ -20,8 +20,8 @@ pub(super) struct WorkDir {
 }
 
 impl WorkDir {
-    /// Makes a folder for this process, and clears those of processes that are no more: their
-    /// programs are killed first.
+    /// Creates a directory for this process, and clears those of dead processes after killing their
+    /// programs.
     pub(super) fn acquire(work: &Path) -> io::Result<Self> {
         create_private(work)?;
         for entry in fs::read_dir(work)? {
@@ -43,7 +43,7 @@ impl WorkDir {
 }
 
 impl Drop for WorkDir {
-    /// Whatever is left of it is found by the next process.
+    /// The next process clears what remains.
     fn drop(&mut self) {
         if clear_work_root(&self.path).is_ok() {
             fs::remove_file(&self.lock_path).ok();
@@ -54,7 +54,7 @@ impl Drop for WorkDir {
 fn clear_if_dead(lock_path: &Path) -> io::Result<()> {
     let lock = match File::options().write(true).open(lock_path) {
         Ok(lock) => lock,
-        // Its owner has just gone.
+        // Its owner has just exited.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_the_dead_are_cleared_and_of_the_living_are_not() {
+    fn work_dirs_of_dead_processes_are_cleared() {
         let data = tempfile::tempdir().unwrap();
         let living = WorkDir::acquire(data.path()).unwrap();
         fs::create_dir(living.path()).unwrap();

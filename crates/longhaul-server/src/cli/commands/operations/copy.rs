@@ -9,6 +9,7 @@ use longhaul::Clock;
 use longhaul::store::postgres::PostgresStore;
 use longhaul::store::sqlite::SqliteStore;
 use longhaul::transfer::{TransferProgress, TransferStage, TransferSummary, sqlite_to_postgres};
+use longhaul_server::server::StartError;
 use serde_json::json;
 
 use crate::cli::{CliError, Exit, Ui};
@@ -27,7 +28,9 @@ pub(crate) struct CopyArgs {
 pub(crate) async fn run(args: CopyArgs, ui: &mut Ui<'_>) -> Result<Exit, CliError> {
     let path = source(&args)?;
     let from = SqliteStore::open(&path, Clock::system()).map_err(anyhow::Error::from)?;
-    let to = PostgresStore::open(&args.to, Clock::system()).await.map_err(anyhow::Error::from)?;
+    let to = PostgresStore::open(&args.to, Clock::system())
+        .await
+        .map_err(|error| anyhow::Error::from(StartError::postgres(&args.to, error)))?;
     let bar = bar(ui);
     let copied = sqlite_to_postgres(&from, &to, |progress| {
         show(&bar, progress);

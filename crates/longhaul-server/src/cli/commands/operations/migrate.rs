@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use longhaul::store::{postgres, sqlite};
 use longhaul_server::config::{Config, Database, Flags, Sources};
+use longhaul_server::server::StartError;
 use serde_json::json;
 
 use crate::cli::{CliError, Exit, Ui};
@@ -43,7 +44,9 @@ pub(crate) async fn run(args: MigrateArgs, ui: &mut Ui<'_>) -> Result<Exit, CliE
             (path.display().to_string(), i64::from(from), i64::from(to))
         }
         Database::Postgres(url) => {
-            let migrated = postgres::migrate(url.expose()).await.map_err(anyhow::Error::from)?;
+            let migrated = postgres::migrate(url.expose())
+                .await
+                .map_err(|error| anyhow::Error::from(StartError::postgres(url.expose(), error)))?;
             // Without the password, which may also be in the query.
             let shown = longhaul_client::without_password(url.expose());
             let address = shown.split('?').next().unwrap_or_default().to_owned();

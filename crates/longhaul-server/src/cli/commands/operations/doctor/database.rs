@@ -3,6 +3,7 @@
 use longhaul::store::postgres::{self, RowSecurity};
 use longhaul::store::sqlite::{self, OpenError};
 use longhaul_server::config::Database;
+use longhaul_server::server::StartError;
 
 use super::finding::Finding;
 use super::peer::Peer;
@@ -19,6 +20,7 @@ pub(super) async fn database(database: &Database, peer: Peer) -> Vec<Finding> {
     match postgres::inspect(url.expose()).await {
         Ok(found) => vec![Finding::good("database", found.summary), wall(&found.row_security)],
         Err(error) => {
+            let error = StartError::postgres(url.expose(), error);
             vec![Finding::bad("database", error.to_string(), "a server cannot start with it")]
         }
     }
