@@ -171,7 +171,7 @@ impl Role {
 }
 
 impl Database {
-    /// Whether several processes can use it at the same time.
+    /// Returns whether several processes can use it at the same time.
     pub fn is_shared(&self) -> bool {
         match self {
             Self::Sqlite(_) | Self::Memory => false,

@@ -19,7 +19,7 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 /// Timeout of a response, in addition to the requested wait.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Whether a call may be sent again without a response.
+/// Permission to send a call again without a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
     /// The call is idempotent.

@@ -50,7 +50,7 @@ pub(super) struct Opened {
     reader: Reader,
     /// Known for regular files.
     size: Option<u64>,
-    /// Whether it can be opened and read again.
+    /// True if it can be opened and read again.
     pub(super) again: bool,
 }
 

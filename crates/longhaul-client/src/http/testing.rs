@@ -35,7 +35,7 @@ impl Server {
         Client::new(&self.address, Some("lh_key".to_owned())).unwrap()
     }
 
-    /// What was asked so far: head and body.
+    /// Returns the requests so far, with head and body.
     pub(super) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }

@@ -222,9 +222,9 @@ mod tests {
         let (_folder, path) = file("cat.png", "meow");
         let server = Server::start(vec![accepted()]).await;
         let sent = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&sent);
+        let sent_bytes = Arc::clone(&sent);
         let payload =
-            Payload::file(path).on_progress(move |bytes| told.lock().unwrap().push(bytes));
+            Payload::file(path).on_progress(move |bytes| sent_bytes.lock().unwrap().push(bytes));
         server.client().submit_with_payload(&request(), payload, &keyed()).await.unwrap();
         let request = &server.requests()[0];
         assert!(request.contains("\r\ncontent-length: "), "{request}");
@@ -312,8 +312,8 @@ mod tests {
         {
             let payload = Payload::file(path);
             let error = client.submit_with_payload(&request(), payload, &keyed()).await;
-            let told = error.unwrap_err().to_string();
-            assert_eq!(told, format!("cannot read {}: {reason}", path.display()));
+            let message = error.unwrap_err().to_string();
+            assert_eq!(message, format!("cannot read {}: {reason}", path.display()));
         }
 
         let server = Server::start(vec![accepted()]).await;

@@ -92,8 +92,8 @@ mod tests {
     #[test]
     fn job_filter_errors_list_the_statuses() {
         for (body, reason) in [
-            (r#"{"status":"done"}"#, "\"done\" is not a status: one of pending, running"),
-            (r#"{"status":["failed","done"]}"#, "\"done\" is not a status: one of pending"),
+            (r#"{"status":"done"}"#, "\"done\" is not a status: use pending, running"),
+            (r#"{"status":["failed","done"]}"#, "\"done\" is not a status: use pending"),
             (r#"{"status":3}"#, "expected a status or a list of them (pending, running"),
         ] {
             let error = serde_json::from_str::<JobFilter>(body).unwrap_err().to_string();

@@ -145,7 +145,7 @@ pub struct JobError {
     pub code: String,
     /// Description for people.
     pub message: String,
-    /// Whether another attempt may succeed.
+    /// True if another attempt may succeed.
     pub retryable: bool,
     /// Number of the failed attempt, from 1.
     pub attempt: u32,

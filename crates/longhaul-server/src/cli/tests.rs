@@ -136,7 +136,7 @@ async fn unreachable_server_exits_with_3_and_a_hint() {
     assert_eq!((exit, out.as_str()), (Exit::Server, ""));
     insta::assert_snapshot!(err, @"
     error: cannot reach http://127.0.0.1:1: Connection refused
-     hint: is `longhaul serve` running? --server or LONGHAUL_SERVER names another address
+     hint: is `longhaul serve` running? Set another address with --server or LONGHAUL_SERVER
     ");
 }
 
@@ -144,7 +144,7 @@ async fn unreachable_server_exits_with_3_and_a_hint() {
 async fn errors_are_json_with_the_json_flag() {
     let Captured { exit, err, .. } = run_without_server(&["kinds", "--json"]).await;
     assert_eq!(exit, Exit::Server);
-    insta::assert_snapshot!(err, @r#"{"error":{"code":"unreachable","message":"cannot reach http://127.0.0.1:1: Connection refused","hint":"is `longhaul serve` running? --server or LONGHAUL_SERVER names another address","problem":null}}"#);
+    insta::assert_snapshot!(err, @r#"{"error":{"code":"unreachable","message":"cannot reach http://127.0.0.1:1: Connection refused","hint":"is `longhaul serve` running? Set another address with --server or LONGHAUL_SERVER","problem":null}}"#);
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn submit_rejects_invalid_json_before_sending() {
     error: the input is not valid JSON: key must be a string at line 1 column 2
       {steps: 3}
        ^
-     hint: quote JSON for the shell, like '{"steps": 3}'
+     hint: quote JSON for the shell, for example '{"steps": 3}'
     "#);
 }
 
@@ -209,7 +209,7 @@ async fn submit_wait_exits_with_1_for_a_failed_job() {
     08:00:09Z  ○ pending
     ✗ graph 01KA3V8J5T0000000000000000 failed in 4.2s · attempt 3 of 3
       the worker stopped renewing its lease (worker-lost)
-      go on from its last finished step: longhaul resume 01KA3V8J5T0000000000000000 --server SERVER
+      resume after its last finished step: longhaul resume 01KA3V8J5T0000000000000000 --server SERVER
     ");
 }
 
@@ -277,7 +277,7 @@ async fn cancel_continues_after_a_rejected_job() {
     insta::assert_snapshot!(out, @"01KA3V8J5T0000000000000000  ● running · cancelling");
     insta::assert_snapshot!(err, @"
     error: There is no job X. (404 job-not-found)
-     hint: `longhaul list` shows the jobs that there are
+     hint: `longhaul list` lists all jobs
     ");
 }
 
@@ -293,7 +293,7 @@ async fn list_sends_its_filters() {
     JOB                         KIND   STATUS               ATTEMPT  PROGRESS  AGE  LABELS
     01KA3V8J5T0000000000000000  graph  ● running · parsing  1/3      120/400    9s  env=prod team=search
     ");
-    insta::assert_snapshot!(err, @"there are more: --cursor c");
+    insta::assert_snapshot!(err, @"next page: --cursor c");
 }
 
 #[tokio::test]
@@ -396,7 +396,7 @@ async fn usage_is_printed_as_table_json_and_csv() {
     assert_eq!(printed, usage);
     let empty = fake.run(&["usage"]).await;
     assert_eq!((empty.exit, &*empty.out), (Exit::Done, ""));
-    insta::assert_snapshot!(empty.err, @"no job ended between 2026-11-01T00:00:00.000Z and 2026-11-15T08:00:09.000Z");
+    insta::assert_snapshot!(empty.err, @"no job finished between 2026-11-01T00:00:00.000Z and 2026-11-15T08:00:09.000Z");
     let csv = fake.run(&["usage", "--from", "2026-11-01", "--by", "month", "--csv"]).await;
     assert_eq!((csv.exit, &*csv.out), (Exit::Done, "start,kind\r\n"));
 }

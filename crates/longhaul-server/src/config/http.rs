@@ -22,7 +22,7 @@ pub struct HttpKindConfig {
     pub headers: HeaderMap,
     /// Failures after which the request is retried.
     pub retry_on: RetryOn,
-    /// Whether jobs may name another URL, subject to `egress.allow`.
+    /// True if jobs may name another URL, subject to `egress.allow`.
     pub caller_url: bool,
 }
 

@@ -39,7 +39,7 @@ pub(crate) const RENDER: &str = "render";
 /// Configuration of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KindConfig {
-    /// What a job executes.
+    /// Program or endpoint that executes jobs.
     pub runner: KindRunner,
     /// Queue of jobs that name none.
     pub queue: Name,
@@ -53,7 +53,7 @@ pub struct KindConfig {
     pub retry: Retry,
     /// Fixed `Retry-After`, in place of the estimate.
     pub retry_after: Option<Duration>,
-    /// Whether jobs may have a payload.
+    /// True if jobs may have a payload.
     pub payload: bool,
 }
 

@@ -337,7 +337,7 @@ impl LimitsConfig {
 }
 
 impl RenderConfig {
-    /// Whether diagrams are enabled and compiled in.
+    /// Returns whether diagrams are enabled and compiled in.
     pub(super) fn is_available(&self) -> bool {
         self.enabled && cfg!(feature = "render")
     }

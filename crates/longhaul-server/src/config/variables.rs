@@ -8,7 +8,7 @@ use super::value::Entry;
 /// Values for `${NAME}`.
 pub(super) struct Variables<'a> {
     env: &'a [(OsString, OsString)],
-    /// Whether this process uses the values; otherwise a missing variable is no error.
+    /// True if this process uses the values; otherwise a missing variable is no error.
     needed: bool,
 }
 

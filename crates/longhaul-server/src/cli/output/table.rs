@@ -361,8 +361,8 @@ mod tests {
             concurrency: None,
         };
         insta::assert_snapshot!(kinds(&[kind], Style::PLAIN), @"
-        KIND  QUEUE    ATTEMPTS  TIMEOUT  AT ONCE
-        demo  default         3  1h           any
+        KIND  QUEUE    ATTEMPTS  TIMEOUT  CONCURRENCY
+        demo  default         3  1h               any
         ");
     }
 

@@ -130,7 +130,7 @@ async fn rejected_payload_prints_the_reason() {
     assert_eq!(exit, Exit::Server, "{err}");
     insta::assert_snapshot!(err, @"
     error: the payload has more than 2097152 bytes (payload_bytes_max) (413 payload-too-large)
-     hint: the server's operator sets the limits, in its configuration under [limits]
+     hint: the limits are set in the server's configuration under [limits]
     ");
     let small = server.file("small.bin", 1);
     let Captured { exit, err, .. } = server.run(&["submit", "demo", "--payload", &small]).await;
@@ -153,7 +153,7 @@ async fn receipt_shows_what_can_still_be_read() {
 
     server.run(&["purge", &id]).await;
     let Captured { out, .. } = server.run(&["receipt", &id]).await;
-    assert!(out.starts_with("Nothing that was stored for job "), "{out}");
+    assert!(out.starts_with("Nothing stored for job "), "{out}");
     let Captured { out, .. } = server.run(&["receipt", &id, "--json"]).await;
     let receipt: Receipt = serde_json::from_str(&out).unwrap();
     assert!(receipt.unreadable && receipt.job_gone, "{out}");
@@ -220,7 +220,7 @@ async fn storage_limit_error_suggests_purge() {
     assert_eq!(exit, Exit::Server);
     insta::assert_snapshot!(err, @"
     error: Too much is stored. (429 stored-limit)
-     hint: `longhaul purge` makes room by deleting finished jobs
+     hint: `longhaul purge` deletes finished jobs and frees storage
     ");
 }
 
@@ -259,7 +259,7 @@ async fn missing_artifact_leaves_no_file() {
     assert_eq!(exit, Exit::Server);
     insta::assert_snapshot!(err, @"
     error: There is no a. (404 artifact-not-found)
-     hint: `longhaul artifacts` with the job alone lists its artifacts
+     hint: `longhaul artifacts JOB` lists the artifacts of a job
     ");
     assert_eq!(folder.path().read_dir().unwrap().count(), 0);
 }
@@ -297,8 +297,8 @@ async fn rotated_server_key_is_never_printed() {
     assert!(!out.contains(secret) && !err.contains(secret));
     let out = out.replace(now.current_id(), "ID").replace(text(folder.path()), "FOLDER");
     insta::assert_snapshot!(out + &err, @"
-    ID  is the first key in FOLDER/server.key now
-    Servers that run take it at their next start. The keys before it stay, for what they sealed.
+    ID  is now the current key in FOLDER/server.key
+    Running servers use it after a restart. Former keys stay in the file to decrypt existing data.
     ");
 
     let Captured { exit, out, .. } =
@@ -316,8 +316,8 @@ async fn rotate_key_does_not_create_a_key_file() {
         run_without_server(&["rotate-key", "--file", text(&file)]).await;
     assert_eq!(exit, Exit::Usage);
     insta::assert_snapshot!(err.replace(text(folder.path()), "FOLDER"), @"
-    error: there is no key file FOLDER/server.key
-     hint: `longhaul serve` makes one when it first starts
+    error: no key file FOLDER/server.key
+     hint: `longhaul serve` creates one at its first start
     ");
     assert!(!file.exists());
 }

@@ -107,7 +107,7 @@ async fn cli_prints_readable_job_details() {
     let see = async |args: &[&str]| shown(&install, &run(&install, args).await);
 
     insta::assert_snapshot!(see(&["kinds"]).await, @"
-    KIND  QUEUE  ATTEMPTS  TIMEOUT  AT ONCE
+    KIND  QUEUE  ATTEMPTS  TIMEOUT  CONCURRENCY
     demo  default  3  [duration]  4
     render  render  3  [duration]  2
     ");

@@ -186,7 +186,7 @@ async fn failed_sync_is_never_acknowledged_and_ends_the_server() {
     assert!(refused.is_err(), "acknowledged without a sync: {refused:?}");
     let exited = server.wait().await;
     assert_eq!(exited.status.code(), Some(1), "{exited:?}");
-    assert!(exited.stderr.contains("the store is broken"), "{exited:?}");
+    assert!(exited.stderr.contains("the database failed"), "{exited:?}");
 
     let _server = install.start().await;
     let job = install.client().submit(&request, &once).await.unwrap();

@@ -37,7 +37,7 @@ async fn lost_server_key_file_is_reported_and_not_replaced() {
     let text = fs::read_to_string(&file).unwrap();
     let id = text.split_once("lhk_").unwrap().1.split('_').next().unwrap();
     fs::rename(&file, &kept).unwrap();
-    refused(&install, &format!("is sealed with the server key \"{id}\", and the key file ")).await;
+    refused(&install, &format!("is encrypted with server key \"{id}\", and the key file ")).await;
     refused(&install, "server.key is not there").await;
     assert!(!file.exists(), "a fresh key would hide that the old one is lost");
 

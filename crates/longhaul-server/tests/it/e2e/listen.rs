@@ -169,7 +169,7 @@ async fn listen_forwards_deliveries_unchanged_and_returns_the_response() {
     assert!(answered.head.contains("content-type: text/x\r\n"), "{answered:?}");
     assert!(!answered.head.contains("x-other"), "{answered:?}");
     let line = listening.line().await;
-    assert!(line.contains("  not checked  forward answered 429 in "), "{line}");
+    assert!(line.contains("  signature not verified  forwarded: 429 in "), "{line}");
 
     let request = request.await.unwrap();
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
@@ -201,7 +201,7 @@ async fn listen_returns_502_if_the_forward_target_is_unreachable() {
         "{answered:?}"
     );
     let line = listening.line().await;
-    assert!(line.contains("answered 502, the forward failed: cannot connect"), "{line}");
+    assert!(line.contains("responded 502, forwarding failed: cannot connect"), "{line}");
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ async fn missing_certificate_prevents_the_start() {
     let install = Installation::with(CONFIG);
     let exited = install.try_start().await.err().unwrap();
     assert_eq!(exited.status.code(), Some(1));
-    assert!(exited.stderr.contains("cannot speak TLS: cannot read cert.pem"), "{exited:?}");
+    assert!(exited.stderr.contains("cannot use TLS: cannot read cert.pem"), "{exited:?}");
     assert!(!install.data_dir().exists());
 }
 

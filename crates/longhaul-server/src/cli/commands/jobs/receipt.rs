@@ -108,16 +108,16 @@ mod tests {
     fn receipt_begins_with_what_can_be_read() {
         use StoredRole::{Artifact, Folder, Payload};
         insta::assert_snapshot!(receipt_text(vec![stored(Payload, true), stored(Folder, true)]), @"
-        Nothing that was stored for job 01KA can be read any more.
-        the job is kept, all that was stored is deleted (as of 2026-11-15T08:00:09.000Z)
+        Nothing stored for job 01KA can be read any more.
+        the job exists, everything stored is deleted (as of 2026-11-15T08:00:09.000Z)
 
         WHAT     NAME             SIZE      STORED                    BY    KEY DESTROYED             DELETED                   BY
         payload  talk.mp4         1.50 MiB  2026-11-15T08:00:00.000Z  blue  2026-11-15T08:00:04.200Z  2026-11-15T08:00:04.200Z  green
         folder   host-1:/tmp/job            2026-11-15T08:00:00.000Z  blue  no key                    2026-11-15T08:00:04.200Z  green
         ");
         insta::assert_snapshot!(receipt_text(vec![stored(Payload, true), stored(Artifact, false), stored(Folder, false)]), @"
-        2 of 3 things that were stored for job 01KA can still be read.
-        the job is kept, 2 of 3 stored things are not deleted yet (as of 2026-11-15T08:00:09.000Z)
+        2 of 3 objects stored for job 01KA can still be read.
+        the job exists, 2 of 3 stored objects are not deleted yet (as of 2026-11-15T08:00:09.000Z)
 
         WHAT      NAME             SIZE      STORED                    BY    KEY DESTROYED             DELETED                   BY
         payload   talk.mp4         1.50 MiB  2026-11-15T08:00:00.000Z  blue  2026-11-15T08:00:04.200Z  2026-11-15T08:00:04.200Z  green
@@ -125,7 +125,7 @@ mod tests {
         folder    host-1:/tmp/job            2026-11-15T08:00:00.000Z  blue  no key                    failed 2 times
         ");
         insta::assert_snapshot!(receipt_text(vec![]), @"
-        No payload, artifact or folder was stored for job 01KA.
+        No payload, artifact or folder is stored for job 01KA.
         the job is deleted (as of 2026-11-15T08:00:09.000Z)
 
         WHAT  NAME  SIZE  STORED  BY  KEY DESTROYED  DELETED  BY

@@ -338,12 +338,12 @@ mod tests {
         ]
         .map(|delivery| delivery.line(Style::PLAIN));
         insta::assert_snapshot!(lines.join("\n"), @r"
-        08:00:09Z  job.completed  01KA3V8J5T0000000000000000  completed  msg_1  signature ok  answered 200
-        08:00:09Z  job.completed  01KA3V8J5T0000000000000000  completed  msg_1  signature WRONG (it was not signed with this secret)  answered 200
-        08:00:09Z  job.completed  01KA3V8J5T0000000000000000  completed  msg_1  not checked  forward answered 503 in 12ms
-        08:00:09Z  job.completed  01KA3V8J5T0000000000000000  completed  msg_1  signature ok  answered 502, the forward failed: cannot connect: refused
-        08:00:09Z  POST /hook  not checked  answered 200
-        08:00:09Z  a\u001b]0;b  \u001b[2J  signature ok  answered 200
+        08:00:09Z  job.completed  01KA3V8J5T0000000000000000  completed  msg_1  signature ok  responded 200
+        08:00:09Z  job.completed  01KA3V8J5T0000000000000000  completed  msg_1  signature WRONG (it was not signed with this secret)  responded 200
+        08:00:09Z  job.completed  01KA3V8J5T0000000000000000  completed  msg_1  signature not verified  forwarded: 503 in 12ms
+        08:00:09Z  job.completed  01KA3V8J5T0000000000000000  completed  msg_1  signature ok  responded 502, forwarding failed: cannot connect: refused
+        08:00:09Z  POST /hook  signature not verified  responded 200
+        08:00:09Z  a\u001b]0;b  \u001b[2J  signature ok  responded 200
         ");
     }
 }

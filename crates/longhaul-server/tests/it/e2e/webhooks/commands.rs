@@ -55,12 +55,12 @@ async fn cli_creates_tests_rotates_disables_and_deletes_an_endpoint() {
     assert!(test.contains("endpoint.test to "), "{test}");
     let line = listening.line().await;
     assert!(line.starts_with("endpoint.test  "), "{line}");
-    assert!(line.ends_with("  signature ok  answered 200"), "{line}");
+    assert!(line.ends_with("  signature ok  responded 200"), "{line}");
 
     let told = submit(&install, &[]).await;
     let line = listening.line().await;
     assert!(line.starts_with(&told), "{line}");
-    assert!(line.ends_with("  signature ok  answered 200"), "{line}");
+    assert!(line.ends_with("  signature ok  responded 200"), "{line}");
 
     // For a while what is sent is signed with the former secret too.
     let rotated = run(&install, &["endpoints", "rotate", id, "--overlap", "1h"]).await;
@@ -86,7 +86,7 @@ async fn cli_creates_tests_rotates_disables_and_deletes_an_endpoint() {
     let deleted = run(&install, &["endpoints", "delete", id]).await.out;
     assert_eq!(deleted, format!("{id}  deleted\n"));
     let none = run(&install, &["endpoints"]).await;
-    assert!(none.err.contains("there are no endpoints"), "{none:?}");
+    assert!(none.err.contains("no endpoints"), "{none:?}");
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn cli_lists_and_resends_deliveries_of_a_job_webhook() {
     for event in ["job.pending", "job.running", "job.completed"] {
         let line = listening.line().await;
         assert!(line.starts_with(&format!("{event}  {job}  ")), "{line}");
-        assert!(line.ends_with("  signature ok  answered 200"), "{line}");
+        assert!(line.ends_with("  signature ok  responded 200"), "{line}");
         lines.push(line);
     }
 
@@ -116,7 +116,7 @@ async fn cli_lists_and_resends_deliveries_of_a_job_webhook() {
     assert!(table.contains(id) && table.contains(&job), "{table}");
     let shown = run(&install, &["deliveries", "get", id]).await.out;
     assert!(shown.contains("job.pending to ") && shown.contains(message), "{shown}");
-    assert!(shown.contains(": arrived") && shown.contains("  200  "), "{shown}");
+    assert!(shown.contains(": delivered") && shown.contains("  200  "), "{shown}");
     run(&install, &["deliveries", "resend", id]).await;
     let again = listening.line().await;
     assert_eq!(again, lines[0], "the same once more");
