@@ -172,7 +172,7 @@ async fn cli_prints_readable_job_details() {
     [time]  ○ pending
     ✗ demo [id] failed in [duration]
       no luck (failed)
-      go on from its last finished step: longhaul resume [id] --server SERVER
+      resume after its last finished step: longhaul resume [id] --server SERVER
     ");
     insta::assert_snapshot!(see(&["queues"]).await, @"no queue has unfinished jobs or is paused");
     let later = out(&install, &["submit", "demo", "--delay", "1h"]).await;

@@ -80,18 +80,21 @@ async fn listen_shows_deliveries_with_their_signature_check() {
     let job = "job.completed  01KA3V8J5T0000000000000000  completed";
     let mut checking = Listening::start(&install, &["--secret", &good.expose()]).await;
     assert_eq!(checking.deliver_signed(&good).await.status, 200);
-    assert_eq!(checking.line().await, format!("{job}  msg_1  signature ok  answered 200"));
+    assert_eq!(checking.line().await, format!("{job}  msg_1  signature ok  responded 200"));
     checking.deliver_signed(&bad).await;
     let why = "it was not signed with this secret";
-    let line = format!("{job}  msg_1  signature WRONG ({why})  answered 200");
+    let line = format!("{job}  msg_1  signature WRONG ({why})  responded 200");
     assert_eq!(checking.line().await, line);
     checking.deliver(&[]).await;
     let why = "it has no webhook-id as the Standard Webhooks have it";
-    assert_eq!(checking.line().await, format!("{job}  signature WRONG ({why})  answered 200"));
+    assert_eq!(checking.line().await, format!("{job}  signature WRONG ({why})  responded 200"));
 
     let mut trusting = Listening::start(&install, &["--status", "503"]).await;
     assert_eq!(trusting.deliver_signed(&bad).await.status, 503);
-    assert_eq!(trusting.line().await, format!("{job}  msg_1  not checked  answered 503"));
+    assert_eq!(
+        trusting.line().await,
+        format!("{job}  msg_1  signature not verified  responded 503")
+    );
 }
 
 #[tokio::test]
@@ -100,7 +103,7 @@ async fn listen_prints_its_address_and_exits_on_ctrl_c() {
     let mut listening = Listening::start(&install, &[]).await;
     let url = format!("http://{}/", listening.address);
     let expected = format!(
-        "listening for webhooks on {url} (Ctrl-C ends it, signatures are not checked without --secret)"
+        "listening for webhooks on {url} (Ctrl-C to stop; signatures are not verified without --secret)"
     );
     assert_eq!(listening.first, expected);
     let hint = listening.said.next_line().await.unwrap().unwrap();

@@ -119,7 +119,7 @@ fn print_ready(ui: &mut Ui<'_>, config: &Config, server: &Server, first_key: Opt
     } else {
         if let Some(created) = first_key {
             let key = created.text.as_str();
-            let printed = ui.line(&format!("first admin key, not shown again: {key}"));
+            let printed = ui.line(&format!("the first admin key, not shown again: {key}"));
             if let Err(error) = printed {
                 tracing::warn!(error = error.message(), "cannot print the first admin key");
             }
