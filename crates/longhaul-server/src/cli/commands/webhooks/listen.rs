@@ -48,7 +48,7 @@ pub(crate) struct ListenArgs {
     /// Forward each delivery to this URL and return its response
     #[arg(long, value_name = "URL", conflicts_with = "status")]
     forward: Option<String>,
-    /// Status to respond with, whether or not the signature is valid
+    /// Status to respond with, even if the signature is invalid
     #[arg(
         long,
         value_name = "STATUS",
