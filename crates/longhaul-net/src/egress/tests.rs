@@ -81,7 +81,7 @@ impl TestEndpoint {
         loop {
             let good = TcpListener::bind((GOOD, 0)).await.unwrap();
             let port = good.local_addr().unwrap().port();
-            // Somebody else may have it there.
+            // Another process may use the port there.
             if let Ok(inner) = TcpListener::bind((INNER, port)).await {
                 return (Self::on(good, behaviour.clone()), Self::on(inner, behaviour));
             }

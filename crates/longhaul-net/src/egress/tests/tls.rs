@@ -63,5 +63,5 @@ async fn certificate_must_be_trusted_and_match_the_host_of_the_url() {
     let error = distrusting.send(post(format!("https://hooks.example:{port}/"))).await.unwrap_err();
     assert_eq!(error.code(), "tls", "{error}");
     hosts.close();
-    assert_eq!(hosts.recv().await, None, "nobody else's request came through");
+    assert_eq!(hosts.recv().await, None, "no other request arrived");
 }

@@ -46,7 +46,7 @@ fn zip_end_in_the_comment_is_rejected() {
     let inner = end(count, directory.len(), entries.len(), b"");
     let outer = end(count, directory.len(), entries.len(), &inner);
     let archive = [&*entries, &*directory, &*outer].concat();
-    assert_refused!(&archive, ArchiveError::Contradiction { what: "it has two ends", .. });
+    assert_refused!(&archive, ArchiveError::Contradiction { what: "it has two end records", .. });
     let outer =
         end(count, directory.len(), entries.len(), &[&b"PK\x05\x06"[..], &[0; 30]].concat());
     assert_refused!(&[entries, directory, outer].concat(), ArchiveError::Hidden { .. });
@@ -123,7 +123,7 @@ fn zip64_end_counts_where_the_plain_one_overflows() {
 fn contradictory_zip64_end_is_rejected() {
     assert_refused!(
         &with_zip64((1, u32::MAX, u32::MAX), |_| ()),
-        ArchiveError::Contradiction { what: "its two ends differ", .. }
+        ArchiveError::Contradiction { what: "its two end records differ", .. }
     );
     // Its signature, its length, its disk, its entries on this disk, where it is.
     for at in [0, 4, 16, 24, 64] {
