@@ -1,17 +1,17 @@
-//! Who did what.
+//! Audit log entries.
 
 use std::fmt;
 
 use crate::job::{TenantId, Timestamp};
 
-/// Who did something.
+/// The actor of an audited change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Actor {
-    /// Whoever holds the key of this id.
+    /// A client with the API key of this id.
     Key(String),
-    /// The subject of a token that an issuer vouched for.
+    /// The subject of a token from an OpenID Connect issuer.
     Subject(String),
-    /// Somebody on this machine, where no key is needed.
+    /// A local client without an API key.
     Local,
     /// The payment provider.
     Billing,
@@ -31,29 +31,29 @@ impl fmt::Display for Actor {
     }
 }
 
-/// One thing that was done.
+/// One audited change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// Its own id, a ULID: whoever writes it twice writes it once.
+    /// Entry id, a ULID. Writing the same id twice stores one entry.
     pub id: String,
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
-    /// The tenant that it was done to.
+    /// Affected tenant.
     pub tenant: TenantId,
-    /// By whom, as [`Actor`] shows itself.
+    /// Actor, formatted by [`Actor`].
     pub actor: String,
-    /// What, `key.create` for instance.
+    /// Action, for example `key.create`.
     pub action: String,
-    /// To which: a job, a key, a tenant, a queue, a filter.
+    /// Affected job, key, tenant, queue or filter.
     pub target: String,
-    /// What else is to be known about it. Never a secret, an input or a result.
+    /// Details. Never contains a secret, an input or a result.
     pub detail: String,
-    /// The request that it was done by; the server's log has the rest.
+    /// Id of the request, which is also in the server's log.
     pub request_id: String,
 }
 
 impl AuditEntry {
-    /// The same about the `place`th of several tenants.
+    /// Returns this entry for the tenant number `place` of several.
     pub(crate) fn about(&self, tenant: &TenantId, place: usize) -> Self {
         let id = match place {
             0 => self.id.clone(),
@@ -63,30 +63,30 @@ impl AuditEntry {
     }
 }
 
-/// Which entries are wanted.
+/// A filter for audit entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Of this tenant only.
+    /// This tenant.
     pub tenant: Option<TenantId>,
-    /// About this job, key, tenant or queue only.
+    /// This job, key, tenant or queue.
     pub target: Option<String>,
-    /// Those before this entry.
+    /// Cursor: only entries before this one.
     pub before: Option<String>,
-    /// How many at most.
+    /// Maximum number of entries.
     pub limit: usize,
 }
 
-/// Entries, latest first.
+/// One page of audit entries, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditPage {
-    /// The entries.
+    /// Entries, newest first.
     pub entries: Vec<AuditEntry>,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page; `None` on the last page.
     pub next: Option<String>,
 }
 
 impl AuditPage {
-    /// Of up to one entry more than were asked for.
+    /// Builds a page from up to one entry more than requested.
     pub(crate) fn of(mut entries: Vec<AuditEntry>, limit: usize) -> Self {
         let more = entries.len() > limit;
         entries.truncate(limit);

@@ -1,27 +1,27 @@
-//! Keys as a store knows them: everything but what would let somebody use them.
+//! API keys as stored: without their secret.
 
 use std::fmt;
 
 use crate::job::{TenantId, Timestamp};
 
-/// What a key is good for.
+/// A permission of an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Submitting and changing the tenant's jobs.
+    /// Submit and change the tenant's jobs.
     Submit,
-    /// Reading and watching them.
+    /// Read and watch the tenant's jobs.
     Read,
-    /// Running them as a remote worker.
+    /// Run jobs as a remote worker.
     Work,
-    /// Running the server: tenants, keys, and everything else.
+    /// Administer the server, with all other permissions.
     Admin,
 }
 
 impl Scope {
-    /// All of them, in the order in which they are shown.
+    /// All scopes in display order.
     pub const ALL: [Self; 4] = [Self::Submit, Self::Read, Self::Work, Self::Admin];
 
-    /// The word used in the database and on the wire.
+    /// Returns the name used in the database and on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Submit => "submit",
@@ -31,7 +31,7 @@ impl Scope {
         }
     }
 
-    /// Reads the word back.
+    /// Parses a name that [`Self::as_str`] returned.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.as_str() == word)
     }
@@ -51,32 +51,32 @@ impl Scope {
 pub struct Scopes(u8);
 
 impl Scopes {
-    /// Every scope.
+    /// Returns the set of all scopes.
     pub fn all() -> Self {
         Scope::ALL.into_iter().collect()
     }
 
-    /// Whether a holder may do what needs `scope`. An admin may do everything.
+    /// Returns true if the set permits `scope`. The admin scope permits everything.
     pub fn allow(self, scope: Scope) -> bool {
         self.0 & (scope.bit() | Scope::Admin.bit()) != 0
     }
 
-    /// Whether there is none.
+    /// Returns true if the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Those that were given, in their order.
+    /// Returns the scopes of the set in display order.
     pub fn iter(self) -> impl Iterator<Item = Scope> {
         Scope::ALL.into_iter().filter(move |scope| self.0 & scope.bit() != 0)
     }
 
-    /// As the database keeps them: words with spaces between.
+    /// Encodes the set as words separated by spaces.
     pub(crate) fn to_text(self) -> String {
         self.iter().map(Scope::as_str).collect::<Vec<_>>().join(" ")
     }
 
-    /// Reads them back.
+    /// Decodes words separated by spaces.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         text.split_ascii_whitespace().map(Scope::parse).collect()
     }
@@ -94,12 +94,12 @@ impl fmt::Debug for Scopes {
     }
 }
 
-/// What a presented secret is compared with.
+/// The digest that a presented secret is verified against.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyDigest {
-    /// The id of the server's key that it was made with.
+    /// Id of the server key.
     pub server_key: String,
-    /// HMAC of the secret. It does not give the secret away, even to whoever has the server's key.
+    /// HMAC of the secret. It does not reveal the secret, even together with the server key.
     pub bytes: [u8; 32],
 }
 
@@ -109,54 +109,54 @@ impl fmt::Debug for KeyDigest {
     }
 }
 
-/// A key that is to be made.
+/// An API key to create.
 #[derive(Debug, Clone)]
 pub struct NewKey {
-    /// The part of the key that is no secret.
+    /// Public part of the key.
     pub id: String,
-    /// Whose it is.
+    /// Tenant that owns the key.
     pub tenant: TenantId,
-    /// For people.
+    /// Name for operators.
     pub name: String,
-    /// What it is good for.
+    /// Permissions.
     pub scopes: Scopes,
-    /// What its secret is compared with.
+    /// Digest of the secret.
     pub digest: KeyDigest,
-    /// When it ends by itself.
+    /// Expiry.
     pub expires_at: Option<Timestamp>,
-    /// Requests a second that it may make. None: as its tenant.
+    /// Request rate limit per second. `None` applies the limit of the tenant.
     pub requests_per_s: Option<u32>,
 }
 
-/// A key as the store keeps it.
+/// A stored API key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
-    /// The part of the key that is no secret.
+    /// Public part of the key.
     pub id: String,
-    /// Whose it is.
+    /// Tenant that owns the key.
     pub tenant: TenantId,
-    /// For people.
+    /// Name for operators.
     pub name: String,
-    /// What it is good for.
+    /// Permissions.
     pub scopes: Scopes,
-    /// What its secret is compared with.
+    /// Digest of the secret.
     pub digest: KeyDigest,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it ends by itself.
+    /// Expiry.
     pub expires_at: Option<Timestamp>,
-    /// When it was ended.
+    /// Time of revocation.
     pub revoked_at: Option<Timestamp>,
-    /// When it was last used, to the minute or so.
+    /// Time of the last use, accurate to about a minute.
     pub last_used_at: Option<Timestamp>,
-    /// Requests a second that it may make. None: as its tenant.
+    /// Request rate limit per second. `None` applies the limit of the tenant.
     pub requests_per_s: Option<u32>,
-    /// The key that it was made in the place of.
+    /// Id of the key that this one replaces.
     pub rotated_from: Option<String>,
 }
 
 impl ApiKey {
-    /// Whether it is good for anything now.
+    /// Returns true if the key is neither expired nor revoked.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }

@@ -1,4 +1,4 @@
-//! Tenants: whether they may use the service, and how much of it.
+//! Tenants, their subscriptions and limits.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::{TenantId, Timestamp};
 
-/// Whether a tenant pays.
+/// The subscription status of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Subscription {
-    /// It may use everything.
+    /// Full access.
     #[default]
     Active,
-    /// A payment is due. It may go on for as long as the server's grace lasts.
+    /// A payment is due. Access continues for the grace period of the server.
     PastDue,
-    /// It may not use anything.
+    /// No access.
     Suspended,
 }
 
 impl Subscription {
-    /// The word used in the database and on the wire.
+    /// Returns the name used in the database and on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -28,30 +28,30 @@ impl Subscription {
         }
     }
 
-    /// Reads the word back.
+    /// Parses a name that [`Self::as_str`] returned.
     pub fn parse(word: &str) -> Option<Self> {
         let all = [Self::Active, Self::PastDue, Self::Suspended];
         all.into_iter().find(|subscription| subscription.as_str() == word)
     }
 }
 
-/// How much a tenant may use. None: as the server's configuration says.
+/// Limits of a tenant. `None` applies the server's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TenantLimits {
-    /// Requests a second, over all of its keys.
+    /// Request rate per second, over all API keys.
     pub requests_per_s: Option<u32>,
-    /// Jobs that wait.
+    /// Maximum number of pending jobs.
     pub pending_max: Option<u64>,
-    /// Jobs that run at once, over all replicas.
+    /// Maximum number of running jobs, over all replicas.
     pub running_max: Option<u32>,
-    /// Bytes of payloads and artifacts that are stored.
+    /// Maximum bytes of stored payloads and artifacts.
     pub stored_bytes_max: Option<u64>,
-    /// Bytes of one job's input.
+    /// Maximum bytes of a job's input.
     pub input_bytes_max: Option<u64>,
 }
 
-/// A change of limits: what is None stays, what is `Some(None)` goes back to the configuration.
+/// A change of limits. `None` keeps a limit, `Some(None)` resets it to the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "the same fields as TenantLimits has")]
 pub struct LimitsChange {
@@ -62,55 +62,55 @@ pub struct LimitsChange {
     pub input_bytes_max: Option<Option<u64>>,
 }
 
-/// A tenant as the store keeps it.
+/// A stored tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tenant {
-    /// What its jobs are found by.
+    /// Tenant id.
     pub id: TenantId,
-    /// For people.
+    /// Name for operators.
     pub name: String,
-    /// Whether it may use the service.
+    /// Subscription status.
     pub subscription: Subscription,
-    /// Since when it is no longer active; none while it is.
+    /// Time since the subscription is not active; `None` while it is.
     pub inactive_since: Option<Timestamp>,
-    /// How much it may use.
+    /// Limits.
     pub limits: TenantLimits,
-    /// What the payment provider calls it.
+    /// Customer id at the payment provider.
     pub billing_id: Option<String>,
-    /// When the payment provider last said something of it.
+    /// Time of the last applied event of the payment provider.
     pub billed_at: Option<Timestamp>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
 }
 
-/// A change of a tenant. What is None stays.
+/// A change to a tenant. Fields that are `None` do not change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TenantChange {
-    /// Its name.
+    /// Name for operators.
     pub name: Option<String>,
-    /// Whether it may use the service.
+    /// Subscription status.
     pub subscription: Option<Subscription>,
-    /// How much it may use.
+    /// Limits.
     pub limits: LimitsChange,
-    /// What the payment provider calls it.
+    /// Customer id at the payment provider.
     pub billing_id: Option<Option<String>>,
 }
 
-/// What the payment provider says of a customer.
+/// An event of the payment provider about a customer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BillingEvent {
-    /// The provider's id of the event: applied once.
+    /// Event id of the provider. Each id is applied once.
     pub id: String,
-    /// What the provider calls the tenant.
+    /// Customer id at the provider.
     pub billing_id: String,
-    /// How its subscription stands.
+    /// New subscription status.
     pub subscription: Subscription,
-    /// When that became so, by the provider's clock.
+    /// Time of the change, by the provider's clock.
     pub at: Timestamp,
 }
 
 impl Tenant {
-    /// A tenant with nothing special.
+    /// Creates an active tenant with default limits.
     pub fn new(id: TenantId, name: impl Into<String>, created_at: Timestamp) -> Self {
         Self {
             id,
@@ -124,7 +124,7 @@ impl Tenant {
         }
     }
 
-    /// Whether it may use the service now: a tenant whose payment is due has `grace`.
+    /// Returns true if the tenant has access. A tenant with a due payment has access for `grace`.
     pub fn may_use(&self, grace: Duration, now: Timestamp) -> bool {
         match self.subscription {
             Subscription::Active => true,
@@ -135,7 +135,7 @@ impl Tenant {
         }
     }
 
-    /// Makes a change.
+    /// Applies a change.
     pub(crate) fn change(&mut self, change: &TenantChange, now: Timestamp) {
         if let Some(name) = &change.name {
             self.name.clone_from(name);
@@ -154,7 +154,7 @@ impl Tenant {
         set(&mut limits.input_bytes_max, to.input_bytes_max);
     }
 
-    /// The grace counts from when it stopped being active, whatever is said of it in between.
+    /// Sets the status. The grace period starts when the subscription stops being active and does not restart.
     fn subscribe(&mut self, subscription: Subscription, now: Timestamp) {
         self.subscription = subscription;
         self.inactive_since = match subscription {
@@ -171,8 +171,8 @@ fn set<T>(place: &mut Option<T>, to: Option<Option<T>>) {
     }
 }
 
-/// Applies what the payment provider says. False if it says nothing new: providers repeat themselves and
-/// do not keep the order.
+/// Applies an event of the payment provider. Returns false if it changes nothing, because providers repeat events
+/// and deliver them out of order.
 pub fn apply_billing(tenant: &mut Tenant, event: &BillingEvent, now: Timestamp) -> bool {
     if tenant.billed_at.is_some_and(|last| event.at < last) {
         return false;

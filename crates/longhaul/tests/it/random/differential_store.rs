@@ -33,11 +33,18 @@ impl DifferentialStore {
         let (mut one, mut other) = (self.one.rescue(limit).await?, self.other.rescue(limit).await?);
         one.sort_by_key(|job| job.id);
         other.sort_by_key(|job| job.id);
-        Ok(same("sweep", one, &other))
+        Ok(same("rescue", one, &other))
     }
 }
 
 macro_rules! call {
+    // The number of usage deltas depends on the store.
+    ($this:ident, roll_up_usage, $limit:ident) => {
+        async {
+            $this.one.roll_up_usage($limit).await?;
+            $this.other.roll_up_usage($limit).await
+        }
+    };
     ($this:ident, claim, $want:ident) => {
         $this.claim($want)
     };
