@@ -348,7 +348,7 @@ async fn payload_is_rejected_where_it_would_be_lost() {
     };
     assert_eq!(refused(engine.submit_raw("none", &())).await, "kind none does not accept payloads");
     let late = engine.submit_raw("echo", &()).delay(Duration::from_hours(1));
-    assert!(refused(late).await.contains("longer than a payload is kept"));
+    assert!(refused(late).await.contains("exceeds the payload retention"));
     let other = engine.for_tenant(longhaul::TenantId::new("other").unwrap());
     assert!(refused(other.submit_raw("echo", &())).await.contains("another tenant"));
     engine.stop().await;
