@@ -31,7 +31,7 @@ pub const DELIVERY_ATTEMPTS: u32 = 10;
 /// Retention of successful deliveries, and of dead letters.
 pub const DELIVERY_RETENTION: Retention =
     Retention { completed: Duration::from_hours(3 * 24), failed: Duration::from_hours(30 * 24) };
-/// Larger results are left out of deliveries, unless the webhook requests full results.
+/// Maximum size of a delivered result in bytes. Larger ones are left out unless the webhook requests them.
 pub const DELIVERED_RESULT_BYTES_MAX: usize = 16 * 1024;
 
 /// Type of a webhook event.
@@ -151,7 +151,7 @@ impl EventFilter {
         words.join(" ")
     }
 
-    /// Returns whether the filter includes this type.
+    /// Returns true if the filter includes this type.
     pub fn includes(&self, event: EventType) -> bool {
         self.0.is_empty() || self.0.contains(&event)
     }
@@ -173,7 +173,7 @@ pub struct Webhook {
     /// Signing secret, encrypted with the server's key. Defaults to the tenant's secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_secret: Option<String>,
-    /// Whether results of any size are included.
+    /// If true, results of any size are included.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub full: bool,
     /// Format of the body. Stored as `dialect`.
@@ -248,7 +248,7 @@ impl Receiver {
         }
     }
 
-    /// Returns whether deliveries to this receiver include the previous state.
+    /// Returns true if deliveries to this receiver include the previous state.
     pub(crate) fn needs_previous_state(&self) -> bool {
         match self {
             Self::Endpoint(_) => false,

@@ -20,7 +20,7 @@ pub struct JobError {
     pub code: String,
     /// Message for people.
     pub message: String,
-    /// Whether another attempt may succeed.
+    /// If true, another attempt may succeed.
     pub retryable: bool,
     /// The attempt that ended with this error, from 1.
     pub attempt: u32,

@@ -19,7 +19,7 @@ pub(crate) const CANONICAL: Target = (
     ],
 );
 
-/// The canonical form is stable, and the same for all notations of a value.
+/// Checks that the canonical form is stable and the same for all notations of a value.
 fn canonical_json(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return };
@@ -34,7 +34,7 @@ fn canonical_json(bytes: &[u8]) {
     }
 }
 
-/// Returns whether serde's value is exact: of fractions it keeps only a float.
+/// Returns true if serde's value is exact. Fractions are not, because serde keeps only a float.
 fn is_whole(value: &Value) -> bool {
     match value {
         Value::Number(number) => !number.is_f64(),
@@ -50,7 +50,7 @@ pub(crate) const ID: Target = (
     &[b"01KA1B2C3D4E5F6G7H8J9KMNPQ", b"7ZZZZZZZZZZZZZZZZZZZZZZZZZ", b"8ZZZZZZZZZZZZZZZZZZZZZZZZZ"],
 );
 
-/// An id has one notation, in upper or lower case.
+/// Checks that an id has one notation, in upper or lower case.
 fn id(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     if let Ok(id) = text.parse::<JobId>() {
@@ -71,7 +71,7 @@ pub(crate) const TIMESTAMP: Target = (
     ],
 );
 
-/// A formatted instant can be parsed again.
+/// Checks that a formatted instant can be parsed again.
 fn timestamp(bytes: &[u8]) {
     let Some(at) = text(bytes).and_then(Timestamp::parse) else { return };
     assert_eq!(Timestamp::parse(&at.to_string()), Some(at), "{at}");

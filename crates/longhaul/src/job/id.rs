@@ -53,8 +53,8 @@ impl<'de> Deserialize<'de> for JobId {
     }
 }
 
-/// Generates ids that rise even within a millisecond and when the clock steps back, so that sorting
-/// by id is the order of acceptance.
+/// A generator of increasing ids, even within a millisecond and when the clock steps back, so that
+/// sorting by id is the order of acceptance.
 #[derive(Debug, Default)]
 pub struct IdSource {
     /// Locked for a comparison, never across an await.

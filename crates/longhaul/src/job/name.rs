@@ -138,7 +138,7 @@ impl TenantId {
         Self(Name(format!("{OUTBOX}{}", self.as_str()).into()))
     }
 
-    /// Returns whether this is an outbox.
+    /// Returns true if this is an outbox.
     pub fn is_outbox(&self) -> bool {
         self.as_str().starts_with(OUTBOX)
     }

@@ -27,18 +27,18 @@ pub enum Outcome {
     },
 }
 
-/// What the store knows of the attempt.
+/// The state of an attempt at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptContext {
     /// Number of the attempt, from 1.
     pub attempt: u32,
     /// Maximum number of attempts.
     pub max_attempts: u32,
-    /// Whether cancellation was requested during the attempt.
+    /// True if cancellation was requested during the attempt.
     pub cancel_requested: bool,
 }
 
-/// What the store does with the job.
+/// The store's action on a job whose attempt ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Disposition {
     /// Completes it with this result.
@@ -53,13 +53,13 @@ pub enum Disposition {
         run_at: Timestamp,
         /// The error of the attempt, if it failed.
         error: Option<JobError>,
-        /// Whether the next claim counts as a further attempt.
+        /// True if the next claim counts as a further attempt.
         charge: bool,
     },
 }
 
 impl Outcome {
-    /// Decides what becomes of a job whose attempt ended at `now`.
+    /// Returns the store's action on a job whose attempt ended at `now`.
     ///
     /// A result wins over a cancellation that came too late; otherwise a cancelled job never
     /// continues.
@@ -91,7 +91,7 @@ impl Outcome {
 }
 
 impl Disposition {
-    /// Decides what becomes of a job whose lease expired.
+    /// Returns the store's action on a job whose lease expired.
     pub fn after_lost_lease(context: AttemptContext, replica: &str, now: Timestamp) -> Self {
         let error = JobError::worker_lost(replica, context.attempt, context.max_attempts);
         Outcome::Failed { error, retry_in: Duration::ZERO }.disposition(context, now)

@@ -58,7 +58,7 @@ pub struct Job {
     pub forked_from: Option<JobId>,
     /// The job that created this one.
     pub parent_id: Option<JobId>,
-    /// Whether the job was submitted with a payload.
+    /// True if the job was submitted with a payload.
     pub has_payload: bool,
     /// Artifacts; empty until the job completes.
     pub artifacts: Vec<Artifact>,
@@ -153,7 +153,7 @@ pub struct Step {
     pub position: u32,
     /// The step's output.
     pub output: Json,
-    /// Whether no other step of the job ran at the same time.
+    /// True if no other step of the job ran at the same time.
     pub alone: bool,
     /// The attempt that finished it.
     pub attempt: u32,

@@ -53,7 +53,7 @@ pub enum Command {
 pub enum Transition {
     /// The job gets this status.
     Move(Status),
-    /// The status does not change, and the worker is asked to stop.
+    /// The status does not change, and the worker gets a cancellation request.
     RequestStop,
     /// Nothing changes, because the job already has the requested status: repeating the request
     /// succeeds.
@@ -121,7 +121,7 @@ impl Status {
         }
     }
 
-    /// Returns whether the job has ended. Only `Resume` leads out of a terminal status, and never
+    /// Returns true if the job has ended. Only `Resume` leads out of a terminal status, and never
     /// out of `Completed`.
     pub fn is_terminal(self) -> bool {
         match self {

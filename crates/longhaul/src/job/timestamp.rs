@@ -43,7 +43,7 @@ impl Timestamp {
 }
 
 impl From<Timestamp> for SystemTime {
-    /// Instants before 1970 become 1970.
+    /// Converts to system time. Instants before 1970 become 1970.
     fn from(at: Timestamp) -> Self {
         Self::UNIX_EPOCH + at.since(Timestamp(0))
     }

@@ -34,12 +34,12 @@ impl Rate {
         Self { jobs, per }
     }
 
-    /// Returns how many jobs may start now. A missing bucket is full.
+    /// Returns the number of jobs that may start now. A missing bucket is full.
     pub fn available(&self, bucket: Option<TokenBucket>, now: Timestamp) -> u32 {
         u32::try_from(self.parts(bucket, now) / PARTS).unwrap_or(u32::MAX)
     }
 
-    /// Returns when the next job may start: `now` if one may, `None` if none ever may.
+    /// Returns the time at which the next job may start: `now` if one may, `None` if none ever may.
     pub fn next_at(&self, bucket: Option<TokenBucket>, now: Timestamp) -> Option<Timestamp> {
         let missing = PARTS.saturating_sub(self.parts(bucket, now));
         if missing == 0 {

@@ -18,7 +18,7 @@ pub struct Usage {
     pub jobs: u64,
     /// Total duration of attempts, in milliseconds.
     pub run_ms: u64,
-    /// Total size of payloads.
+    /// Total size of payloads, in bytes.
     pub payload_bytes: u64,
     /// Finished steps. Steps that a fork starts with count for the original job only.
     pub steps: u64,
@@ -57,11 +57,11 @@ impl AddAssign for Usage {
 pub struct UsageRow {
     /// Start of the hour, in UTC.
     pub hour: Timestamp,
-    /// The kind.
+    /// Kind of the jobs.
     pub kind: Name,
     /// Id of the API key that submitted the jobs, if any.
     pub key: Option<String>,
-    /// The usage.
+    /// Total usage of these jobs.
     pub usage: Usage,
 }
 
@@ -80,9 +80,9 @@ pub struct UsageMeter {
     pub claimed_at: Option<Timestamp>,
     /// Duration of attempts since the job was last metered, in milliseconds.
     pub run_ms: u64,
-    /// Size of the payload.
+    /// Size of the payload, in bytes.
     pub payload_bytes: u64,
-    /// Whether the job itself was metered.
+    /// True if the job itself was metered.
     pub metered: bool,
     /// Steps that were metered, or that a fork started with.
     pub metered_steps: u64,

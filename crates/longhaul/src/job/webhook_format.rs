@@ -57,7 +57,7 @@ impl WebhookFormat {
         }
     }
 
-    /// Returns whether this transition is delivered.
+    /// Returns true if this transition is delivered.
     pub(crate) fn should_send(self, before: Option<&PreviousState>, event: &Event) -> bool {
         match self {
             Self::Standard => true,

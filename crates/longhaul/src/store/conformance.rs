@@ -1,7 +1,7 @@
-//! One suite for every store and every wrapper of one.
+//! A conformance suite for every store and store wrapper.
 //!
-//! A case is a function over the trait, named as the promise that it holds the store to. Where
-//! stores differ, the difference is something that a [`StoreHarness`] declares, never a store's name.
+//! A case is a function over the trait, named after the guarantee that it checks. A difference between stores
+//! is a capability that the [`StoreHarness`] declares; a case never checks for a store by name.
 //!
 //! ```text
 //! fn file() -> StoreHarness { … }
@@ -40,8 +40,8 @@ pub use harness::{
     LEASE, StoreHarness, TICK, demo, done, failed, failed_for_good, json, name, settlement, tenant,
 };
 
-/// Makes a module of tests, one for each case, that run on the store of the given [`StoreHarness`]. The
-/// expression is evaluated once for each case, in an async function.
+/// Generates a module with one test per case, run on the store of the given [`StoreHarness`]. The expression
+/// is evaluated once per case, in an async function.
 #[macro_export]
 macro_rules! store_conformance {
     ($store:ident, $harness:expr) => {
@@ -312,7 +312,7 @@ macro_rules! store_conformance {
 
 #[cfg(test)]
 mod tests {
-    /// A case that nobody lists would pass on every store.
+    /// A case that is missing from the list would never run.
     #[test]
     fn every_case_is_in_the_list() {
         let list = include_str!("conformance.rs");

@@ -48,7 +48,7 @@ pub struct EndpointChange {
     pub events: Option<EventFilter>,
     /// If true, results are sent regardless of their size.
     pub full: Option<bool>,
-    /// Enables or disables it, with a reason if the server does so.
+    /// New enabled state, with a reason if the server sets it.
     pub enabled: Option<(bool, Option<String>)>,
     /// New encrypted secret, and the time until which the previous one is also used.
     pub secret: Option<(String, Timestamp)>,
@@ -120,7 +120,7 @@ pub trait Endpoints: Send + Sync {
         audit: &AuditEntry,
     ) -> Result<bool, StoreError>;
 
-    /// Maximum time until a change is effective on every replica that shares the store.
+    /// Returns the maximum time until a change is effective on every replica that shares the store.
     fn endpoint_propagation(&self) -> std::time::Duration;
 }
 

@@ -156,7 +156,7 @@ pub(crate) struct LimitCounter {
     pub(crate) bucket: Option<TokenBucket>,
 }
 
-/// Checks the limits for the jobs of one claim.
+/// A check of the limits for the jobs of one claim.
 #[derive(Debug)]
 pub(crate) struct LimitCheck<'a> {
     limits: &'a FlowLimits,

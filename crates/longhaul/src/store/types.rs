@@ -28,7 +28,7 @@ pub struct NewJob {
     pub priority: i32,
     /// Input of the handler.
     pub input: Json,
-    /// Identifies equal submissions under one idempotency key.
+    /// Fingerprint, which identifies equal submissions under one idempotency key.
     pub fingerprint: Fingerprint,
     /// Idempotency key.
     pub idempotency_key: Option<String>,
@@ -139,7 +139,7 @@ pub struct QueueState {
 pub struct JobVersion {
     /// Version, which rises with every change.
     pub version: u64,
-    /// Its status.
+    /// Current status.
     pub status: Status,
 }
 

@@ -4,14 +4,14 @@ use std::fmt;
 
 use crate::job::{TenantId, Timestamp};
 
-/// The actor of an audited change.
+/// The originator of an audited action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Actor {
     /// A client with the API key of this id.
     Key(String),
-    /// The subject of a token from an OpenID Connect issuer.
+    /// The subject of a token from a trusted issuer.
     Subject(String),
-    /// A local client without an API key.
+    /// A local caller, which needs no key.
     Local,
     /// The payment provider.
     Billing,
@@ -31,29 +31,30 @@ impl fmt::Display for Actor {
     }
 }
 
-/// One audited change.
+/// One audited action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// Entry id, a ULID. Writing the same id twice stores one entry.
+    /// Entry id, a ULID. Writing an entry twice stores it once.
     pub id: String,
-    /// Time of the change.
+    /// Time of the action.
     pub at: Timestamp,
-    /// Affected tenant.
+    /// Tenant that the action affected.
     pub tenant: TenantId,
-    /// Actor, formatted by [`Actor`].
+    /// Originator, formatted by [`Actor`].
     pub actor: String,
-    /// Action, for example `key.create`.
+    /// Name of the action, for example `key.create`.
     pub action: String,
-    /// Affected job, key, tenant, queue or filter.
+    /// Object of the action: a job, a key, a tenant, a queue or a filter.
     pub target: String,
-    /// Details. Never contains a secret, an input or a result.
+    /// Further details. Never a secret, an input or a result.
     pub detail: String,
-    /// Id of the request, which is also in the server's log.
+    /// Id of the request, which leads to its lines in the server's log.
     pub request_id: String,
 }
 
 impl AuditEntry {
-    /// Returns this entry for the tenant number `place` of several.
+    /// Returns a copy of the entry for the tenant at index `place`. Copies after the first get
+    /// an id of their own.
     pub(crate) fn about(&self, tenant: &TenantId, place: usize) -> Self {
         let id = match place {
             0 => self.id.clone(),
@@ -63,20 +64,20 @@ impl AuditEntry {
     }
 }
 
-/// A filter for audit entries.
+/// A query for audit entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// This tenant.
+    /// Entries of this tenant only.
     pub tenant: Option<TenantId>,
-    /// This job, key, tenant or queue.
+    /// Entries about this job, key, tenant or queue only.
     pub target: Option<String>,
-    /// Cursor: only entries before this one.
+    /// Cursor: only entries older than this one. Use [`AuditPage::next`] of the previous page.
     pub before: Option<String>,
     /// Maximum number of entries.
     pub limit: usize,
 }
 
-/// One page of audit entries, newest first.
+/// One page of audit entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditPage {
     /// Entries, newest first.
@@ -86,7 +87,7 @@ pub struct AuditPage {
 }
 
 impl AuditPage {
-    /// Builds a page from up to one entry more than requested.
+    /// Builds a page from up to `limit + 1` entries; the extra entry shows that there is a next page.
     pub(crate) fn of(mut entries: Vec<AuditEntry>, limit: usize) -> Self {
         let more = entries.len() > limit;
         entries.truncate(limit);

@@ -1,4 +1,4 @@
-//! API keys as stored: without their secret.
+//! API keys as stored: an id, scopes and a digest of the secret, never the secret itself.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ use crate::job::{TenantId, Timestamp};
 pub enum Scope {
     /// Submit and change the tenant's jobs.
     Submit,
-    /// Read and watch the tenant's jobs.
+    /// Reading and watching the tenant's jobs.
     Read,
-    /// Run jobs as a remote worker.
+    /// Running the tenant's jobs as a remote worker.
     Work,
-    /// Administer the server, with all other permissions.
+    /// Administering the server: tenants, keys and everything else. Includes all other scopes.
     Admin,
 }
 
 impl Scope {
-    /// All scopes in display order.
+    /// All scopes, in display order.
     pub const ALL: [Self; 4] = [Self::Submit, Self::Read, Self::Work, Self::Admin];
 
     /// Returns the name used in the database and on the wire.
@@ -51,32 +51,32 @@ impl Scope {
 pub struct Scopes(u8);
 
 impl Scopes {
-    /// Returns the set of all scopes.
+    /// Returns all scopes.
     pub fn all() -> Self {
         Scope::ALL.into_iter().collect()
     }
 
-    /// Returns true if the set permits `scope`. The admin scope permits everything.
+    /// Returns true if the set permits actions that need `scope`. `Admin` permits all actions.
     pub fn allow(self, scope: Scope) -> bool {
         self.0 & (scope.bit() | Scope::Admin.bit()) != 0
     }
 
-    /// Returns true if the set is empty.
+    /// Returns true if the set has no scope.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns the scopes of the set in display order.
+    /// Returns the scopes in display order.
     pub fn iter(self) -> impl Iterator<Item = Scope> {
         Scope::ALL.into_iter().filter(move |scope| self.0 & scope.bit() != 0)
     }
 
-    /// Encodes the set as words separated by spaces.
+    /// Returns the stored form: names separated by spaces.
     pub(crate) fn to_text(self) -> String {
         self.iter().map(Scope::as_str).collect::<Vec<_>>().join(" ")
     }
 
-    /// Decodes words separated by spaces.
+    /// Parses the stored form.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         text.split_ascii_whitespace().map(Scope::parse).collect()
     }
@@ -94,12 +94,12 @@ impl fmt::Debug for Scopes {
     }
 }
 
-/// The digest that a presented secret is verified against.
+/// A digest of an API key's secret, for checking a presented secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyDigest {
-    /// Id of the server key.
+    /// Id of the server key that the digest was made with.
     pub server_key: String,
-    /// HMAC of the secret. It does not reveal the secret, even together with the server key.
+    /// HMAC of the secret. Does not reveal the secret, even together with the server key.
     pub bytes: [u8; 32],
 }
 
@@ -116,47 +116,47 @@ pub struct NewKey {
     pub id: String,
     /// Tenant that owns the key.
     pub tenant: TenantId,
-    /// Name for operators.
+    /// Display name.
     pub name: String,
-    /// Permissions.
+    /// Permissions of the key.
     pub scopes: Scopes,
     /// Digest of the secret.
     pub digest: KeyDigest,
-    /// Expiry.
+    /// Expiry; `None` if the key does not expire.
     pub expires_at: Option<Timestamp>,
-    /// Request rate limit per second. `None` applies the limit of the tenant.
+    /// Maximum requests per second. `None` applies the tenant's limit only.
     pub requests_per_s: Option<u32>,
 }
 
-/// A stored API key.
+/// An API key as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
     /// Public part of the key.
     pub id: String,
     /// Tenant that owns the key.
     pub tenant: TenantId,
-    /// Name for operators.
+    /// Display name.
     pub name: String,
-    /// Permissions.
+    /// Permissions of the key.
     pub scopes: Scopes,
     /// Digest of the secret.
     pub digest: KeyDigest,
     /// Time of creation.
     pub created_at: Timestamp,
-    /// Expiry.
+    /// Expiry; `None` if the key does not expire.
     pub expires_at: Option<Timestamp>,
     /// Time of revocation.
     pub revoked_at: Option<Timestamp>,
-    /// Time of the last use, accurate to about a minute.
+    /// Time of last use, accurate to about a minute.
     pub last_used_at: Option<Timestamp>,
-    /// Request rate limit per second. `None` applies the limit of the tenant.
+    /// Maximum requests per second. `None` applies the tenant's limit only.
     pub requests_per_s: Option<u32>,
     /// Id of the key that this one replaces.
     pub rotated_from: Option<String>,
 }
 
 impl ApiKey {
-    /// Returns true if the key is neither expired nor revoked.
+    /// Returns true if the key is neither revoked nor expired.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }

@@ -1,4 +1,4 @@
-//! Tenants, their subscriptions and limits.
+//! Tenants, their subscriptions and their limits.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::{TenantId, Timestamp};
 
-/// The subscription status of a tenant.
+/// The state of a tenant's subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Subscription {
-    /// Full access.
+    /// Paid: the tenant may use the service.
     #[default]
     Active,
-    /// A payment is due. Access continues for the grace period of the server.
+    /// Payment overdue: the tenant may use the service until the server's grace period ends.
     PastDue,
-    /// No access.
+    /// Suspended: the tenant may not use the service.
     Suspended,
 }
 
@@ -39,19 +39,19 @@ impl Subscription {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TenantLimits {
-    /// Request rate per second, over all API keys.
+    /// Maximum requests per second over all keys of the tenant.
     pub requests_per_s: Option<u32>,
     /// Maximum number of pending jobs.
     pub pending_max: Option<u64>,
-    /// Maximum number of running jobs, over all replicas.
+    /// Maximum number of running jobs over all replicas.
     pub running_max: Option<u32>,
-    /// Maximum bytes of stored payloads and artifacts.
+    /// Maximum size of stored payloads and artifacts, in bytes.
     pub stored_bytes_max: Option<u64>,
-    /// Maximum bytes of a job's input.
+    /// Maximum size of a job's input, in bytes.
     pub input_bytes_max: Option<u64>,
 }
 
-/// A change of limits. `None` keeps a limit, `Some(None)` resets it to the configuration.
+/// A change to limits. `None` keeps a limit; `Some(None)` resets it to the server's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "the same fields as TenantLimits has")]
 pub struct LimitsChange {
@@ -62,22 +62,22 @@ pub struct LimitsChange {
     pub input_bytes_max: Option<Option<u64>>,
 }
 
-/// A stored tenant.
+/// A tenant as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tenant {
     /// Tenant id.
     pub id: TenantId,
-    /// Name for operators.
+    /// Display name.
     pub name: String,
-    /// Subscription status.
+    /// Subscription state.
     pub subscription: Subscription,
-    /// Time since the subscription is not active; `None` while it is.
+    /// Time since which the subscription is not active; `None` while it is active.
     pub inactive_since: Option<Timestamp>,
-    /// Limits.
+    /// Limits of the tenant.
     pub limits: TenantLimits,
     /// Customer id at the payment provider.
     pub billing_id: Option<String>,
-    /// Time of the last applied event of the payment provider.
+    /// Time of the last applied billing event, by the provider's clock.
     pub billed_at: Option<Timestamp>,
     /// Time of creation.
     pub created_at: Timestamp,
@@ -86,24 +86,24 @@ pub struct Tenant {
 /// A change to a tenant. Fields that are `None` do not change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TenantChange {
-    /// Name for operators.
+    /// Display name.
     pub name: Option<String>,
-    /// Subscription status.
+    /// Subscription state.
     pub subscription: Option<Subscription>,
-    /// Limits.
+    /// Changes to the limits.
     pub limits: LimitsChange,
-    /// Customer id at the payment provider.
+    /// Customer id at the payment provider; `Some(None)` removes it.
     pub billing_id: Option<Option<String>>,
 }
 
-/// An event of the payment provider about a customer.
+/// A change of a customer's subscription, reported by the payment provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BillingEvent {
-    /// Event id of the provider. Each id is applied once.
+    /// The provider's event id. An event is applied once.
     pub id: String,
-    /// Customer id at the provider.
+    /// Customer id at the payment provider.
     pub billing_id: String,
-    /// New subscription status.
+    /// New subscription state.
     pub subscription: Subscription,
     /// Time of the change, by the provider's clock.
     pub at: Timestamp,
@@ -124,7 +124,7 @@ impl Tenant {
         }
     }
 
-    /// Returns true if the tenant has access. A tenant with a due payment has access for `grace`.
+    /// Returns true if the tenant may use the service at `now`. `grace` applies to an overdue payment.
     pub fn may_use(&self, grace: Duration, now: Timestamp) -> bool {
         match self.subscription {
             Subscription::Active => true,
@@ -154,7 +154,8 @@ impl Tenant {
         set(&mut limits.input_bytes_max, to.input_bytes_max);
     }
 
-    /// Sets the status. The grace period starts when the subscription stops being active and does not restart.
+    /// Sets the subscription. The grace period starts when the subscription stops being active; later changes
+    /// between inactive states do not restart it.
     fn subscribe(&mut self, subscription: Subscription, now: Timestamp) {
         self.subscription = subscription;
         self.inactive_since = match subscription {
@@ -171,8 +172,8 @@ fn set<T>(place: &mut Option<T>, to: Option<Option<T>>) {
     }
 }
 
-/// Applies an event of the payment provider. Returns false if it changes nothing, because providers repeat events
-/// and deliver them out of order.
+/// Applies a billing event. Returns false for an event older than the last applied one, because payment
+/// providers repeat events and do not keep their order.
 pub fn apply_billing(tenant: &mut Tenant, event: &BillingEvent, now: Timestamp) -> bool {
     if tenant.billed_at.is_some_and(|last| event.at < last) {
         return false;

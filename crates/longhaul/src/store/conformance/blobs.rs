@@ -1,4 +1,4 @@
-//! What is stored for a job elsewhere: readable as long as it should be, and known to be gone afterwards.
+//! Payloads, artifacts and work directories: readable while needed, and recorded as deleted afterwards.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn record_deletion(harness: &StoreHarness, blob: BlobRef, failure: Option<
     harness.store().record_deletions(vec![deletion], "replica-2").await.unwrap();
 }
 
-/// A job that completed with one artifact.
+/// Returns a job that completed with one artifact.
 async fn completed_with_artifact(harness: &StoreHarness) -> JobId {
     let lease = harness.running().await;
     let end = Settlement { artifacts: vec![blob("report")], ..settlement(&lease, done()) };
@@ -57,7 +57,7 @@ async fn completed_with_artifact(harness: &StoreHarness) -> JobId {
     lease.job.id
 }
 
-/// What was uploaded is remembered with its job, to the last word.
+/// The metadata of a payload is stored with its job, unchanged.
 pub async fn payload_is_kept_with_its_job(harness: &StoreHarness) {
     let job = harness.accept(with_payload(harness, "p")).await;
     assert!(job.has_payload);
@@ -74,7 +74,7 @@ pub async fn payload_is_kept_with_its_job(harness: &StoreHarness) {
     assert!(!without.has_payload && blobs(harness, without.id).await.is_empty());
 }
 
-/// Whoever comes second under a key has stored for nothing.
+/// The payload of a repeated submission with the same idempotency key is not recorded.
 pub async fn known_key_keeps_the_first_payload(harness: &StoreHarness) {
     let keyed = |name| NewJob { payload: Some(blob(name)), ..harness.keyed("k") };
     let first = harness.accept(keyed("one")).await;
@@ -83,7 +83,7 @@ pub async fn known_key_keeps_the_first_payload(harness: &StoreHarness) {
     assert_eq!(only_blob(harness, first.id).await.name, "one");
 }
 
-/// An attempt that did not end the job leaves its payload to the next.
+/// An attempt that does not finish the job leaves the payload to the next attempt.
 pub async fn payload_stays_while_the_job_goes_on(harness: &StoreHarness) {
     let lease = harness.running_as(with_payload(harness, "p")).await;
     harness.settle(&lease, failed()).await.unwrap();
@@ -103,7 +103,7 @@ async fn assert_unreadable(harness: &StoreHarness, id: JobId) {
     record_deletion(harness, blob, None).await;
 }
 
-/// The key goes in the very transaction that ends the job, however it ends.
+/// The encryption key is destroyed in the transaction that finishes the job, for every outcome.
 pub async fn payload_is_unreadable_from_the_end_on(harness: &StoreHarness) {
     for (number, outcome) in [done(), failed_for_good(), Outcome::Cancelled].into_iter().enumerate()
     {
@@ -120,7 +120,7 @@ pub async fn payload_is_unreadable_from_the_end_on(harness: &StoreHarness) {
     assert_unreadable(harness, lease.job.id).await;
 }
 
-/// A payload that is gone cannot be worked on again.
+/// A job without its payload cannot run again.
 pub async fn job_whose_payload_is_gone_is_neither_resumed_nor_forked(harness: &StoreHarness) {
     let lease = harness.running_as(with_payload(harness, "p")).await;
     let Lease { job, .. } = &lease;
@@ -132,7 +132,7 @@ pub async fn job_whose_payload_is_gone_is_neither_resumed_nor_forked(harness: &S
     assert_eq!(harness.record(job.id).await.job.status, Status::Failed);
 }
 
-/// Nobody waits for a worker for ever with somebody's bytes in store.
+/// An unclaimed payload is not stored forever: the job fails when the payload expires.
 pub async fn payload_that_nobody_claims_fails_its_job(harness: &StoreHarness) {
     let unclaimed = harness.accept(with_payload(harness, "unclaimed")).await;
     let plain = harness.pending().await;
@@ -144,11 +144,11 @@ pub async fn payload_that_nobody_claims_fails_its_job(harness: &StoreHarness) {
     let job = harness.record(unclaimed.id).await.job;
     assert_eq!((job.status, job.error.unwrap().code.as_str()), (Status::Failed, "payload-expired"));
     assert_unreadable(harness, unclaimed.id).await;
-    assert_eq!(harness.claim_one().await.job.id, plain.id, "it is not in line any more");
+    assert_eq!(harness.claim_one().await.job.id, plain.id, "the failed job is not claimed");
     assert!(harness.store().expire_payloads(KEPT, 10).await.unwrap().is_empty());
 }
 
-/// Once claimed, a job has as much time as it needs, also between attempts.
+/// A claimed job may use its payload for as long as it needs, also between attempts.
 pub async fn payload_of_a_claimed_job_does_not_expire(harness: &StoreHarness) {
     let lease = harness.running_as(with_payload(harness, "p")).await;
     harness.settle(&lease, failed()).await.unwrap();
@@ -157,14 +157,14 @@ pub async fn payload_of_a_claimed_job_does_not_expire(harness: &StoreHarness) {
     assert!(only_blob(harness, lease.job.id).await.key.is_some());
 }
 
-/// Artifacts are there with the result, not before and not without it.
+/// Artifacts are visible with the result, neither earlier nor without it.
 pub async fn artifacts_come_with_completion(harness: &StoreHarness) {
     let id = completed_with_artifact(harness).await;
     let shown = harness.record(id).await.job.artifacts;
     assert_eq!(shown, [blob("report").to_artifact()]);
     let stored = only_blob(harness, id).await;
     assert_eq!((stored.role, stored.key), (BlobRole::Artifact, Some(blob("report").key)));
-    assert!(blobs_to_delete(harness).await.is_empty(), "it is kept with the job");
+    assert!(blobs_to_delete(harness).await.is_empty(), "kept as long as the job");
     let lease = harness.running().await;
     let end = Settlement { artifacts: vec![blob("half")], ..settlement(&lease, failed_for_good()) };
     harness.settle_as(end).await.unwrap();
@@ -172,7 +172,7 @@ pub async fn artifacts_come_with_completion(harness: &StoreHarness) {
     assert!(blobs(harness, lease.job.id).await.is_empty());
 }
 
-/// A settlement that is said twice stores once.
+/// A repeated settlement stores its artifacts once.
 pub async fn artifacts_of_a_repeated_settlement_are_stored_once(harness: &StoreHarness) {
     let lease = harness.running_as(with_payload(harness, "p")).await;
     let end = Settlement { artifacts: vec![blob("report")], ..settlement(&lease, done()) };
@@ -181,7 +181,7 @@ pub async fn artifacts_of_a_repeated_settlement_are_stored_once(harness: &StoreH
     assert_eq!(blobs(harness, lease.job.id).await.len(), 2);
 }
 
-/// What a job leaves behind is deleted with it, and its receipt outlives it.
+/// Artifacts are deleted with their job, and the record of the deletion outlives the job.
 pub async fn artifacts_go_with_their_job(harness: &StoreHarness) {
     let purged = completed_with_artifact(harness).await;
     harness.store().purge(&TenantId::default(), purged).await.unwrap();
@@ -195,7 +195,7 @@ pub async fn artifacts_go_with_their_job(harness: &StoreHarness) {
     assert_eq!(receipt.deleted_by.as_deref(), Some("replica-2"));
 }
 
-/// A deletion that fails is tried again, each time later, until it is done.
+/// A failed deletion is retried with increasing delays until it succeeds.
 pub async fn failed_deletion_is_tried_again(harness: &StoreHarness) {
     let lease = harness.running_as(with_payload(harness, "p")).await;
     harness.settle(&lease, done()).await.unwrap();
@@ -205,7 +205,7 @@ pub async fn failed_deletion_is_tried_again(harness: &StoreHarness) {
         record_deletion(harness, this.clone(), Some("no route")).await;
         let stored = only_blob(harness, lease.job.id).await;
         assert_eq!((stored.failures, stored.failure.as_deref()), (failures, Some("no route")));
-        assert!(blobs_to_delete(harness).await.is_empty(), "not at once");
+        assert!(blobs_to_delete(harness).await.is_empty(), "not retried immediately");
         harness.advance(Duration::from_secs(seconds));
     }
     record_deletion(harness, this, None).await;
@@ -215,14 +215,14 @@ pub async fn failed_deletion_is_tried_again(harness: &StoreHarness) {
     assert!(blobs_to_delete(harness).await.is_empty());
 }
 
-/// Bytes without a job are found, and only those.
+/// Only blobs that no job references are orphans.
 pub async fn strays_are_what_no_job_knows(harness: &StoreHarness) {
     let ended = completed_with_artifact(harness).await;
     let pending = harness.accept(with_payload(harness, "p")).await.id;
     let never = harness.id();
     let all = vec![
         reference(pending, "p"),
-        // The job goes on: this may be what it is about to store.
+        // The job has not finished, so it may be about to record this blob.
         reference(pending, "soon"),
         reference(ended, "report"),
         reference(ended, "left over"),
@@ -236,7 +236,7 @@ pub async fn strays_are_what_no_job_knows(harness: &StoreHarness) {
     assert!(harness.store().orphan_blobs(Vec::new()).await.unwrap().is_empty());
 }
 
-/// A folder that holds a payload in clear is on record before it does, and until it is gone.
+/// A work directory with an unencrypted payload is recorded before it is used, until it is deleted.
 pub async fn folders_are_on_record(harness: &StoreHarness) {
     let lease = harness.running_as(with_payload(harness, "p")).await;
     let path = "host-a:/work/1";
@@ -259,7 +259,7 @@ pub async fn folders_are_on_record(harness: &StoreHarness) {
     assert_eq!((folder.digest, folder.key_destroyed_at), (None, None));
 }
 
-/// What is stored counts until it is deleted.
+/// A blob counts towards stored bytes until it is deleted.
 pub async fn stored_bytes_are_counted_by_tenant(harness: &StoreHarness) {
     let bytes = async || harness.store().blob_bytes(&TenantId::default()).await.unwrap();
     assert_eq!(bytes().await, 0);
@@ -267,13 +267,13 @@ pub async fn stored_bytes_are_counted_by_tenant(harness: &StoreHarness) {
     completed_with_artifact(harness).await;
     assert_eq!(bytes().await, 2_000);
     harness.settle(&lease, done()).await.unwrap();
-    assert_eq!(bytes().await, 2_000, "unreadable is not deleted");
+    assert_eq!(bytes().await, 2_000, "unreadable, but not deleted yet");
     record_deletion(harness, reference(lease.job.id, "p"), None).await;
     assert_eq!(bytes().await, 1_000);
     assert_eq!(harness.store().blob_bytes(&tenant("other")).await.unwrap(), 0);
 }
 
-/// Another tenant's receipt is nobody's.
+/// A tenant cannot read the blob records of another tenant.
 pub async fn blobs_are_their_tenants_own(harness: &StoreHarness) {
     let id = harness.accept(with_payload(harness, "p")).await.id;
     assert!(harness.store().blobs(&tenant("other"), id).await.unwrap().is_empty());

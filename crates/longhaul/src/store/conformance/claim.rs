@@ -1,4 +1,4 @@
-//! Which jobs a replica is given, and in which order.
+//! Selection and order of claimed jobs.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -22,7 +22,7 @@ async fn drain(harness: &StoreHarness) -> Vec<JobId> {
     order
 }
 
-/// A claim says everything that a worker needs to start.
+/// A lease contains everything that a worker needs to start.
 pub async fn lease_holds_the_job_as_claimed(harness: &StoreHarness) {
     let new = NewJob { timeout: Some(MINUTE), ..harness.job() };
     let input = new.input.clone();
@@ -38,13 +38,13 @@ pub async fn lease_holds_the_job_as_claimed(harness: &StoreHarness) {
     assert_eq!(lease.job, harness.record(pending.id).await.job);
 }
 
-/// No job runs as two live copies.
+/// No job runs twice at the same time.
 pub async fn claimed_job_is_not_claimed_again(harness: &StoreHarness) {
     harness.running().await;
     assert!(harness.claim(10).await.is_empty());
 }
 
-/// Many replicas that ask at once share the jobs out.
+/// Concurrent claims of several replicas divide the jobs.
 pub async fn concurrent_claims_never_share_a_job(harness: &StoreHarness) {
     harness.store().submit((0..60).map(|_| harness.job()).collect()).await;
     let claims: Vec<_> = (0..20)
@@ -58,13 +58,13 @@ pub async fn concurrent_claims_never_share_a_job(harness: &StoreHarness) {
     for claim in claims {
         claimed.extend(ids(&claim.await.unwrap()));
     }
-    // A replica may be told "nothing" while others are being served; what is left stays in line.
+    // A concurrent claim may return nothing while others hold locks; the remaining jobs stay queued.
     claimed.extend(ids(&harness.claim(60).await));
     let distinct: HashSet<_> = claimed.iter().collect();
     assert_eq!((claimed.len(), distinct.len()), (60, 60));
 }
 
-/// First due, first served; among those due at one time, in the order of their ids.
+/// Jobs are claimed by due time, and by id if they are due at the same time.
 pub async fn jobs_are_claimed_by_due_time_then_by_id(harness: &StoreHarness) {
     let secs = Duration::from_secs;
     let start = |by| NewJob { start: Start::In(by), ..harness.job() };
@@ -76,7 +76,7 @@ pub async fn jobs_are_claimed_by_due_time_then_by_id(harness: &StoreHarness) {
     assert_eq!(order, [now, first, also_first, second, third]);
 }
 
-/// Urgent work overtakes.
+/// A job with a higher priority overtakes.
 pub async fn higher_priority_goes_first(harness: &StoreHarness) {
     let [low, normal, high] = [-1, 0, 1].map(|priority| NewJob { priority, ..harness.job() });
     let want = [high.id, normal.id, low.id];
@@ -84,7 +84,7 @@ pub async fn higher_priority_goes_first(harness: &StoreHarness) {
     assert_eq!(drain(harness).await, want);
 }
 
-/// Also among jobs that were put off and are due by now.
+/// Priority also applies to scheduled jobs that have become due.
 pub async fn higher_priority_goes_first_among_jobs_that_were_put_off(harness: &StoreHarness) {
     let start = Start::In(MINUTE);
     let [low, high] = [0, 1].map(|priority| NewJob { priority, start, ..harness.job() });
@@ -94,7 +94,7 @@ pub async fn higher_priority_goes_first_among_jobs_that_were_put_off(harness: &S
     assert_eq!(drain(harness).await, want);
 }
 
-/// Each point of priority is worth a minute of waiting, so that nothing starves.
+/// Each point of priority is worth one minute of waiting, so that no job starves.
 pub async fn waiting_a_minute_outweighs_a_point_of_priority(harness: &StoreHarness) {
     let patient = harness.pending().await.id;
     harness.advance_short_of(MINUTE * 2);
@@ -104,7 +104,7 @@ pub async fn waiting_a_minute_outweighs_a_point_of_priority(harness: &StoreHarne
     assert_eq!(drain(harness).await, [urgent, patient, late]);
 }
 
-/// A job that is not due does not hold up those that are, however urgent it is.
+/// A job that is not due does not delay due jobs, regardless of its priority.
 pub async fn urgent_job_that_is_not_due_is_passed_over(harness: &StoreHarness) {
     let urgent = NewJob { priority: 100, start: Start::In(MINUTE), ..harness.job() };
     let urgent = harness.accept(urgent).await.id;
@@ -114,7 +114,7 @@ pub async fn urgent_job_that_is_not_due_is_passed_over(harness: &StoreHarness) {
     assert_eq!(drain(harness).await, [urgent]);
 }
 
-/// A replica is not given more than it asks for.
+/// A claim returns at most as many jobs as requested.
 pub async fn limit_is_respected(harness: &StoreHarness) {
     harness.store().submit((0..5).map(|_| harness.job()).collect()).await;
     assert_eq!(harness.claim(0).await.len(), 0);
@@ -122,7 +122,7 @@ pub async fn limit_is_respected(harness: &StoreHarness) {
     assert_eq!(harness.claim(10).await.len(), 3);
 }
 
-/// Room is per kind, and the limit is over all of them.
+/// Capacity is per kind, and the limit applies to all kinds together.
 pub async fn room_of_each_kind_is_respected(harness: &StoreHarness) {
     let kinds = ["small", "large", "none"].map(name);
     for kind in &kinds {
@@ -150,7 +150,7 @@ pub async fn room_of_each_kind_is_respected(harness: &StoreHarness) {
     assert_eq!(leases.len(), 3);
 }
 
-/// A replica is not given what it cannot run.
+/// A replica claims only kinds that it requests.
 pub async fn unknown_kinds_are_left_to_others(harness: &StoreHarness) {
     let other = harness.accept(NewJob { kind: name("other"), ..harness.job() }).await;
     let claimed = harness.claimed(10).await;
@@ -160,7 +160,7 @@ pub async fn unknown_kinds_are_left_to_others(harness: &StoreHarness) {
     assert!(harness.store().claim(&nothing).await.unwrap().leases.is_empty());
 }
 
-/// One tenant's flood does not delay another's one job.
+/// A tenant with many jobs does not delay another tenant's single job.
 pub async fn tenant_with_one_job_is_in_the_first_claim_of_two(harness: &StoreHarness) {
     harness.store().submit((0..1_000).map(|_| harness.job()).collect()).await;
     harness.advance(TICK);
@@ -170,11 +170,11 @@ pub async fn tenant_with_one_job_is_in_the_first_claim_of_two(harness: &StoreHar
     assert!(first.contains(&small));
 }
 
-/// Nor does it when replicas ask for one job at a time.
+/// Tenants also take turns when replicas claim one job at a time.
 pub async fn tenants_take_turns_over_successive_claims(harness: &StoreHarness) {
     let tenants = ["a", "b", "c"].map(tenant);
     for tenant in &tenants {
-        // The first tenant's jobs are all older than those of the others.
+        // All jobs of the first tenant are older than those of the other tenants.
         harness.store().submit((0..3).map(|_| harness.job_of(tenant)).collect()).await;
         harness.advance(TICK);
     }
@@ -187,7 +187,7 @@ pub async fn tenants_take_turns_over_successive_claims(harness: &StoreHarness) {
     }
 }
 
-/// What others do not use goes to those who have work.
+/// Capacity that other tenants do not use goes to tenants with pending jobs.
 pub async fn claim_is_filled_by_one_tenant_if_no_other_has_work(harness: &StoreHarness) {
     let other = tenant("other");
     harness.accept(harness.job_of(&other)).await;
@@ -197,7 +197,7 @@ pub async fn claim_is_filled_by_one_tenant_if_no_other_has_work(harness: &StoreH
     assert_eq!(leases.iter().filter(|lease| lease.job.tenant == other).count(), 1);
 }
 
-/// The replica learns when to ask again.
+/// A claim returns the time of the next due job, so that the replica knows when to claim again.
 pub async fn claim_tells_when_the_next_job_is_due(harness: &StoreHarness) {
     assert_eq!(harness.claimed(5).await.next_due_at, None);
     for minutes in [3, 2] {
@@ -210,7 +210,7 @@ pub async fn claim_tells_when_the_next_job_is_due(harness: &StoreHarness) {
     assert_eq!(claimed.next_due_at, Some(harness.now().after(MINUTE)));
 }
 
-/// The fencing number of each lease is above all before it, whatever ended them.
+/// The epoch of each lease is greater than all earlier epochs of the job, however their attempts ended.
 pub async fn epochs_rise_with_every_claim(harness: &StoreHarness) {
     let mut lease = harness.running().await;
     for outcome in [failed(), Outcome::Released, Outcome::Sleep { until: harness.now() }] {
@@ -227,7 +227,7 @@ pub async fn epochs_rise_with_every_claim(harness: &StoreHarness) {
     assert!(harness.claim_one().await.epoch > next.epoch);
 }
 
-/// Attempts are counted when they start, so that a job that kills its worker cannot loop.
+/// Attempts are charged at the start, so that a job that crashes its worker is not retried forever.
 pub async fn attempt_is_charged_at_claim(harness: &StoreHarness) {
     let lease = harness.running().await;
     assert_eq!(lease.job.attempt, 1);
@@ -236,7 +236,7 @@ pub async fn attempt_is_charged_at_claim(harness: &StoreHarness) {
     assert_eq!(harness.claim_one().await.job.attempt, 2);
 }
 
-/// A stopping replica and a sleeping job use up nothing.
+/// A released attempt and a sleep are not charged.
 pub async fn attempt_that_was_given_back_is_not_charged_again(harness: &StoreHarness) {
     let mut lease = harness.running().await;
     for outcome in [Outcome::Released, Outcome::Sleep { until: harness.now() }, Outcome::Released] {
@@ -248,7 +248,7 @@ pub async fn attempt_that_was_given_back_is_not_charged_again(harness: &StoreHar
     assert_eq!(harness.claim_one().await.job.attempt, 2);
 }
 
-/// A job remembers the code that started it, whoever goes on with it.
+/// A job keeps the code version of its first claim, even if another version continues it.
 pub async fn code_version_is_that_of_the_first_claim(harness: &StoreHarness) {
     let versioned = |version: &str| Claim {
         kinds: vec![KindCapacity {
@@ -266,7 +266,7 @@ pub async fn code_version_is_that_of_the_first_claim(harness: &StoreHarness) {
     }
 }
 
-/// When the first attempt began is told by the job for good.
+/// The start time of the first attempt never changes.
 pub async fn started_at_is_the_start_of_the_first_attempt(harness: &StoreHarness) {
     let lease = harness.running().await;
     let started_at = Some(harness.now());

@@ -1,4 +1,4 @@
-//! What callers may ask of a job: to stop, to go on, to be done again from a step, to be forgotten.
+//! Operations that clients request on a job: cancel, resume, fork and purge.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn wrong(status: Status, command: Command) -> StoreError {
     StoreError::WrongStatus { status, command }
 }
 
-/// A job that did not start never does.
+/// A job that is cancelled before it starts never starts.
 pub async fn cancelled_job_is_not_claimed(harness: &StoreHarness) {
     let later = NewJob { start: Start::In(Duration::from_mins(1)), ..harness.job() };
     for new in [harness.job(), later] {
@@ -28,7 +28,7 @@ pub async fn cancelled_job_is_not_claimed(harness: &StoreHarness) {
     assert!(harness.claim(10).await.is_empty());
 }
 
-/// The worker of a running job is asked; the job goes on until it answers.
+/// Cancelling a running job requests a stop; the job runs until its worker settles it.
 pub async fn running_job_is_asked_to_stop(harness: &StoreHarness) {
     let lease = harness.running().await;
     let job = harness.store().cancel(&us(), lease.job.id).await.unwrap();
@@ -38,7 +38,7 @@ pub async fn running_job_is_asked_to_stop(harness: &StoreHarness) {
     assert_eq!(job, harness.record(lease.job.id).await.job);
 }
 
-/// An impatient caller does no harm.
+/// A second cancellation request changes nothing.
 pub async fn asking_twice_to_stop_changes_nothing(harness: &StoreHarness) {
     let lease = harness.running().await;
     let first = harness.store().cancel(&us(), lease.job.id).await.unwrap();
@@ -48,7 +48,7 @@ pub async fn asking_twice_to_stop_changes_nothing(harness: &StoreHarness) {
     assert_eq!(harness.record(lease.job.id).await, before);
 }
 
-/// Nor does one whose first answer got lost: the job is what they want it to be.
+/// Cancelling a cancelled job succeeds, because the first response may have been lost.
 pub async fn cancelling_a_cancelled_job_changes_nothing(harness: &StoreHarness) {
     let in_line = harness.pending().await.id;
     harness.store().cancel(&us(), in_line).await.unwrap();
@@ -61,7 +61,7 @@ pub async fn cancelling_a_cancelled_job_changes_nothing(harness: &StoreHarness) 
     }
 }
 
-/// What has ended otherwise cannot be stopped.
+/// A completed or failed job cannot be cancelled.
 pub async fn ended_job_cannot_be_cancelled(harness: &StoreHarness) {
     for outcome in [done(), failed_for_good()] {
         let job = harness.ended(outcome).await;
@@ -72,7 +72,7 @@ pub async fn ended_job_cannot_be_cancelled(harness: &StoreHarness) {
     }
 }
 
-/// A job that ended badly goes on, as a fresh one would.
+/// A failed or cancelled job is pending again after a resume, like a new one.
 pub async fn resumed_job_is_due_at_once(harness: &StoreHarness) {
     for outcome in [failed_for_good(), Outcome::Cancelled] {
         let ended = harness.ended(outcome).await;
@@ -90,7 +90,7 @@ pub async fn resumed_job_is_due_at_once(harness: &StoreHarness) {
     }
 }
 
-/// A request to stop is over with the resume: the job does not stop again by itself.
+/// A resume clears the cancellation request, so that the job does not stop again.
 pub async fn resume_forgets_the_request_to_stop(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.store().cancel(&us(), lease.job.id).await.unwrap();
@@ -101,7 +101,7 @@ pub async fn resume_forgets_the_request_to_stop(harness: &StoreHarness) {
     assert_eq!(harness.settle(&lease, Outcome::Released).await.unwrap().status, Status::Pending);
 }
 
-/// Finished steps are not run again.
+/// A resumed job does not repeat finished steps.
 pub async fn resume_keeps_finished_steps(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.step(&lease, 0, "a", "1").await.unwrap();
@@ -111,7 +111,7 @@ pub async fn resume_keeps_finished_steps(harness: &StoreHarness) {
     assert_eq!(names, ["a"]);
 }
 
-/// Each resume grants as many further attempts as the job had at first.
+/// Each resume grants the job's original number of attempts again.
 pub async fn resume_grants_as_many_attempts_as_at_first(harness: &StoreHarness) {
     let id = harness.accept(NewJob { max_attempts: 2, ..harness.job() }).await.id;
     for resumed in 0..3 {
@@ -125,7 +125,7 @@ pub async fn resume_grants_as_many_attempts_as_at_first(harness: &StoreHarness) 
     }
 }
 
-/// Only what ended badly can go on.
+/// Only failed and cancelled jobs can be resumed.
 pub async fn only_failed_and_cancelled_jobs_are_resumed(harness: &StoreHarness) {
     let completed = harness.ended(done()).await.id;
     let running = harness.running().await.job.id;
@@ -140,7 +140,7 @@ pub async fn only_failed_and_cancelled_jobs_are_resumed(harness: &StoreHarness) 
     }
 }
 
-/// A job with three finished steps, two of them side by side.
+/// Returns a job with three finished steps, two of which ran concurrently.
 async fn with_steps(harness: &StoreHarness) -> Lease {
     let new = NewJob {
         queue: name("slow"),
@@ -160,7 +160,7 @@ async fn step_names(harness: &StoreHarness, id: JobId) -> Vec<String> {
     steps.into_iter().map(|Step { name, .. }| name).collect()
 }
 
-/// A fork is a new job with the same work to do.
+/// A fork is a new job with the same input.
 pub async fn fork_is_a_new_pending_job_with_the_same_input(harness: &StoreHarness) {
     let parent = with_steps(harness).await;
     harness.settle(&parent, done()).await.unwrap();
@@ -173,12 +173,12 @@ pub async fn fork_is_a_new_pending_job_with_the_same_input(harness: &StoreHarnes
     assert_eq!((&fork.kind, &fork.queue), (&parent.job.kind, &parent.job.queue));
     assert_eq!((fork.created_at, fork.run_at), (harness.now(), harness.now()));
     assert_eq!((fork.completed_at, &fork.error), (None, &None));
-    assert_eq!(fork.idempotency_key, None, "the key names the parent");
+    assert_eq!(fork.idempotency_key, None, "the key belongs to the parent");
     assert_eq!(fork, harness.record(new_id).await.job);
     assert_eq!(harness.record(new_id).await.result, None);
     assert_eq!(harness.store().input(&us(), new_id).await.unwrap(), parent.input);
     assert_eq!(harness.claim_one().await.job.id, new_id);
-    assert_eq!(harness.record(parent.job.id).await, before, "the parent is left alone");
+    assert_eq!(harness.record(parent.job.id).await, before, "the parent is unchanged");
 }
 
 /// A fork shares exactly its parent's steps before the fork point.
@@ -198,7 +198,7 @@ pub async fn fork_shares_exactly_the_steps_before_the_fork_point(harness: &Store
     }
 }
 
-/// What happens to one of them does not happen to the other.
+/// Later changes to a fork or its parent do not affect the other.
 pub async fn fork_and_parent_go_their_own_ways(harness: &StoreHarness) {
     let parent = with_steps(harness).await;
     let id = harness.id();
@@ -214,7 +214,7 @@ pub async fn fork_and_parent_go_their_own_ways(harness: &StoreHarness) {
     harness.settle(&fork, done()).await.unwrap();
 }
 
-/// A fork from a step that is not there is a mistake of the caller, and makes no job.
+/// A fork from an unknown step is rejected and creates no job.
 pub async fn fork_from_an_unknown_step_is_refused(harness: &StoreHarness) {
     let parent = with_steps(harness).await;
     let id = harness.id();
@@ -225,7 +225,7 @@ pub async fn fork_from_an_unknown_step_is_refused(harness: &StoreHarness) {
     assert_eq!(refused, Err(StoreError::NotFound));
 }
 
-/// A purged job is gone with all that belongs to it, and remembered as gone.
+/// A purged job is deleted with all of its data, and its id is reported as gone.
 pub async fn purged_job_is_gone_in_every_way(harness: &StoreHarness) {
     let lease = with_steps(harness).await;
     harness.settle(&lease, done()).await.unwrap();
@@ -244,7 +244,7 @@ pub async fn purged_job_is_gone_in_every_way(harness: &StoreHarness) {
     assert!(store.jobs(&us(), &Filter::default(), &page).await.unwrap().jobs.is_empty());
 }
 
-/// What has not ended is not deleted.
+/// A job that has not finished cannot be purged.
 pub async fn only_ended_jobs_are_purged(harness: &StoreHarness) {
     let running = harness.running().await.job.id;
     let pending = harness.pending().await.id;
@@ -254,7 +254,7 @@ pub async fn only_ended_jobs_are_purged(harness: &StoreHarness) {
         assert_eq!(refused, Err(wrong(status, Command::Purge)));
         assert_eq!(harness.record(id).await, before);
     }
-    // The pending job stays in line, so what ends here waits in another queue.
+    // The pending job keeps its queue, so the jobs that finish here use another one.
     harness.store().pause_queue(&us(), &Name::default_queue(), true).await.unwrap();
     for outcome in [done(), failed_for_good(), Outcome::Cancelled] {
         let lease = harness.running_as(NewJob { queue: name("beside"), ..harness.job() }).await;

@@ -1,10 +1,10 @@
-//! What was acknowledged outlives the process, where the store declares that it does.
+//! Acknowledged writes survive a restart, if the store declares durability.
 
 use super::harness::{StoreHarness, done, failed, json, name};
 use crate::job::{Status, TenantId};
 use crate::store::{NewJob, StoreError};
 
-/// Jobs, steps, results and histories are there again.
+/// Jobs, steps, results and histories survive reopening.
 pub async fn everything_acknowledged_survives_reopening(harness: &StoreHarness) {
     let keyed = NewJob { queue: name("slow"), ..harness.keyed("k") };
     let finished = harness.running_as(keyed).await;
@@ -27,7 +27,7 @@ pub async fn everything_acknowledged_survives_reopening(harness: &StoreHarness) 
     assert_eq!(harness.claim_one().await.job.id, b);
 }
 
-/// A worker whose store restarted goes on with its lease, and a late one is still fenced off.
+/// A worker keeps its lease when the store restarts, and a worker with a lost lease is still fenced off.
 pub async fn leases_survive_reopening(harness: &StoreHarness) {
     let (late, current) = harness.superseded().await;
     if !harness.reopen() {
@@ -38,7 +38,7 @@ pub async fn leases_survive_reopening(harness: &StoreHarness) {
     assert_eq!(harness.settle(&current, done()).await.unwrap().status, Status::Completed);
 }
 
-/// A paused queue stays paused, a purged job stays gone.
+/// A paused queue stays paused, and a purged job stays gone.
 pub async fn decisions_survive_reopening(harness: &StoreHarness) {
     let us = TenantId::default();
     let gone = harness.ended(done()).await.id;

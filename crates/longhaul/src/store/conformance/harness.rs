@@ -1,4 +1,4 @@
-//! A store on a harness, and the hands to work it with.
+//! The harness: a store under test, its clock, and shorthands for test cases.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -15,37 +15,37 @@ use crate::store::{
     Start, Store, StoreError, SubmitResult,
 };
 
-/// How long leases last on the harness.
+/// Lease duration in all cases.
 pub const LEASE: Duration = Duration::from_secs(15);
 
-/// The smallest step of a store's time.
+/// Resolution of a store's time.
 pub const TICK: Duration = Duration::from_millis(1);
 
 type Reopen = Box<dyn Fn(Clock) -> Arc<dyn Store> + Send + Sync>;
 
-/// A store under test, the clock that it goes by, and what it declares it can do.
+/// A store under test, its clock and its declared capabilities.
 pub struct StoreHarness {
-    /// Empty only while the store is closed and opened again.
+    /// `None` only while the store is being reopened.
     store: RwLock<Option<Arc<dyn Store>>>,
     clock: Clock,
     ids: IdSource,
     reopen: Option<Reopen>,
-    /// Dropped after the store: its folder, its database.
+    /// Resources of the store, for example its directory or database. Dropped after the store.
     keep: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 impl StoreHarness {
-    /// The clock to make a store with.
+    /// Returns a manual clock to create a store with.
     pub fn clock() -> Clock {
         Clock::manual(Timestamp::from_millis(1_763_000_000_000))
     }
 
-    /// Puts a store on the harness that goes by `clock`.
+    /// Creates a harness for a store that uses `clock`.
     pub fn new(store: impl Store + 'static, clock: Clock) -> Self {
         Self::of(Arc::new(store), clock)
     }
 
-    /// Puts a store on the harness that somebody else holds too.
+    /// Creates a harness for a shared store that uses `clock`.
     pub fn of(store: Arc<dyn Store>, clock: Clock) -> Self {
         Self {
             store: RwLock::new(Some(store)),
@@ -56,14 +56,14 @@ impl StoreHarness {
         }
     }
 
-    /// Keeps `thing` for as long as the store is used.
+    /// Keeps `thing` alive for as long as the store is used.
     #[must_use]
     pub fn keeping(mut self, thing: impl Any + Send + Sync) -> Self {
         self.keep.push(Box::new(thing));
         self
     }
 
-    /// Declares that what the store keeps outlives it, and how to open it again.
+    /// Declares that the store is durable; `reopen` opens it again.
     #[must_use]
     pub fn reopened_by<S: Store + 'static>(
         mut self,
@@ -73,14 +73,14 @@ impl StoreHarness {
         self
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> Arc<dyn Store> {
         let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
         store.clone().expect("the store is open")
     }
 
-    /// Closes the store and opens it again. False, and nothing is done, where the store does not
-    /// declare that it outlives its process.
+    /// Closes the store and opens it again. Returns false and does nothing if the store does not declare
+    /// durability.
     pub fn reopen(&self) -> bool {
         let Some(reopen) = &self.reopen else { return false };
         let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
@@ -89,34 +89,34 @@ impl StoreHarness {
         true
     }
 
-    /// Moves the time by the most that is less than `by`.
+    /// Advances the clock to one tick before `by` has passed.
     pub fn advance_short_of(&self, by: Duration) {
         self.advance(by.saturating_sub(TICK));
     }
 
-    /// Moves the time.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         self.clock.advance(by);
     }
 
-    /// The time.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// An id that is greater than all before it.
+    /// Returns an id that is greater than all earlier ones.
     pub fn id(&self) -> JobId {
         self.ids.next(self.now(), 7)
     }
 
-    // --- for callers ---
+    // --- for clients ---
 
-    /// A submission with nothing special. Vary it by struct update.
+    /// Returns a submission with default values. Vary it by struct update.
     pub fn job(&self) -> NewJob {
         self.job_with(r#"{"page":1}"#)
     }
 
-    /// A submission with this input.
+    /// Returns a submission with this input.
     pub fn job_with(&self, input: &str) -> NewJob {
         let (kind, input) = (demo(), json(input));
         NewJob {
@@ -140,12 +140,12 @@ impl StoreHarness {
         }
     }
 
-    /// A submission under a key.
+    /// Returns a submission with this idempotency key.
     pub fn keyed(&self, key: &str) -> NewJob {
         NewJob { idempotency_key: Some(key.to_owned()), ..self.job() }
     }
 
-    /// A submission of another tenant.
+    /// Returns a submission of this tenant.
     pub fn job_of(&self, tenant: &TenantId) -> NewJob {
         NewJob { tenant: tenant.clone(), ..self.job() }
     }
@@ -153,55 +153,55 @@ impl StoreHarness {
     /// Submits one job.
     pub async fn submit(&self, job: NewJob) -> Result<SubmitResult, StoreError> {
         let mut answers = self.store().submit(vec![job]).await;
-        assert_eq!(answers.len(), 1, "one answer for each submission");
+        assert_eq!(answers.len(), 1, "one result per submission");
         answers.remove(0)
     }
 
-    /// Submits one job that must be accepted as a new one.
+    /// Submits one job and asserts that it is new.
     pub async fn accept(&self, job: NewJob) -> Job {
         let submitted = self.submit(job).await.unwrap();
         assert!(submitted.created, "a new job");
         submitted.record.job
     }
 
-    /// A pending job.
+    /// Returns a new pending job.
     pub async fn pending(&self) -> Job {
         self.accept(self.job()).await
     }
 
-    /// A job that a replica holds.
+    /// Returns the lease of a new running job.
     pub async fn running(&self) -> Lease {
         self.running_as(self.job()).await
     }
 
-    /// This job, held by a replica.
+    /// Submits this job and returns its lease.
     pub async fn running_as(&self, job: NewJob) -> Lease {
         let id = self.accept(job).await.id;
         let lease = self.claim_one().await;
-        assert_eq!(lease.job.id, id, "nothing else is due");
+        assert_eq!(lease.job.id, id, "no other job should be due");
         lease
     }
 
-    /// A job that ended like this.
+    /// Returns a job whose attempt ended with this outcome.
     pub async fn ended(&self, outcome: Outcome) -> Job {
         let lease = self.running().await;
         self.settle(&lease, outcome).await.unwrap();
         self.record(lease.job.id).await.job
     }
 
-    /// What the store knows of a job of the default tenant.
+    /// Returns the record of a job of the default tenant.
     pub async fn record(&self, id: JobId) -> Record {
         self.try_record(id).await.unwrap()
     }
 
-    /// What the store says when asked for a job of the default tenant.
+    /// Returns the record of a job of the default tenant, or the store's error.
     pub async fn try_record(&self, id: JobId) -> Result<Record, StoreError> {
         self.store().job(&TenantId::default(), id).await
     }
 
     // --- for workers ---
 
-    /// What a replica asks for that has room for `limit` demo jobs.
+    /// Returns a claim for up to `limit` demo jobs.
     pub fn want(&self, limit: usize) -> Claim {
         Claim {
             replica: "replica-1".to_owned(),
@@ -218,28 +218,28 @@ impl StoreHarness {
         self.claimed(limit).await.leases
     }
 
-    /// Claims up to `limit` demo jobs and returns the whole answer.
+    /// Claims up to `limit` demo jobs and returns the whole result.
     pub async fn claimed(&self, limit: usize) -> ClaimResult {
         self.store().claim(&self.want(limit)).await.unwrap()
     }
 
-    /// Claims the one job that must be due.
+    /// Claims one job and asserts that one is due.
     pub async fn claim_one(&self) -> Lease {
         let mut leases = self.claim(1).await;
         assert_eq!(leases.len(), 1, "a job should be due");
         leases.remove(0)
     }
 
-    /// Lets a lease run out and ends its attempt.
+    /// Lets a lease expire and rescues its job.
     pub async fn lose(&self, lease: &Lease) -> Job {
         self.advance(LEASE + TICK);
         let mut swept = self.store().rescue(100).await.unwrap();
         swept.retain(|job| job.id == lease.job.id);
-        assert_eq!(swept.len(), 1, "the sweep should end this attempt, once");
+        assert_eq!(swept.len(), 1, "the rescue should end this attempt once");
         swept.remove(0)
     }
 
-    /// A lease whose worker slept through it, and the lease of its successor.
+    /// Returns an expired lease and the lease of the next attempt.
     pub async fn superseded(&self) -> (Lease, Lease) {
         let late = self.running().await;
         self.lose(&late).await;
@@ -248,7 +248,7 @@ impl StoreHarness {
         (late, current)
     }
 
-    /// Ends an attempt.
+    /// Ends an attempt with this outcome.
     pub async fn settle(
         &self,
         lease: &Lease,
@@ -257,10 +257,10 @@ impl StoreHarness {
         self.settle_as(settlement(lease, outcome)).await
     }
 
-    /// Ends an attempt with last words.
+    /// Ends an attempt with this settlement.
     pub async fn settle_as(&self, settlement: Settlement) -> Result<SettleResult, StoreError> {
         let mut answers = self.store().settle(vec![settlement]).await;
-        assert_eq!(answers.len(), 1, "one answer for each settlement");
+        assert_eq!(answers.len(), 1, "one result per settlement");
         answers.remove(0)
     }
 
@@ -268,7 +268,7 @@ impl StoreHarness {
     pub async fn phase(&self, lease: &Lease, phase: &str) -> Result<(), StoreError> {
         let (lease, phases) = (lease.to_ref(), vec![phase.to_owned()]);
         let mut answers = self.store().report(vec![Report { lease, phases, progress: None }]).await;
-        assert_eq!(answers.len(), 1, "one answer for each report");
+        assert_eq!(answers.len(), 1, "one result per report");
         answers.remove(0)
     }
 
@@ -292,7 +292,7 @@ impl StoreHarness {
     }
 }
 
-/// The end of an attempt, with no last words.
+/// Returns a settlement without unreported phases or progress.
 pub fn settlement(lease: &Lease, outcome: Outcome) -> Settlement {
     Settlement {
         lease: lease.to_ref(),
@@ -304,37 +304,37 @@ pub fn settlement(lease: &Lease, outcome: Outcome) -> Settlement {
     }
 }
 
-/// The kind that jobs on the harness have.
+/// Returns the kind of demo jobs.
 pub fn demo() -> Name {
     name("demo")
 }
 
-/// A name.
+/// Returns a valid name.
 pub fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-/// A tenant that is not the default one.
+/// Returns a tenant id.
 pub fn tenant(text: &str) -> TenantId {
     TenantId::new(text).unwrap()
 }
 
-/// A JSON text.
+/// Returns a JSON text.
 pub fn json(text: &str) -> Json {
     Json::from_text(text).unwrap()
 }
 
-/// A good end.
+/// Returns a completed outcome.
 pub fn done() -> Outcome {
     Outcome::Completed(json(r#"{"pages":12}"#))
 }
 
-/// An end that is tried again at once, while attempts are left.
+/// Returns a failed outcome that is retried immediately while attempts are left.
 pub fn failed() -> Outcome {
     Outcome::Failed { error: JobError::retryable("line cut"), retry_in: Duration::ZERO }
 }
 
-/// An end that is never tried again.
+/// Returns a failed outcome that is not retried.
 pub fn failed_for_good() -> Outcome {
     Outcome::Failed { error: JobError::fatal("no such page"), retry_in: Duration::ZERO }
 }

@@ -1,10 +1,10 @@
-//! What watchers are owed: every transition once, in order, with versions that only rise.
+//! Histories: every transition is reported to watchers once, in order, with increasing versions.
 
 use super::harness::{StoreHarness, done, failed, failed_for_good, settlement};
 use crate::job::{JobId, Outcome, Progress, Record, Status, TenantId};
 use crate::store::{Report, Settlement};
 
-/// The statuses and phases of a history, as `status` or `status/phase`.
+/// Returns the statuses and phases of a history, as `status` or `status/phase`.
 fn told(record: &Record) -> Vec<String> {
     record
         .history
@@ -16,17 +16,17 @@ fn told(record: &Record) -> Vec<String> {
         .collect()
 }
 
-/// Asserts what holds of every history, whatever happened.
+/// Asserts the invariants of every history.
 fn assert_sound(record: &Record) {
     let versions: Vec<u64> = record.history.iter().map(|event| event.version).collect();
-    assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "versions rise: {versions:?}");
+    assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "versions increase: {versions:?}");
     assert!(record.history.iter().map(|event| event.at).is_sorted());
     let last = record.history.last().expect("accepting a job is its first event");
     assert_eq!((last.status, last.attempt), (record.job.status, record.job.attempt));
     assert!(last.version <= record.job.version);
 }
 
-/// Follows a job the way a watcher does, from version to version.
+/// A watcher that follows a job from version to version.
 struct Watcher {
     id: JobId,
     version: u64,
@@ -41,18 +41,18 @@ impl Watcher {
     async fn look(&mut self, harness: &StoreHarness) {
         let record = harness.record(self.id).await;
         assert_sound(&record);
-        assert!(record.job.version >= self.version, "a version never goes back");
+        assert!(record.job.version >= self.version, "a version never decreases");
         for owed in record.since(self.version) {
             assert!(owed.job.version > self.version);
             self.version = owed.job.version;
             self.seen.push((owed.job.version, owed.job.status));
         }
         assert_eq!(self.version, record.job.version);
-        assert!(record.since(self.version).is_empty(), "nothing is owed twice");
+        assert!(record.since(self.version).is_empty(), "no transition is returned twice");
     }
 }
 
-/// A job's whole life, event by event.
+/// The history of a job contains each of its transitions as one event.
 pub async fn every_transition_is_one_event(harness: &StoreHarness) {
     let (store, us) = (harness.store(), TenantId::default());
     let first = harness.running().await;
@@ -95,7 +95,7 @@ pub async fn every_transition_is_one_event(harness: &StoreHarness) {
     assert_eq!(attempts, [1, 2, 3, 3, 4]);
 }
 
-/// An attempt tells who ran it and what went wrong.
+/// The events of an attempt name its replica and its error.
 pub async fn events_tell_who_and_why(harness: &StoreHarness) {
     let lost = harness.running().await;
     harness.lose(&lost).await;
@@ -115,7 +115,7 @@ pub async fn events_tell_who_and_why(harness: &StoreHarness) {
     );
 }
 
-/// A watcher that looks after every change and one that looks once see the same.
+/// A watcher that reads after every change and one that reads once see the same transitions.
 pub async fn watchers_see_every_transition_once_however_often_they_look(harness: &StoreHarness) {
     let (store, us) = (harness.store(), TenantId::default());
     let id = harness.pending().await.id;
@@ -137,7 +137,7 @@ pub async fn watchers_see_every_transition_once_however_often_they_look(harness:
     assert_eq!(statuses, ["pending", "running", "running", "running", "cancelled"]);
 }
 
-/// Phases are transitions, in the order in which the worker went through them.
+/// Each phase is an event, in the order of the worker's reports.
 pub async fn each_phase_is_an_event(harness: &StoreHarness) {
     let lease = harness.running().await;
     let phases = ["loading", "rendering"].map(str::to_owned).to_vec();
@@ -149,7 +149,7 @@ pub async fn each_phase_is_an_event(harness: &StoreHarness) {
     assert_eq!(told(&record), ["pending", "running", "running/loading", "running/rendering"]);
 }
 
-/// A handler's word is for while it runs: what comes after does not show it.
+/// A phase is cleared when its attempt ends.
 pub async fn phase_ends_with_its_attempt(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.phase(&lease, "loading").await.unwrap();
@@ -158,7 +158,7 @@ pub async fn phase_ends_with_its_attempt(harness: &StoreHarness) {
     assert_eq!(harness.claim_one().await.job.phase, None);
 }
 
-/// A job that was asked to stop says so until it does, whatever its handler is still doing.
+/// After a cancellation request the phase is `cancelling` until the job stops, regardless of later reports.
 pub async fn phase_is_cancelling_until_the_job_stops(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.store().cancel(&TenantId::default(), lease.job.id).await.unwrap();
@@ -168,7 +168,7 @@ pub async fn phase_is_cancelling_until_the_job_stops(harness: &StoreHarness) {
     assert_eq!(told(&record), ["pending", "running", "running/cancelling"]);
 }
 
-/// Progress is the latest word: it raises the version and is no event.
+/// A progress report raises the version and adds no event.
 pub async fn progress_raises_the_version_and_is_no_event(harness: &StoreHarness) {
     let lease = harness.running().await;
     let mut before = harness.record(lease.job.id).await;
@@ -181,12 +181,12 @@ pub async fn progress_raises_the_version_and_is_no_event(harness: &StoreHarness)
         assert_eq!(record.job.progress, progress);
         assert_eq!(record.history, before.history);
         assert!(record.job.version > before.job.version);
-        assert_eq!(record.since(before.job.version).len(), 1, "the latest word is owed");
+        assert_eq!(record.since(before.job.version).len(), 1, "the latest progress is returned");
         before = record;
     }
 }
 
-/// Reports of many jobs come in one call, each answered by itself.
+/// One call takes the reports of many jobs and returns a result for each.
 pub async fn reports_are_answered_one_by_one(harness: &StoreHarness) {
     let (late, current) = harness.superseded().await;
     let other = harness.running().await;
@@ -200,7 +200,7 @@ pub async fn reports_are_answered_one_by_one(harness: &StoreHarness) {
     assert_eq!(answers, [Err(crate::store::StoreError::LeaseLost), Ok(()), Ok(())]);
 }
 
-/// Nothing that anybody does takes a version back or leaves a change unnumbered.
+/// Every operation that changes a job raises its version.
 pub async fn version_rises_with_every_change(harness: &StoreHarness) {
     let (store, us) = (harness.store(), TenantId::default());
     let id = harness.pending().await.id;
@@ -223,7 +223,7 @@ pub async fn version_rises_with_every_change(harness: &StoreHarness) {
     assert_sound(&harness.record(id).await);
 }
 
-/// There is one end, and it is the last event.
+/// A job finishes once, and that is its last event.
 pub async fn terminal_event_is_one_and_last(harness: &StoreHarness) {
     for outcome in [done(), failed_for_good(), Outcome::Cancelled] {
         let lease = harness.running().await;
@@ -239,7 +239,7 @@ pub async fn terminal_event_is_one_and_last(harness: &StoreHarness) {
     }
 }
 
-/// A fork has a history of its own.
+/// A fork starts with a history of its own.
 pub async fn fork_begins_its_own_history(harness: &StoreHarness) {
     let lease = harness.running().await;
     let id = harness.id();

@@ -1,4 +1,4 @@
-//! A lease is a timed right: renewed it goes on, run out it is lost, and a lost one writes nothing.
+//! Leases: a renewal extends a lease, an expired lease is lost, and a lost lease cannot write.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ async fn renew(store: &dyn Store, leases: &[&Lease]) -> Vec<Renewal> {
     store.renew(leases.iter().map(|lease| lease.to_ref()).collect(), LEASE).await.unwrap()
 }
 
-/// A worker that keeps renewing keeps its job.
+/// A worker that renews its lease in time keeps its job.
 pub async fn renewed_lease_goes_on(harness: &StoreHarness) {
     let lease = harness.running().await;
     for _ in 0..5 {
@@ -22,7 +22,7 @@ pub async fn renewed_lease_goes_on(harness: &StoreHarness) {
     harness.settle(&lease, done()).await.unwrap();
 }
 
-/// A renewal counts from when it is made, not from when the lease would have ended.
+/// A renewal extends the lease from the time of the renewal, not from the previous expiry.
 pub async fn renewal_extends_from_now(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.advance(Duration::from_secs(1));
@@ -33,7 +33,7 @@ pub async fn renewal_extends_from_now(harness: &StoreHarness) {
     assert_eq!(harness.store().rescue(10).await.unwrap().len(), 1);
 }
 
-/// A renewal is how a worker learns that somebody wants the job to stop.
+/// A renewal reports a cancellation request to the worker.
 pub async fn renewal_tells_of_a_cancel_request(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.store().cancel(&TenantId::default(), lease.job.id).await.unwrap();
@@ -41,7 +41,7 @@ pub async fn renewal_tells_of_a_cancel_request(harness: &StoreHarness) {
     assert_eq!(renew(&*harness.store(), &[&lease]).await, [asked]);
 }
 
-/// One statement serves all jobs of a replica; each answer is for its own lease.
+/// One call renews all leases of a replica and returns a result for each.
 pub async fn renewals_are_answered_one_by_one_in_order(harness: &StoreHarness) {
     let (late, current) = harness.superseded().await;
     let asked = harness.running().await;
@@ -59,7 +59,7 @@ pub async fn renewals_are_answered_one_by_one_in_order(harness: &StoreHarness) {
     );
 }
 
-/// A worker that nobody knows holds nothing.
+/// A lease on an unknown job is lost.
 pub async fn lease_on_an_unknown_job_is_lost(harness: &StoreHarness) {
     let mut lease = harness.running().await;
     lease.job.id = harness.id();
@@ -69,7 +69,7 @@ pub async fn lease_on_an_unknown_job_is_lost(harness: &StoreHarness) {
     assert_eq!(harness.settle(&lease, done()).await, Err(StoreError::LeaseLost));
 }
 
-/// A fencing number that was never given out opens nothing.
+/// A lease with an epoch that was never issued is lost.
 pub async fn lease_with_an_epoch_from_the_future_is_lost(harness: &StoreHarness) {
     let lease = harness.running().await;
     let before = harness.record(lease.job.id).await;
@@ -81,7 +81,7 @@ pub async fn lease_with_an_epoch_from_the_future_is_lost(harness: &StoreHarness)
     assert_eq!(harness.record(before.job.id).await, before);
 }
 
-/// A late worker, and the record and steps that its write must leave alone.
+/// Returns the lease of a late worker, and the record that its writes must not change.
 async fn late_worker(harness: &StoreHarness) -> (Lease, Record) {
     let (late, current) = harness.superseded().await;
     harness.step(&current, 0, "download", "1").await.unwrap();
@@ -96,21 +96,21 @@ async fn assert_untouched(harness: &StoreHarness, before: &Record) {
     assert_eq!(steps[0].output, json("1"));
 }
 
-/// A worker that slept through its lease must not take the job back from its successor.
+/// A worker whose lease expired must not take the job back from the next attempt.
 pub async fn late_worker_cannot_renew(harness: &StoreHarness) {
     let (late, before) = late_worker(harness).await;
     assert_eq!(renew(&*harness.store(), &[&late]).await, [Renewal::Lost]);
     assert_untouched(harness, &before).await;
 }
 
-/// Watchers must not see the words of a worker that was replaced.
+/// Watchers must not see reports of a worker whose lease expired.
 pub async fn late_worker_cannot_report(harness: &StoreHarness) {
     let (late, before) = late_worker(harness).await;
     assert_eq!(harness.phase(&late, "late").await, Err(StoreError::LeaseLost));
     assert_untouched(harness, &before).await;
 }
 
-/// Two workers must not mix their steps, not even if they agree on an output.
+/// Steps of two attempts must not mix, not even if their outputs are equal.
 pub async fn late_worker_cannot_checkpoint(harness: &StoreHarness) {
     let (late, before) = late_worker(harness).await;
     for (position, step, output) in [(1, "parse", "2"), (0, "download", "9"), (0, "download", "1")]
@@ -121,7 +121,7 @@ pub async fn late_worker_cannot_checkpoint(harness: &StoreHarness) {
     assert_untouched(harness, &before).await;
 }
 
-/// A worker that slept through its lease must not overwrite its successor.
+/// A worker whose lease expired must not overwrite the next attempt.
 pub async fn late_worker_cannot_settle(harness: &StoreHarness) {
     let (late, before) = late_worker(harness).await;
     for outcome in [done(), failed(), Outcome::Cancelled, Outcome::Released] {
@@ -130,7 +130,7 @@ pub async fn late_worker_cannot_settle(harness: &StoreHarness) {
     }
 }
 
-/// The lease is lost with the sweep, not only with the next claim.
+/// A lease is lost when its job is rescued, not only at the next claim.
 pub async fn swept_worker_cannot_write(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.lose(&lease).await;
@@ -138,7 +138,7 @@ pub async fn swept_worker_cannot_write(harness: &StoreHarness) {
     assert_eq!(renew(&*harness.store(), &[&lease]).await, [Renewal::Lost]);
     assert_eq!(harness.phase(&lease, "x").await, Err(StoreError::LeaseLost));
     assert_eq!(harness.step(&lease, 0, "x", "1").await, Err(StoreError::LeaseLost));
-    // Its own end of the attempt is not what happened, even where it would have led to the same.
+    // A settlement is rejected even if its outcome would lead to the same status.
     for outcome in [done(), failed(), Outcome::Cancelled, Outcome::Released] {
         assert_eq!(harness.settle(&lease, outcome).await, Err(StoreError::LeaseLost));
     }
@@ -146,7 +146,7 @@ pub async fn swept_worker_cannot_write(harness: &StoreHarness) {
     assert!(harness.store().steps(&TenantId::default(), lease.job.id).await.unwrap().is_empty());
 }
 
-/// A job that somebody else finished stays finished.
+/// A job that another attempt finished stays finished.
 pub async fn late_worker_cannot_write_to_a_finished_job(harness: &StoreHarness) {
     let (late, current) = harness.superseded().await;
     harness.settle(&current, done()).await.unwrap();
@@ -158,7 +158,7 @@ pub async fn late_worker_cannot_write_to_a_finished_job(harness: &StoreHarness) 
     assert_eq!(harness.record(current.job.id).await, before);
 }
 
-/// One late worker in a batch does not hold up the others.
+/// A lost lease in a batch does not affect the other leases.
 pub async fn lost_lease_does_not_touch_the_others_of_its_batch(harness: &StoreHarness) {
     let (late, current) = harness.superseded().await;
     let other = harness.running().await;
@@ -171,7 +171,7 @@ pub async fn lost_lease_does_not_touch_the_others_of_its_batch(harness: &StoreHa
     );
 }
 
-/// A crashed worker's job is put back in line, with the reason.
+/// A rescued job returns to its queue, with the error.
 pub async fn sweep_puts_back_what_was_lost(harness: &StoreHarness) {
     let lease = harness.running().await;
     let swept = harness.lose(&lease).await;
@@ -182,7 +182,7 @@ pub async fn sweep_puts_back_what_was_lost(harness: &StoreHarness) {
     assert_eq!((again.job.id, again.job.attempt), (lease.job.id, 2));
 }
 
-/// Live leases are left alone.
+/// Jobs with valid leases are not rescued.
 pub async fn sweep_leaves_live_leases_alone(harness: &StoreHarness) {
     let lease = harness.running().await;
     let before = harness.record(lease.job.id).await;
@@ -191,7 +191,7 @@ pub async fn sweep_leaves_live_leases_alone(harness: &StoreHarness) {
     assert_eq!(harness.record(lease.job.id).await, before);
 }
 
-/// A job that kills its worker fails in the end, with a reason that says so.
+/// A job that crashes its workers fails after its last attempt, with an error that gives the reason.
 pub async fn job_that_kills_its_workers_fails_after_its_attempts(harness: &StoreHarness) {
     harness.accept(NewJob { max_attempts: 2, ..harness.job() }).await;
     let first = harness.claim_one().await;
@@ -205,7 +205,7 @@ pub async fn job_that_kills_its_workers_fails_after_its_attempts(harness: &Store
     assert!(harness.claim(10).await.is_empty());
 }
 
-/// A job that was asked to stop does not start again because its worker died.
+/// A job with a cancellation request does not start again after its worker died.
 pub async fn sweep_cancels_what_was_asked_to_stop(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.store().cancel(&TenantId::default(), lease.job.id).await.unwrap();
@@ -213,7 +213,7 @@ pub async fn sweep_cancels_what_was_asked_to_stop(harness: &StoreHarness) {
     assert!(harness.claim(10).await.is_empty());
 }
 
-/// Sweeping is done in bites, and each job is ended once.
+/// A rescue is limited in size, and each attempt is ended once.
 pub async fn sweep_respects_its_limit(harness: &StoreHarness) {
     harness.store().submit((0..5).map(|_| harness.job()).collect()).await;
     assert_eq!(harness.claim(5).await.len(), 5);
@@ -229,7 +229,7 @@ pub async fn sweep_respects_its_limit(harness: &StoreHarness) {
     assert_eq!(swept.len(), 5);
 }
 
-/// Leases of all tenants are swept, each job stays with its own.
+/// A rescue covers all tenants, and each job stays with its tenant.
 pub async fn sweep_serves_all_tenants(harness: &StoreHarness) {
     let tenants = ["a", "b"].map(super::harness::tenant);
     for tenant in &tenants {

@@ -1,4 +1,4 @@
-//! Limits on what runs at once and on how fast it starts, over all tenants and replicas.
+//! Concurrency and rate limits over all tenants and replicas.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn slow() -> Name {
     name("slow")
 }
 
-/// The queue `slow` is limited, and nothing else.
+/// Returns limits for the queue `slow` only.
 fn slow_queue(limit: FlowLimit) -> FlowLimits {
     FlowLimits { queues: vec![(slow(), limit)], ..FlowLimits::default() }
 }
@@ -68,7 +68,7 @@ fn count<'a, K: Eq + std::hash::Hash>(
     counts
 }
 
-/// A queue's jobs run side by side up to its limit, whosever they are.
+/// A queue limit counts the jobs of all tenants.
 pub async fn queue_limit_counts_all_tenants(harness: &StoreHarness) {
     let limits = slow_queue(FlowLimit::running(3));
     for tenant in ["a", "b"].map(tenant) {
@@ -83,7 +83,7 @@ pub async fn queue_limit_counts_all_tenants(harness: &StoreHarness) {
     assert_eq!(claim(harness, 10, &limits).await.len(), 2);
 }
 
-/// A kind's jobs run side by side up to its limit, in whatever queue they are.
+/// A kind limit counts the jobs in all queues.
 pub async fn kind_limit_counts_all_queues(harness: &StoreHarness) {
     let limits = demo_kind(3);
     for queue in ["a", "b"].map(name) {
@@ -97,7 +97,7 @@ pub async fn kind_limit_counts_all_queues(harness: &StoreHarness) {
     assert_eq!(claim(harness, 10, &limits).await.len(), 1);
 }
 
-/// Each tenant has as much room as any other, and uses up only its own.
+/// Each tenant has the same limit, and only its own jobs count against it.
 pub async fn tenant_limit_is_each_tenants_own(harness: &StoreHarness) {
     let limits = each_tenant(FlowLimit::running(2));
     for tenant in ["a", "b"].map(tenant) {
@@ -115,7 +115,7 @@ pub async fn tenant_limit_is_each_tenants_own(harness: &StoreHarness) {
     assert_eq!(count(&next, |lease| lease.job.tenant.as_str()), HashMap::from([("a", 1)]));
 }
 
-/// The tightest of all limits decides, for each job.
+/// All limits of a job apply, so that the tightest one decides.
 pub async fn every_limit_that_is_about_a_job_holds(harness: &StoreHarness) {
     let limits = FlowLimits {
         kinds: vec![(demo(), 5)],
@@ -128,13 +128,13 @@ pub async fn every_limit_that_is_about_a_job_holds(harness: &StoreHarness) {
     submit(harness, 9, || harness.job_of(&a)).await;
     submit(harness, 9, || harness.job_of(&b)).await;
     let leases = claim(harness, 20, &limits).await;
-    assert_eq!(leases.len(), 5, "the kind's");
+    assert_eq!(leases.len(), 5, "the limit of the kind");
     assert!(count(&leases, |lease| lease.job.tenant.clone()).values().all(|jobs| *jobs <= 4));
     assert!(count(&leases, |lease| lease.job.queue.clone()).get(&slow()).is_none_or(|n| *n <= 2));
     assert_eq!(claim(harness, 20, &limits).await.len(), 0);
 }
 
-/// However many replicas ask at once, together they get no more than there is room for, and all of it.
+/// Concurrent claims of several replicas start exactly as many jobs as a limit allows.
 pub async fn replicas_at_once_never_exceed_a_limit(harness: &StoreHarness) {
     let limits = FlowLimits {
         kinds: vec![(demo(), 12)],
@@ -160,7 +160,7 @@ pub async fn replicas_at_once_never_exceed_a_limit(harness: &StoreHarness) {
         for claim in claims {
             leases.extend(claim.await.unwrap());
         }
-        // A replica may be told "nothing" while others are being served.
+        // A concurrent claim may return nothing while others hold locks.
         leases.extend(claim(harness, 20, &limits).await);
         assert_eq!(leases.len(), 12, "round {round}");
         let by_tenant = count(&leases, |lease| lease.job.tenant.clone());
@@ -180,7 +180,7 @@ pub async fn replicas_at_once_never_exceed_a_limit(harness: &StoreHarness) {
     }
 }
 
-/// One tenant may run more or fewer at once than all others, also where those have no limit.
+/// A tenant may have a higher or lower limit than the others, even if the others have none.
 pub async fn tenant_may_have_a_limit_of_its_own(harness: &StoreHarness) {
     let own = |id: &str, jobs| (tenant(id), FlowLimit::running(jobs));
     let all_others = [FlowLimit::running(2), FlowLimit::default()];
@@ -201,7 +201,7 @@ pub async fn tenant_may_have_a_limit_of_its_own(harness: &StoreHarness) {
     }
 }
 
-/// Room is free again when an attempt ends, however it does.
+/// The end of an attempt frees its capacity, for every outcome.
 pub async fn limit_frees_up_however_an_attempt_ends(harness: &StoreHarness) {
     let all = FlowLimits {
         kinds: vec![(demo(), 1)],
@@ -228,7 +228,7 @@ pub async fn limit_frees_up_however_an_attempt_ends(harness: &StoreHarness) {
         }
         let lease = claim(harness, 5, &limits).await.remove(0);
         harness.store().cancel(&lease.job.tenant, lease.job.id).await.unwrap();
-        assert!(claim(harness, 5, &limits).await.is_empty(), "asked to stop, and still running");
+        assert!(claim(harness, 5, &limits).await.is_empty(), "cancelled, but still running");
         harness.settle(&lease, Outcome::Cancelled).await.unwrap();
         let lease = claim(harness, 5, &limits).await.remove(0);
         assert!(claim(harness, 5, &limits).await.is_empty());
@@ -242,8 +242,8 @@ pub async fn limit_frees_up_however_an_attempt_ends(harness: &StoreHarness) {
     }
 }
 
-/// Saying it again, because the answer was lost, makes no room a second time. Nor does a worker that
-/// was given up.
+/// A repeated settlement, whose first response was lost, frees capacity once. A settlement with a lost lease
+/// frees none.
 pub async fn end_that_is_told_twice_gives_back_once(harness: &StoreHarness) {
     let limits = slow_queue(FlowLimit::running(2));
     submit(harness, 9, || in_queue(harness, &slow())).await;
@@ -255,12 +255,12 @@ pub async fn end_that_is_told_twice_gives_back_once(harness: &StoreHarness) {
     assert_eq!(next.len(), 1);
     harness.lose(&leases[1]).await;
     harness.settle(&leases[1], done()).await.unwrap_err();
-    // The other one's lease ran out at the same time, and the sweep took both.
+    // The other lease expired at the same time, so one rescue ended both attempts.
     assert_eq!(claim(harness, 9, &limits).await.len(), 2);
     assert_eq!(claim(harness, 9, &limits).await.len(), 0);
 }
 
-/// A flood in a queue that is held back does not stand in the way of what is behind it.
+/// A long queue at its limit does not delay other queues behind it.
 pub async fn limited_queue_does_not_hold_back_others_behind_it(harness: &StoreHarness) {
     let minute = Duration::from_mins(1);
     for limit in [FlowLimit::running(1), FlowLimit::rate(Rate::new(1, minute))] {
@@ -283,7 +283,7 @@ pub async fn limited_queue_does_not_hold_back_others_behind_it(harness: &StoreHa
     }
 }
 
-/// A tenant that is held back does not stand in the way of others, however many queues it has.
+/// A tenant at its limit does not delay other tenants, regardless of the number of its queues.
 pub async fn limited_tenant_does_not_hold_back_other_tenants(harness: &StoreHarness) {
     let (big, small) = (tenant("big"), tenant("small"));
     let queued = |n: usize| NewJob {
@@ -308,7 +308,7 @@ pub async fn limited_tenant_does_not_hold_back_other_tenants(harness: &StoreHarn
     }
 }
 
-/// A kind that is held back does not stand in the way of others.
+/// A kind at its limit does not delay other kinds.
 pub async fn limited_kind_does_not_hold_back_other_kinds(harness: &StoreHarness) {
     let other = name("other");
     submit(harness, 300, || harness.job()).await;
@@ -321,7 +321,7 @@ pub async fn limited_kind_does_not_hold_back_other_kinds(harness: &StoreHarness)
     assert_eq!(counts, HashMap::from([("demo", 1), ("other", 3)]));
 }
 
-/// What a limited queue leaves of a claim's room goes to others that wait in long lines.
+/// Capacity of a claim that a limited queue cannot use goes to other queues.
 pub async fn room_that_a_limit_leaves_is_filled_by_others(harness: &StoreHarness) {
     for n in 0..40 {
         let tenant = tenant(&format!("tenant-{n}"));
@@ -334,7 +334,7 @@ pub async fn room_that_a_limit_leaves_is_filled_by_others(harness: &StoreHarness
     assert_eq!(leases.iter().filter(|lease| lease.job.queue == slow()).count(), 1);
 }
 
-/// Jobs start no faster than the rate, and the rate is used up by starting, not by running.
+/// Jobs start no faster than the rate. Tokens are taken by starts, not by running jobs.
 pub async fn rate_is_respected_and_refills_with_time(harness: &StoreHarness) {
     let limits = slow_queue(FlowLimit::rate(Rate::new(3, SECOND * 3)));
     submit(harness, 30, || in_queue(harness, &slow())).await;
@@ -352,7 +352,7 @@ pub async fn rate_is_respected_and_refills_with_time(harness: &StoreHarness) {
     assert_eq!(claim(harness, 9, &limits).await.len(), 2);
 }
 
-/// Time in which nothing started is not saved up beyond one burst.
+/// Unused tokens accumulate up to one burst at most.
 pub async fn burst_is_bounded_by_the_rate(harness: &StoreHarness) {
     let limits = slow_queue(FlowLimit::rate(Rate::new(3, SECOND)));
     submit(harness, 30, || in_queue(harness, &slow())).await;
@@ -361,7 +361,7 @@ pub async fn burst_is_bounded_by_the_rate(harness: &StoreHarness) {
     assert_eq!(claim(harness, 30, &limits).await.len(), 3);
 }
 
-/// Each tenant starts jobs at its own pace.
+/// Each tenant has a rate limit of its own.
 pub async fn rate_of_tenants_is_each_tenants_own(harness: &StoreHarness) {
     let limits = each_tenant(FlowLimit::rate(Rate::new(1, SECOND)));
     for tenant in ["a", "b"].map(tenant) {
@@ -376,7 +376,7 @@ pub async fn rate_of_tenants_is_each_tenants_own(harness: &StoreHarness) {
     }
 }
 
-/// Many replicas that ask at once share one rate.
+/// Concurrent claims of several replicas share one rate limit.
 pub async fn replicas_at_once_share_a_rate(harness: &StoreHarness) {
     let limits = slow_queue(FlowLimit::rate(Rate::new(7, Duration::from_hours(1))));
     submit(harness, 40, || in_queue(harness, &slow())).await;
@@ -394,7 +394,7 @@ pub async fn replicas_at_once_share_a_rate(harness: &StoreHarness) {
     assert_eq!(started, 7);
 }
 
-/// The replica learns when to come back for what a rate held back.
+/// A claim returns the time at which a rate limit admits the next job.
 pub async fn claim_tells_when_a_rate_lets_the_next_job_start(harness: &StoreHarness) {
     let limits = slow_queue(FlowLimit::rate(Rate::new(2, SECOND * 10)));
     submit(harness, 5, || in_queue(harness, &slow())).await;
@@ -414,7 +414,7 @@ pub async fn claim_tells_when_a_rate_lets_the_next_job_start(harness: &StoreHarn
     assert_eq!(next.next_due_at, Some(harness.now().after(SECOND * 5)));
 }
 
-/// A limit counts what was claimed under it. What began without one is not looked for.
+/// A limit counts only jobs that were claimed under it.
 pub async fn jobs_that_began_without_a_limit_are_not_counted(harness: &StoreHarness) {
     let limits = slow_queue(FlowLimit::running(2));
     submit(harness, 9, || in_queue(harness, &slow())).await;
@@ -423,13 +423,13 @@ pub async fn jobs_that_began_without_a_limit_are_not_counted(harness: &StoreHarn
     let at_a_rate = claim(harness, 1, &elsewhere).await;
     assert_eq!((without.len(), at_a_rate.len()), (3, 1));
     assert_eq!(claim(harness, 9, &limits).await.len(), 2);
-    // Nor does their end make room.
+    // Their end frees no capacity either.
     settle_all(harness, &without).await;
     settle_all(harness, &at_a_rate).await;
     assert_eq!(claim(harness, 9, &limits).await.len(), 0);
 }
 
-/// What runs when a limit is lowered goes on, and nothing starts until it is below the new one.
+/// After a limit is lowered, running jobs continue; none starts until their number is below the new limit.
 pub async fn lowered_limit_counts_what_runs(harness: &StoreHarness) {
     submit(harness, 9, || in_queue(harness, &slow())).await;
     let leases = claim(harness, 9, &slow_queue(FlowLimit::running(3))).await;
@@ -443,7 +443,7 @@ pub async fn lowered_limit_counts_what_runs(harness: &StoreHarness) {
     assert_eq!(claim(harness, 9, &slow_queue(FlowLimit::running(2))).await.len(), 1);
 }
 
-/// Jobs give back what they were counted in, whatever the limits are by then.
+/// The end of an attempt decrements the counters that include it, even if the limits have changed.
 pub async fn lifted_limit_leaves_the_counts_right(harness: &StoreHarness) {
     let limits = slow_queue(FlowLimit::running(2));
     submit(harness, 20, || in_queue(harness, &slow())).await;
@@ -458,7 +458,7 @@ pub async fn lifted_limit_leaves_the_counts_right(harness: &StoreHarness) {
     assert_eq!(claim(harness, 9, &limits).await.len(), 0);
 }
 
-/// A limit of zero stops what it is about.
+/// A limit of zero admits no job.
 pub async fn limit_of_zero_lets_nothing_start(harness: &StoreHarness) {
     submit(harness, 3, || in_queue(harness, &slow())).await;
     let stopped = slow_queue(FlowLimit::running(0));
@@ -470,7 +470,7 @@ pub async fn limit_of_zero_lets_nothing_start(harness: &StoreHarness) {
     assert_eq!(claim(harness, 9, &slow_queue(FlowLimit::running(1))).await.len(), 1);
 }
 
-/// Whatever held leases before, what is counted outlives it, and is given back once they are swept.
+/// Counters survive reopening, and are decremented when the leases are rescued.
 pub async fn counts_survive_reopening(harness: &StoreHarness) {
     let limits = slow_queue(FlowLimit::running(2).and_rate(Rate::new(3, Duration::from_hours(9))));
     submit(harness, 9, || in_queue(harness, &slow())).await;
@@ -479,13 +479,13 @@ pub async fn counts_survive_reopening(harness: &StoreHarness) {
     assert_eq!(claim(harness, 9, &limits).await.len(), 0);
     harness.advance(LEASE + TICK);
     harness.store().rescue(100).await.unwrap();
-    assert_eq!(claim(harness, 9, &limits).await.len(), 1, "the rate's last");
+    assert_eq!(claim(harness, 9, &limits).await.len(), 1, "the last token of the rate");
     harness.advance(Duration::from_hours(9));
     harness.store().rescue(100).await.unwrap();
     assert_eq!(claim(harness, 9, &limits).await.len(), 2);
 }
 
-/// A job that goes from one tenant's hands to another replica's is counted where it runs, once.
+/// A retried or resumed job is counted once.
 pub async fn job_that_is_tried_again_is_counted_once(harness: &StoreHarness) {
     let limits = each_tenant(FlowLimit::running(2));
     submit(harness, 2, || harness.job()).await;

@@ -1,4 +1,4 @@
-//! Lists: newest first, in pages, by what a caller asks for.
+//! Lists of jobs: newest first, paged and filtered.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
 }
 
-/// What was accepted last is seen first, each as it stands now.
+/// The newest job comes first, and each job has its current state.
 pub async fn jobs_are_listed_newest_first(harness: &StoreHarness) {
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -35,7 +35,7 @@ pub async fn jobs_are_listed_newest_first(harness: &StoreHarness) {
     assert_eq!((page.jobs, page.next), (want, None));
 }
 
-/// Whoever follows the pages sees each job once, whatever the size of the pages.
+/// A client that follows the cursors sees each job once, regardless of the page size.
 pub async fn pages_have_no_gap_and_no_repeat(harness: &StoreHarness) {
     let mut want: Vec<_> = (0..12).map(|_| harness.job()).collect();
     harness.store().submit(want.clone()).await;
@@ -50,7 +50,7 @@ pub async fn pages_have_no_gap_and_no_repeat(harness: &StoreHarness) {
                 .await
                 .unwrap();
             assert!(page.jobs.len() <= limit);
-            assert!(!page.jobs.is_empty(), "no page is empty while there is more");
+            assert!(!page.jobs.is_empty(), "no page is empty");
             seen.extend(page.jobs.iter().map(|job| job.id));
             before = page.next;
             if before.is_none() {
@@ -62,7 +62,7 @@ pub async fn pages_have_no_gap_and_no_repeat(harness: &StoreHarness) {
     }
 }
 
-/// Jobs that arrive while somebody turns pages do not shift them.
+/// Jobs that are submitted while a client reads pages do not shift the pages.
 pub async fn new_jobs_do_not_shift_the_pages(harness: &StoreHarness) {
     let jobs: Vec<_> = (0..4).map(|_| harness.job()).collect();
     harness.store().submit(jobs.clone()).await;
@@ -77,7 +77,7 @@ pub async fn new_jobs_do_not_shift_the_pages(harness: &StoreHarness) {
     assert_eq!((ids, second.next), (vec![jobs[1].id, jobs[0].id], None));
 }
 
-/// Filtered pages hold as many as they may, not what is left of an unfiltered page.
+/// Filtered pages are full: the filter applies before the page size.
 pub async fn filtered_pages_are_full(harness: &StoreHarness) {
     let rare = name("rare");
     for n in 0..30 {
@@ -94,7 +94,7 @@ pub async fn filtered_pages_are_full(harness: &StoreHarness) {
     assert_eq!((second.jobs.len(), second.next), (1, None));
 }
 
-/// Any of the statuses that are named.
+/// A status filter matches any of its statuses.
 pub async fn list_by_status(harness: &StoreHarness) {
     let completed = harness.ended(done()).await.id;
     let failed = harness.ended(failed_for_good()).await.id;
@@ -112,7 +112,7 @@ pub async fn list_by_status(harness: &StoreHarness) {
     assert_eq!(list(harness, &by(&[])).await.len(), 5);
 }
 
-/// Of one kind, in one queue.
+/// Kind and queue filters match exactly.
 pub async fn list_by_kind_and_queue(harness: &StoreHarness) {
     let (kind, queue) = (name("render"), name("slow"));
     let plain = harness.pending().await.id;
@@ -127,7 +127,7 @@ pub async fn list_by_kind_and_queue(harness: &StoreHarness) {
     assert_eq!(list(harness, &by(None, None)).await, [both, in_queue, of_kind, plain]);
 }
 
-/// With all of the labels that are named, each with its whole value.
+/// A label filter matches jobs with all of the labels, each with its exact value.
 pub async fn list_by_labels(harness: &StoreHarness) {
     let odd = r#"%' "_\"#;
     let mut ids = Vec::new();
@@ -143,7 +143,7 @@ pub async fn list_by_labels(harness: &StoreHarness) {
     }
 }
 
-/// Accepted at a time or after it.
+/// A time filter matches jobs accepted at or after the time.
 pub async fn list_by_time_of_acceptance(harness: &StoreHarness) {
     let old = harness.pending().await;
     harness.advance(Duration::from_secs(1));

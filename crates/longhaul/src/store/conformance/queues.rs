@@ -1,4 +1,4 @@
-//! Queues: what waits in them, and how they are stopped.
+//! Queues: counts of jobs, pausing and resuming.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn queues(harness: &StoreHarness) -> Vec<QueueState> {
     queues
 }
 
-/// The operator sees what waits, what runs, and since when.
+/// A queue reports its pending and running jobs and the due time of its oldest due job.
 pub async fn queue_counts_what_waits_and_what_runs(harness: &StoreHarness) {
     assert!(queues(harness).await.is_empty());
     let minute = Duration::from_mins(1);
@@ -38,7 +38,7 @@ pub async fn queue_counts_what_waits_and_what_runs(harness: &StoreHarness) {
     assert_eq!(queues(harness).await, [QueueState { running: 0, ..state }]);
 }
 
-/// A job that is put off is in line, but nobody waits for it.
+/// A job that is not due counts as pending but not as waiting.
 pub async fn job_that_is_not_due_does_not_age_its_queue(harness: &StoreHarness) {
     let hour = Duration::from_hours(1);
     harness.accept(NewJob { start: Start::In(hour), ..harness.job() }).await;
@@ -48,7 +48,7 @@ pub async fn job_that_is_not_due_does_not_age_its_queue(harness: &StoreHarness) 
     assert_eq!(queues(harness).await[0].oldest_due_at, Some(harness.now()));
 }
 
-/// Each queue is counted by itself, and finished jobs are not.
+/// Each queue has its own counts, without finished jobs.
 pub async fn queues_are_counted_by_themselves(harness: &StoreHarness) {
     harness.ended(done()).await;
     for queue in ["b", "a", "b"] {
@@ -59,7 +59,7 @@ pub async fn queues_are_counted_by_themselves(harness: &StoreHarness) {
     assert_eq!(counts, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
 }
 
-/// Nothing starts from a paused queue; what runs goes on.
+/// No job starts from a paused queue; running jobs continue.
 pub async fn paused_queue_is_not_claimed_from(harness: &StoreHarness) {
     let (store, slow) = (harness.store(), name("slow"));
     let running = harness.running_as(NewJob { queue: slow.clone(), ..harness.job() }).await;
@@ -75,7 +75,7 @@ pub async fn paused_queue_is_not_claimed_from(harness: &StoreHarness) {
     assert_eq!(harness.claim_one().await.job.id, paused.id);
 }
 
-/// A paused queue is listed even when it is empty: somebody has to find the switch.
+/// A paused queue is listed even if it is empty, so that an operator can resume it.
 pub async fn paused_queue_is_listed_while_empty(harness: &StoreHarness) {
     let slow = name("slow");
     harness.store().pause_queue(&us(), &slow, true).await.unwrap();
@@ -91,7 +91,7 @@ pub async fn paused_queue_is_listed_while_empty(harness: &StoreHarness) {
     assert!(queues(harness).await.is_empty());
 }
 
-/// Pausing twice is pausing.
+/// Pausing a paused queue changes nothing.
 pub async fn pausing_twice_is_fine(harness: &StoreHarness) {
     let queue = Name::default_queue();
     harness.pending().await;
@@ -102,7 +102,7 @@ pub async fn pausing_twice_is_fine(harness: &StoreHarness) {
     harness.claim_one().await;
 }
 
-/// A queue of the same name belongs to each tenant by itself.
+/// Queues with the same name belong to separate tenants.
 pub async fn pausing_stops_one_tenant_only(harness: &StoreHarness) {
     let other = tenant("other");
     harness.store().pause_queue(&other, &Name::default_queue(), true).await.unwrap();
@@ -114,7 +114,7 @@ pub async fn pausing_stops_one_tenant_only(harness: &StoreHarness) {
     assert!(!queues(harness).await.iter().any(|queue| queue.paused));
 }
 
-/// A paused flood does not stand in the way of what is behind it.
+/// A long paused queue does not delay jobs behind it.
 pub async fn long_paused_queue_does_not_hide_what_is_behind_it(harness: &StoreHarness) {
     let slow = name("slow");
     harness.store().pause_queue(&us(), &slow, true).await.unwrap();
@@ -125,7 +125,7 @@ pub async fn long_paused_queue_does_not_hide_what_is_behind_it(harness: &StoreHa
     assert_eq!(harness.claim_one().await.job.id, id);
 }
 
-/// Pausing costs a job neither its place nor its time: resumed, it is claimed where it would have been.
+/// Pausing changes neither the order nor the due time of a job.
 pub async fn resumed_queue_is_back_where_it_would_have_been(harness: &StoreHarness) {
     let (store, slow, minute) = (harness.store(), name("slow"), Duration::from_mins(1));
     let first = harness.accept(NewJob { queue: slow.clone(), ..harness.job() }).await;
@@ -144,7 +144,7 @@ pub async fn resumed_queue_is_back_where_it_would_have_been(harness: &StoreHarne
     assert_eq!(harness.claim_one().await.job.id, later.id);
 }
 
-/// However a job becomes due, it does not leave a paused queue.
+/// A job that becomes due in a paused queue is not claimed.
 pub async fn job_that_becomes_due_in_a_paused_queue_stays_there(harness: &StoreHarness) {
     let (store, slow, hour) = (harness.store(), name("slow"), Duration::from_hours(1));
     let in_slow = || NewJob { queue: slow.clone(), ..harness.job() };
@@ -167,7 +167,7 @@ pub async fn job_that_becomes_due_in_a_paused_queue_stays_there(harness: &StoreH
     assert_eq!(claimed, expected);
 }
 
-/// A limit on pending jobs is about those that wait in line, due or not, and about no others.
+/// The pending count includes jobs that are not due, and no running or finished jobs.
 pub async fn only_pending_jobs_are_counted_as_pending(harness: &StoreHarness) {
     let count = async || harness.store().count_pending(&us(), None, 100).await.unwrap();
     assert_eq!(count().await, 0);
@@ -182,10 +182,10 @@ pub async fn only_pending_jobs_are_counted_as_pending(harness: &StoreHarness) {
     harness.accept(NewJob { queue: name("held"), ..harness.job() }).await;
     assert_eq!(count().await, 2);
     harness.settle(&running, failed()).await.unwrap();
-    assert_eq!(count().await, 3, "one was put back in line");
+    assert_eq!(count().await, 3, "one job is pending again");
 }
 
-/// Each tenant has its own room.
+/// Each tenant has its own pending count.
 pub async fn pending_jobs_are_counted_for_one_tenant_only(harness: &StoreHarness) {
     let other = tenant("other");
     harness.pending().await;
@@ -196,7 +196,7 @@ pub async fn pending_jobs_are_counted_for_one_tenant_only(harness: &StoreHarness
     assert_eq!(harness.store().count_pending(&tenant("third"), None, 100).await.unwrap(), 0);
 }
 
-/// And so has each of its queues, if somebody asks for one.
+/// The pending count can be restricted to one queue.
 pub async fn pending_jobs_are_counted_for_one_queue_only(harness: &StoreHarness) {
     let mail = name("mail");
     harness.pending().await;
@@ -212,7 +212,7 @@ pub async fn pending_jobs_are_counted_for_one_queue_only(harness: &StoreHarness)
     assert_eq!(count(Some(&name("nobody")), 100).await, 0);
 }
 
-/// Whoever asks whether a limit is reached does not pay for what is beyond it.
+/// Counting stops at the requested maximum, so that a quota check is cheap for long queues.
 pub async fn pending_jobs_are_counted_no_further_than_asked(harness: &StoreHarness) {
     for _ in 0..3 {
         harness.pending().await;

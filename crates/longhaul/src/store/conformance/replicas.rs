@@ -1,4 +1,4 @@
-//! Replicas: who lives, and who has which name.
+//! The replica registry: heartbeats and unique names.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const SILENT_AFTER: Duration = Duration::from_secs(15);
 fn beat(replica: &str) -> Heartbeat {
     Heartbeat {
         replica: replica.to_owned(),
-        // Only a number without a sign has room for it.
+        // Does not fit into a signed integer.
         run: u64::MAX - 1,
         role: "all".to_owned(),
         version: "1.2.3".to_owned(),
@@ -31,7 +31,7 @@ async fn names(harness: &StoreHarness) -> Vec<String> {
     replicas(harness).await.into_iter().map(|known| known.heartbeat.replica).collect()
 }
 
-/// The operator sees what the process said of itself, and since when.
+/// A replica is listed with its heartbeat and start time.
 pub async fn beat_is_shown_as_it_was_given(harness: &StoreHarness) {
     assert!(replicas(harness).await.is_empty());
     let said = [beat("a"), Heartbeat { run: 0, kinds: Vec::new(), ..beat("b") }];
@@ -48,7 +48,7 @@ pub async fn beat_is_shown_as_it_was_given(harness: &StoreHarness) {
     assert_eq!(replicas(harness).await, shown);
 }
 
-/// Each process is there once, with its latest words and the time of its first.
+/// Each process is listed once, with its latest heartbeat and the time of its first.
 pub async fn later_beat_replaces_the_earlier_one(harness: &StoreHarness) {
     harness.store().heartbeat(&beat("a")).await.unwrap();
     let started_at = harness.now();
@@ -59,7 +59,7 @@ pub async fn later_beat_replaces_the_earlier_one(harness: &StoreHarness) {
     assert_eq!(replicas(harness).await, [shown]);
 }
 
-/// A list that is read again shows the same order.
+/// Replicas are listed by name, so that the order is stable.
 pub async fn replicas_come_by_name(harness: &StoreHarness) {
     for replica in ["b", "c", "a"] {
         harness.store().heartbeat(&beat(replica)).await.unwrap();
@@ -67,7 +67,7 @@ pub async fn replicas_come_by_name(harness: &StoreHarness) {
     assert_eq!(names(harness).await, ["a", "b", "c"]);
 }
 
-/// A process that was killed cannot say so.
+/// A replica without recent heartbeats is not alive, because a killed process cannot deregister.
 pub async fn silent_replica_is_not_alive(harness: &StoreHarness) {
     let alive = async || replicas(harness).await.remove(0).alive;
     harness.store().heartbeat(&beat("a")).await.unwrap();
@@ -76,10 +76,10 @@ pub async fn silent_replica_is_not_alive(harness: &StoreHarness) {
     harness.advance(TICK);
     assert!(!alive().await);
     harness.store().heartbeat(&beat("a")).await.unwrap();
-    assert!(alive().await, "it was only paused");
+    assert!(alive().await, "a late heartbeat revives it");
 }
 
-/// Nobody has to wait until a process that said goodbye counts as dead.
+/// A replica that deregisters is deleted immediately and its name is free.
 pub async fn replica_that_left_is_forgotten(harness: &StoreHarness) {
     harness.store().heartbeat(&beat("a")).await.unwrap();
     harness.store().heartbeat(&beat("b")).await.unwrap();
@@ -91,7 +91,7 @@ pub async fn replica_that_left_is_forgotten(harness: &StoreHarness) {
     assert_eq!(replicas(harness).await[0].started_at, harness.now(), "its name is free at once");
 }
 
-/// Names are often random: the list must not grow with every restart.
+/// Replicas without heartbeats are deleted in the end. Names are often random, so the list would grow.
 pub async fn replica_that_is_silent_for_long_is_forgotten(harness: &StoreHarness) {
     harness.store().heartbeat(&beat("old")).await.unwrap();
     harness.advance_short_of(REPLICA_FORGOTTEN_AFTER);
@@ -102,7 +102,7 @@ pub async fn replica_that_is_silent_for_long_is_forgotten(harness: &StoreHarness
     assert_eq!(names(harness).await, ["new"]);
 }
 
-/// Two processes under one name would look like one.
+/// Two running processes cannot have the same name.
 pub async fn name_of_a_living_replica_is_not_given_away(harness: &StoreHarness) {
     harness.store().heartbeat(&beat("a")).await.unwrap();
     let before = replicas(harness).await;
@@ -111,12 +111,12 @@ pub async fn name_of_a_living_replica_is_not_given_away(harness: &StoreHarness) 
     assert_eq!(harness.store().heartbeat(&other).await, Err(refused.clone()));
     assert_eq!(replicas(harness).await, before);
     harness.advance_short_of(SILENT_AFTER);
-    // How long the one who asks would be silent does not matter.
+    // The timeout of the registered replica applies, not that of the new process.
     let other = Heartbeat { silent_after: TICK, ..other };
     assert_eq!(harness.store().heartbeat(&other).await, Err(refused));
 }
 
-/// After a crash the next process may have the same name, and is another run of it.
+/// After a crash, the next process may take the name, with a run number of its own.
 pub async fn name_of_a_silent_replica_is_given_to_the_next_run(harness: &StoreHarness) {
     harness.store().heartbeat(&beat("a")).await.unwrap();
     harness.advance(SILENT_AFTER);

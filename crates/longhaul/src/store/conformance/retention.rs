@@ -1,4 +1,4 @@
-//! Kept for as long as was said, and no longer.
+//! Retention of finished jobs.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ async fn expire(harness: &StoreHarness) -> usize {
     harness.store().prune(100).await.unwrap()
 }
 
-/// Each end has its own time, and each job may bring its own.
+/// Retention depends on the status, and each job may have its own.
 pub async fn finished_job_is_kept_for_its_own_retention(harness: &StoreHarness) {
     for (outcome, kept) in [
         (done(), RETENTION.completed),
@@ -33,7 +33,7 @@ pub async fn finished_job_is_kept_for_its_own_retention(harness: &StoreHarness) 
     }
 }
 
-/// A job that was cancelled before it ran is kept like one that failed.
+/// A job that was cancelled before it ran is kept as long as a failed one.
 pub async fn job_cancelled_in_line_is_kept_too(harness: &StoreHarness) {
     let id = harness.accept(NewJob { retention: RETENTION, ..harness.job() }).await.id;
     let job = harness.store().cancel(&TenantId::default(), id).await.unwrap();
@@ -42,7 +42,7 @@ pub async fn job_cancelled_in_line_is_kept_too(harness: &StoreHarness) {
     assert_eq!(expire(harness).await, 1);
 }
 
-/// A job that has not ended is kept, however old it is.
+/// A job that has not finished never expires.
 pub async fn unfinished_job_never_expires(harness: &StoreHarness) {
     let running = harness.running().await.job.id;
     let pending = harness.pending().await.id;
@@ -52,7 +52,7 @@ pub async fn unfinished_job_never_expires(harness: &StoreHarness) {
     harness.record(pending).await;
 }
 
-/// A job that goes on is not deleted by the clock of its old end.
+/// A resume clears the expiry.
 pub async fn resumed_job_does_not_expire(harness: &StoreHarness) {
     let lease = harness.running_as(NewJob { retention: RETENTION, ..harness.job() }).await;
     harness.settle(&lease, failed_for_good()).await.unwrap();
@@ -65,7 +65,7 @@ pub async fn resumed_job_does_not_expire(harness: &StoreHarness) {
     assert_eq!(expire(harness).await, 1);
 }
 
-/// A fork is kept by the same rule as its parent, from its own end.
+/// A fork has the retention of its parent, from its own end.
 pub async fn fork_is_kept_as_long_as_its_parent_would_be(harness: &StoreHarness) {
     let lease = harness.running_as(NewJob { retention: RETENTION, ..harness.job() }).await;
     let id = harness.id();
@@ -76,7 +76,7 @@ pub async fn fork_is_kept_as_long_as_its_parent_would_be(harness: &StoreHarness)
     assert_eq!(harness.record(id).await.job.expires_at, Some(expires_at));
 }
 
-/// Deleting is done in bites.
+/// One call deletes at most as many jobs as requested.
 pub async fn expire_respects_its_limit(harness: &StoreHarness) {
     for _ in 0..5 {
         harness.ended(done()).await;
@@ -87,7 +87,7 @@ pub async fn expire_respects_its_limit(harness: &StoreHarness) {
     }
 }
 
-/// An id that nobody ever had is not "gone".
+/// An id that never existed is reported as not found, not as gone.
 pub async fn unknown_job_is_not_found(harness: &StoreHarness) {
     let (store, us, id) = (harness.store(), TenantId::default(), harness.id());
     assert_eq!(store.job(&us, id).await.unwrap_err(), StoreError::NotFound);
@@ -98,7 +98,7 @@ pub async fn unknown_job_is_not_found(harness: &StoreHarness) {
     assert_eq!(store.purge(&us, id).await.unwrap_err(), StoreError::NotFound);
 }
 
-/// Nothing of a deleted job is kept for good, not even that it was there.
+/// The id of a deleted job is also deleted in the end.
 pub async fn gone_job_is_forgotten_in_the_end(harness: &StoreHarness) {
     let id = harness.ended(done()).await.id;
     harness.store().purge(&TenantId::default(), id).await.unwrap();

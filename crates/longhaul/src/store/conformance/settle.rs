@@ -1,4 +1,4 @@
-//! How attempts end, each exactly once.
+//! Settlements: each attempt ends exactly once.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::harness::{StoreHarness, demo, done, failed, failed_for_good, json, se
 use crate::job::{JobError, Outcome, Progress, Retention, Status, TenantId};
 use crate::store::{Claim, NewJob, Settlement, StoreError};
 
-/// A good end is told with its result.
+/// A completed job has its result.
 pub async fn completed_job_has_its_result(harness: &StoreHarness) {
     let text = r#"{ "b":1.0, "a":[1,2 ] }"#;
     let lease = harness.running().await;
@@ -28,7 +28,7 @@ pub async fn null_is_a_result(harness: &StoreHarness) {
     assert_eq!(harness.record(job.id).await.result.unwrap().as_str(), "null");
 }
 
-/// Nobody reads a result off a job that did not complete.
+/// A job that did not complete has no result.
 pub async fn only_a_completed_job_has_a_result(harness: &StoreHarness) {
     let id = harness.pending().await.id;
     assert_eq!(harness.record(id).await.result, None);
@@ -40,7 +40,7 @@ pub async fn only_a_completed_job_has_a_result(harness: &StoreHarness) {
     assert_eq!(harness.record(id).await.result, None);
 }
 
-/// An error that may pass is tried again, after the time that it asks for.
+/// A job with a retryable error is pending again, after the requested delay.
 pub async fn retryable_error_puts_the_job_back_in_line(harness: &StoreHarness) {
     let lease = harness.running().await;
     let error = JobError::retryable("line cut").with_code("network");
@@ -58,7 +58,7 @@ pub async fn retryable_error_puts_the_job_back_in_line(harness: &StoreHarness) {
     assert_eq!(harness.claim_one().await.job.id, lease.job.id);
 }
 
-/// Attempts are bounded.
+/// The number of attempts is limited.
 pub async fn retryable_error_fails_the_job_once_its_attempts_are_used_up(harness: &StoreHarness) {
     harness.accept(NewJob { max_attempts: 2, ..harness.job() }).await;
     let lease = harness.claim_one().await;
@@ -72,7 +72,7 @@ pub async fn retryable_error_fails_the_job_once_its_attempts_are_used_up(harness
     assert!(harness.claim(1).await.is_empty());
 }
 
-/// What cannot get better is not tried again.
+/// A job with a fatal error is not retried.
 pub async fn fatal_error_fails_the_job_at_once(harness: &StoreHarness) {
     let lease = harness.running().await;
     let settled = harness.settle(&lease, failed_for_good()).await.unwrap();
@@ -83,17 +83,17 @@ pub async fn fatal_error_fails_the_job_at_once(harness: &StoreHarness) {
     assert!(harness.claim(1).await.is_empty());
 }
 
-/// A job that succeeds in the end is not shown with the error of an earlier attempt.
+/// A completed job does not show the error of an earlier attempt.
 pub async fn error_of_an_earlier_attempt_is_gone_once_completed(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.settle(&lease, failed()).await.unwrap();
     let lease = harness.claim_one().await;
-    assert!(lease.job.error.is_some(), "kept while retrying");
+    assert!(lease.job.error.is_some(), "the error is kept during retries");
     harness.settle(&lease, done()).await.unwrap();
     assert_eq!(harness.record(lease.job.id).await.job.error, None);
 }
 
-/// A stopping replica hands its job on without delay.
+/// A job that a stopping replica releases is due immediately.
 pub async fn released_job_is_due_at_once(harness: &StoreHarness) {
     let lease = harness.running().await;
     let settled = harness.settle(&lease, Outcome::Released).await.unwrap();
@@ -104,7 +104,7 @@ pub async fn released_job_is_due_at_once(harness: &StoreHarness) {
     assert_eq!(leases[0].job.error, None);
 }
 
-/// A sleeping job frees its worker and goes on when it said.
+/// A sleeping job frees its worker and is due at the requested time.
 pub async fn sleeping_job_goes_on_when_it_said(harness: &StoreHarness) {
     let lease = harness.running().await;
     let nap = Duration::from_hours(3);
@@ -118,7 +118,7 @@ pub async fn sleeping_job_goes_on_when_it_said(harness: &StoreHarness) {
     assert_eq!(harness.claim_one().await.job.attempt, 1);
 }
 
-/// A handler that stopped as asked ends its job.
+/// A handler that stops after a cancellation request ends its job as cancelled.
 pub async fn handler_that_stops_ends_its_job_as_cancelled(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.store().cancel(&TenantId::default(), lease.job.id).await.unwrap();
@@ -129,7 +129,7 @@ pub async fn handler_that_stops_ends_its_job_as_cancelled(harness: &StoreHarness
     assert_eq!(job.expires_at, Some(harness.now().after(Retention::default().failed)));
 }
 
-/// A result that is there wins over a cancel that came too late to stop the work.
+/// A result wins over a cancellation that came too late.
 pub async fn completion_wins_over_a_late_cancel(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.store().cancel(&TenantId::default(), lease.job.id).await.unwrap();
@@ -137,7 +137,7 @@ pub async fn completion_wins_over_a_late_cancel(harness: &StoreHarness) {
     assert!(harness.record(lease.job.id).await.result.is_some());
 }
 
-/// A job that was asked to stop never goes back in line, however its attempt ends.
+/// A job with a cancellation request never returns to its queue, for every outcome.
 pub async fn job_asked_to_stop_never_goes_back_in_line(harness: &StoreHarness) {
     let sleep = Outcome::Sleep { until: harness.now() };
     for outcome in [failed(), failed_for_good(), Outcome::Released, sleep] {
@@ -149,7 +149,7 @@ pub async fn job_asked_to_stop_never_goes_back_in_line(harness: &StoreHarness) {
     }
 }
 
-/// An answer that got lost on its way may be asked for again.
+/// A settlement may be repeated when its response was lost.
 pub async fn settling_again_changes_nothing_and_is_fine(harness: &StoreHarness) {
     let sleep = Outcome::Sleep { until: harness.now().after(Duration::from_hours(1)) };
     let later =
@@ -163,13 +163,13 @@ pub async fn settling_again_changes_nothing_and_is_fine(harness: &StoreHarness) 
     }
 }
 
-/// Saying it again must not end the attempt that came after.
+/// A repeated settlement must not end the next attempt.
 pub async fn settling_again_does_not_touch_the_next_attempt(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.settle(&lease, failed()).await.unwrap();
     let next = harness.claim_one().await;
     let before = harness.record(lease.job.id).await;
-    // Whether it is told that all is well or that the lease is lost, it is to stop.
+    // Success and a lost lease are both allowed, because the worker stops in either case.
     if let Err(error) = harness.settle(&lease, failed()).await {
         assert_eq!(error, StoreError::LeaseLost);
     }
@@ -177,7 +177,7 @@ pub async fn settling_again_does_not_touch_the_next_attempt(harness: &StoreHarne
     harness.settle(&next, done()).await.unwrap();
 }
 
-/// An attempt that was settled is over for its worker in every other way.
+/// A worker cannot write after it settled its attempt.
 pub async fn settled_attempt_cannot_write(harness: &StoreHarness) {
     for outcome in [done(), failed(), failed_for_good()] {
         let lease = harness.running().await;
@@ -190,7 +190,7 @@ pub async fn settled_attempt_cannot_write(harness: &StoreHarness) {
     }
 }
 
-/// Last words come with the end, in one transaction.
+/// Unreported phases and progress are stored in the settlement's transaction.
 pub async fn settlement_carries_its_last_words(harness: &StoreHarness) {
     let lease = harness.running().await;
     let progress = Progress { done: 3, total: Some(3), message: Some("all".to_owned()) };
@@ -209,7 +209,7 @@ pub async fn settlement_carries_its_last_words(harness: &StoreHarness) {
     assert_eq!((last.status, last.version), (Status::Completed, record.job.version));
 }
 
-/// A cancel and a completion that meet leave one end.
+/// A cancellation concurrent with a completion leaves one terminal status.
 pub async fn cancel_racing_completion_leaves_one_end(harness: &StoreHarness) {
     for _ in 0..20 {
         let lease = harness.running().await;
@@ -228,7 +228,7 @@ pub async fn cancel_racing_completion_leaves_one_end(harness: &StoreHarness) {
     }
 }
 
-/// Attempts of many jobs end together, each by itself.
+/// A batch of settlements ends each attempt independently.
 pub async fn batch_of_settlements_ends_each_attempt(harness: &StoreHarness) {
     harness.store().submit((0..4).map(|_| harness.job()).collect()).await;
     let leases = harness.claim(4).await;

@@ -1,4 +1,4 @@
-//! A finished step is kept for good, and every later attempt sees it.
+//! Steps: a checkpoint is permanent, and every later attempt reads it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ async fn steps(harness: &StoreHarness, id: crate::job::JobId) -> Vec<Step> {
     harness.store().steps(&TenantId::default(), id).await.unwrap()
 }
 
-/// A checkpoint is kept as it was given.
+/// A checkpoint is stored unchanged.
 pub async fn checkpoint_is_kept_as_it_was_given(harness: &StoreHarness) {
     let lease = harness.running().await;
     let started_at = harness.now();
@@ -36,7 +36,7 @@ pub async fn checkpoint_is_kept_as_it_was_given(harness: &StoreHarness) {
     assert_eq!(steps(harness, lease.job.id).await, [want]);
 }
 
-/// A worker whose answer got lost stores the step again.
+/// A worker may repeat a checkpoint when its response was lost.
 pub async fn same_checkpoint_again_is_fine(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.step(&lease, 0, "a", "1").await.unwrap();
@@ -46,7 +46,7 @@ pub async fn same_checkpoint_again_is_fine(harness: &StoreHarness) {
     assert_eq!(steps(harness, lease.job.id).await, before);
 }
 
-/// What was stored never changes.
+/// A stored step never changes.
 pub async fn other_output_under_a_stored_name_is_refused(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.step(&lease, 0, "a", "1").await.unwrap();
@@ -60,7 +60,7 @@ pub async fn other_output_under_a_stored_name_is_refused(harness: &StoreHarness)
     assert_eq!(steps(harness, lease.job.id).await, before);
 }
 
-/// Steps come in the order in which the code asked for them, whatever order they finished in.
+/// Steps are returned in the order of the handler's calls, regardless of the order in which they finished.
 pub async fn steps_come_in_their_order(harness: &StoreHarness) {
     let lease = harness.running().await;
     for (position, name) in [(2, "c"), (10, "k"), (0, "z"), (1, "b")] {
@@ -74,7 +74,7 @@ pub async fn steps_come_in_their_order(harness: &StoreHarness) {
     assert_eq!(names, ["z", "b", "c", "k"]);
 }
 
-/// No finished step runs again: the next attempt gets it, however the last one ended.
+/// The next attempt gets all finished steps, however the last attempt ended, so that none runs again.
 pub async fn later_attempts_see_what_earlier_ones_finished(harness: &StoreHarness) {
     let mut lease = harness.running().await;
     for (position, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
@@ -95,7 +95,7 @@ pub async fn later_attempts_see_what_earlier_ones_finished(harness: &StoreHarnes
     assert_eq!(attempts, [1, 2, 3, 3]);
 }
 
-/// What a job did can be read after it ended.
+/// Steps are readable after the job has finished.
 pub async fn steps_are_readable_after_the_end(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.step(&lease, 0, "a", "1").await.unwrap();
@@ -103,7 +103,7 @@ pub async fn steps_are_readable_after_the_end(harness: &StoreHarness) {
     assert_eq!(steps(harness, lease.job.id).await.len(), 1);
 }
 
-/// Steps of one job are not seen by another.
+/// Steps of one job are not visible to another.
 pub async fn steps_belong_to_their_job(harness: &StoreHarness) {
     let one = harness.running().await;
     let other = harness.running().await;
@@ -113,7 +113,7 @@ pub async fn steps_belong_to_their_job(harness: &StoreHarness) {
     assert_eq!(steps(harness, other.job.id).await[0].output, json("2"));
 }
 
-/// Steps of one job that finish at the same time are all kept.
+/// Concurrent checkpoints of one job are all stored.
 pub async fn concurrent_checkpoints_are_all_kept(harness: &StoreHarness) {
     let lease = harness.running().await;
     let saves: Vec<_> = (0..50)

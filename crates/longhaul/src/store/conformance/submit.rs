@@ -1,4 +1,4 @@
-//! Accepted once, kept as it came, due when it was asked for.
+//! Submissions: accepted once, stored unchanged, due at the requested time.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::harness::{StoreHarness, TICK, demo, done, json, name, tenant};
 use crate::job::{Fingerprint, Retention, Status, TenantId, Timestamp};
 use crate::store::{NewJob, Start, StoreError};
 
-/// What is acknowledged can be read, as it was answered.
+/// An accepted job is readable as it was returned.
 pub async fn accepted_job_is_readable(harness: &StoreHarness) {
     let submitted = harness.submit(harness.job()).await.unwrap();
     assert!(submitted.created);
@@ -17,7 +17,7 @@ pub async fn accepted_job_is_readable(harness: &StoreHarness) {
     assert_eq!(record.result, None);
 }
 
-/// Nothing that a submission says is lost or changed.
+/// All fields of a submission are stored unchanged.
 pub async fn accepted_job_is_what_was_submitted(harness: &StoreHarness) {
     let labels = [("team", "ünïcode 'quoted' \"twice\""), ("", "empty name")];
     let new = NewJob {
@@ -46,17 +46,17 @@ pub async fn accepted_job_is_what_was_submitted(harness: &StoreHarness) {
     assert_eq!((job.cancel_requested_at, job.forked_from, job.code_version), (None, None, None));
 }
 
-/// Neither large numbers nor the order of keys change on the way to a handler.
+/// Large numbers and the order of keys do not change on the way to a handler.
 pub async fn input_is_kept_byte_for_byte(harness: &StoreHarness) {
     let text = r#"{ "z":1.0, "a":123456789012345678901234567890, "é":"\u00e9", "a":[ ]}"#;
-    // A text that no fingerprint is made of: the store must not care.
+    // Has a duplicate key, so it has no fingerprint; the store must accept any text.
     let new = NewJob { input: json(text), ..harness.job() };
     let id = harness.accept(new).await.id;
     assert_eq!(harness.store().input(&TenantId::default(), id).await.unwrap().as_str(), text);
     assert_eq!(harness.claim_one().await.input.as_str(), text);
 }
 
-/// A caller that sends its submission twice, because the answer was lost, has one job.
+/// A client that repeats its submission, because the response was lost, gets the same job.
 pub async fn same_key_and_input_give_the_same_job(harness: &StoreHarness) {
     let first = harness.accept(harness.keyed("k")).await;
     let again = harness.submit(harness.keyed("k")).await.unwrap();
@@ -66,7 +66,7 @@ pub async fn same_key_and_input_give_the_same_job(harness: &StoreHarness) {
     assert_eq!(jobs.len(), 1);
 }
 
-/// The caller learns how its job stands, not how it stood.
+/// A repeated submission returns the current state of the job.
 pub async fn known_key_answers_with_the_job_as_it_stands_now(harness: &StoreHarness) {
     let lease = harness.running_as(harness.keyed("k")).await;
     harness.settle(&lease, done()).await.unwrap();
@@ -77,7 +77,7 @@ pub async fn known_key_answers_with_the_job_as_it_stands_now(harness: &StoreHarn
     assert!(again.record.result.is_some());
 }
 
-/// Two different pieces of work under one key are a mistake of the caller.
+/// An idempotency key with another input is an error of the client.
 pub async fn key_reused_with_another_input_is_refused(harness: &StoreHarness) {
     let first = harness.accept(harness.keyed("k")).await;
     let other = NewJob {
@@ -94,7 +94,7 @@ pub async fn key_reused_with_another_input_is_refused(harness: &StoreHarness) {
     assert_eq!(harness.record(first.id).await.job, first);
 }
 
-/// A hundred impatient clients have one job.
+/// Many concurrent submissions with one idempotency key create one job.
 pub async fn hundred_concurrent_submissions_of_a_key_make_one_job(harness: &StoreHarness) {
     let submissions: Vec<_> = (0..100)
         .map(|_| {
@@ -112,7 +112,7 @@ pub async fn hundred_concurrent_submissions_of_a_key_make_one_job(harness: &Stor
     assert_eq!(harness.claim(100).await.len(), 1);
 }
 
-/// One request may hold a duplicate of its own.
+/// A batch may contain the same submission twice.
 pub async fn key_twice_in_one_batch_makes_one_job(harness: &StoreHarness) {
     let answers = harness.store().submit(vec![harness.keyed("k"), harness.keyed("k")]).await;
     let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
@@ -120,7 +120,7 @@ pub async fn key_twice_in_one_batch_makes_one_job(harness: &StoreHarness) {
     assert_eq!(answers[0].record.job.id, answers[1].record.job.id);
 }
 
-/// Others in a batch are not punished for one.
+/// A rejected submission does not affect the others of its batch.
 pub async fn refused_submission_does_not_touch_the_others_of_its_batch(harness: &StoreHarness) {
     let first = harness.accept(harness.keyed("k")).await;
     let refused = NewJob { fingerprint: Fingerprint::from_bytes([1; 32]), ..harness.keyed("k") };
@@ -136,7 +136,7 @@ pub async fn refused_submission_does_not_touch_the_others_of_its_batch(harness: 
     }
 }
 
-/// An empty batch asks for nothing.
+/// An empty batch returns no results.
 pub async fn empty_batches_are_fine(harness: &StoreHarness) {
     let store = harness.store();
     assert!(store.submit(Vec::new()).await.is_empty());
@@ -145,7 +145,7 @@ pub async fn empty_batches_are_fine(harness: &StoreHarness) {
     assert!(store.renew(Vec::new(), Duration::from_secs(1)).await.unwrap().is_empty());
 }
 
-/// Keys are a tenant's own words.
+/// Idempotency keys belong to their tenant.
 pub async fn two_tenants_may_use_the_same_key(harness: &StoreHarness) {
     let ours = harness.accept(harness.keyed("k")).await;
     let theirs = NewJob {
@@ -161,7 +161,7 @@ pub async fn two_tenants_may_use_the_same_key(harness: &StoreHarness) {
     assert_eq!(by_key.job.id, theirs.id);
 }
 
-/// A client that knows only its own key finds its job.
+/// A client can find its job by the idempotency key.
 pub async fn job_is_found_by_its_key(harness: &StoreHarness) {
     let id = harness.accept(harness.keyed("k")).await.id;
     let store = harness.store();
@@ -173,7 +173,7 @@ pub async fn job_is_found_by_its_key(harness: &StoreHarness) {
     }
 }
 
-/// A key is the caller's for as long as its job is kept, and no longer.
+/// An idempotency key is free after its job was purged.
 pub async fn key_is_free_after_purge(harness: &StoreHarness) {
     let lease = harness.running_as(harness.keyed("k")).await;
     harness.settle(&lease, done()).await.unwrap();
@@ -181,7 +181,7 @@ pub async fn key_is_free_after_purge(harness: &StoreHarness) {
     assert_ne!(harness.accept(harness.keyed("k")).await.id, lease.job.id);
 }
 
-/// The same, when time deletes the job.
+/// An idempotency key is free after its job expired.
 pub async fn key_is_free_after_retention(harness: &StoreHarness) {
     let lease = harness.running_as(harness.keyed("k")).await;
     harness.settle(&lease, done()).await.unwrap();
@@ -190,7 +190,7 @@ pub async fn key_is_free_after_retention(harness: &StoreHarness) {
     assert_ne!(harness.accept(harness.keyed("k")).await.id, lease.job.id);
 }
 
-/// A job starts when it was asked to, not before.
+/// A delayed job is not claimed before it is due.
 pub async fn delayed_job_is_not_claimed_before_it_is_due(harness: &StoreHarness) {
     let delay = Duration::from_secs(90);
     let later = NewJob { start: Start::In(delay), ..harness.job() };
@@ -203,7 +203,7 @@ pub async fn delayed_job_is_not_claimed_before_it_is_due(harness: &StoreHarness)
     assert_eq!(claimed, ids);
 }
 
-/// A time that has passed means now, and no place before those who came earlier.
+/// A start time in the past means now, so that the job does not overtake earlier ones.
 pub async fn job_asked_for_in_the_past_is_due_at_once(harness: &StoreHarness) {
     let earlier = harness.accept(harness.job()).await.id;
     harness.advance(TICK);
@@ -214,7 +214,7 @@ pub async fn job_asked_for_in_the_past_is_due_at_once(harness: &StoreHarness) {
     assert_eq!(claimed, [earlier, job.id]);
 }
 
-/// Labels of one job are not seen on another.
+/// Jobs of a batch keep their own labels.
 pub async fn jobs_of_a_batch_keep_their_own_words(harness: &StoreHarness) {
     let label = |value: &str| BTreeMap::from([("n".to_owned(), value.to_owned())]);
     let batch: Vec<_> = (0..50)

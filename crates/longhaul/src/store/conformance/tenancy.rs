@@ -1,10 +1,10 @@
-//! Another tenant's job answers exactly as one that never was.
+//! Tenant isolation: another tenant's job is indistinguishable from an unknown one.
 
 use super::harness::{LEASE, StoreHarness, done, failed_for_good, tenant};
 use crate::job::{JobId, TenantId};
 use crate::store::{Filter, Lease, NewJob, PageRequest, Renewal, StoreError};
 
-/// What every call by id says of `id` to `asker`.
+/// Returns the results of all calls by id that `asker` makes about `id`.
 async fn answers(
     harness: &StoreHarness,
     asker: &TenantId,
@@ -23,7 +23,7 @@ async fn answers(
     ]
 }
 
-/// Jobs of the default tenant that are pending, running, completed, failed and gone.
+/// Returns jobs of the default tenant that are pending, running, completed, failed and gone.
 async fn one_of_each(harness: &StoreHarness) -> Vec<JobId> {
     let gone = harness.ended(done()).await.id;
     harness.store().purge(&TenantId::default(), gone).await.unwrap();
@@ -34,7 +34,7 @@ async fn one_of_each(harness: &StoreHarness) -> Vec<JobId> {
     vec![gone, completed, failed, running.job.id, harness.accept(harness.keyed("k")).await.id]
 }
 
-/// An id of another tenant is an unknown id, whatever state its job is in.
+/// An id of another tenant is reported as not found, regardless of its job's status.
 pub async fn other_tenants_see_not_found_whatever_they_ask(harness: &StoreHarness) {
     let ids = one_of_each(harness).await;
     let other = tenant("other");
@@ -43,11 +43,11 @@ pub async fn other_tenants_see_not_found_whatever_they_ask(harness: &StoreHarnes
     for id in ids {
         let before = harness.try_record(id).await;
         assert_eq!(answers(harness, &other, id).await, unknown);
-        assert_eq!(harness.try_record(id).await, before, "and nothing changed");
+        assert_eq!(harness.try_record(id).await, before, "no call changes the job");
     }
 }
 
-/// Lists, keys and queues hold a tenant's own jobs only.
+/// Lists, idempotency keys and queues contain only the tenant's own jobs.
 pub async fn other_tenants_see_nothing_in_lists(harness: &StoreHarness) {
     one_of_each(harness).await;
     let (store, other) = (harness.store(), tenant("other"));
@@ -57,7 +57,7 @@ pub async fn other_tenants_see_nothing_in_lists(harness: &StoreHarness) {
     assert_eq!(store.job_by_key(&other, "k").await.unwrap_err(), StoreError::NotFound);
 }
 
-/// A tenant's list may start at another tenant's id without learning from it.
+/// A cursor may be another tenant's id, and reveals nothing about it.
 pub async fn page_may_start_at_a_foreign_id(harness: &StoreHarness) {
     let ours = harness.pending().await.id;
     let theirs = harness.accept(harness.job_of(&tenant("other"))).await.id;
@@ -67,7 +67,7 @@ pub async fn page_may_start_at_a_foreign_id(harness: &StoreHarness) {
     assert_eq!(page.jobs.into_iter().map(|job| job.id).collect::<Vec<_>>(), [ours]);
 }
 
-/// A worker that names the wrong tenant holds nothing.
+/// A lease with the wrong tenant is lost.
 pub async fn lease_under_another_tenant_is_lost(harness: &StoreHarness) {
     let mut lease: Lease = harness.running().await;
     let id = lease.job.id;
@@ -81,7 +81,7 @@ pub async fn lease_under_another_tenant_is_lost(harness: &StoreHarness) {
     assert_eq!(harness.record(id).await, before);
 }
 
-/// What comes back names its owner.
+/// Each claimed job names its tenant.
 pub async fn claims_name_the_tenant_of_each_job(harness: &StoreHarness) {
     let tenants = ["a", "b"].map(tenant);
     for (n, tenant) in tenants.iter().enumerate() {

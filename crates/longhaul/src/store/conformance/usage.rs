@@ -1,4 +1,4 @@
-//! What finished jobs used: each counted once, by whatever ended it.
+//! Usage metering: each finished job is counted once.
 
 use std::time::Duration;
 
@@ -43,17 +43,17 @@ fn payload(harness: &StoreHarness, size: u64) -> NewJob {
     NewJob { payload: Some(payload), ..job }
 }
 
-/// What a model was asked is metered with the attempt that ends the job, once.
+/// Language model tokens are metered once, with the attempt that finishes the job.
 pub async fn tokens_are_counted_by_the_attempt_that_ends(harness: &StoreHarness) {
     let tokens = Tokens { prompt: 11, completion: 7 };
     let with_tokens = |lease: &Lease, outcome| Settlement { tokens, ..settlement(lease, outcome) };
     let lease = harness.running().await;
     let settle = async |end: Settlement| harness.store().settle(vec![end]).await.pop().unwrap();
     settle(with_tokens(&lease, failed())).await.unwrap();
-    assert_eq!(sum(harness).await, jobs(0), "it goes on");
+    assert_eq!(sum(harness).await, jobs(0), "the job has not finished");
     let lease = harness.claim_one().await;
     let end = with_tokens(&lease, done());
-    // Told again because the answer was lost.
+    // Repeated, as if the response was lost.
     for _ in 0..2 {
         settle(end.clone()).await.unwrap();
         assert_eq!(sum(harness).await.tokens, tokens);
@@ -64,7 +64,7 @@ pub async fn tokens_are_counted_by_the_attempt_that_ends(harness: &StoreHarness)
     assert_eq!(sum(harness).await, Usage { tokens, ..jobs(2) });
 }
 
-/// A job is counted by its end, whichever that is, and not before.
+/// A job is metered when it finishes, for every outcome, and not before.
 pub async fn every_end_is_counted_once(harness: &StoreHarness) {
     let mut ended = 0;
     for outcome in [done(), failed_for_good(), Outcome::Cancelled] {
@@ -77,11 +77,11 @@ pub async fn every_end_is_counted_once(harness: &StoreHarness) {
     let id = harness.pending().await.id;
     for _ in 0..2 {
         harness.store().cancel(&TenantId::default(), id).await.unwrap();
-        assert_eq!(sum(harness).await, jobs(ended + 1), "cancelled in line");
+        assert_eq!(sum(harness).await, jobs(ended + 1), "cancelled while pending");
     }
     let lease = harness.running_as(NewJob { max_attempts: 1, ..harness.job() }).await;
     harness.lose(&lease).await;
-    assert_eq!(sum(harness).await.jobs, ended + 2, "lost by its worker");
+    assert_eq!(sum(harness).await.jobs, ended + 2, "failed with a lost lease");
     harness.accept(payload(harness, 0)).await;
     let kept = Duration::from_mins(1);
     harness.advance(kept);
@@ -89,7 +89,7 @@ pub async fn every_end_is_counted_once(harness: &StoreHarness) {
     assert_eq!(sum(harness).await.jobs, ended + 3, "its payload expired");
 }
 
-/// An answer that got lost on its way may be asked for again, and counts nothing again.
+/// A repeated settlement, whose first response was lost, is not metered again.
 pub async fn settling_again_counts_nothing(harness: &StoreHarness) {
     for outcome in [done(), failed_for_good(), Outcome::Cancelled] {
         let lease = harness.running().await;
@@ -105,7 +105,7 @@ pub async fn settling_again_counts_nothing(harness: &StoreHarness) {
     assert_eq!(sum(harness).await, Usage { jobs: 3, run_ms: 3_000, steps: 3, ..Usage::default() });
 }
 
-/// What goes on has used nothing yet; its end counts all of it.
+/// A job that has not finished is not metered; its end meters all attempts.
 pub async fn attempts_are_counted_with_their_job(harness: &StoreHarness) {
     let lease = harness.running().await;
     let sleep = Outcome::Sleep { until: harness.now().after(SECOND) };
@@ -119,7 +119,7 @@ pub async fn attempts_are_counted_with_their_job(harness: &StoreHarness) {
         harness.advance(SECOND);
         harness.settle(&held, outcome).await.unwrap();
         assert_eq!(rows(harness).await, []);
-        // Time in line costs nothing.
+        // Time in the queue is not metered.
         harness.advance(SECOND * 5);
         lease = Some(harness.claim_one().await);
     }
@@ -128,7 +128,7 @@ pub async fn attempts_are_counted_with_their_job(harness: &StoreHarness) {
     assert_eq!(sum(harness).await, Usage { jobs: 1, run_ms: 4_000, steps: 3, ..Usage::default() });
 }
 
-/// A job that was put back with steps and time behind it is counted with them when it is cancelled in line.
+/// A job that is cancelled between attempts is metered with its earlier steps and run time.
 pub async fn job_cancelled_between_attempts_is_counted_with_what_it_did(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.step(&lease, 0, "extract", "1").await.unwrap();
@@ -138,7 +138,7 @@ pub async fn job_cancelled_between_attempts_is_counted_with_what_it_did(harness:
     assert_eq!(sum(harness).await, Usage { jobs: 1, run_ms: 1_000, steps: 1, ..Usage::default() });
 }
 
-/// A job that is resumed and ends again is the same job; what it did since is added.
+/// A resumed job that finishes again adds only its new usage, and is not counted as another job.
 pub async fn resumed_job_adds_what_is_new(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.step(&lease, 0, "extract", "1").await.unwrap();
@@ -156,7 +156,7 @@ pub async fn resumed_job_adds_what_is_new(harness: &StoreHarness) {
     assert_eq!(sum(harness).await, Usage { jobs: 1, run_ms: 5_000, steps: 2, ..Usage::default() });
 }
 
-/// A worker that died ran at most until its lease ended.
+/// A lost attempt is metered until its lease expired, at most.
 pub async fn lost_attempt_ran_until_its_lease_ended(harness: &StoreHarness) {
     let lease = harness.running().await;
     harness.advance(SECOND * 5);
@@ -171,7 +171,7 @@ pub async fn lost_attempt_ran_until_its_lease_ended(harness: &StoreHarness) {
     assert_eq!(sum(harness).await, Usage { run_ms: 5_000 + lease_ms + 1_000, ..jobs(1) });
 }
 
-/// What a store's process held when it ended is counted until then at the most.
+/// An attempt that was running when the store restarted is metered until its lease expired, at most.
 pub async fn attempt_that_outlives_its_store_is_counted(harness: &StoreHarness) {
     let lease = harness.running_as(NewJob { max_attempts: 1, ..harness.job() }).await;
     harness.step(&lease, 0, "extract", "1").await.unwrap();
@@ -189,7 +189,7 @@ pub async fn attempt_that_outlives_its_store_is_counted(harness: &StoreHarness) 
     assert_eq!(sum(harness).await, Usage { jobs, run_ms, steps, ..Usage::default() });
 }
 
-/// A fork is a job of its own, but the steps that it began with are not its work.
+/// A fork is counted as a job, without the steps that it started with.
 pub async fn fork_is_counted_for_what_it_did_itself(harness: &StoreHarness) {
     let key_id = Some("key-1".to_owned());
     let lease = harness.running_as(NewJob { key_id: key_id.clone(), ..harness.job() }).await;
@@ -209,7 +209,7 @@ pub async fn fork_is_counted_for_what_it_did_itself(harness: &StoreHarness) {
     assert_eq!((rows.len(), rows[0].usage.jobs, &rows[0].key), (1, 3, &key_id));
 }
 
-/// Bytes of payloads count with their job.
+/// Payload bytes are metered once, with their job.
 pub async fn payload_is_counted_once(harness: &StoreHarness) {
     for size in [5_000, 70] {
         let lease = harness.running_as(payload(harness, size)).await;
@@ -221,7 +221,7 @@ pub async fn payload_is_counted_once(harness: &StoreHarness) {
     assert_eq!(sum(harness).await, Usage { run_ms: 2_000, payload_bytes: 5_070, ..jobs(2) });
 }
 
-/// Usage is told by hour, kind and key, in that order.
+/// Usage is returned by hour, kind and key, in that order.
 pub async fn usage_is_told_by_hour_kind_and_key(harness: &StoreHarness) {
     harness.advance(hour_of(harness.now()).after(HOUR).since(harness.now()));
     let first = harness.now();
@@ -263,13 +263,13 @@ pub async fn usage_is_told_by_hour_kind_and_key(harness: &StoreHarness) {
         rows.into_iter().map(|row| row.usage.jobs).sum::<u64>()
     };
     assert_eq!(hours(first, second).await, 5);
-    assert_eq!(hours(first.after(SECOND), second).await, 5, "the hour that it is in");
+    assert_eq!(hours(first.after(SECOND), second).await, 5, "`from` includes its whole hour");
     assert_eq!(hours(second, second.after(SECOND)).await, 1);
     assert_eq!(hours(second.after(HOUR), Timestamp::MAX).await, 0);
     assert_eq!(hours(second, first).await, 0);
 }
 
-/// Nobody learns what another tenant used.
+/// A tenant cannot read the usage of another tenant.
 pub async fn usage_is_the_tenants_own(harness: &StoreHarness) {
     let other = tenant("other");
     let lease = harness.running_as(harness.job_of(&other)).await;
@@ -278,7 +278,7 @@ pub async fn usage_is_the_tenants_own(harness: &StoreHarness) {
     assert_eq!(rows_of(harness, &other).await.len(), 1);
 }
 
-/// Usage outlives the jobs, and is forgotten in the end.
+/// Usage outlives its jobs, and is deleted after its retention.
 pub async fn usage_outlives_the_jobs(harness: &StoreHarness) {
     let id = harness.ended(done()).await.id;
     harness.store().purge(&TenantId::default(), id).await.unwrap();
@@ -292,7 +292,7 @@ pub async fn usage_outlives_the_jobs(harness: &StoreHarness) {
     assert_eq!(rows(harness).await, []);
 }
 
-/// Attempts that end side by side while replicas sum up are all counted, and none twice.
+/// Attempts that end while replicas roll up usage are all counted, each once.
 pub async fn nothing_is_lost_while_replicas_sum_up(harness: &StoreHarness) {
     const JOBS: usize = 60;
     let keys = |n: usize| Some(format!("key-{}", n % 3));

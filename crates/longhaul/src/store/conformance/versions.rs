@@ -1,4 +1,4 @@
-//! Watching jobs that other processes change: what one look costs and what it shows.
+//! Versions of jobs, which watchers poll for changes by other replicas.
 
 use super::harness::{StoreHarness, done, tenant};
 use crate::job::{JobId, Status, TenantId};
@@ -9,7 +9,7 @@ async fn versions(harness: &StoreHarness, ids: &[JobId]) -> Vec<Option<JobVersio
     harness.store().versions(&asked).await.unwrap()
 }
 
-/// Whoever compares versions misses no change.
+/// The version changes with every change of the job.
 pub async fn glimpse_shows_version_and_status(harness: &StoreHarness) {
     let id = harness.pending().await.id;
     let seen = async || versions(harness, &[id]).await.remove(0).unwrap();
@@ -24,7 +24,7 @@ pub async fn glimpse_shows_version_and_status(harness: &StoreHarness) {
     assert_eq!((version, status), (record.job.version, Status::Completed));
 }
 
-/// One that never was and one that is gone do not spoil the others.
+/// Unknown and deleted jobs have no version, and do not affect the other results.
 pub async fn glimpse_of_a_job_that_is_not_there_is_none(harness: &StoreHarness) {
     let gone = harness.ended(done()).await.id;
     harness.store().purge(&TenantId::default(), gone).await.unwrap();
@@ -33,7 +33,7 @@ pub async fn glimpse_of_a_job_that_is_not_there_is_none(harness: &StoreHarness) 
     assert_eq!(seen.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false]);
 }
 
-/// Another tenant's job is one that never was.
+/// Another tenant's job has no version.
 pub async fn other_tenants_jobs_are_not_glimpsed(harness: &StoreHarness) {
     let (us, other) = (TenantId::default(), tenant("other"));
     let ours = harness.pending().await.id;
@@ -43,7 +43,7 @@ pub async fn other_tenants_jobs_are_not_glimpsed(harness: &StoreHarness) {
     assert_eq!(seen.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true, true]);
 }
 
-/// Answers are told from each other by their place, also where one job is asked for twice.
+/// Results are in the order of the request, even if a job is requested twice.
 pub async fn glimpses_come_in_the_order_asked(harness: &StoreHarness) {
     let first = harness.running().await.job.id;
     let second = harness.pending().await.id;
@@ -56,7 +56,7 @@ pub async fn glimpses_come_in_the_order_asked(harness: &StoreHarness) {
     assert_eq!(versions(&many).await, [1, 2].repeat(500));
 }
 
-/// The last watcher may leave between two looks.
+/// An empty request returns no results, because the last watcher may leave between two polls.
 pub async fn glimpse_of_nothing_is_fine(harness: &StoreHarness) {
     harness.pending().await;
     assert!(versions(harness, &[]).await.is_empty());
