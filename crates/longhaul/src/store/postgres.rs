@@ -1,10 +1,10 @@
-//! Keeps jobs in Postgres, for any number of processes.
+//! A job store in Postgres, shared by any number of replicas.
 //!
-//! Concurrent writes are grouped into multi-row statements over arrays (`batcher`), each of them a
-//! transaction of its own, so that no transaction is open while a handler runs. What is hot is small
-//! and apart from what is big or finished: see the first migration.
+//! Concurrent writes are grouped into multi-row statements over arrays (`batcher`). Each statement is a
+//! transaction of its own, so that no transaction is open while a handler runs. Hot tables are small and
+//! separate from large or finished rows: see the first migration.
 
-/// RetryState again while that may help.
+/// Repeats an attempt while its error is transient.
 macro_rules! retrying {
     ($work:expr) => {{
         let mut retries = RetryState::default();
@@ -58,8 +58,8 @@ pub(crate) use caller_transaction::{SqlSubmitError, submit_in_transaction};
 pub use schema::migrate::MigrationReport;
 pub use schema::row_security::RowSecurity;
 pub use schema::{DatabaseInfo, OpenError, inspect, migrate};
-/// The client that [`Submission::in_transaction`](crate::Submission::in_transaction) takes, in the
-/// version that it takes.
+/// The Postgres client crate, in the version that
+/// [`Submission::in_transaction`](crate::Submission::in_transaction) accepts.
 pub use tokio_postgres;
 pub(crate) use transfer::fit_for_postgres;
 
@@ -80,7 +80,7 @@ use super::{
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 
-/// How many batches of one sort are under way at once: while one waits for its sync, the next is made.
+/// Batches of one sort in flight at once: while one waits for its sync, the next is assembled.
 const WRITERS: usize = 2;
 
 /// A store in a Postgres database, in its schema `longhaul`.
@@ -89,41 +89,42 @@ pub struct PostgresStore {
     submits: Batcher<NewJob, SubmitResult>,
     checkpoints: Batcher<Checkpoint, ()>,
     settlements: Batcher<Settlement, SettleResult>,
-    /// They end with the store.
+    /// Background tasks, aborted when the store is dropped.
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// What all calls share.
+/// State shared by all calls.
 struct Inner {
     database: Arc<Database>,
     clock: Clock,
     notify: Notifier,
     lease_cache: LeaseCache,
-    /// How tenants take turns.
+    /// Round-robin state over tenants.
     tenants: Rotation,
-    /// How the queues of outboxes do.
+    /// Round-robin state over the queues of outboxes.
     outboxes: Rotation,
-    /// Tenants that limits held back when last looked at. Only a hint: claims look again.
+    /// Tenants whose limits were exhausted at the last claim. Only a hint: claims check again.
     limited_tenants: Mutex<HashSet<TenantId>>,
     lane_cursors: tokio::sync::Mutex<LaneCursors>,
-    /// When this process last looked for jobs that were submitted by SQL.
+    /// Time at which this process last checked `incoming` for jobs submitted by SQL.
     incoming_checked_at: AtomicI64,
-    /// The connection that leases are renewed over.
+    /// Dedicated connection for lease renewals and heartbeats.
     heartbeat: tokio::sync::Mutex<Option<Client>>,
     subscriptions: SubscriptionCache,
-    /// LeaseUpdates when this process has written deliveries.
+    /// Notified when this process has written deliveries.
     outbox_notify: Arc<Notify>,
 }
 
 impl PostgresStore {
-    /// Connects to the database of a `postgres://` address and brings its schema up to date. Sets the
-    /// clock to the database's time, which all replicas go by. Must be called inside the tokio runtime
-    /// that the store is used from.
+    /// Connects to the database of a `postgres://` URL and migrates its schema.
     ///
-    /// Besides what Postgres' own clients understand, the address may have `sslmode=verify-full`,
-    /// `sslrootcert=FILE`, `pool_max=N` (connections, 10 if nobody says, besides one for heartbeats
-    /// and one for listen_config) and `pgbouncer=true` for a pooler that hands out sessions by
-    /// transaction; such a pooler is usually noticed by itself.
+    /// Sets the clock to the database's time, which all replicas use. Must be called inside the tokio
+    /// runtime that uses the store.
+    ///
+    /// Besides the settings that Postgres' own clients understand, the URL may contain
+    /// `sslmode=verify-full`, `sslrootcert=FILE`, `pool_max=N` (number of connections, 10 by default,
+    /// besides one for heartbeats and one for notifications) and `pgbouncer=true` for a transaction
+    /// pooler, which is usually detected without it.
     pub async fn open(url: &str, clock: Clock) -> Result<Self, OpenError> {
         let inner = Arc::new(Inner {
             database: schema::open(url).await?,

@@ -1,7 +1,7 @@
-//! Tenants, keys, and who did what.
+//! Tenants, API keys, webhook endpoints and the audit log.
 //!
-//! An answer that was lost is looked up: what a repeated call would make is there already, with the time or
-//! the id that the first one gave it.
+//! A call that is repeated because its response was lost finds the row of the first call, with the time or
+//! the id that the first call wrote.
 
 mod api_keys;
 mod audit;
@@ -24,7 +24,7 @@ use crate::store::accounts::{
     BillingEvent, KeyDigest, NewKey, Tenant, TenantChange, TenantStore,
 };
 
-/// Comes after every id.
+/// Sorts after every id.
 const LAST_ID: &str = "\u{10ffff}";
 
 #[async_trait]
@@ -123,7 +123,7 @@ impl ApiKeyStore for PostgresStore {
 
     async fn record_key_use(&self, used: &[(String, Timestamp)]) -> Result<(), StoreError> {
         let mut used = used.to_vec();
-        // In one order everywhere, so that replicas wait for each other and never in a circle.
+        // All replicas lock rows in the same order, so that they cannot deadlock.
         used.sort_unstable();
         let ids: Vec<&str> = used.iter().map(|(id, _)| id.as_str()).collect();
         let ats: Vec<i64> = used.iter().map(|(_, at)| at.as_millis()).collect();
@@ -200,7 +200,7 @@ impl Inner {
         connection.query(sql, params).await?.iter().map(read).collect()
     }
 
-    /// The same in a tenant's name.
+    /// Like `read_all`, but over a connection that sees one tenant only.
     pub(super) async fn read_all_of<T>(
         &self,
         tenant: &TenantId,

@@ -1,4 +1,4 @@
-//! Submitting over a connection of the caller's own, inside its transaction.
+//! Submission over a connection of the caller, inside the caller's transaction.
 
 use tokio_postgres::GenericClient;
 use tokio_postgres::types::{ToSql, Type};
@@ -10,16 +10,16 @@ use super::{sql, submit};
 use crate::job::{JobId, Timestamp};
 use crate::store::{NewJob, Start, StoreError};
 
-/// Why a job was not taken over somebody else's transaction, which has then failed.
+/// Error of a submission inside the caller's transaction, which has then failed.
 #[derive(Debug)]
 pub(crate) enum SqlSubmitError {
-    /// The function found something wrong with it: its limits are the defaults.
+    /// The SQL function rejected an argument. It applies the default limits.
     Invalid(String),
-    /// Anything else.
+    /// Any other error.
     Store(StoreError),
 }
 
-/// Submits a job that was checked. It is there once the caller commits.
+/// Submits a validated job. The job exists once the caller commits.
 pub(crate) async fn submit_in_transaction(
     client: &(impl GenericClient + Sync),
     new: &NewJob,
@@ -57,7 +57,7 @@ pub(crate) async fn submit_in_transaction(
     })
 }
 
-/// By the codes that the function documents.
+/// Maps the error codes that the SQL function documents.
 fn refusal(error: &tokio_postgres::Error) -> SqlSubmitError {
     let said = error.as_db_error();
     let existing = || said?.detail()?.parse().ok();

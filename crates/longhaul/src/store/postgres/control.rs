@@ -1,4 +1,4 @@
-//! What callers and the house do to jobs: cancel, resume, delete; and to queues.
+//! Control of jobs and queues: cancel, resume, purge and pause.
 
 use super::connection::columns::{int, small, to_json};
 use super::connection::database::Transaction;
@@ -13,7 +13,7 @@ use crate::store::stored_job::StoredJob;
 use crate::store::{LeaseRef, StoreError};
 
 impl Inner {
-    /// Cancels a job, or asks its worker to stop.
+    /// Cancels a job, or requests cancellation from its worker.
     pub(super) async fn try_cancel(&self, tenant: &TenantId, id: JobId) -> Result<Job, PgError> {
         let mut connection = self.database.tenant_connection(tenant).await?;
         let seen = find::row(&mut connection, tenant, id).await?;
@@ -35,7 +35,7 @@ impl Inner {
         let (transaction, mut rows) = Self::lock_leased(connection, &[&lease]).await?;
         let Some(mut row) = rows.remove(&job_key(job)).filter(|row| row.is_leased_by(&lease))
         else {
-            // Its attempt has ended meanwhile.
+            // The attempt has ended meanwhile.
             transaction.roll_back().await?;
             return Err(PgError::Conflict);
         };
@@ -55,7 +55,7 @@ impl Inner {
         self.end_unleased(tenant, id, StoredJob::cancel).await
     }
 
-    /// Ends a job that nobody holds by `end`, which tells whether that changes anything.
+    /// Ends a job without a lease by `end`, which returns whether it changed the job.
     pub(super) async fn end_unleased(
         &self,
         tenant: &TenantId,
@@ -93,7 +93,7 @@ impl Inner {
                 )
                 .await?;
             if left.is_empty() {
-                // A claim was faster.
+                // A claim has leased the job meanwhile.
                 transaction.roll_back().await?;
                 return Err(PgError::Conflict);
             }
@@ -111,7 +111,7 @@ impl Inner {
         Ok(row.entry.job)
     }
 
-    /// Puts a job that ended badly back in line.
+    /// Returns a failed or cancelled job to its queue.
     pub(super) async fn resume(&self, tenant: &TenantId, id: JobId) -> Result<Job, StoreError> {
         let mut retries = RetryState::default();
         let mut attempted = None;
@@ -123,7 +123,7 @@ impl Inner {
         }
     }
 
-    /// `attempted` is the event that an earlier try meant to write and whose answer was lost.
+    /// `attempted` is the event of an earlier attempt of this call whose response was lost.
     async fn try_resume(
         &self,
         tenant: &TenantId,
@@ -175,7 +175,8 @@ impl Inner {
         let mut again = false;
         loop {
             match self.try_purge(tenant, id).await {
-                // By an earlier try whose answer was lost, or by somebody who wanted the same.
+                // Deleted by an earlier attempt of this call whose response was lost, or by a concurrent
+                // caller.
                 Err(PgError::Store(StoreError::Gone)) if again => return Ok(()),
                 Ok(()) => return Ok(()),
                 Err(error) => retries.again(error).await?,
@@ -195,7 +196,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Begins a transaction in which this job is locked, and reads it.
+    /// Begins a transaction that locks the job, and reads it.
     async fn lock_job(&self, tenant: &TenantId, id: JobId) -> Result<(Transaction, Row), PgError> {
         let text = id.to_string();
         let connection = self.database.tenant_connection(tenant).await?;
@@ -213,7 +214,7 @@ impl Inner {
         find::missing(&mut connection, tenant, id).await
     }
 
-    /// Stops or restarts claims from a queue.
+    /// Pauses or resumes a queue.
     pub(super) async fn try_pause_queue(
         &self,
         tenant: &TenantId,
@@ -230,7 +231,7 @@ impl Inner {
     }
 }
 
-/// Writes a job that nobody holds.
+/// Writes a job that has no lease.
 async fn save(transaction: Transaction, row: &mut Row) -> Result<Transaction, PgError> {
     let histories = StoredHistories::read(&transaction, std::iter::once(&*row)).await?;
     let known = job_key(&row.entry.job);

@@ -1,4 +1,4 @@
-//! What holds of addresses of Postgres databases.
+//! Fuzz target: invariants of Postgres URLs.
 
 use tokio_postgres::config::SslMode;
 
@@ -19,14 +19,14 @@ pub(crate) const URL: Target = (
     ],
 );
 
-/// A password never comes back in a message, a pool has two connections at least, and where the server has
-/// to prove who it is, nothing is sent in clear.
+/// Checks that messages never contain the password, that a pool has at least two connections, and that a
+/// server whose certificate is verified is never contacted without TLS.
 fn url(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     let Some((scheme, rest)) = text.split_once("://") else { return };
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let place = place.replace('*', SECRET);
-    // The names of settings are quoted where they are not known; their values never are.
+    // Messages quote the names of unknown settings, never their values.
     let values = query.split('&').map(|setting| match setting.split_once('=') {
         Some((name, value)) => format!("{name}={}", value.replace('*', SECRET)),
         None => setting.to_owned(),

@@ -1,4 +1,4 @@
-//! Signs of life, glimpses and hints: how processes know of each other.
+//! Replica heartbeats, the replica list and job versions.
 
 use super::connection::columns::{Columns, millis, to_json, without_nul};
 use super::connection::database::query_unprepared;
@@ -8,7 +8,7 @@ use crate::job::{JobId, Status, TenantId, Timestamp};
 use crate::store::{Heartbeat, JobVersion, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
 impl Inner {
-    /// Says that a replica lives.
+    /// Records a replica's heartbeat.
     pub(super) async fn try_heartbeat(&self, beat: &Heartbeat) -> Result<(), PgError> {
         let now = self.clock.now().as_millis();
         let forgotten = now.saturating_sub(millis(REPLICA_FORGOTTEN_AFTER));
@@ -40,7 +40,7 @@ impl Inner {
         Ok(())
     }
 
-    /// All replicas that were heard of lately.
+    /// Returns the replicas with a recent heartbeat.
     pub(super) async fn try_replicas(&self) -> Result<Vec<ReplicaState>, PgError> {
         let mut connection = self.database.connection().await?;
         let rows = connection.query(sql::REPLICAS, &[]).await?;
@@ -48,14 +48,14 @@ impl Inner {
         rows.iter().map(|row| read(&mut Columns::of(row), now)).collect()
     }
 
-    /// Forgets a replica.
+    /// Removes a replica.
     pub(super) async fn try_deregister(&self, replica: &str) -> Result<(), PgError> {
         let mut connection = self.database.connection().await?;
         connection.query(sql::DEREGISTER, &[&&*without_nul(replica)]).await?;
         Ok(())
     }
 
-    /// Where jobs stand.
+    /// Returns the versions of watched jobs.
     pub(super) async fn try_versions(
         &self,
         jobs: &[(TenantId, JobId)],
@@ -77,7 +77,7 @@ impl Inner {
     }
 }
 
-/// In the order of `replicas.sql`.
+/// Reads a row of `replicas.sql`.
 fn read(columns: &mut Columns<'_>, now: Timestamp) -> Result<ReplicaState, PgError> {
     let beat = Heartbeat {
         replica: columns.get()?,

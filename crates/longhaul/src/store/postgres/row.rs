@@ -1,4 +1,4 @@
-//! A job's row: how it is read, and its history.
+//! A job's row and its history.
 
 use tokio_postgres::Row as DbRow;
 
@@ -11,26 +11,27 @@ use crate::job::{
 use crate::store::LeaseRef;
 use crate::store::stored_job::StoredJob;
 
-/// A history of more than this is cut to [`HISTORY_KEPT`] before something is added to it.
+/// Size in bytes above which a history is cut to [`HISTORY_KEPT`] before events are appended.
 const HISTORY_MAX: usize = 256 * 1024;
-/// How much of a long history is kept, at most: whole lines, the newest.
+/// Maximum size in bytes of a cut history. Whole lines are kept, the newest ones.
 const HISTORY_KEPT: usize = 128 * 1024;
 
-/// A job's entry as it was read.
+/// A stored job as it was read.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) entry: StoredJob,
     /// Version and epoch in the database, which a write must still find there.
     pub(super) read_as: (u64, u64),
-    /// When it was due as it was read: part of the first event, until there is a history.
+    /// Due time as it was read: part of the first event, until there is a history.
     run_at: Timestamp,
-    /// The event that is not stored because the lease tells it.
+    /// The claim's event, which is not stored because it follows from the lease.
     claim: Option<Event>,
 }
 
 impl Row {
-    /// In the order of the view `entries`; what comes after `claimed_at` there is found by name, and what
-    /// else there is is left to the caller.
+    /// Reads the columns of the view `entries`.
+    ///
+    /// The columns after `claimed_at` are found by name. Further columns are left to the caller.
     pub(super) fn read(columns: &mut Columns<'_>) -> Result<Self, PgError> {
         let job = read_job(columns)?;
         let mut entry = StoredJob {
@@ -56,12 +57,12 @@ impl Row {
         Ok(Self { read_as, run_at: entry.job.run_at, claim, entry })
     }
 
-    /// From a row that holds nothing else.
+    /// Reads a row that has no other columns.
     pub(super) fn from(row: &DbRow) -> Result<Self, PgError> {
         Self::read(&mut Columns::of(row))
     }
 
-    /// The row after its claim was written: the lease tells what the claim recorded.
+    /// Returns the row after its claim was written, with the claim's event derived from the lease.
     pub(super) fn claimed(mut self, now: Timestamp) -> Self {
         self.claim = Some(claim_event(&self.entry, self.entry.job.version, now));
         self.entry.written();
@@ -69,13 +70,13 @@ impl Row {
         self
     }
 
-    /// Whether this lease holds the job.
+    /// Returns whether this lease is the job's current one.
     pub(super) fn is_leased_by(&self, lease: &LeaseRef) -> bool {
         self.entry.job.status == Status::Running && self.entry.epoch == lease.epoch
     }
 
-    /// All events that are stored, one a line: those of earlier attempts, the claim, and what the
-    /// running attempt told.
+    /// Returns all stored events, one per line: those of earlier attempts, the claim, and the events of
+    /// the running attempt.
     fn stored_history(
         &self,
         settled: Option<&str>,
@@ -94,7 +95,7 @@ impl Row {
         Ok(lines)
     }
 
-    /// The stored history with the events that are not stored yet.
+    /// Returns the stored history with the events that are not stored yet.
     pub(super) fn full_history(
         &self,
         settled: Option<&str>,
@@ -103,7 +104,7 @@ impl Row {
         append(Some(&self.stored_history(settled, since)?), &self.entry.events)
     }
 
-    /// The first transition of a job that has had no attempt yet.
+    /// Returns the first event of a job that has had no attempt yet.
     fn acceptance(&self) -> Event {
         Event {
             version: 1,
@@ -117,12 +118,12 @@ impl Row {
         }
     }
 
-    /// The record of a job that was just accepted.
+    /// Returns the record of a job that was just accepted.
     pub(super) fn new_record(entry: StoredJob) -> Record {
         Record { job: entry.job, result: None, history: entry.events }
     }
 
-    /// From a row of `records.sql`.
+    /// Reads a row of `records.sql`.
     pub(super) fn record(row: &DbRow) -> Result<Record, PgError> {
         let mut columns = Columns::of(row);
         let read = Self::read(&mut columns)?;
@@ -134,7 +135,7 @@ impl Row {
     }
 }
 
-/// Fields are read in the order in which they are written here.
+/// The fields are evaluated in this order, which is the order of the columns.
 fn read_tally(
     columns: &mut Columns<'_>,
     claimed_at: Option<Timestamp>,
@@ -164,7 +165,7 @@ fn claim_event(entry: &StoredJob, version: u64, at: Timestamp) -> Event {
     }
 }
 
-/// Events with further ones added, one a line; cut if it got too long.
+/// Appends events, one per line. Cuts a history that became too long.
 pub(super) fn append(lines: Option<&str>, events: &[Event]) -> Result<String, PgError> {
     let mut lines = cut(lines.unwrap_or_default()).to_owned();
     for event in events {
@@ -180,7 +181,7 @@ fn push_line(lines: &mut String, line: &str) {
     lines.push_str(line);
 }
 
-/// The newest whole lines, if there are too many.
+/// Returns the newest whole lines of a history that is too long.
 fn cut(lines: &str) -> &str {
     if lines.len() <= HISTORY_MAX {
         return lines;
@@ -190,7 +191,7 @@ fn cut(lines: &str) -> &str {
     next_line.and_then(|skipped| lines.get(from + skipped + 1..)).unwrap_or_default()
 }
 
-/// An event that cannot be read is left out: it must not hide the job.
+/// Decodes the history. An unreadable event is skipped, so that it does not hide the job.
 fn read_history(lines: &str, job: &Job) -> Vec<Event> {
     let parsed = lines.lines().map(serde_json::from_str);
     let events: Vec<Event> = parsed.filter_map(Result::ok).collect();
@@ -201,7 +202,7 @@ fn read_history(lines: &str, job: &Job) -> Vec<Event> {
     events
 }
 
-/// Fields are read in the order in which they are written here.
+/// The fields are evaluated in this order, which is the order of the columns.
 fn read_job(columns: &mut Columns<'_>) -> Result<Job, PgError> {
     Ok(Job {
         tenant: columns.text(TenantId::stored)?,

@@ -1,4 +1,4 @@
-//! The statements against a migrated database.
+//! Tests of the statements against a migrated database.
 
 mod row_security;
 
@@ -8,9 +8,9 @@ use std::fs;
 use super::{PostgresStore, sql};
 use crate::clock::Clock;
 
-/// A database of its own in the cluster that `make` started. It goes with the cluster.
+/// Creates a database in the cluster that `make` started. It is removed together with the cluster.
 async fn database() -> String {
-    // tidy: allow(environment) where there is a cluster to test in, only whoever started it knows
+    // tidy: allow(environment) only the process that started the test cluster knows its address
     let admin = std::env::var("TEST_POSTGRES_URL").expect("`make test-rust` sets it");
     let name = format!("statements_{:016x}", rand::random::<u64>());
     let client = connect(&admin).await;
@@ -38,7 +38,7 @@ async fn every_statement_prepares() {
     drop(store);
 }
 
-/// Programs read columns by their place.
+/// Columns are read by position.
 #[tokio::test]
 async fn jobs_that_nobody_holds_are_read_like_all_others() {
     let url = database().await;
@@ -55,7 +55,7 @@ async fn jobs_that_nobody_holds_are_read_like_all_others() {
     drop(store);
 }
 
-/// Otherwise the row that an end writes would need a new entry in every index.
+/// Otherwise the row version that a settlement writes would need a new entry in every index.
 #[tokio::test]
 async fn no_index_of_jobs_has_a_column_that_changes() {
     let url = database().await;
@@ -75,7 +75,7 @@ async fn no_index_of_jobs_has_a_column_that_changes() {
     drop(store);
 }
 
-/// What nobody uses the compiler tells, once it is in the list.
+/// The compiler reports statements that are in the list but not used.
 #[test]
 fn every_file_is_in_the_list() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/postgres/sql");

@@ -1,4 +1,4 @@
-//! Taking jobs over from another store.
+//! Import of jobs from another store.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,11 +14,11 @@ use crate::store::{Blob, StoreError};
 
 type Key = (TenantId, JobId);
 
-/// A statement that stores steps ends with the one that makes it larger than this.
+/// Size in bytes after which a statement that imports steps ends.
 const STEP_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 impl PostgresStore {
-    /// What is here of these jobs.
+    /// Returns the stored copies of these jobs.
     pub(crate) async fn export_jobs(
         &self,
         keys: &[Key],
@@ -26,7 +26,8 @@ impl PostgresStore {
         self.inner.parcels(keys).await.map_err(to_store_error)
     }
 
-    /// Takes jobs over, all or none; which of them there is a place for.
+    /// Imports jobs, all or none. Returns the keys of those that could be inserted: if fewer than all,
+    /// none was.
     pub(crate) async fn import_jobs(
         &self,
         parcels: &[ExportedJob],
@@ -34,12 +35,12 @@ impl PostgresStore {
         self.inner.import(parcels).await.map_err(to_store_error)
     }
 
-    /// Takes over which ids are gone; how many of them are known now.
+    /// Imports tombstones. Returns how many of these ids have one now.
     pub(crate) async fn import_tombstones(&self, gone: &[Tombstone]) -> Result<u64, StoreError> {
         self.inner.record_deletions(gone).await.map_err(to_store_error)
     }
 
-    /// Takes over what jobs of another store used; how many rows. Doing so again changes nothing.
+    /// Imports usage from another store. Returns the number of rows. A repeated import changes nothing.
     pub(crate) async fn import_usage(
         &self,
         origin: &str,
@@ -48,7 +49,7 @@ impl PostgresStore {
         self.inner.import_usage(origin, used).await.map_err(to_store_error)
     }
 
-    /// Puts what was taken over in line.
+    /// Enqueues the imported jobs.
     pub(crate) async fn import_ended(&self) -> Result<(), StoreError> {
         self.inner.enqueue_incoming().await.map_err(to_store_error)?;
         self.inner.notify.jobs_ready();
@@ -140,7 +141,7 @@ impl Inner {
     }
 }
 
-/// From a row of `export_jobs.sql`, without its steps.
+/// Reads a row of `export_jobs.sql`, without the steps.
 fn parcel(row: &tokio_postgres::Row) -> Result<ExportedJob, PgError> {
     let mut columns = Columns::of(row);
     let entry = Row::read(&mut columns)?.entry;
@@ -155,12 +156,12 @@ fn parcel(row: &tokio_postgres::Row) -> Result<ExportedJob, PgError> {
     Ok(ExportedJob { entry, fingerprint, input, result, history, steps, blobs, used: None })
 }
 
-/// The columns of a job by their names.
+/// Returns the columns of a job by name.
 fn job(parcel: &ExportedJob) -> Result<Value, PgError> {
     let ExportedJob { entry, fingerprint, input, result, history, .. } = parcel;
     let job = &entry.job;
     let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
-    // As `bytea` is written.
+    // In the text format of `bytea`.
     let fingerprint = fingerprint.map(|digest| format!("\\x{}", hex(digest.as_bytes())));
     Ok(json!({
         "tenant_id": job.tenant.as_str(),
@@ -206,7 +207,7 @@ fn job(parcel: &ExportedJob) -> Result<Value, PgError> {
     }))
 }
 
-/// The columns of what was stored for a job by their names.
+/// Returns the columns of a job's blobs by name.
 fn blobs(parcel: &ExportedJob) -> Vec<Value> {
     let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
     let bytea = |bytes: &[u8]| format!("\\x{}", hex(bytes));
@@ -234,7 +235,7 @@ fn blobs(parcel: &ExportedJob) -> Vec<Value> {
     parcel.blobs.iter().map(blob).collect()
 }
 
-/// The columns of all steps by their names, as many at a time as one statement should take.
+/// Returns the columns of all steps by name, in parts of the size of one statement.
 fn steps_in_parts(parcels: &[ExportedJob]) -> Vec<Vec<Value>> {
     let (mut parts, mut bytes) = (Vec::new(), usize::MAX);
     for parcel in parcels {
@@ -267,7 +268,7 @@ fn step_row(tenant: &str, id: &str, step: &Step) -> Value {
     })
 }
 
-/// The job as Postgres can keep it.
+/// Returns the job in a form that Postgres can store.
 pub(crate) fn fit_for_postgres(mut parcel: ExportedJob) -> ExportedJob {
     fn fit(text: &mut String) {
         if text.contains('\0') {

@@ -42,7 +42,7 @@ impl Inner {
         let (transaction, any) = connection.begin((sql::LOCK_FIRST_KEY, &[]), Some(look)).await?;
         if !any.is_empty() {
             transaction.roll_back().await?;
-            // The one that is there may be the one that this call made before its answer was lost.
+            // An existing key may be the one that this call created before its response was lost.
             return self.try_key(&new.id).await;
         }
         let now = self.clock.now();
@@ -67,7 +67,7 @@ impl Inner {
         let old = without_nul(old);
         let params: &[&dyn Param] = &[&&*old, &old_ends_at.as_millis(), &now.as_millis()];
         let look: (&'static str, &[&dyn Param]) = (sql::API_KEY, &[&&*old]);
-        // First look, then change: the end that it had decides.
+        // Reads before writing, because the previous expiry decides the result.
         let (transaction, rows) = connection.begin(look, None).await?;
         let found = rows.first().map(key).transpose()?;
         if !found.is_some_and(|found| found.is_valid(now)) {
@@ -119,7 +119,7 @@ async fn insert_key(transaction: &Transaction, made: &ApiKey) -> Result<(), PgEr
     Ok(())
 }
 
-/// In the order of `api_key.sql`.
+/// Reads a row of `api_key.sql`.
 pub(crate) fn key(row: &tokio_postgres::Row) -> Result<ApiKey, PgError> {
     let mut columns = Columns::of(row);
     let (id, tenant) = (columns.get()?, columns.text(|text| TenantId::new(text).ok())?);

@@ -8,7 +8,7 @@ use crate::store::postgres::connection::error::PgError;
 use crate::store::postgres::connection::params::Param;
 use crate::store::postgres::sql;
 
-/// Commits what was done together with who did it.
+/// Commits a change together with its audit entry.
 pub(crate) async fn commit_with_audit(
     transaction: Transaction,
     audit: &AuditEntry,
@@ -18,7 +18,6 @@ pub(crate) async fn commit_with_audit(
     Ok(())
 }
 
-/// Entries by column.
 #[derive(Default)]
 pub(crate) struct AuditRows {
     ats: Vec<i64>,
@@ -45,7 +44,7 @@ impl AuditRows {
     }
 }
 
-/// In the order of `audit.sql`.
+/// Reads a row of `audit.sql`.
 pub(crate) fn entry(row: &tokio_postgres::Row) -> Result<AuditEntry, PgError> {
     let mut columns = Columns::of(row);
     Ok(AuditEntry {

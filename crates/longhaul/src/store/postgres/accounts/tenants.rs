@@ -96,7 +96,6 @@ impl Inner {
     }
 }
 
-/// A tenant's columns.
 pub(crate) struct TenantRow {
     id: String,
     name: String,
@@ -148,7 +147,7 @@ pub(crate) fn tenant_id(row: &tokio_postgres::Row) -> Result<TenantId, PgError> 
     Columns::of(row).text(|text| TenantId::new(text).ok())
 }
 
-/// In the order of `tenant.sql`.
+/// Reads a row of `tenant.sql`.
 pub(crate) fn tenant(row: &tokio_postgres::Row) -> Result<Tenant, PgError> {
     let mut columns = Columns::of(row);
     Ok(Tenant {

@@ -1,7 +1,8 @@
-//! Who is next: a pure choice between the first jobs of each lane.
+//! Fair selection: a pure choice between the first jobs of each lane.
 //!
-//! One job per tenant and round, rotating: a tenant's 100,000 jobs do not delay another's one. Inside a
-//! tenant the least rank goes first, over all of its lanes. Of deliveries, one per queue and round.
+//! Round-robin, one job per tenant and round, so that a tenant's 100,000 jobs do not delay another
+//! tenant's single job. Inside a tenant the lowest rank goes first, over all of its lanes. Deliveries are
+//! selected one per queue and round.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use crate::job::{JobId, Name, TenantId, Timestamp};
 use crate::store::limits::{LimitCheck, LimitKey};
 use crate::store::{Claim, QueueCapacity};
 
-/// What a point of priority is worth in waiting.
+/// Milliseconds of waiting that one point of priority is worth.
 const PRIORITY_POINT_MS: i64 = 60_000;
 
 /// A job that may be claimed.
@@ -28,18 +29,19 @@ impl Head {
         LimitKey { tenant: &self.tenant, kind: &self.kind, queue: Some(&self.queue) }
     }
 
-    /// The place in the tenant's line: waiting a minute outweighs a point of priority.
+    /// Returns the claim order inside a tenant: one minute of waiting outweighs one point of priority.
     fn rank(&self) -> (i64, JobId) {
         let head_start = i64::from(self.priority) * PRIORITY_POINT_MS;
         (self.run_at.as_millis().saturating_sub(head_start), self.id)
     }
 }
 
-/// What there is room for while a claim runs.
+/// Remaining capacity while a claim runs.
 pub(crate) struct Picker<'a> {
     left: usize,
     room: HashMap<&'a str, usize>,
-    /// If queues take turns: what is left of the room of those that something was taken of.
+    /// Remaining capacity of the queues that jobs were taken from, if the claim is round-robin over
+    /// queues.
     rooms: Option<(&'a QueueCapacity, HashMap<Name, usize>)>,
 }
 
@@ -50,8 +52,9 @@ impl<'a> Picker<'a> {
         Self { left: want.limit, room, rooms }
     }
 
-    /// The places in `heads` of the jobs to take, in their order. Tenants, or queues, take turns in the
-    /// order in which they first come.
+    /// Returns the indexes in `heads` of the jobs to take, in claim order.
+    ///
+    /// Round-robin over tenants, or over queues, in the order of their first occurrence.
     pub(crate) fn pick(&mut self, heads: &[Head], gate: &mut LimitCheck<'_>) -> Vec<usize> {
         let mut tenants: Vec<Vec<usize>> = Vec::new();
         let mut place_of: HashMap<(&TenantId, Option<&Name>), usize> = HashMap::new();
@@ -67,7 +70,7 @@ impl<'a> Picker<'a> {
         }
         let rank = |place: &usize| heads.get(*place).map(Head::rank);
         for line in &mut tenants {
-            // From its end, where taking is cheap.
+            // In reverse, because jobs are popped from the end.
             line.sort_unstable_by_key(|place| std::cmp::Reverse(rank(place)));
         }
         let mut picked = Vec::new();
@@ -76,7 +79,7 @@ impl<'a> Picker<'a> {
                 if self.left == 0 {
                     return false;
                 }
-                // What has no room now, or is held back, is so for the rest of this claim.
+                // A job without capacity now, or beyond a limit, stays so for the rest of this claim.
                 while let Some(place) = line.pop() {
                     if heads.get(place).is_some_and(|head| self.takes(head, gate)) {
                         picked.push(place);

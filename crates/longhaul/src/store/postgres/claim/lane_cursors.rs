@@ -1,7 +1,7 @@
 //! Maintenance of lane cursors: each lane's `due_at` stays close to its first job.
 //!
-//! Claims read a lane from its cursor on, so that they do not walk over the dead rows of claimed jobs.
-//! Cursors advance without locks; two later checks find jobs that were enqueued at the same moment.
+//! Claims read a lane from its cursor on, so that they do not scan the dead rows of claimed jobs. Cursors
+//! advance without locks; two later checks find jobs that were enqueued at the same moment.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::store::postgres::{Inner, sql};
 
 /// Interval between two advances.
 const ADVANCE_INTERVAL: Duration = Duration::from_secs(2);
-/// How long a skipped range is checked again: longer than any statement may run.
+/// Time for which a skipped range is checked again: longer than any statement may run.
 const RECHECK_FOR: Duration = Duration::from_mins(1);
 /// Interval between two checks of all lanes from their very beginning.
 const VERIFY_INTERVAL: Duration = Duration::from_mins(1);

@@ -1,4 +1,4 @@
-//! The query of a claim: in which order lanes are read, how many jobs of each, and which are excluded.
+//! The query of a claim: the order of lanes, the number of jobs read per lane, and the exclusions.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -22,7 +22,7 @@ use crate::store::postgres::connection::url::DatabaseUrl;
 use crate::store::postgres::schema::row_security;
 use crate::store::postgres::sql;
 
-/// How long a caller waits for a connection from the pool, or for a new one.
+/// Timeout for a connection from the pool, or for a new one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of probes for a pooler at the start. Each is a round trip.
 const POOLER_PROBES: usize = 10;
@@ -32,12 +32,12 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(12);
 /// Planner settings of every session.
 ///
 /// All statements look rows up by their keys, a few at a time, in tables that change faster than their
-/// statistics. So the planner must never read a whole table or a whole index, whatever it believes:
+/// statistics. So the planner must never read a whole table or a whole index, whatever it estimates:
 ///
 /// - no sequential scans, hash joins or merge joins;
 /// - no sorting where an index has the order. After an ANALYZE of a nearly empty `ready` table, reading
-///   all of a tenant's entries through the index for lists and sorting them looks as cheap as reading
-///   the first entry of the primary key. While a long transaction holds vacuum up, that walks over
+///   all of a tenant's rows through the index for lists and sorting them looks as cheap as reading the
+///   first row of the primary key. While a long transaction blocks vacuum, that plan scans the dead row of
 ///   every job that was ever claimed;
 /// - no plans that depend on the values of one call, and no JIT compilation.
 macro_rules! settings {
@@ -66,7 +66,7 @@ macro_rules! settings {
 /// Settings of a session that no other client shares.
 const SESSION: &str = settings!("SET");
 const BEGIN: &str = "BEGIN";
-/// Behind a transaction pooler, where settings last no longer than a transaction.
+/// `BEGIN` behind a transaction pooler, with the settings, which last no longer than a transaction there.
 const BEGIN_POOLED: &str = concat!("BEGIN;", settings!("SET LOCAL"));
 
 /// A Postgres database with a pool of connections.
@@ -287,8 +287,9 @@ impl Connection {
         Ok((transaction, rows))
     }
 
-    /// Makes exact that a statement is prepared, if statements are: one that first has to be would be
-    /// overtaken by what is sent after it.
+    /// Ensures that a statement is prepared, unless the connection is pooled.
+    ///
+    /// Pipelined commands would overtake a statement that still has to be prepared.
     async fn prepare(&self, sql: &'static str, params: &[&dyn Param]) -> Result<(), PgError> {
         if !self.pooled {
             let client = self.client()?;

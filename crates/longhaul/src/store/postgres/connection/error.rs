@@ -1,4 +1,4 @@
-//! Errors of Postgres: which are retried, and what they mean to callers.
+//! Errors of Postgres: their retries, and their mapping for callers.
 
 use std::time::Duration;
 

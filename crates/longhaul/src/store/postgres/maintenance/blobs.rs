@@ -1,4 +1,4 @@
-//! What was stored for jobs elsewhere.
+//! Blob metadata: payloads, artifacts and work directories of jobs, and their deletion.
 
 use std::time::Duration;
 
@@ -104,8 +104,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Fails jobs whose payloads nobody has claimed, each on its own: one that is claimed in this very
-    /// moment goes on.
+    /// Fails jobs that were not claimed before their payload expired.
+    ///
+    /// Each job on its own: a job that is claimed at the same moment continues.
     pub(crate) async fn try_expire_payloads(
         &self,
         kept: Duration,
@@ -215,7 +216,7 @@ fn blob_ref(row: &tokio_postgres::Row) -> Result<BlobRef, PgError> {
     })
 }
 
-/// In the order of `blobs.sql`.
+/// Reads a row of `blobs.sql`.
 fn read(row: &tokio_postgres::Row) -> Result<Blob, PgError> {
     let mut columns = Columns::of(row);
     Ok(Blob {

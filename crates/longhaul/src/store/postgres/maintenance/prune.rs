@@ -6,7 +6,7 @@ use crate::store::postgres::connection::columns::{limit, millis};
 use crate::store::postgres::connection::error::PgError;
 use crate::store::postgres::{Inner, sql};
 
-/// How long the id of a deleted job is answered with "gone": 30 days.
+/// Time for which a deleted job's id is answered with "gone": 30 days.
 const TOMBSTONE_RETENTION: Duration = Duration::from_hours(30 * 24);
 
 impl Inner {

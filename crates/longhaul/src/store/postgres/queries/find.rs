@@ -1,4 +1,4 @@
-//! Reading one job and what belongs to it.
+//! Reads of single jobs with their inputs, results and steps.
 
 use crate::job::{JobId, Json, Record, Step, TenantId};
 use crate::store::StoreError;
@@ -8,7 +8,7 @@ use crate::store::postgres::connection::error::PgError;
 use crate::store::postgres::row::Row;
 use crate::store::postgres::{Inner, sql};
 
-/// A job's row; refuses one that is not there.
+/// Returns the row of a job, or `NotFound` or `Gone`.
 pub(crate) async fn row(
     connection: &mut Connection,
     tenant: &TenantId,
@@ -22,7 +22,7 @@ pub(crate) async fn row(
     }
 }
 
-/// Why a job is not there.
+/// Returns the error for a missing job: `Gone` if it was deleted, otherwise `NotFound`.
 pub(crate) async fn missing<T>(
     connection: &mut Connection,
     tenant: &TenantId,
@@ -90,7 +90,7 @@ async fn record(
     }
 }
 
-/// A step with its tenant and job, in the order of `steps.sql`.
+/// Reads a row of `steps.sql`: a step with its tenant and job.
 pub(crate) fn step(row: &tokio_postgres::Row) -> Result<(String, JobId, Step), PgError> {
     let mut columns = Columns::of(row);
     let (tenant, id) = (columns.get()?, columns.id()?);

@@ -11,11 +11,11 @@ use crate::store::postgres::row::Row;
 use crate::store::postgres::{Inner, sql};
 use crate::store::{Filter, Page, PageRequest};
 
-/// Greater than every id.
+/// Sorts after every id.
 const AFTER_ALL_IDS: &str = "~";
 
 impl Inner {
-    /// Jobs that match, newest first.
+    /// Returns a page of matching jobs, newest first.
     pub(crate) async fn try_jobs(
         &self,
         tenant: &TenantId,
@@ -52,7 +52,7 @@ impl Inner {
             found.extend(search.run(&mut connection, sql, status).await?);
         }
         found.sort_unstable_by(|one, other| other.cmp(one));
-        // A job that moved on between two looks is in both.
+        // A job whose status changed between two statements occurs twice.
         found.dedup();
         let more = found.len() > page.limit;
         found.truncate(page.limit);
@@ -68,7 +68,7 @@ impl Inner {
     }
 }
 
-/// The parts of a filter as parameters.
+/// The parameters of a list statement.
 struct Search<'a> {
     tenant: &'a str,
     before: String,
@@ -76,7 +76,7 @@ struct Search<'a> {
     queue: Option<&'a str>,
     created_after: Option<i64>,
     labels: Option<String>,
-    /// One more than asked for, to know whether there is more.
+    /// One more than requested, to detect another page.
     limit: i64,
 }
 

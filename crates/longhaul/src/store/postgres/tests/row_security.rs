@@ -1,4 +1,4 @@
-//! The second wall: statements that forget the tenant, run as reads and controls are.
+//! Row-level security: statements without a tenant condition, run the way reads and controls run.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use crate::job::TenantId;
 use crate::store::postgres::connection::error::to_store_error;
 use crate::store::postgres::{PostgresStore, schema::row_security, sql};
 
-/// Tables that hold nothing of a tenant's, and that no tenant can read.
+/// Tables without tenants' rows, which no tenant can read.
 const SHARED: [&str; 5] =
     ["billing_events", "endpoint_changes", "limit_counters", "migrations", "replicas"];
 
@@ -34,7 +34,7 @@ impl House {
         Self { store, url, owner }
     }
 
-    /// A row in every table for each of two tenants, with whatever its columns can hold.
+    /// Inserts a row into every table for each of two tenants, with any value that its columns accept.
     async fn furnish(&self) -> Vec<(String, String)> {
         let tables = self.tables().await;
         for (table, key) in &tables {
@@ -68,8 +68,9 @@ impl House {
         tables
     }
 
-    /// All tables that hold something of tenants, with the column that says whose it is. One that is
-    /// not listed as shared has to be behind the wall.
+    /// Returns all tables with tenants' rows, and the column that contains the tenant.
+    ///
+    /// A table that is not listed as shared must have row-level security.
     async fn tables(&self) -> Vec<(String, String)> {
         let all = "SELECT tables.table_name::text, coalesce(columns.column_name, 'id')::text
             FROM information_schema.tables
@@ -82,10 +83,10 @@ impl House {
         tables.filter(|(table, _): &(String, _)| !SHARED.contains(&&**table)).collect()
     }
 
-    /// A role that owns nothing and runs the service.
+    /// Creates a role that runs the service and owns nothing.
     async fn replica(&self) -> String {
         let role = self.role("SELECT, INSERT, UPDATE, DELETE").await;
-        // As the owner's next start does.
+        // Like the owner's next start.
         let let_in = format!("SELECT longhaul.grant_replica('{role}')");
         self.owner.batch_execute(&let_in).await.unwrap();
         role
@@ -107,7 +108,7 @@ impl House {
         self.owner.batch_execute(&leave).await.unwrap();
     }
 
-    /// What a statement asks indexes for in a transaction that begins like this.
+    /// Returns the index conditions of a statement's plan, in a transaction that begins like this.
     async fn conditions(&self, begin: &str, sql: &str) -> Result<Vec<String>, String> {
         let params = self.owner.prepare(sql).await.unwrap().params().len();
         let params = vec!["NULL"; params].join(", ");
@@ -126,7 +127,7 @@ impl House {
         Ok(conditions.map(str::to_owned).collect())
     }
 
-    /// Runs a statement in a tenant's name, over the very path that reads take.
+    /// Runs a statement as a tenant, over the same path as reads.
     async fn ask(&self, own: &str, sql: String) -> Result<Vec<String>, String> {
         let sql: &'static str = Box::leak(sql.into_boxed_str());
         let database = &self.store.inner.database;
@@ -190,7 +191,7 @@ async fn statement_that_forgets_the_tenant_writes_only_its_own_rows() {
             "{write} {refused:?}"
         );
     }
-    // Nothing of it lasts longer than its transaction.
+    // None of its settings outlast the transaction.
     let free = house.owner.query("SELECT FROM longhaul.jobs", &[]).await.unwrap();
     assert_eq!(free.len(), 1, "the other tenant's job is left");
 }
@@ -201,7 +202,7 @@ async fn role_that_was_granted_everything_there_is_to_read_sees_nothing() {
     let tables = house.furnish().await;
     let role = house.role("SELECT").await;
     let reader = connect(&house.url.replace("longhaul@", &format!("{role}@"))).await;
-    // Naming a tenant does not help: that is for the role that tenants' statements are run as.
+    // Naming a tenant has no effect: only the role of tenants' statements may do that.
     reader.batch_execute("SET longhaul.tenant = 'one'").await.unwrap();
     let tables = tables.iter().map(|(table, _)| &**table).chain(["records", "unleased", "entries"]);
     for table in tables {
@@ -211,8 +212,7 @@ async fn role_that_was_granted_everything_there_is_to_read_sees_nothing() {
     house.forget(&role).await;
 }
 
-/// Below the wall only operators that tell nothing of a row's contents may be asked first, and the
-/// planner may think differently of what is left.
+/// Under a policy only leakproof operators may be evaluated first, so the planner may choose other plans.
 #[tokio::test]
 async fn statements_use_the_same_indexes_whoever_runs_them() {
     let house = House::new().await;
@@ -229,7 +229,7 @@ async fn statements_use_the_same_indexes_whoever_runs_them() {
         }
         let owner = house.conditions("BEGIN", sql).await.unwrap();
         assert_eq!(house.conditions(&as_replica, sql).await.unwrap(), owner, "{name}");
-        // Those that touch what is not a tenant's are never run as one.
+        // Statements on tables without tenants' rows never run as a tenant.
         if let Ok(own) = house.conditions(&as_tenant, sql).await {
             of_tenants += 1;
             assert_eq!(own, owner, "{name}");
@@ -239,7 +239,8 @@ async fn statements_use_the_same_indexes_whoever_runs_them() {
     house.forget(&role).await;
 }
 
-/// A caller who hangs up must not leave a transaction behind in which the next one sees one tenant only.
+/// A caller that disconnects must not leave a transaction behind that restricts the next caller to one
+/// tenant.
 #[tokio::test]
 async fn read_that_nobody_waits_for_any_more_leaves_nothing_behind() {
     let url = database().await;
@@ -251,7 +252,7 @@ async fn read_that_nobody_waits_for_any_more_leaves_nothing_behind() {
     let mut backends = BTreeSet::new();
     for _ in 0..20 {
         let mut connection = database.tenant_connection(&tenant("one")).await.unwrap();
-        // The first round prepares the statement; from then on one poll sends everything.
+        // The first call prepares the statement; after that, one poll sends everything.
         connection.query(sql::QUEUES, &[&"one", &0_i64]).await.unwrap();
         {
             let mut read = pin!(connection.query(sql::QUEUES, &[&"one", &0_i64]));

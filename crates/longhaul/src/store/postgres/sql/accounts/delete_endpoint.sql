@@ -1,4 +1,4 @@
--- Deletes an endpoint, and lets everybody see that something changed.
+-- Deletes an endpoint and raises the version of endpoint changes, so that all replicas reload theirs.
 WITH deleted AS (
     DELETE FROM longhaul.endpoints WHERE tenant_id = $1::text AND id = $2::text RETURNING id
 )

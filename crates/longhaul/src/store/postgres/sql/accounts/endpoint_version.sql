@@ -1,2 +1,2 @@
--- The number of the last change of an endpoint.
+-- Reads the version of the last change of an endpoint.
 SELECT version FROM longhaul.endpoint_changes

@@ -1,4 +1,4 @@
--- What was done, once.
+-- Appends audit entries. A repeated entry changes nothing.
 INSERT INTO longhaul.audit (id, at, tenant_id, actor, action, target, detail, request_id)
 SELECT *
 FROM unnest(

@@ -1,4 +1,4 @@
--- An endpoint that is about to be changed.
+-- Locks an endpoint before it is changed.
 SELECT
     tenant_id, id, url, description, events, full_results, enabled, disabled_reason, secret,
     former_secret, former_until, created_at, changed_at

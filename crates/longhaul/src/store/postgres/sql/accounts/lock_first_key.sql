@@ -1,2 +1,2 @@
--- Of several replicas that start on an empty database, one at a time looks whether there is a key.
+-- Serializes the creation of the first key, because several replicas may start on an empty database.
 SELECT pg_advisory_xact_lock(5498425236)

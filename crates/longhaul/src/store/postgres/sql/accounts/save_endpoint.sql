@@ -1,4 +1,5 @@
--- Makes an endpoint or writes it as it is now, and lets everybody see that something changed.
+-- Inserts or replaces an endpoint and raises the version of endpoint changes, so that all replicas reload
+-- theirs.
 WITH saved AS (
     INSERT INTO longhaul.endpoints (
         tenant_id, id, url, description, events, full_results, enabled, disabled_reason, secret,

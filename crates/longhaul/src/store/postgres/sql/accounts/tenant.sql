@@ -1,4 +1,4 @@
--- One tenant, by its id or by what the payment provider calls it.
+-- Reads one tenant.
 SELECT id, name, subscription, inactive_since, limits, billing_id, billed_at, created_at
 FROM longhaul.tenants
 WHERE id = $1

@@ -1,7 +1,7 @@
--- Moves the beginning of lanes up to their first job, so that claims do not walk over what is gone. Only
--- over times that have passed: a job that is being put in line right now is due later than that. A lane
--- that nobody claims from any more and that is empty is marked so; should a job arrive in that very moment,
--- `lower_lanes` finds it.
+-- Advances lane cursors to the first job, so that claims do not scan the dead rows of claimed jobs.
+-- Cursors only move within the past, because a job that is being enqueued right now is due later. An empty
+-- lane without recent claims is marked as empty; if a job arrives at that very moment, `rewind_lanes`
+-- finds it.
 WITH found AS (
     SELECT
         lane.*,

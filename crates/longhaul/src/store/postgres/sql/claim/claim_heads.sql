@@ -1,8 +1,8 @@
--- The first due jobs of each lane that has some, locked and with all that their claim needs, the place in
--- line by its address in the table: as long as it is locked, it stays there. Lanes come
--- in the order of tenants and queues, those after $2 and $8 first, so that they take turns; who of these is
--- taken is decided outside. What another claim has locked is passed over, and so are the queues $6 and the
--- tenants $7, which limits hold back, and all queues but $9, if that is not null.
+-- Locks the first due jobs of each lane and returns the columns that their claim needs. Rows of `ready`
+-- are identified by ctid, which stays valid as long as the row is locked. Lanes are sorted by tenant and
+-- queue, starting after $2 and $8, so that they are served round-robin; the caller selects among the rows.
+-- Skips rows that another claim has locked, the queues $6 and the tenants $7, whose limits are exhausted,
+-- and, if $9 is not null, all queues but $9.
 WITH lanes AS (
     SELECT
         tenant_id, queue, kind, priority, due_at,

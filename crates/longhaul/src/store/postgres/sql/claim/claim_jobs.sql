@@ -1,5 +1,6 @@
--- Gives locked jobs to a replica: their places go, their leases begin. Lanes note now and then that they
--- are in use. $17 is as long as the others, or empty if no limit counts these jobs.
+-- Leases locked jobs to a replica: deletes their rows from `ready` and inserts their leases. Lanes record
+-- their use at most every 30 s. $17 is as long as the other arrays, or empty if no limit counts these
+-- jobs.
 WITH taken AS (
     SELECT *
     FROM unnest(

@@ -1,4 +1,4 @@
--- What a claim took whose answer was lost.
+-- Returns the jobs of an earlier claim whose response was lost.
 SELECT job.*, NULL::text AS ready_ctid
 FROM longhaul.leases AS lease
 CROSS JOIN LATERAL (

@@ -1,5 +1,5 @@
--- The meters of what a claim is about to take. In the order of their keys, as all lock them who lock
--- several.
+-- Locks the counters of the jobs that a claim is about to take. In key order, like every statement that
+-- locks several counters, so that they cannot deadlock.
 SELECT limit_counters.scope, limit_counters.name, limit_counters.running, limit_counters.parts, limit_counters.taken_at
 FROM longhaul.limit_counters
 INNER JOIN unnest($1::text[], $2::text[]) AS wanted (scope, name) USING (scope, name)

@@ -1,4 +1,4 @@
--- When a claimer with nothing to do should look again.
+-- Returns the time at which an idle claim loop should claim again.
 SELECT min(first.run_at)
 FROM (
     SELECT tenant_id, queue, kind, priority, due_at

@@ -1,5 +1,5 @@
--- Looks again where lanes were raised over: a job that was being put in line in that moment is there now,
--- and its lane begins with it.
+-- Checks the ranges that cursors advanced over, and moves a cursor back to a job that was being enqueued
+-- at that moment.
 UPDATE longhaul.lanes SET due_at = missed.run_at
 FROM (
     SELECT

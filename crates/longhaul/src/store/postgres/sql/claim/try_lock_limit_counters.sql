@@ -1,4 +1,5 @@
--- More meters for a claim that has locked some already: out of the order of keys, and so without waiting.
+-- Locks further counters for a claim that holds some already. Out of key order, and therefore without
+-- waiting.
 SELECT limit_counters.scope, limit_counters.name, limit_counters.running, limit_counters.parts, limit_counters.taken_at
 FROM longhaul.limit_counters
 INNER JOIN unnest($1::text[], $2::text[]) AS wanted (scope, name) USING (scope, name)

@@ -1,4 +1,5 @@
--- Looks at every lane from its very beginning: what `lower_lanes` would have found had its replica lived.
+-- Checks every lane from its very beginning, for jobs that `rewind_lanes` would have found if its replica
+-- had not died.
 UPDATE longhaul.lanes SET due_at = missed.run_at
 FROM (
     SELECT

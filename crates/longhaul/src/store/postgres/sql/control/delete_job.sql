@@ -1,5 +1,4 @@
--- Deletes a job with all that belongs to it, remembers its id and only that, and frees its idempotency
--- key.
+-- Deletes a job with all its rows, leaves a tombstone with its id only, and frees its idempotency key.
 WITH gone AS (
     DELETE FROM longhaul.jobs WHERE tenant_id = $1::text AND id = $2::text
     RETURNING tenant_id, status, id

@@ -1,2 +1,2 @@
--- Locks a job before it is read: whoever waits here then sees what the one before has written.
+-- Locks a job before it is read, so that a transaction that waited here reads the other one's writes.
 SELECT FROM longhaul.jobs WHERE tenant_id = $1::text AND id = $2::text FOR UPDATE

@@ -1,5 +1,5 @@
--- Writes a job back that nobody holds. The version in the WHERE: a job that is not the one that was read is
--- never overwritten. $15 to $17 are what its end adds to the usage, if this is its end.
+-- Writes a job without a lease. The WHERE clause contains the version, so that a job that changed since it
+-- was read is never overwritten. $15 to $17 are added to the usage if the job finishes.
 WITH saved AS (
     UPDATE longhaul.jobs SET
         version = $4::bigint, status = $5::text, max_attempts = $6::integer,

@@ -1,5 +1,5 @@
--- Stores checkpoints as `insert_steps` does, of jobs that another process may have claimed: their leases are
--- marked, so that it does not take what it has stored itself for all of their steps.
+-- Stores checkpoints like `insert_steps`, but of jobs that another process may have claimed. Marks their
+-- leases, so that the claiming process does not rely on its own count of steps.
 WITH held AS (
     SELECT new.*, lease.attempt
     FROM unnest(

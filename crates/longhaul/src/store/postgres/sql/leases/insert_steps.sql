@@ -1,6 +1,6 @@
--- Stores checkpoints under the leases that hold their jobs: nothing is written for a superseded epoch,
--- nor over a stored step. The share lock keeps a sweep from ending an attempt between the look and the
--- commit; a renewal does not wait for it.
+-- Stores checkpoints of jobs with a current lease: writes nothing for a superseded epoch and overwrites no
+-- stored step. The share lock keeps a rescue from ending the attempt between check and commit; a renewal
+-- does not wait for it.
 WITH held AS (
     SELECT new.*, lease.attempt
     FROM unnest(

@@ -1,5 +1,5 @@
--- Locks leases in the order of ids, before their jobs are read: whoever waits here then sees what the one
--- before has written.
+-- Locks leases in the order of ids before their jobs are read, so that a transaction that waited here
+-- reads the other one's writes.
 SELECT FROM longhaul.leases AS lease
 INNER JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS held (tenant_id, id, epoch)
     USING (tenant_id, id, epoch)

@@ -1,4 +1,4 @@
--- Notes a folder of an attempt that goes on. No row: the lease is lost.
+-- Records the work directory of a running attempt. Returns no row if the lease is lost.
 INSERT INTO longhaul.blobs AS blob (
     tenant_id, id, path, role, name, content_type, size, stored_by, stored_at
 )

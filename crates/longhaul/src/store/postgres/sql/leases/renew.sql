@@ -1,4 +1,4 @@
--- A heartbeat moves leases and nothing else: no version, no history. Locks in the order of ids.
+-- Extends leases and changes nothing else: no version, no history. Locks in the order of ids.
 WITH held AS (
     SELECT lease.tenant_id, lease.id
     FROM longhaul.leases AS lease

@@ -1,5 +1,5 @@
--- Writes what running jobs told of themselves, or were asked. The version in the WHERE: a lease that is
--- not the one that was read is never overwritten.
+-- Writes progress, events and cancellation requests of running jobs. The WHERE clause contains the
+-- version, so that a lease that changed since it was read is never overwritten.
 UPDATE longhaul.leases AS lease SET
     version = told.version, phase = told.phase, progress = told.progress, events = told.events,
     cancel_requested_at = told.cancel_requested_at

@@ -1,5 +1,5 @@
--- Adds what jobs used that were ended on their way from another store, and the tokens of those that end here,
--- which are few.
+-- Adds usage of jobs that were imported as finished, and the few usage rows with tokens of jobs that
+-- finish here.
 INSERT INTO longhaul.usage_deltas (
     tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps, prompt_tokens,
     completion_tokens

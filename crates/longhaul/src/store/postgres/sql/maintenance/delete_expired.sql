@@ -1,6 +1,6 @@
--- Deletes finished jobs that are kept no longer, as `delete_job` does. Every replica does this: what
--- another one has locked is left to it. The job's own time is looked at too: it may have been resumed by
--- now.
+-- Deletes finished jobs past their retention, like `delete_job`. Every replica runs this and skips rows
+-- that another one has locked. Checks the expiry in `jobs` too, because the job may have been resumed
+-- meanwhile.
 WITH expired AS (
     SELECT job.tenant_id, finished.status, job.id
     FROM longhaul.finished

@@ -1,4 +1,4 @@
--- Payloads of jobs that nobody has claimed for too long.
+-- Lists jobs that were never claimed and whose payload has expired.
 SELECT blob.tenant_id, blob.id
 FROM longhaul.blobs AS blob
 CROSS JOIN LATERAL (

@@ -1,4 +1,4 @@
--- What was deleted is not remembered for ever, nor longer than its job. A bounded part at a time.
+-- Deletes records of deleted blobs past their retention, once their job is gone. Bounded per call.
 DELETE FROM longhaul.blobs AS blob
 USING (
     SELECT tenant_id, id, path FROM longhaul.blobs AS old

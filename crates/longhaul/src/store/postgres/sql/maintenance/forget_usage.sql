@@ -1,4 +1,4 @@
--- Usage is not kept for ever. A bounded part at a time, as with the jobs themselves.
+-- Deletes usage past its retention. Bounded per call, like the deletion of jobs.
 DELETE FROM longhaul.usage
 WHERE (tenant_id, hour, kind, key_id, origin) IN (
     SELECT tenant_id, hour, kind, key_id, origin FROM longhaul.usage

@@ -1,4 +1,4 @@
--- Remembers what was stored for jobs. The same again, because an answer was lost, changes nothing.
+-- Records blobs of jobs. A repeated call, after a lost response, changes nothing.
 INSERT INTO longhaul.blobs (
     tenant_id, id, path, role, name, content_type, size, digest, wrapped_key, stored_by, stored_at
 )

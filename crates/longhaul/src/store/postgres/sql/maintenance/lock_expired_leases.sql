@@ -1,5 +1,5 @@
--- Jobs whose worker stopped renewing, the longest lost first. Every replica sweeps: what another one has
--- locked is left to it.
+-- Locks expired leases, the oldest expiry first. Every replica rescues jobs and skips rows that another
+-- one has locked.
 SELECT tenant_id, id FROM longhaul.leases
 WHERE lease_until <= $1::bigint
 ORDER BY lease_until

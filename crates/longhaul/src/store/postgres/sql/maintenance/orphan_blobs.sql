@@ -1,4 +1,5 @@
--- Blobs that were not stored for a job, nor are about to be for one that still goes on.
+-- Returns those of the given blobs that are not recorded and whose job is finished or missing, so that no
+-- attempt may be about to record them.
 SELECT found.tenant_id, found.id, found.path
 FROM unnest($1::text[], $2::text[], $3::text[]) AS found (tenant_id, id, path)
 WHERE

@@ -1,4 +1,4 @@
--- They are deleted, and no key is left to read them with.
+-- Records blobs as deleted and destroys their keys.
 UPDATE longhaul.blobs AS blob SET
     deleted_at = $4::bigint, deleted_by = $5::text, delete_at = NULL, wrapped_key = NULL,
     key_destroyed_at = CASE

@@ -1,4 +1,4 @@
--- They could not be deleted: again after $5, which doubles with every failure up to $6.
+-- Records failed deletions. The next attempt is due after $5, which doubles with every failure up to $6.
 UPDATE longhaul.blobs AS blob SET
     failures = blob.failures + 1, failure = kept.failure,
     delete_at = $7::bigint + least($5::bigint << least(blob.failures, 20), $6::bigint)

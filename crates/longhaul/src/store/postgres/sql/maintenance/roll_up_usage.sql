@@ -1,5 +1,5 @@
--- Folds what was added into the sums. Every replica does this: what another one has locked is left to it, and
--- sums are locked in the order of their keys.
+-- Folds usage deltas into the hourly totals. Every replica runs this and skips rows that another one has
+-- locked. Totals are locked in the order of their keys.
 WITH picked AS (
     SELECT ctid AS place FROM longhaul.usage_deltas
     LIMIT $1::bigint

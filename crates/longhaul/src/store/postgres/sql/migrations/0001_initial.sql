@@ -86,7 +86,7 @@ CREATE TABLE longhaul.lanes (
     kind text COLLATE "C" NOT NULL,
     priority integer NOT NULL,
     -- The lane's cursor: no job in the lane is due earlier. The greatest bigint if the lane is empty.
-    -- Claims start here, so that they never walk over dead rows of claimed jobs, even while a long
+    -- Claims start here, so that they never scan the dead rows of claimed jobs, even while a long
     -- transaction keeps vacuum from removing them.
     due_at bigint NOT NULL,
     -- Approximate time of the last claim.
@@ -233,7 +233,7 @@ CREATE TABLE longhaul.blobs (
     size bigint NOT NULL,
     stored_at bigint NOT NULL,
     key_destroyed_at bigint,
-    -- When to delete the blob: set when it is no longer needed, NULL once it is deleted.
+    -- Due time of the deletion: set when the blob is no longer needed, NULL once it is deleted.
     delete_at bigint,
     deleted_at bigint,
     failures integer NOT NULL DEFAULT 0,

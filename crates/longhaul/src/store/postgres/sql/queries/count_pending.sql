@@ -1,4 +1,5 @@
--- Counts by tables that hold nothing else, and no further than asked: a submission waits for it.
+-- Counts a tenant's pending jobs up to a limit, because a submission waits for it. Reads only tables that
+-- contain nothing but pending jobs.
 SELECT count(*)
 FROM (
     SELECT FROM longhaul.ready WHERE tenant_id = $1::text

@@ -1,4 +1,5 @@
--- As pending.sql, in one queue. Arrivals are few: they have an index by tenant alone.
+-- Counts pending jobs like `count_pending`, but of one queue. `incoming` has few rows, so its index by
+-- tenant is enough.
 SELECT count(*)
 FROM (
     SELECT FROM longhaul.ready WHERE tenant_id = $1::text AND queue = $2::text

@@ -1,5 +1,5 @@
--- Jobs as they stand, by their ids. The tenant is part of the key: another tenant's id answers exactly as
--- an unknown one.
+-- Reads jobs by id. The tenant is part of the key, so that another tenant's id gives the same result as an
+-- unknown one.
 SELECT job.*
 FROM unnest($1::text[], $2::text[]) AS wanted (tenant_id, id)
 CROSS JOIN LATERAL (

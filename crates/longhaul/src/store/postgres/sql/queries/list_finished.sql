@@ -1,5 +1,5 @@
--- Lists jobs of one status that are neither in line nor running, newest first, without walking the others.
--- Filters that are NULL match everything.
+-- Lists jobs of one finished status, newest first, without scanning other jobs. Filters that are NULL
+-- match everything.
 SELECT finished.id FROM longhaul.finished
 CROSS JOIN LATERAL (
     SELECT kind, queue, created_at, labels FROM longhaul.jobs

@@ -1,4 +1,4 @@
--- Lists what belongs to a job, newest first, without walking anything else. Filters that are NULL match
+-- Lists the children of a job, newest first, without scanning other jobs. Filters that are NULL match
 -- everything.
 SELECT job.id
 FROM longhaul.jobs AS job

@@ -1,5 +1,5 @@
--- Lists pending jobs, newest first: those that are in line or on their way there. Filters that are NULL
--- match everything.
+-- Lists pending jobs, newest first: the rows of `ready` and `incoming`. Filters that are NULL match
+-- everything.
 SELECT place.id
 FROM (
     SELECT tenant_id, id FROM longhaul.ready WHERE tenant_id = $1::text AND id < $2::text

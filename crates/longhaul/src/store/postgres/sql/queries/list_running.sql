@@ -1,4 +1,4 @@
--- Lists running jobs, newest first: those that have a lease. Filters that are NULL match everything.
+-- Lists running jobs, newest first: the rows of `leases`. Filters that are NULL match everything.
 SELECT lease.id FROM longhaul.leases AS lease
 INNER JOIN longhaul.jobs AS job USING (tenant_id, id)
 WHERE

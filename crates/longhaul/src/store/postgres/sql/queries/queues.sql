@@ -1,5 +1,5 @@
--- Counts what is unfinished by the tables and indexes that hold nothing else: finished jobs, however many,
--- cost nothing.
+-- Counts unfinished jobs by queue. Reads only tables and indexes that contain nothing else, so that the
+-- cost is independent of the number of finished jobs.
 SELECT
     queue, bool_or(paused), sum(pending)::bigint, sum(running)::bigint, min(due_at)
 FROM (

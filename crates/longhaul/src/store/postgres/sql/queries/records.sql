@@ -1,4 +1,4 @@
--- Jobs with all that there is to know of them.
+-- Reads complete jobs by id, with results and histories.
 SELECT job.*
 FROM unnest($1::text[], $2::text[]) AS wanted (tenant_id, id)
 CROSS JOIN LATERAL (

@@ -1,4 +1,4 @@
--- What a tenant's jobs used in the hours from $2 to before $3, whether it is folded into the sums or not.
+-- Sums a tenant's usage by hour, from $2 up to but not including $3, over totals and deltas.
 SELECT
     hour, kind, key_id, sum(jobs)::bigint, sum(run_ms)::bigint, sum(payload_bytes)::bigint,
     sum(steps)::bigint, sum(prompt_tokens)::bigint, sum(completion_tokens)::bigint

@@ -1,5 +1,5 @@
--- All watched jobs in one statement, with nothing of their contents: this runs several times a second for
--- as long as somebody watches.
+-- Reads the versions of all watched jobs in one statement, without their contents, because it runs several
+-- times a second while any client watches.
 SELECT
     coalesce(lease.version, job.version),
     CASE WHEN lease.id IS NULL THEN job.status ELSE 'running' END

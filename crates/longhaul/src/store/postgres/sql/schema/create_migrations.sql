@@ -1,4 +1,4 @@
--- Which migrations were applied: has to be there before the first of them.
+-- Creates the table of applied migrations, which must exist before the first migration.
 CREATE TABLE IF NOT EXISTS longhaul.migrations (
     version integer PRIMARY KEY,
     applied_at timestamptz NOT NULL DEFAULT now()

@@ -1,2 +1,3 @@
--- All of ours is in one schema: a database may hold other things, and removing us is one command.
+-- Creates the schema that contains all objects of Longhaul, so that a shared database stays tidy and
+-- removal is one command.
 CREATE SCHEMA IF NOT EXISTS longhaul

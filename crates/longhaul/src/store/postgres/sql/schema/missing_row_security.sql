@@ -1,7 +1,7 @@
--- What has to be run before statements can be run in a tenant's name, and whether this user may: so nothing is
--- tried that is refused, and no error gets into the server's log. What is granted to the role is listed
--- once there is one. A view is judged as its owner unless it says otherwise, and it
--- forgets that when it is replaced.
+-- Lists the commands that are left to run before statements can run as a tenant, and whether this user may
+-- run each. So no command is tried that the server would reject and log as an error. Grants are listed
+-- once the role exists. A view checks access as its owner unless it has `security_invoker`, and loses that
+-- option when it is replaced.
 WITH role AS (
     SELECT oid FROM pg_roles WHERE rolname = 'longhaul_tenant'
 ),
@@ -45,7 +45,7 @@ relations AS (
     WHERE space.nspname = 'longhaul'
 ),
 
--- Who runs the service without owning its tables.
+-- Roles that run the service without owning its tables.
 replicas AS (
     SELECT DISTINCT grantee.oid, grantee.rolname
     FROM pg_class AS class
@@ -62,12 +62,13 @@ steps (place, command, may) AS (
     FROM me
     WHERE NOT EXISTS (SELECT FROM role)
     UNION ALL
-    -- Somebody made it so: that is not ours to change.
+    -- An administrator configured the role this way, so this program does not change it.
     SELECT 1, 'ALTER ROLE longhaul_tenant NOSUPERUSER NOBYPASSRLS', false
     FROM pg_roles
     WHERE rolname = 'longhaul_tenant' AND (rolsuper OR rolbypassrls)
     UNION ALL
-    -- Whoever creates a role does not have its rights from version 16 on, but may grant them to himself.
+    -- From version 16 on, the creator of a role is not a member of it, but may grant itself the
+    -- membership.
     SELECT
         2, format('GRANT longhaul_tenant TO %I', current_user),
         CASE

@@ -1,2 +1,2 @@
--- The time that everybody who uses this database goes by.
+-- Reads the database's time, which all replicas use.
 SELECT (extract(EPOCH FROM clock_timestamp()) * 1000)::bigint

@@ -1,2 +1,2 @@
--- In the transaction of the migration itself.
+-- Records a migration, in the migration's own transaction.
 INSERT INTO longhaul.migrations (version) VALUES ($1::integer)

@@ -1,2 +1,2 @@
--- The newest migration that was applied.
+-- Reads the newest applied migration.
 SELECT coalesce(max(version), 0) FROM longhaul.migrations

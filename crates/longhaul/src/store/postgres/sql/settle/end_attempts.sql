@@ -1,7 +1,8 @@
--- Ends attempts: leases go, and what they knew is written to the jobs, those that go on are put back in
--- ready. Epoch and version in the WHERE: an attempt that is not the one that was read is left alone. What
--- limits counted is given back; lanes come after that, because claims go from meters to lanes too. $25 says
--- that steps were counted from memory: then nobody else may have stored any.
+-- Ends attempts: deletes their leases, writes their state to `jobs`, and inserts the jobs that continue
+-- into `ready`. The WHERE clause contains epoch and version, so that an attempt that changed since it was
+-- read is left alone. Releases limit counters first and updates lanes after that, in the same lock order
+-- as claims. $25 is true if steps were counted from memory, which is exact only if no other process has
+-- stored steps.
 WITH ended AS (
     DELETE FROM longhaul.leases AS lease
     USING unnest(

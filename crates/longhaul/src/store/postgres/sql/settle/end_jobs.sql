@@ -1,5 +1,5 @@
--- Ends jobs: `end_attempts` where none goes on, no limit counts any and the steps of all are known, which
--- is most of them.
+-- Ends attempts like `end_attempts`, for the usual case that all jobs are finished, no limit counts them
+-- and the number of their steps is known.
 WITH ended AS (
     DELETE FROM longhaul.leases AS lease
     USING unnest(

@@ -1,4 +1,4 @@
--- What happened to jobs: until the last lease, and since; and how many steps they have finished.
+-- Reads histories, before and since the last claim, and the numbers of finished steps.
 SELECT
     job.tenant_id, job.id, job.history, job.events,
     (

@@ -1,5 +1,5 @@
--- Takes a pending job's place, or keeps it from getting one. No row: a claim was faster, or it was just
--- being moved into ready.
+-- Removes a pending job from `ready` or `incoming`. Returns no row if a claim has taken the job, or if it
+-- is just being moved to `ready`.
 WITH place AS (
     DELETE FROM longhaul.ready
     WHERE

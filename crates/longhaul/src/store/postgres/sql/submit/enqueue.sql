@@ -1,4 +1,4 @@
--- Puts one job in line and tells its lane.
+-- Inserts one job into `ready` and lowers its lane's cursor.
 WITH told AS (
     INSERT INTO longhaul.lanes (tenant_id, queue, kind, priority, due_at, active_at)
     VALUES ($1::text, $2::text, $3::text, $4::integer, $5::bigint, 0)

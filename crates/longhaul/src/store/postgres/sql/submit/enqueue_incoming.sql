@@ -1,7 +1,7 @@
--- Moves jobs that were submitted by SQL, and whose transactions have committed, into ready. Their due times
--- may be long past, before the beginnings of their lanes: each lane is lowered to them, and by a
--- millisecond if it begins early enough, so that whoever read it before and now wants to raise it finds it
--- changed and leaves it. Every replica does this: what another one has locked is left to it.
+-- Moves jobs submitted by SQL from `incoming` to `ready`, after their transactions have committed. Their
+-- due times may be long past, before the cursors of their lanes, so each cursor is lowered to them, or
+-- else by a millisecond: a concurrent `advance_lanes` then finds the cursor changed and leaves it alone.
+-- Every replica runs this and skips rows that another one has locked.
 WITH arrived AS (
     SELECT tenant_id, id FROM longhaul.incoming
     ORDER BY tenant_id, id

@@ -1,4 +1,4 @@
--- Who has an idempotency key, and what makes a submission the same one.
+-- Finds the jobs with these idempotency keys.
 SELECT wanted.tenant_id, wanted.idempotency_key, job.id
 FROM unnest($1::text[], $2::text[]) AS wanted (tenant_id, idempotency_key)
 CROSS JOIN LATERAL (

@@ -1,5 +1,5 @@
--- What makes a submission the same one. A job that was submitted by SQL has no fingerprint yet: it is
--- made from its input.
+-- Reads the fingerprints of jobs. A job submitted by SQL has none yet, so that it is computed from its
+-- input.
 SELECT
     job.tenant_id, job.id, job.fingerprint, job.kind,
     CASE WHEN job.fingerprint IS NULL THEN job.input END AS input

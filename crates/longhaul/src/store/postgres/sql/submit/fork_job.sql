@@ -1,5 +1,5 @@
--- Copies what a fork shares with its original into the new job: the input, the fingerprint, whose API key it was
--- and who is told of it. The steps that it begins with are metered with the original. A taken id writes nothing.
+-- Creates a fork with the input, fingerprint, API key and webhook of the original job. The steps that it
+-- begins with are metered with the original. Writes nothing if the id exists.
 WITH forked AS (
     INSERT INTO longhaul.jobs (
         tenant_id, id, kind, queue, status, priority, attempt, max_attempts, attempt_base, charge,

@@ -1,7 +1,7 @@
--- Accepts jobs and puts them in line, all in one statement. A taken id or idempotency key writes
--- nothing; the caller then looks who has it. Keys in their order, so that two batches that share some
--- wait for each other instead of dead-locking. A lane that is empty, or whose jobs are all due later,
--- is told; most batches find none.
+-- Inserts jobs into `jobs` and `ready` in one statement. Writes nothing for an existing id or idempotency
+-- key; the caller then reads the existing job. Keys are inserted in order, so that two batches that share
+-- some wait for each other instead of deadlocking. Lowers the cursor of a lane that is empty or whose jobs
+-- are all due later; most batches find none.
 WITH new AS (
     SELECT *
     FROM unnest(

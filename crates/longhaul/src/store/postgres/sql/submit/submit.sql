@@ -1,4 +1,4 @@
--- Submits over somebody else's transaction. The caller has checked the kind.
+-- Submits a job in the caller's transaction. The caller has checked the kind.
 SELECT longhaul.submit(
     kind => $1::text,
     input => $2::text::jsonb,

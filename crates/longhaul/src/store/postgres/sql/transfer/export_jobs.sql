@@ -1,4 +1,4 @@
--- Jobs with all that belongs to them but their steps: what a copy of them is compared with.
+-- Reads jobs with everything but their steps, to compare them with their copies.
 SELECT job.*, full_job.fingerprint, full_job.input, full_job.result, full_job.history
 FROM unnest($1::text[], $2::text[]) AS wanted (tenant_id, id)
 CROSS JOIN LATERAL (

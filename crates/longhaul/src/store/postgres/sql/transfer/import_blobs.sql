@@ -1,5 +1,5 @@
--- Takes over what was stored for jobs that were taken over. What nobody can read any more and is not
--- deleted is deleted from here.
+-- Imports blobs of imported jobs. Schedules the deletion of blobs whose key is destroyed but whose bytes
+-- are not deleted yet.
 INSERT INTO longhaul.blobs (
     tenant_id, id, path, role, name, content_type, size, digest, wrapped_key, stored_at, stored_by,
     key_destroyed_at, deleted_at, deleted_by, failures, failure, delete_at

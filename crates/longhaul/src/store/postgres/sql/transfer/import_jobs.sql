@@ -1,5 +1,5 @@
--- Takes jobs over from another store. Those that are pending get in line like those that are submitted by
--- SQL. What is there already, and what was deleted here, is left as it is.
+-- Imports jobs from another store. Pending ones are inserted into `incoming`, like jobs submitted by SQL.
+-- Jobs that exist here or were deleted here are left unchanged.
 WITH new AS (
     SELECT * FROM json_populate_recordset(NULL::longhaul.jobs, $1::text::json) AS new
     WHERE NOT EXISTS (

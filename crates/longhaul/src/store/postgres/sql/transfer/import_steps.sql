@@ -1,4 +1,4 @@
--- Takes over steps of jobs that were taken over, in their order.
+-- Imports steps of imported jobs, in their order.
 INSERT INTO longhaul.steps (
     tenant_id, id, name, position, output, alone, attempt, started_at, completed_at
 )

@@ -1,4 +1,5 @@
--- Takes over what jobs of another store used. What an earlier run took over from it is replaced, not added to.
+-- Imports usage from another store. Replaces the rows of an earlier import from the same store instead of
+-- adding to them.
 INSERT INTO longhaul.usage (
     tenant_id, hour, kind, key_id, origin, jobs, run_ms, payload_bytes, steps, prompt_tokens,
     completion_tokens
