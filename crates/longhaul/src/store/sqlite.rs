@@ -1,8 +1,7 @@
-//! Keeps jobs in a SQLite file, or in memory.
+//! A job store in a SQLite file, or in memory.
 //!
-//! A file belongs to one process. One thread writes and two read, each with a connection of its own;
-//! callers on any runtime send them tasks and await the answers. See `writer` for how concurrent
-//! writes share a sync.
+//! A file belongs to one process. One thread writes and two read, each with its own connection; callers on
+//! any runtime send them tasks and await the results. See `writer` for the group commit.
 
 mod accounts;
 mod claim;
@@ -51,11 +50,11 @@ use super::{
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Json, Name, Record, Step, TenantId, Timestamp, UsageRow};
 
-/// A store in a SQLite file or in memory. Dropping it finishes what is queued and closes the file.
-// Fields are dropped in their order: the writer closes last, which empties the write-ahead log, and
-// only then the lock goes.
+/// A store in a SQLite file or in memory. Dropping it runs the queued tasks and closes the file.
+// Fields are dropped in their order: the writer closes last, which empties the write-ahead log, and the
+// lock is released after that.
 pub struct SqliteStore {
-    /// None in memory, where the writer's connection is all there is.
+    /// `None` in memory, where only the writer has a connection.
     readers: Option<Readers>,
     writer: Writer,
     clock: Clock,
@@ -65,8 +64,10 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens or creates the file. Whatever ran when it was last open is due at the next sweep:
-    /// nobody else can be running it.
+    /// Opens or creates the file.
+    ///
+    /// Jobs that were running when the file was last open are due at the next rescue, because no other
+    /// process can be running them.
     pub fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, OpenError> {
         let path = path.as_ref();
         let opened = open::open(path, clock.now())?;
@@ -83,7 +84,7 @@ impl SqliteStore {
         })
     }
 
-    /// A store that forgets everything when it is dropped.
+    /// Creates a store in memory, which is lost when it is dropped.
     pub fn memory(clock: Clock) -> Result<Self, OpenError> {
         let conn = open::open_memory()?;
         let io = |source| OpenError::Io { path: ":memory:".into(), source };
@@ -118,8 +119,9 @@ impl SqliteStore {
         self.writer.call(body).await
     }
 
-    /// Writes items, each a task of its own: one that fails does not touch the others, and all that
-    /// are queued together share a commit.
+    /// Writes items, each as a separate task.
+    ///
+    /// A failing item does not affect the others, and all items that are queued together share a commit.
     async fn write_each<I, T>(
         &self,
         items: Vec<I>,

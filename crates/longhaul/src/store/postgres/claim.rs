@@ -196,7 +196,7 @@ impl Inner {
         }
     }
 
-    /// Returns the rotation of deliveries, whose queues take turns, or that of all other jobs.
+    /// Returns the rotation of deliveries, which is round-robin over queues, or that of all other jobs.
     fn rotation(&self, want: &Claim) -> &Rotation {
         if want.queue_capacity.is_some() { &self.outboxes } else { &self.tenants }
     }

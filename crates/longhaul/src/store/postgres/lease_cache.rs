@@ -7,7 +7,8 @@ use super::row::Row;
 use crate::job::{JobId, TenantId};
 use crate::store::{Lease, LeaseRef};
 
-/// More than a replica runs at once. A full cache is cleared, and jobs are read from the database again.
+/// Maximum number of cached leases; more than a replica runs at once. A full cache is cleared, and jobs
+/// are read from the database again.
 const CACHED_LEASES_MAX: usize = 20_000;
 
 /// A job as of its claim, or of the last write of its lease.
@@ -18,7 +19,7 @@ pub(super) struct CachedLease {
     pub(super) history: Option<String>,
     /// The events since the claim.
     pub(super) events: Option<String>,
-    /// Whether a limit may count the lease.
+    /// True if a limit may count the lease.
     pub(super) counted: bool,
     pub(super) steps: StepCount,
 }

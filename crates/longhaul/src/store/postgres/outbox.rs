@@ -17,7 +17,7 @@ use crate::store::NewJob;
 use crate::store::outbox::{EndpointSubscription, Subscriptions};
 use crate::store::stored_job::StoredJob;
 
-/// How long cached subscriptions are used without a check.
+/// Time for which cached subscriptions are used without a check.
 pub(super) const CACHE_TTL: Duration = Duration::from_millis(500);
 
 /// This process's cache of webhook subscriptions.

@@ -11,7 +11,7 @@ use super::connection::database::Database;
 use super::connection::error::describe;
 use super::connection::url::DatabaseUrl;
 
-/// An error while opening a database, by what the operator can do about it.
+/// An error while opening a database, by the operator's remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The URL is invalid.
@@ -61,7 +61,7 @@ const SERVER_SETTINGS: &str = "
         current_setting('synchronous_commit'), current_setting('fsync'),
         current_setting('transaction_isolation'), pg_is_in_recovery()";
 
-/// Older servers lack features that the statements use.
+/// Minimum server version. Older ones lack features that the statements use.
 const SERVER_VERSION_MIN: i32 = 130_000;
 
 /// Connects, checks the server and migrates the schema.

@@ -35,7 +35,7 @@ columns! {
         code_version: Option<String>,
         result: Option<String>,
         history: String,
-        /// Whether the job is metered for the first time.
+        /// True if the job is metered for the first time.
         is_first_metered: bool,
         metered_run_ms: i64,
         metered_steps: i64,
@@ -51,7 +51,7 @@ const END_JOBS_COLUMNS: usize = 22;
 #[derive(Default)]
 pub(super) struct SettleBatch {
     attempts: EndedAttempts,
-    /// Whether the lease cache has counted the steps of all jobs, so that the statement need not.
+    /// True if the lease cache has counted the steps of all jobs, so that the statement need not.
     pub(super) steps_are_counted: bool,
     pub(super) outbox: Outbox,
     pub(super) blobs: NewBlobs,

@@ -31,8 +31,8 @@ use tenants::Tenants;
 /// Scheduled jobs that one claim makes ready when they are due. The next claim continues with the rest.
 const PROMOTED_MAX: usize = 1_000;
 
-/// The lanes that were served last, which the next claim starts after. Kept in memory only, because losing them
-/// affects nothing but fairness.
+/// The lanes that were served last, which the next claim starts after. Kept in memory only, because losing
+/// them affects nothing but fairness.
 #[derive(Debug, Default)]
 pub(crate) struct Rotation {
     // Std mutexes, because only the writer thread takes them.

@@ -1,4 +1,4 @@
-//! Signs of life. The file belongs to one process, whose engines may be several.
+//! Replica heartbeats. The file belongs to one process, which may run several engines.
 
 use rusqlite::params;
 
@@ -9,7 +9,7 @@ use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 use crate::store::{Heartbeat, REPLICA_FORGOTTEN_AFTER, ReplicaState, StoreError};
 
-/// Says that a replica lives.
+/// Records a replica's heartbeat.
 pub(crate) fn heartbeat(tx: &Tx<'_>, beat: &Heartbeat) -> Result<(), SqliteError> {
     let forgotten = tx.now.as_millis().saturating_sub(millis(REPLICA_FORGOTTEN_AFTER));
     tx.run(sql::FORGET_REPLICAS, [forgotten])?;
@@ -35,18 +35,18 @@ pub(crate) fn heartbeat(tx: &Tx<'_>, beat: &Heartbeat) -> Result<(), SqliteError
     Err(StoreError::NameTaken { replica: beat.replica.clone() }.into())
 }
 
-/// All replicas that were heard of lately.
+/// Returns the replicas with a recent heartbeat.
 pub(crate) fn replicas(tx: &Tx<'_>) -> Result<Vec<ReplicaState>, SqliteError> {
     Ok(tx.all(sql::REPLICAS, [], |row| read(&mut Columns::of(row), tx.now))?)
 }
 
-/// Forgets a replica.
+/// Removes a replica.
 pub(crate) fn deregister(tx: &Tx<'_>, replica: &str) -> Result<(), SqliteError> {
     tx.run(sql::DEREGISTER, [replica])?;
     Ok(())
 }
 
-/// In the order of `replicas.sql`.
+/// Reads the columns of `replicas.sql`.
 fn read(columns: &mut Columns<'_>, now: Timestamp) -> rusqlite::Result<ReplicaState> {
     let beat = Heartbeat {
         replica: columns.get()?,

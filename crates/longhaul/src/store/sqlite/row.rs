@@ -95,8 +95,8 @@ impl Row {
         Ok(inserted == 1)
     }
 
-    /// Writes a transition: the row with its new events, the usage of a finished job, the expiry of its payload,
-    /// and the webhook deliveries.
+    /// Writes a transition: the row with its new events, the usage of a finished job, the expiry of its
+    /// payload, and the webhook deliveries.
     pub(crate) fn save_transition(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
         if self.stored.ended {
             self.meter(tx)?;
@@ -159,7 +159,8 @@ impl Row {
         Ok(())
     }
 
-    /// Decrements the limit counters that include the lease. Call it before the end of the attempt is written.
+    /// Decrements the limit counters that include the lease. Call it before the end of the attempt is
+    /// written.
     pub(crate) fn release_limits(&mut self, tx: &Tx<'_>) -> rusqlite::Result<()> {
         if self.counted.take().is_some() {
             tx.run(sql::RELEASE_LIMITS, [self.seq])?;

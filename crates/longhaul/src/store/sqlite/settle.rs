@@ -1,4 +1,4 @@
-//! The ends of attempts: told by their workers, or by their silence.
+//! Settlement: records how attempts ended.
 
 use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;

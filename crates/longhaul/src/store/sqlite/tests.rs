@@ -1,4 +1,4 @@
-//! What is SQLite's own. What every store promises is in the conformance suite.
+//! Tests of behaviour that is specific to SQLite. The conformance suite tests the contract of all stores.
 
 mod batch;
 mod claim;
@@ -79,7 +79,7 @@ async fn claim(store: &SqliteStore, limit: usize) -> ClaimResult {
         .unwrap()
 }
 
-/// Writes what this program never would.
+/// Writes values that this program never writes.
 async fn damage(store: &SqliteStore, sql: &'static str) {
     let changed = store.writer.call(move |tx| Ok(tx.run(sql, [])?)).await.unwrap();
     assert_eq!(changed, 1);
@@ -102,7 +102,7 @@ async fn history_is_cut_at_a_line_and_keeps_the_newest() {
     assert!(versions.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{versions:?}");
 }
 
-/// Half a line was kept where the newest part of a history was a single event, and the job could
+/// Regression: if the newest part of a history was a single event, half a line was kept, and the job could
 /// never be read again.
 #[tokio::test]
 async fn history_of_one_long_event_is_replaced_by_what_is_new() {
@@ -141,12 +141,12 @@ async fn job_that_cannot_be_read_does_not_stop_the_others() {
     assert_eq!(claim(&store, 1).await.leases[0].job.id, next);
     damage(&store, "UPDATE jobs SET labels = '?' WHERE seq = 2").await;
     store.clock.advance(LEASE);
-    // The damaged one is set aside, and does not use up the limit of the next.
+    // The damaged job is quarantined, and does not use up the limit of the next rescue.
     assert!(store.rescue(1).await.unwrap().is_empty());
     assert_eq!(store.rescue(1).await.unwrap()[0].id, next);
 }
 
-/// Five hundred jobs of thousands of steps each were one transaction.
+/// Regression: five hundred jobs with thousands of steps each were deleted in one transaction.
 #[tokio::test]
 async fn expiring_is_bounded_by_rows_too() {
     let store = memory();
@@ -164,8 +164,8 @@ async fn expiring_is_bounded_by_rows_too() {
     assert_eq!(store.prune(100).await.unwrap(), 1);
 }
 
-/// A swept job stands where a failed attempt would have put it, under the same epoch: a late
-/// settlement was taken for one whose answer had been lost.
+/// Regression: a rescued job has the same state and epoch as after a failed attempt, so a late settlement
+/// was taken for a repeated one whose response had been lost.
 #[tokio::test]
 async fn late_settlement_of_a_swept_job_is_no_repetition() {
     let store = memory();

@@ -14,13 +14,13 @@ use crate::store::{Claim, QueueCapacity};
 pub(crate) const LANES_PER_QUERY: usize = 1_000;
 /// Minimum number of jobs read per lane.
 const HEADS_MIN: usize = 4;
-/// Sorts after every queue name: where tenants take turns, all queues of the last tenant were served.
+/// Sorts after every queue name: in round-robin over tenants, all queues of the last tenant were served.
 const AFTER_ALL_QUEUES: &str = "~";
 
 /// Round-robin state between the claims of this process. Only a hint for fairness.
 #[derive(Debug)]
 pub(crate) struct Rotation {
-    /// The tenant served last and, where queues take turns, its queue.
+    /// The tenant served last and, in round-robin over queues, its queue.
     last_served: Mutex<(String, String)>,
     /// Number of lanes in which the last claim found jobs.
     lanes_seen: AtomicUsize,

@@ -75,7 +75,7 @@ pub(crate) struct Database {
     url: DatabaseUrl,
     tls: MakeRustlsConnect,
     sessions: Arc<Sessions>,
-    /// Whether row-level security is active. Determined at the start.
+    /// True if row-level security is active. Determined at the start.
     row_security: AtomicBool,
 }
 
@@ -222,7 +222,7 @@ async fn backend(client: &Client) -> Result<(i32, i64), tokio_postgres::Error> {
 pub(crate) struct Connection {
     client: Option<Object>,
     pooled: bool,
-    /// Whether its transactions run as one tenant.
+    /// True if its transactions run as one tenant.
     row_security: bool,
     begin: Cow<'static, str>,
     sessions: Arc<Sessions>,

@@ -26,7 +26,7 @@ const JOBS_PAUSE: Duration = Duration::from_millis(50);
 const LISTEN_RETRY: Retry =
     Retry { max_attempts: u32::MAX, first: Duration::from_secs(1), max: Duration::from_secs(30) };
 
-/// Without a sync, because a notification may be lost in a crash.
+/// Sends a notification. Without a sync, because a notification may be lost in a crash.
 const SEND: &str =
     "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1::text, $2::text)";
 
@@ -40,7 +40,7 @@ pub(crate) struct Notifier {
     incoming: Signal,
     received_ready: watch::Sender<u64>,
     received_changed: watch::Sender<u64>,
-    /// Whether other processes use this database.
+    /// True if other processes use this database.
     has_peers: AtomicBool,
 }
 

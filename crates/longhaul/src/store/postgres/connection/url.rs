@@ -21,10 +21,10 @@ const CONNECTIONS_MAX: usize = 10;
 #[derive(Clone)]
 pub(crate) struct DatabaseUrl {
     pub(crate) config: Config,
-    /// Whether the operator declared a transaction pooler (`pgbouncer=true`).
+    /// True if the operator declared a transaction pooler (`pgbouncer=true`).
     pub(crate) pooled: bool,
     pub(crate) connections_max: usize,
-    /// Whether to verify the server's certificate.
+    /// True if the server's certificate is verified.
     verify: bool,
     root_certificates: Option<PathBuf>,
 }
@@ -184,7 +184,7 @@ impl ServerCertVerifier for AnyServer {
 mod tests {
     use super::*;
 
-    /// A later `sslmode` once overrode `verify-full`, and the connection was not even encrypted.
+    /// Regression: a later `sslmode` overrode `verify-full`, and the connection was not even encrypted.
     #[test]
     fn verified_server_is_never_spoken_to_without_tls() {
         for query in [

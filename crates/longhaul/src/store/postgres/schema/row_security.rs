@@ -16,7 +16,8 @@ use crate::store::postgres::connection::database::Database;
 use crate::store::postgres::connection::error::{PgError, describe};
 use crate::store::postgres::{OpenError, sql};
 
-/// Older servers check access through a view as the view's owner, who sees everything.
+/// Minimum server version. Older ones check access through a view as the view's owner, which sees
+/// everything.
 const SERVER_VERSION_MIN: i32 = 150_000;
 /// Maximum number of passes. Other processes may set the role up at the same moment, also in another
 /// database of the cluster, beyond the reach of our lock.

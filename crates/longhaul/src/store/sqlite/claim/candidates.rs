@@ -10,8 +10,8 @@ use crate::store::sqlite::connection::columns::limit;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
-/// Growth factor of the read-ahead: many tenants with one job each cost one row each, and a single tenant with
-/// all jobs costs few reads.
+/// Growth factor of the read-ahead: many tenants with one job each cost one row each, and a single tenant
+/// with all jobs costs few reads.
 const READ_AHEAD_GROWTH: usize = 4;
 
 /// The ready jobs of one tenant.

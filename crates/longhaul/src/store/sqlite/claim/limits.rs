@@ -44,8 +44,8 @@ impl<'a> ClaimLimits<'a> {
         Ok(Self { check, kinds, by_queue })
     }
 
-    /// Returns the names of a lane; `None` if there are no limits. Invalid names have no limits: reading their
-    /// jobs quarantines them.
+    /// Returns the names of a lane; `None` if there are no limits. Invalid names have no limits: reading
+    /// their jobs quarantines them.
     pub(crate) fn names(
         &self,
         tenant: &str,

@@ -1,7 +1,7 @@
 //! Claims of webhook deliveries, round-robin over the queues of outboxes.
 //!
-//! Each endpoint has a queue. One job per queue and round keeps an endpoint that hangs, and may have many pending
-//! deliveries, from delaying the others. A queue without capacity costs one seek.
+//! Each endpoint has a queue. One job per queue and round keeps an endpoint that hangs, and may have many
+//! pending deliveries, from delaying the others. A queue without capacity costs one seek.
 
 use super::candidates::{Candidates, Source};
 use crate::job::Name;

@@ -4,8 +4,8 @@ use crate::store::sqlite::connection::error::SqliteError;
 use crate::store::sqlite::connection::task::Tx;
 use crate::store::sqlite::sql;
 
-/// Quarantines a job that cannot be read and returns `None`. The job is skipped until its queue is resumed or the
-/// file is opened again.
+/// Quarantines a job that cannot be read and returns `None`. The job is skipped until its queue is resumed
+/// or the file is opened again.
 pub(crate) fn or_quarantine<T>(
     tx: &Tx<'_>,
     seq: i64,

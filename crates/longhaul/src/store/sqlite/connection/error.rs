@@ -1,4 +1,4 @@
-//! SQLite errors, mapped to what the caller can do about them.
+//! Mapping of SQLite errors by the caller's remedy.
 
 use rusqlite::{ErrorCode, ffi};
 

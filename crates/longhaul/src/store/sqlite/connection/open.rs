@@ -1,4 +1,4 @@
-//! Opening a database file: who may, in which state it must be, and how connections are set up.
+//! Opening of a database file: lock, checks, migrations and connection settings.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -11,23 +11,23 @@ use crate::job::Timestamp;
 use crate::store::sqlite::schema::migrate::migrate;
 use crate::store::sqlite::sql;
 
-/// Older ones can corrupt a database when its write-ahead log starts over under load.
+/// Minimum SQLite version. Older ones can corrupt a database when its write-ahead log restarts under load.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
-/// A file of up to this size is checked before it is used; a larger one would make the start slow.
+/// Maximum size of a file that is checked before it is used. Checking a larger one would delay the start.
 const CHECKED_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// The same for a file that was not closed well, where a few seconds are worth it.
+/// Maximum size of a file that is checked after a crash, when a few seconds are worth it.
 const CHECKED_AFTER_CRASH_BYTES_MAX: u64 = 8 * CHECKED_BYTES_MAX;
-/// A log that grew beyond this, behind a long read, is cut back to it.
+/// Size to which the write-ahead log is truncated after a long read has let it grow.
 const WAL_BYTES_KEPT: u32 = 64 * 1024 * 1024;
 const READERS: usize = 2;
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// More than there are statements.
+/// Greater than the number of statements.
 const STATEMENTS_CACHED: usize = 128;
 
-/// Why a database cannot be opened, by what the operator can do about it.
+/// An error while opening a database, by the operator's remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Stop the other process, or give this one a database of its own.
+    /// Another process has the database open. Stop it, or configure another file.
     #[error(
         "another process has the database open (it holds {}); stop it, or use another file; \
          several processes need Postgres", lock.display()
@@ -36,7 +36,7 @@ pub enum OpenError {
         /// The lock file.
         lock: PathBuf,
     },
-    /// Move the file to a local disk.
+    /// The file is on a network file system. Move it to a local disk.
     #[error(
         "{} is on a network file system ({name}), where locks and syncs cannot be trusted; \
          move it to a local disk, or use Postgres", path.display()
@@ -44,10 +44,10 @@ pub enum OpenError {
     NetworkFileSystem {
         /// The database.
         path: PathBuf,
-        /// Which one.
+        /// Name of the file system.
         name: &'static str,
     },
-    /// Restore a backup.
+    /// The file is damaged or not a database. Restore a backup.
     #[error(
         "{} is damaged or not a database ({reason}); keep a copy of it and of its -wal file, then \
          restore a backup, or move it away to start with an empty one", path.display()
@@ -55,10 +55,10 @@ pub enum OpenError {
     Corrupt {
         /// The database.
         path: PathBuf,
-        /// What SQLite says.
+        /// The message of SQLite.
         reason: String,
     },
-    /// Run the newer program again.
+    /// A newer version of this program has migrated the schema. Run the newer version.
     #[error(
         "the database was written by a newer version (its schema is {found}, this program knows up \
          to {known}); run the newer version, or restore the backup from before the upgrade"
@@ -66,10 +66,10 @@ pub enum OpenError {
     TooNew {
         /// The schema's version.
         found: u32,
-        /// The newest that this program knows.
+        /// The newest version that this program supports.
         known: u32,
     },
-    /// Build with a newer SQLite.
+    /// The linked SQLite is too old. Build with a newer one.
     #[error(
         "SQLite {found} can corrupt write-ahead logs; build with 3.51.3 or newer, for example with \
          the bundled one"
@@ -78,40 +78,40 @@ pub enum OpenError {
         /// The version that was linked.
         found: &'static str,
     },
-    /// Look at the file, its folder and their permissions.
+    /// The file cannot be accessed. Check the file, its directory and their permissions.
     #[error("cannot open {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Look at what SQLite says.
+    /// SQLite failed for another reason.
     #[error("cannot open the database: {0}")]
     Sqlite(#[from] rusqlite::Error),
 }
 
-/// A database that this process alone has open.
+/// A database that is open in this process only.
 pub(crate) struct Opened {
     pub(crate) writer: Connection,
     pub(crate) readers: Vec<Connection>,
-    /// Locked until it is dropped.
+    /// Held until it is dropped.
     pub(crate) lock: File,
     pub(crate) marker: Marker,
 }
 
-/// A file beside the database, there while it is open and after it was not closed well.
+/// A file beside the database that exists while the database is open, and after a crash.
 pub(crate) struct Marker(PathBuf);
 
 impl Marker {
-    /// Sets the marker; also whether it was left behind.
+    /// Creates the marker. Returns whether a crashed process left one behind.
     fn set(path: &Path) -> Result<(Self, bool), OpenError> {
         let marker = beside(path, ".open");
         let set = || {
             let left_behind = marker.try_exists()?;
             if !left_behind {
                 open_private(&marker)?.sync_all()?;
-                // Windows syncs no folders.
+                // Windows cannot sync directories.
                 #[cfg(unix)]
                 if let Some(folder) = marker.parent() {
                     File::open(folder)?.sync_all()?;
@@ -125,7 +125,7 @@ impl Marker {
         }
     }
 
-    /// For a database that was closed well.
+    /// Removes the marker, after the database was closed cleanly.
     pub(crate) fn remove(self) {
         if let Err(error) = fs::remove_file(&self.0) {
             tracing::warn!(%error, path = %self.0.display(), "the database will be checked at its next start");
@@ -150,13 +150,13 @@ pub(crate) fn open(path: &Path, now: Timestamp) -> Result<Opened, OpenError> {
 }
 
 fn open_writer(path: &Path, left_behind: bool, now: Timestamp) -> Result<Connection, OpenError> {
-    // A log without a marker came here with a copy of the database.
+    // A log without a marker was copied here together with the database.
     let crashed = left_behind || fs::metadata(beside(path, "-wal")).is_ok_and(|wal| wal.len() > 0);
     let mut conn = Connection::open(path)?;
     set_up(&conn)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
-    // The writer does it, and hears of its errors.
+    // The writer runs checkpoints itself, so that it sees their errors.
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
     conn.pragma_update(None, "journal_size_limit", WAL_BYTES_KEPT)?;
     let checked_max = if crashed { CHECKED_AFTER_CRASH_BYTES_MAX } else { CHECKED_BYTES_MAX };
@@ -165,13 +165,14 @@ fn open_writer(path: &Path, left_behind: bool, now: Timestamp) -> Result<Connect
     }
     migrate(&mut conn)?;
     conn.execute(sql::EXPIRE_LEASES, [now.as_millis()])?;
-    // Nor can anybody else be alive.
+    // Nor can any replica in the list be alive.
     conn.execute(sql::FORGET_REPLICAS, [i64::MAX])?;
     Ok(conn)
 }
 
 fn open_reader(path: &Path) -> Result<Connection, OpenError> {
-    // Read-write to SQLite, because a reader takes part in the log's locks; `query_only` to us.
+    // Opened read-write, because a reader takes part in the locks of the log; `query_only` prevents
+    // writes.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
     set_up(&conn)?;
@@ -179,7 +180,7 @@ fn open_reader(path: &Path) -> Result<Connection, OpenError> {
     Ok(conn)
 }
 
-/// A database that is gone with its connection.
+/// Opens a database in memory, which is lost with its connection.
 pub(crate) fn open_memory() -> Result<Connection, OpenError> {
     check_sqlite()?;
     let mut conn = Connection::open_in_memory()?;
@@ -195,9 +196,11 @@ fn check_sqlite() -> Result<(), OpenError> {
     Ok(())
 }
 
-/// The one name of the file, whatever links lead to it: its lock and its log are beside that. A file
-/// that is not there is made before SQLite makes it for all to read; the log gets its permissions.
-/// One that is there is not opened: closing it again would end the locks that SQLite has on it.
+/// Returns the canonical path of the file, because its lock and its log are beside that path.
+///
+/// Creates a missing file with private permissions, because SQLite would make it readable for all; the log
+/// inherits them. An existing file is not opened, because closing it again would release the locks that
+/// SQLite has on it.
 fn made(path: &Path) -> io::Result<PathBuf> {
     match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -208,7 +211,7 @@ fn made(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// The lock file stays when the lock goes: deleting it could take it from under a successor.
+/// Locks the database. The lock file is never deleted, because a successor may already have opened it.
 fn lock(path: &Path) -> Result<File, OpenError> {
     let lock = beside(path, ".lock");
     let io = |source| OpenError::Io { path: lock.clone(), source };
@@ -220,7 +223,7 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Opens a file, or makes one for its owner alone. One that is there keeps its permissions.
+/// Opens a file, or creates one that only its owner can access. An existing file keeps its permissions.
 fn open_private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.create(true).truncate(false).write(true);
@@ -237,7 +240,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(target_os = "linux")]
 fn refuse_network_file_system(path: &Path) -> Result<(), OpenError> {
-    // From the kernel's magic.h.
+    // Magic numbers from the kernel's magic.h.
     const NETWORK: [(u32, &str); 4] =
         [(0x6969, "NFS"), (0x517B, "SMB"), (0xFF53_4D42, "CIFS"), (0xFE53_4D42, "SMB2")];
     let folder = match path.parent() {
@@ -268,19 +271,20 @@ fn set_up(conn: &Connection) -> rusqlite::Result<()> {
     conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     conn.pragma_update(None, "foreign_keys", false)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
-    // Deleted content is overwritten, in pages that get free as well.
+    // Overwrites deleted content, also in pages that become free.
     conn.pragma_update(None, "secure_delete", "ON")?;
     conn.pragma_update(None, "cache_size", -16_000)
 }
 
-/// The version of SQLite that this program was built with, if it is good enough.
+/// Returns the version of the linked SQLite, or an error if it is too old.
 pub fn version() -> Result<&'static str, OpenError> {
     check_sqlite()?;
     Ok(rusqlite::version())
 }
 
-/// Brings the schema of a database that no process has open up to date, as opening it does: from which
-/// version to which.
+/// Migrates the schema of a database that no process has open, as opening it does.
+///
+/// Returns the versions before and after.
 pub fn migrate_file(path: impl AsRef<Path>) -> Result<(u32, u32), OpenError> {
     let path = path.as_ref();
     let canonical =
@@ -290,13 +294,14 @@ pub fn migrate_file(path: impl AsRef<Path>) -> Result<(u32, u32), OpenError> {
         Ok(conn.pragma_query_value(None, "user_version", |row| row.get(0))?)
     };
     let from = look().map_err(|error| error.about(path))?;
-    // Closed as a server closes it, which empties the log.
+    // Closes like a server, which empties the log.
     drop(crate::store::sqlite::SqliteStore::open(&canonical, crate::clock::Clock::system())?);
     Ok((from, crate::store::sqlite::schema::migrate::KNOWN))
 }
 
-/// Looks through a database that no process has open, and changes nothing in it. Takes long if it
-/// is large.
+/// Checks a database that no process has open, without changing it.
+///
+/// Takes long for a large file.
 pub fn inspect(path: impl AsRef<Path>) -> Result<(), OpenError> {
     let path = path.as_ref();
     check_sqlite()?;
@@ -320,7 +325,7 @@ fn quick_check(path: &Path, conn: &Connection) -> Result<(), OpenError> {
 }
 
 impl OpenError {
-    /// Tells what the operator can act on from the rest of what SQLite says.
+    /// Maps the SQLite errors that the operator can act on.
     fn about(self, path: &Path) -> Self {
         let Self::Sqlite(error) = self else { return self };
         let path = path.to_owned();

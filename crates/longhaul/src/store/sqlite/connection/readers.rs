@@ -1,5 +1,5 @@
-//! The threads that read. Each has a connection of its own, so that a long list delays neither the
-//! writer nor the other reader.
+//! Reader threads, each with its own connection, so that a long list delays neither the writer nor the
+//! other reader.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,13 +13,13 @@ use crate::store::StoreError;
 use crate::store::sqlite::connection::error::{SqliteError, to_store_error};
 use crate::store::sqlite::connection::task::{Task, TaskOutcome, Tx, call};
 
-/// Reads that may wait in line; more wait for room before they enter.
+/// Maximum number of queued reads. Further callers wait.
 const TASKS_QUEUED_MAX: usize = 1_024;
 
-/// Threads share one queue: whoever is free takes the next task.
+/// One queue shared by all threads: an idle thread takes the next task.
 type Queue = Arc<Mutex<mpsc::Receiver<Box<dyn Task>>>>;
 
-/// A handle to the threads. Dropping it finishes what is queued, then closes the connections.
+/// A handle to the reader threads. Dropping it runs the queued tasks, then closes the connections.
 pub(crate) struct Readers {
     tasks: Option<mpsc::Sender<Box<dyn Task>>>,
     threads: Vec<JoinHandle<()>>,
@@ -73,7 +73,7 @@ fn gone() -> StoreError {
 
 fn serve(conn: &Connection, clock: &Clock, queue: &Queue) {
     loop {
-        // Held while waiting: the other threads wait for the lock instead of the channel.
+        // Locked while waiting: the other threads wait for the lock instead of the channel.
         let task = queue.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
         let Some(task) = task else { return };
         read(conn, clock, task);
@@ -81,13 +81,13 @@ fn serve(conn: &Connection, clock: &Clock, queue: &Queue) {
 }
 
 fn read(conn: &Connection, clock: &Clock, mut task: Box<dyn Task>) {
-    // Several statements make one answer: they must see one state of the database.
+    // Several statements make one result, so they must see one state of the database.
     let snapshot = match conn.unchecked_transaction() {
         Ok(snapshot) => snapshot,
         Err(error) => return task.fail(to_store_error(&error)),
     };
     let ran = task.run(&Tx::new(conn, clock.now()));
-    // Nothing was written: ending the transaction cannot change the answer.
+    // Nothing was written, so ending the transaction cannot change the result.
     drop(snapshot);
     match ran {
         TaskOutcome::Done | TaskOutcome::Rejected => task.answer(),

@@ -75,8 +75,8 @@ pub(crate) enum TaskOutcome {
     Failed(rusqlite::Error),
 }
 
-/// A call whose caller awaits the result. Its body may run twice, because a failed batch is rolled back and its
-/// tasks run again one by one.
+/// A call whose caller awaits the result. Its body may run twice, because a failed batch is rolled back
+/// and its tasks run again one by one.
 pub(crate) trait Task: Send {
     /// Runs the body and keeps its result.
     fn run(&mut self, tx: &Tx<'_>) -> TaskOutcome;

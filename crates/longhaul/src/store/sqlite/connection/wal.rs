@@ -1,6 +1,6 @@
-//! When the write-ahead log is moved into the database, and when it is emptied.
+//! Checkpoints of the write-ahead log, and its truncation.
 //!
-//! SQLite would do the first by itself after a commit, but then nobody hears of its errors.
+//! SQLite could run checkpoints by itself after a commit, but would not report their errors.
 
 use std::time::Duration;
 
@@ -9,44 +9,45 @@ use rusqlite::Connection;
 use crate::job::Timestamp;
 use crate::store::sqlite::connection::open::BUSY_TIMEOUT;
 
-/// Pages that the log grows by before they are moved into the database: 16 MiB.
+/// Growth of the log, in pages, after which a checkpoint runs: 16 MiB.
 const MOVED_PAGES: i64 = 4_000;
-/// Pages of a log that readers kept from starting over, at which they are waited for: 64 MiB.
+/// Pages of a log that readers kept from restarting, at which a checkpoint waits for them: 64 MiB.
 const PAGES_MAX: i64 = 16_000;
-/// How long emptying the log may wait for readers, and keep the writer waiting.
+/// Maximum time for which a truncation waits for readers, and delays the writer.
 const READERS_TIMEOUT: Duration = Duration::from_millis(200);
-/// How long what was deleted may stay in the log of a writer that is never idle.
+/// Maximum time for which deleted content stays in the log of a writer that is never idle.
 const DELETED_KEPT: Duration = Duration::from_secs(30);
 
-/// What is known of the log between batches.
+/// State of the log between batches.
 #[derive(Default)]
 pub(crate) struct Log {
-    /// How long it was when it was last moved.
+    /// Number of pages at the last checkpoint.
     moved_at: i64,
-    /// Since when it holds what was deleted.
+    /// Time since which the log contains deleted content.
     deleted_at: Option<Timestamp>,
 }
 
-/// What SQLite says of the log.
+/// Result of a checkpoint.
 struct State {
     busy: bool,
-    /// Negative if there is none, as in memory.
+    /// Negative if there is no log, as in memory.
     pages: i64,
 }
 
 impl Log {
-    /// The log of a database that was just opened. A process that was killed may have left in it what it
-    /// had deleted.
+    /// Returns the state of a database that was just opened.
+    ///
+    /// A killed process may have left deleted content in the log.
     pub(crate) fn found(now: Timestamp) -> Self {
         Self { moved_at: 0, deleted_at: Some(now) }
     }
 
-    /// Notes that the last batch deleted something.
+    /// Records that the last batch deleted rows.
     pub(crate) fn note_deleted(&mut self, now: Timestamp) {
         self.deleted_at.get_or_insert(now);
     }
 
-    /// Does what is due after a batch.
+    /// Runs a checkpoint or a truncation if one is due after a batch.
     pub(crate) fn tend(
         &mut self,
         conn: &Connection,
@@ -60,7 +61,7 @@ impl Log {
         }
         let pages = checkpoint(conn, "NOOP")?.pages;
         if pages < self.moved_at {
-            // It started over.
+            // The log has restarted.
             self.moved_at = 0;
         }
         if pages - self.moved_at < MOVED_PAGES {
@@ -73,7 +74,7 @@ impl Log {
         checkpoint(conn, "PASSIVE").map(drop)
     }
 
-    /// Moves all of the log and cuts it to nothing; tried again later if a reader is in the way.
+    /// Moves the whole log into the database and truncates it. Retried later if a reader blocks it.
     pub(crate) fn empty(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         conn.busy_timeout(READERS_TIMEOUT)?;
         let emptied = checkpoint(conn, "TRUNCATE");

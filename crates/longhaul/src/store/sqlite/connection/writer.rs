@@ -1,7 +1,7 @@
 //! The writer thread, with group commit.
 //!
-//! Tasks that are queued while a commit runs share the next commit: under load many calls share one sync, and a
-//! single call never waits for others. No result is sent before its commit has returned.
+//! Tasks that are queued while a commit runs share the next commit: under load many calls share one sync,
+//! and a single call never waits for others. No result is sent before its commit has returned.
 
 use std::io;
 use std::sync::Arc;
@@ -95,12 +95,12 @@ struct Loop {
     conn: Connection,
     clock: Clock,
     log: Log,
-    /// Set by the first error after which the state of the disk is unknown. Then no write is acknowledged any
-    /// more, because a sync that failed once may report success later without having synced.
+    /// First error after which the state of the disk is unknown. From then on no write is acknowledged,
+    /// because a sync that failed once may report success later without having synced.
     broken: Option<StoreError>,
     /// Endpoint subscriptions, cached until an endpoint changes.
     subscriptions: Option<Subscriptions>,
-    /// Notified when deliveries were written.
+    /// Notified after a commit that wrote deliveries.
     outbox_notify: Arc<Notify>,
 }
 
@@ -150,7 +150,8 @@ impl Loop {
         closed.is_ok() && self.broken.is_none()
     }
 
-    /// Maintains the write-ahead log. Runs after the results are sent, so that only the next batch waits for it.
+    /// Maintains the write-ahead log. Runs after the results are sent, so that only the next batch waits
+    /// for it.
     fn tend_log(&mut self, idle: bool) {
         if self.broken.is_some() {
             return;
@@ -163,8 +164,8 @@ impl Loop {
         }
     }
 
-    /// Commits a batch and sends the results. If the batch fails, each task runs in a separate transaction, so
-    /// that one failing task fails alone and the usual path needs no savepoints.
+    /// Commits a batch and sends the results. If the batch fails, each task runs in a separate
+    /// transaction, so that one failing task fails alone and the usual path needs no savepoints.
     fn run_batch(&mut self, mut batch: Vec<Box<dyn Task>>) {
         match self.commit(&mut batch) {
             Err(BatchFailure::Task(_)) if batch.len() > 1 => {

@@ -13,8 +13,8 @@ use crate::store::sqlite::sql;
 /// Usage by tenant, kind and API key. The hour is that of the transaction.
 pub(crate) type Used = BTreeMap<(TenantId, Name, Option<String>), Usage>;
 
-/// Adds the usage of a job that finishes in this transaction. Summed in memory, because jobs that finish together
-/// mostly have the same tenant and kind, and one write per job would cost as much as settling it.
+/// Adds the usage of a job that finishes in this transaction. Summed in memory, because jobs that finish
+/// together mostly have the same tenant and kind, and one write per job would cost as much as settling it.
 pub(crate) fn add(tx: &Tx<'_>, job: &Job, key: Option<&str>, usage: Usage) {
     let key = (job.tenant.clone(), job.kind.clone(), key.map(ToOwned::to_owned));
     *tx.used.borrow_mut().entry(key).or_default() += usage;
@@ -48,7 +48,8 @@ pub(crate) fn count_steps(tx: &Tx<'_>, seq: i64, before: Option<u32>) -> rusqlit
     Ok(count.unwrap_or_default())
 }
 
-/// Deletes expired usage rows. There are no deltas to roll up, because the writer updates the totals directly.
+/// Deletes expired usage rows. There are no deltas to roll up, because the writer updates the totals
+/// directly.
 pub(crate) fn forget(tx: &Tx<'_>, count: usize) -> Result<usize, SqliteError> {
     let before = tx.now.as_millis().saturating_sub(millis(USAGE_RETENTION));
     tx.run(sql::FORGET_USAGE, [before, limit(count)])?;

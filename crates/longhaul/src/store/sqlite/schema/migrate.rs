@@ -4,7 +4,8 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::store::sqlite::connection::open::OpenError;
 
-/// The migrations with their version numbers, oldest first. Forward only: a released migration is never edited.
+/// The migrations with their version numbers, oldest first. Forward only: a released migration is never
+/// edited.
 pub(crate) const MIGRATIONS: [(u32, &str); 1] =
     [(1, include_str!("../sql/migrations/0001_initial.sql"))];
 

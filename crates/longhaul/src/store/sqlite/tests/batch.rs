@@ -15,7 +15,7 @@ use crate::store::{NewJob, StoreError, SubmitResult};
 
 type Answer<T> = oneshot::Receiver<Result<T, StoreError>>;
 
-/// Holds the writer, so that what is queued meanwhile shares a batch. Dropping it lets go.
+/// Blocks the writer, so that tasks queued meanwhile share a batch. Dropping the sender releases it.
 async fn hold(store: &SqliteStore) -> (mpsc::Sender<()>, Answer<()>) {
     let (release, released) = mpsc::channel::<()>();
     let answer = queue(store, move |_| {
@@ -82,7 +82,7 @@ async fn nothing_is_acknowledged_before_its_commit() {
     let (release, held) = mpsc::channel::<()>();
     let (reached, at_second) = oneshot::channel();
     let mut reached = Some(reached);
-    // Both are in one batch, or the first is in one of its own: `hold` sees to the former.
+    // `hold` ensures that both are in one batch.
     let (go, _) = hold(&store).await;
     let mut first = first.await;
     let second = queue(&store, move |_| {
@@ -95,7 +95,7 @@ async fn nothing_is_acknowledged_before_its_commit() {
     .await;
     drop(go);
     at_second.await.unwrap();
-    // The first body ran, the batch is not committed.
+    // The first body has run, but the batch is not committed.
     assert!(first.try_recv().is_err());
     drop(release);
     second.await.unwrap().unwrap();

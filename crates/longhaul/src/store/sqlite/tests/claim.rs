@@ -1,4 +1,4 @@
-//! How claims walk tenants and their lines.
+//! Order of claims over tenants, queues and kinds.
 
 use std::sync::Arc;
 use std::time::Duration;

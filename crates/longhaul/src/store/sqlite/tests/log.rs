@@ -1,4 +1,4 @@
-//! The write-ahead log: when it is moved into the database, and what is left of what was deleted.
+//! The write-ahead log: checkpoints, and removal of deleted content.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ async fn complete(store: &SqliteStore, job: NewJob) -> JobId {
     id
 }
 
-/// Pages that a large input had to itself were set free as they were.
+/// Regression: pages that a large input had filled were freed without being overwritten.
 #[tokio::test]
 async fn nothing_of_a_purged_input_stays_in_the_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -41,7 +41,7 @@ async fn nothing_of_a_purged_input_stays_in_the_files() {
     let id = complete(&store, NewJob { input, ..new_job() }).await;
     assert!(holds(&log, "canary"));
     store.purge(&TenantId::default(), id).await.unwrap();
-    // The log is emptied after an answer, as soon as nothing else waits.
+    // The log is emptied after a result is sent, as soon as no task is queued.
     while holds(&log, "canary") {
         claim(&store, 1).await;
     }
@@ -64,7 +64,7 @@ async fn nothing_of_a_destroyed_key_stays_in_the_files() {
     };
     accept(&store, NewJob { payload: Some(payload.clone()), ..new_job() }).await;
     assert!(holds(&log, "canary"));
-    // The key goes from the log to the database, and must be lost there too.
+    // The key moves from the log to the database, and must be erased there too.
     let scrub = |tx: &Tx<'_>| {
         tx.deleted.set(true);
         Ok(())
@@ -90,7 +90,7 @@ async fn nothing_of_a_destroyed_key_stays_in_the_files() {
     }
 }
 
-/// Only the process that deleted something knew that the log still had it.
+/// Regression: only the process that deleted content knew that the log still contained it.
 #[tokio::test]
 async fn nothing_deleted_stays_in_the_log_of_a_killed_process() {
     let folder = tempfile::tempdir().unwrap();
@@ -98,11 +98,11 @@ async fn nothing_deleted_stays_in_the_log_of_a_killed_process() {
     let store = SqliteStore::open(file("jobs.db"), clock()).unwrap();
     let input = Json::from_value(&"canary".repeat(3_500)).unwrap();
     let id = complete(&store, NewJob { input, ..new_job() }).await;
-    // Somebody reads, so that the log cannot be emptied.
+    // An open read keeps the log from being emptied.
     let reader = rusqlite::Connection::open(file("jobs.db")).unwrap();
     reader.execute_batch("BEGIN; SELECT count(*) FROM jobs").unwrap();
     store.purge(&TenantId::default(), id).await.unwrap();
-    // What a process that was killed in this moment would leave.
+    // The files that a process killed at this moment would leave.
     for end in ["", "-wal"] {
         fs::copy(file(&format!("jobs.db{end}")), file(&format!("left.db{end}"))).unwrap();
     }

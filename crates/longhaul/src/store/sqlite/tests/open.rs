@@ -36,7 +36,8 @@ fn second_open_is_refused_until_the_first_is_closed() {
     SqliteStore::open(&path, clock()).unwrap();
 }
 
-/// The lock was beside the link, the log beside the file: two processes could write to it.
+/// Regression: the lock was beside the link and the log beside the file, so two processes could write to
+/// it.
 #[cfg(unix)]
 #[test]
 fn link_to_an_open_database_is_refused() {
@@ -98,7 +99,7 @@ async fn whatever_ran_at_the_last_close_is_due_at_the_next_sweep() {
     assert_eq!(swept.len(), 1);
     assert_eq!((swept[0].id, swept[0].status, swept[0].attempt), (id, Status::Pending, 1));
     let again = claim(&store, 1).await.leases.remove(0);
-    // The sweep raised the epoch once, the claim again.
+    // The rescue raised the epoch once, the claim again.
     assert_eq!((again.job.attempt, again.epoch), (2, 3));
 }
 
@@ -115,7 +116,7 @@ async fn clean_close_empties_the_log_and_keeps_the_jobs() {
     assert_eq!(store.job(&TenantId::default(), id).await.unwrap().job.id, id);
 }
 
-/// Only a log that was left behind told of a crash, and a crash need not leave one.
+/// Regression: a crash was detected only by a log that was left behind, and a crash need not leave one.
 #[test]
 fn database_that_was_not_closed_well_is_checked() {
     let folder = folder();
@@ -154,7 +155,7 @@ async fn marker_of_an_open_database_goes_with_a_clean_close_only() {
     assert!(marker.exists());
 }
 
-/// A killed process could not say goodbye, and the next one under its name was refused.
+/// Regression: a killed process could not deregister, and the next one with its name was rejected.
 #[tokio::test]
 async fn replicas_of_earlier_processes_are_forgotten_at_open() {
     let folder = folder();
@@ -196,7 +197,7 @@ async fn database_without_a_schema_is_migrated_and_keeps_its_jobs_afterwards() {
     assert_eq!(claim(&store, 1).await.leases[0].job.id, id);
 }
 
-/// A row without a claim time, as an older program may have written it.
+/// A row without a claim time, as an older version may have written it.
 #[tokio::test]
 async fn running_job_without_a_claim_time_is_metered_when_it_is_rescued() {
     let folder = folder();

@@ -3,7 +3,7 @@
 use crate::store::sqlite::connection::open;
 use crate::store::sqlite::sql;
 
-/// With all that a claim may make on its way.
+/// Creates a database with all indexes that claims may create.
 fn database() -> rusqlite::Connection {
     let conn = open::open_memory().unwrap();
     conn.execute(sql::CREATE_QUEUE_INDEX, []).unwrap();
@@ -33,8 +33,8 @@ fn every_statement_prepares_and_opens_by_saying_why() {
     }
 }
 
-/// A seek that stops one column short walks a whole line: a claim then took 27 ms with 200,000 jobs
-/// in line.
+/// A seek that stops one column short scans all ready jobs of a tenant: a claim then took 27 ms with
+/// 200,000 ready jobs.
 #[test]
 fn claims_seek_to_the_last_column_and_never_sort() {
     for (sql, seek) in [
@@ -61,7 +61,7 @@ fn claims_seek_to_the_last_column_and_never_sort() {
 #[test]
 fn no_statement_scans_the_jobs() {
     for (path, sql) in sql::ALL {
-        // A copy reads everything while no other process has the file open.
+        // An export reads everything while no other process has the file open.
         if path.ends_with("/count_jobs") {
             continue;
         }
@@ -83,7 +83,7 @@ fn lists_come_in_order_without_sorting() {
     }
 }
 
-/// It sorts what was asked for, and finds each job by its key.
+/// It sorts the requested jobs, and finds each by its key.
 #[test]
 fn looks_at_watched_jobs_go_by_their_ids() {
     let plan = plan(sql::VERSIONS);

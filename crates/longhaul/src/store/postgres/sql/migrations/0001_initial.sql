@@ -24,7 +24,7 @@ CREATE TABLE longhaul.jobs (
     max_attempts integer NOT NULL,
     -- Attempts used before the last resume.
     attempt_base integer NOT NULL,
-    -- Whether the next claim counts as a further attempt.
+    -- True if the next claim counts as a further attempt.
     charge boolean NOT NULL,
     has_payload boolean NOT NULL DEFAULT false,
     tenant_id text COLLATE "C" NOT NULL,
@@ -136,7 +136,8 @@ CREATE TABLE longhaul.leases (
     events text,
     -- The limit scopes that count this lease, so that its end releases exactly these.
     counted text,
-    -- Whether a process other than the claiming one stored steps, which then cannot know their number.
+    -- True if a process other than the claiming one stored steps, so that the latter cannot know their
+    -- number.
     stepped_elsewhere boolean NOT NULL DEFAULT false,
     PRIMARY KEY (tenant_id, id)
 ) WITH (
@@ -373,7 +374,7 @@ CREATE TABLE longhaul.endpoints (
     description text NOT NULL,
     -- Separated by spaces; empty means all.
     events text NOT NULL,
-    -- Whether results are sent in full, whatever their size.
+    -- True if results are sent in full, whatever their size.
     full_results boolean NOT NULL,
     enabled boolean NOT NULL,
     disabled_reason text,

@@ -1,2 +1,2 @@
--- Whether there is a key at all.
+-- Returns a row if any API key exists.
 SELECT 1 FROM api_keys LIMIT 1

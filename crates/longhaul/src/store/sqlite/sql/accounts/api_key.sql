@@ -1,4 +1,4 @@
--- One key.
+-- Reads one API key.
 SELECT
     id, tenant_id, name, scopes, server_key, digest, created_at, expires_at, revoked_at, last_used_at,
     requests_per_s, rotated_from

@@ -1,4 +1,4 @@
--- What was done, latest first.
+-- Lists the audit log, newest first.
 SELECT id, at, tenant_id, actor, action, target, detail, request_id
 FROM audit
 WHERE id < ?1

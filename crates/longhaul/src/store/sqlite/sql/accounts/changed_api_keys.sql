@@ -1,2 +1,2 @@
--- Keys that others changed lately, whose cached copies are stale.
+-- Lists API keys that changed recently, because cached copies of them are stale.
 SELECT id FROM api_keys WHERE changed_at >= ?1

@@ -1,2 +1,2 @@
--- Tenants that others changed lately, whose cached copies are stale.
+-- Lists tenants that changed recently, because cached copies of them are stale.
 SELECT id FROM tenants WHERE changed_at >= ?1

@@ -1,4 +1,4 @@
--- The one list of an endpoint's columns.
+-- Reads one endpoint. Columns are in the order in which `endpoints.rs` reads them.
 SELECT
     tenant_id, id, url, description, events, full_results, enabled, disabled_reason, secret,
     former_secret, former_until, created_at, changed_at

@@ -1,4 +1,4 @@
--- A tenant's endpoints, in the order of their ids.
+-- Lists a tenant's endpoints by id.
 SELECT
     tenant_id, id, url, description, events, full_results, enabled, disabled_reason, secret,
     former_secret, former_until, created_at, changed_at

@@ -1,4 +1,4 @@
--- A key that is not there yet.
+-- Inserts an API key, unless its id exists.
 INSERT INTO api_keys (
     id, tenant_id, name, scopes, server_key, digest, created_at, expires_at, requests_per_s, rotated_from,
     changed_at

@@ -1,4 +1,4 @@
--- A tenant that is not there yet.
+-- Inserts a tenant, unless its id exists.
 INSERT INTO tenants (
     id, name, subscription, inactive_since, limits, billing_id, billed_at, created_at, changed_at
 )

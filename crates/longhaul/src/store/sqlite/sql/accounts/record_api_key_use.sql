@@ -1,2 +1,2 @@
--- When a key was last used. Other replicas may have seen it later.
+-- Records the last use of an API key, unless a later one is recorded.
 UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, ?2), ?2) WHERE id = ?1

@@ -1,2 +1,2 @@
--- The same key under another of the server's keys.
+-- Replaces a key's digest by one under another server key.
 UPDATE api_keys SET server_key = ?2, digest = ?3 WHERE id = ?1

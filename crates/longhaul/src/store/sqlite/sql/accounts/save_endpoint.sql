@@ -1,4 +1,4 @@
--- Makes an endpoint or writes it as it is now.
+-- Inserts or replaces an endpoint.
 INSERT OR REPLACE INTO endpoints (
     tenant_id, id, url, description, events, full_results, enabled, disabled_reason, secret,
     former_secret, former_until, created_at, changed_at

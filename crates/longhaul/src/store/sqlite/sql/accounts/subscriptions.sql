@@ -1,2 +1,2 @@
--- All endpoints that are told of something: read once, and again when one of them changes.
+-- Lists all enabled endpoints. Read once, and again after an endpoint changed.
 SELECT tenant_id, id, events FROM endpoints WHERE enabled ORDER BY tenant_id, id

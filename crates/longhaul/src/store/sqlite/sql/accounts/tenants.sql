@@ -1,4 +1,4 @@
--- A page of tenants.
+-- Lists a page of tenants.
 SELECT id, name, subscription, inactive_since, limits, billing_id, billed_at, created_at
 FROM tenants
 WHERE id > ?1

@@ -1,4 +1,4 @@
--- Puts jobs whose time has come in line, so that claims never look at those whose time has not.
+-- Makes due jobs ready by giving them a rank, so that claims never read scheduled jobs.
 UPDATE jobs SET rank = run_at - priority * ?3
 WHERE seq IN (
     SELECT seq FROM jobs INDEXED BY jobs_scheduled

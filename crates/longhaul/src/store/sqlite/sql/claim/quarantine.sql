@@ -1,3 +1,3 @@
--- Keeps a job that cannot be read out of the way of claims and sweeps.
+-- Quarantines an unreadable job, so that neither claims nor rescues read it.
 UPDATE jobs SET rank = NULL, paused = 1, lease_until = NULL, counted = NULL WHERE seq = ?1
 RETURNING tenant_id, id

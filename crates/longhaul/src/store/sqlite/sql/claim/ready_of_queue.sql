@@ -1,4 +1,4 @@
--- A tenant's jobs of one kind and queue in their order, from where the last look ended.
+-- Reads a tenant's ready jobs of one kind and queue in claim order, after the last one that was read.
 SELECT seq, rank, id FROM jobs INDEXED BY jobs_ready_by_queue
 WHERE
     rank IS NOT NULL AND kind = ?1 AND tenant_id = ?2 AND queue = ?6

@@ -1,4 +1,4 @@
--- A tenant's jobs of one kind in their order, from where the last look ended.
+-- Reads a tenant's ready jobs of one kind in claim order, after the last one that was read.
 SELECT seq, rank, id FROM jobs INDEXED BY jobs_ready
 WHERE
     rank IS NOT NULL AND kind = ?1 AND tenant_id = ?2

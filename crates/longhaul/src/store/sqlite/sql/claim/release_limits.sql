@@ -1,4 +1,4 @@
--- Gives back what the lease of a job was counted in, and nothing else, whatever the limits are by now.
+-- Decrements exactly the counters that include a job's lease, whatever the limits are by now.
 UPDATE limit_counters SET running = max(running - 1, 0)
 WHERE (scope, name) IN (
     SELECT 'kind', kind FROM jobs WHERE seq = ?1 AND instr(counted, 'kind') > 0

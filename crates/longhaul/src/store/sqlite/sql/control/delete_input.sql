@@ -1,2 +1,2 @@
--- Nothing of a deleted job stays behind.
+-- Deletes a job's input together with the job.
 DELETE FROM inputs WHERE seq = ?1

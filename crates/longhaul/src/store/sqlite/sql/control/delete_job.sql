@@ -1,2 +1,2 @@
--- Frees the idempotency key too.
+-- Deletes a job, which also frees its idempotency key.
 DELETE FROM jobs WHERE seq = ?1

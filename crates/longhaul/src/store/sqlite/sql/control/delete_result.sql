@@ -1,2 +1,2 @@
--- Nothing of a deleted job stays behind.
+-- Deletes a job's result together with the job.
 DELETE FROM results WHERE seq = ?1

@@ -1,2 +1,2 @@
--- Nothing of a deleted job stays behind.
+-- Deletes a job's steps together with the job.
 DELETE FROM steps WHERE seq = ?1

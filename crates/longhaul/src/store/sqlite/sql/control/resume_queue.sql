@@ -1,2 +1,2 @@
--- Nothing of a queue stays behind once it is resumed: names would pile up.
+-- Resumes a queue. Deletes its row, because unused names would accumulate.
 DELETE FROM paused_queues WHERE tenant_id = ?1 AND name = ?2

@@ -1,6 +1,6 @@
--- Writes a changed job back. Version and epoch in the WHERE: a row that is not the one that was read
--- is never overwritten. A history of over 256 KiB keeps the whole lines of its newest 131,072
--- characters, and if there is none, only what is new.
+-- Writes a changed job. The WHERE clause contains version and epoch, so that a row that changed since it
+-- was read is never overwritten. A history of over 256 KiB keeps the whole lines of its newest 131,072
+-- characters; if there are none, it keeps the new events only.
 UPDATE jobs SET
     status = ?4, phase = ?5, rank = ?6, attempt = ?7, max_attempts = ?8, attempt_base = ?9,
     charge = ?10, epoch = ?11, replica = ?12, lease_until = ?13, version = ?14, progress = ?15,

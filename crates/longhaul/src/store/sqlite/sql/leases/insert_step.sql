@@ -1,5 +1,5 @@
--- Stores a checkpoint under the lease that holds the job, in one statement because it is the hottest
--- write: nothing is written for a superseded epoch, nor over a stored step.
+-- Stores a checkpoint of a job with a current lease, in one statement because it is the hottest write.
+-- Writes nothing for a superseded epoch and overwrites no stored step.
 INSERT INTO steps (seq, name, position, output, alone, attempt, started_at, completed_at)
 SELECT seq, ?4, ?5, ?6, ?7, attempt, ?8, ?9
 FROM jobs

@@ -1,4 +1,4 @@
--- Adds what jobs used to their hour, in the transaction that ends them.
+-- Adds usage to an hourly total, in the transaction that finishes the jobs.
 INSERT INTO usage (
     tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps, prompt_tokens,
     completion_tokens

@@ -1,4 +1,4 @@
--- The job is deleted: nobody needs what was stored for it, nor can read it any more.
+-- Destroys the keys of a deleted job's blobs and schedules their deletion.
 UPDATE blobs SET
     wrapped_key = NULL,
     key_destroyed_at = CASE WHEN role <> 'folder' THEN coalesce(key_destroyed_at, ?3) END,

@@ -1,3 +1,4 @@
--- At open nobody else can be running a job of this file: the next sweep takes them all at once instead
--- of waiting for their leases to run out. What they ran until now counts.
+-- Expires all leases when the file is opened, because no other process can be running its jobs: the next
+-- rescue takes them at once instead of waiting for their leases to expire. Their run time until now is
+-- metered.
 UPDATE jobs INDEXED BY jobs_leased SET lease_until = min(lease_until, ?1) WHERE status = 'running'

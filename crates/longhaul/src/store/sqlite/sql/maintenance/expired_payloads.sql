@@ -1,4 +1,4 @@
--- Payloads of jobs that nobody has claimed for too long.
+-- Lists jobs that were never claimed and whose payload has expired.
 SELECT jobs.seq
 FROM blobs INDEXED BY payloads_readable
 INNER JOIN jobs ON jobs.tenant_id = blobs.tenant_id AND jobs.id = blobs.id

@@ -1,4 +1,4 @@
--- What was deleted is not remembered for ever, nor longer than its job. A bounded part at a time.
+-- Deletes records of deleted blobs past their retention, once their job is gone. Bounded per call.
 DELETE FROM blobs WHERE (tenant_id, id, path) IN (
     SELECT tenant_id, id, path FROM blobs INDEXED BY blobs_deleted
     WHERE

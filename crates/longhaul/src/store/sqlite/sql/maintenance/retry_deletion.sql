@@ -1,4 +1,5 @@
--- It could not be deleted: again after `?4`, which doubles with every failure up to `?5`.
+-- Records a failed deletion. The next attempt is due after `?4`, which doubles with every failure up to
+-- `?5`.
 UPDATE blobs SET
     failures = failures + 1, failure = ?7,
     delete_at = ?6 + min(?4 << min(failures, 20), ?5)

@@ -1,4 +1,4 @@
--- What was stored for a job, in the order in which it was.
+-- Lists the blobs of a job, in the order in which they were stored.
 SELECT
     role, path, name, content_type, size, digest, wrapped_key, stored_at, stored_by,
     key_destroyed_at, deleted_at, deleted_by, failures, failure

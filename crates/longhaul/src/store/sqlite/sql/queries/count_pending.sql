@@ -1,4 +1,5 @@
--- Counts by an index that holds nothing else, and no further than asked: a submission waits for it.
+-- Counts a tenant's pending jobs up to a limit, because a submission waits for it. Reads an index that
+-- contains nothing else.
 SELECT count(*)
 FROM (
     SELECT 1 FROM jobs INDEXED BY jobs_pending

@@ -1,4 +1,4 @@
--- As pending.sql, in one queue.
+-- Counts pending jobs like `count_pending`, but of one queue.
 SELECT count(*)
 FROM (
     SELECT 1 FROM jobs INDEXED BY jobs_pending

@@ -1,2 +1,3 @@
--- The tenant is part of the key: another tenant's id answers exactly as an unknown one.
+-- Finds a job by id. The tenant is part of the key, so that another tenant's id gives the same result as
+-- an unknown one.
 SELECT seq FROM jobs WHERE tenant_id = ?1 AND id = ?2

@@ -1,5 +1,5 @@
--- The one list of a job's columns, in the order in which `row.rs` reads them: first the job's, then
--- the store's own. Every way to find a job ends here.
+-- Reads a job. Columns are in the order in which `row.rs` reads them: first the job's, then the store's
+-- own. Every lookup of a job ends with this statement.
 SELECT
     tenant_id, id, kind, queue, status, phase, priority, attempt, max_attempts, progress, labels,
     version, idempotency_key, created_at, run_at, started_at, completed_at, expires_at, error,

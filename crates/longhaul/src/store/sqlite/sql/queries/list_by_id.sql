@@ -1,4 +1,4 @@
--- Lists jobs of every status, newest first. Filters that are NULL match everything; labels come as
+-- Lists jobs of every status, newest first. Filters that are NULL match everything; labels are passed as
 -- JSON.
 SELECT seq, id FROM jobs INDEXED BY jobs_id
 WHERE

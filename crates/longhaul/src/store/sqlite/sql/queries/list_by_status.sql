@@ -1,5 +1,5 @@
--- Lists jobs of one status, newest first, without walking the others. Filters that are NULL match
--- everything; labels come as JSON.
+-- Lists jobs of one status, newest first, without scanning other jobs. Filters that are NULL match
+-- everything; labels are passed as JSON.
 SELECT seq, id FROM jobs INDEXED BY jobs_status
 WHERE
     tenant_id = ?1 AND id < ?2 AND status = ?8

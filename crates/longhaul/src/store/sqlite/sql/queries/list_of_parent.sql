@@ -1,5 +1,5 @@
--- Lists what belongs to a job, newest first, without walking anything else. Filters that are NULL match
--- everything; labels come as JSON.
+-- Lists the children of a job, newest first, without scanning other jobs. Filters that are NULL match
+-- everything; labels are passed as JSON.
 SELECT seq, id FROM jobs INDEXED BY jobs_of_parent
 WHERE
     tenant_id = ?1 AND id < ?2 AND parent_id = ?8

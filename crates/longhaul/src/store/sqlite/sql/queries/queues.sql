@@ -1,4 +1,5 @@
--- Counts what is unfinished by the indexes that hold nothing else: finished jobs, however many, cost nothing.
+-- Counts unfinished jobs by queue. Reads only indexes that contain nothing else, so that the cost is
+-- independent of the number of finished jobs.
 SELECT
     queue, max(paused) AS paused, sum(pending) AS pending, sum(running) AS running,
     min(due_at) AS oldest_due_at

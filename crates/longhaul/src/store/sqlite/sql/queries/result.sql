@@ -1,2 +1,2 @@
--- Apart from the job's row, which every transition rewrites.
+-- Reads a job's result, which is separate from the job's row because every transition rewrites that row.
 SELECT result FROM results WHERE seq = ?1

@@ -1,4 +1,4 @@
--- In the order in which the code asked; attempts that ran steps at once may share a position.
+-- Lists steps in the order of the handler's calls; steps that ran concurrently may share a position.
 SELECT name, position, output, alone, attempt, started_at, completed_at
 FROM steps
 WHERE seq = ?1

@@ -1,4 +1,4 @@
--- What a tenant's jobs used in the hours from ?2 to before ?3.
+-- Reads a tenant's usage by hour, from ?2 up to but not including ?3.
 SELECT
     hour, kind, key_id, jobs, run_ms, payload_bytes, steps, prompt_tokens,
     completion_tokens

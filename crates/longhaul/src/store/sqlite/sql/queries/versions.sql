@@ -1,5 +1,5 @@
--- All watched jobs in one statement, by the index of ids and with nothing of their contents: this runs
--- several times a second for as long as somebody watches.
+-- Reads the versions of all watched jobs in one statement, by the index of ids and without their contents,
+-- because it runs several times a second while any client watches.
 SELECT jobs.version, jobs.status
 FROM json_each(?1) AS asked
 LEFT JOIN jobs INDEXED BY jobs_id

@@ -1,2 +1,2 @@
--- Whoever stops in good order need not be waited for.
+-- Removes a replica that shuts down cleanly, so that its heartbeat need not time out.
 DELETE FROM replicas WHERE name = ?1

@@ -1,2 +1,3 @@
--- Names are often random: without this every restart would leave a row behind for ever.
+-- Removes replicas without a recent heartbeat. Names are often random, so every restart would leave a row
+-- behind.
 DELETE FROM replicas WHERE seen_at <= ?1

@@ -1,5 +1,5 @@
--- A sign of life. Changes nothing where another run of that name has not been silent for long enough: two
--- processes under one name would be one in every list, and nobody would see the mistake.
+-- Records a heartbeat. Changes nothing while another process with the same name has sent a recent one,
+-- because two processes with one name would appear as one in every list and hide the mistake.
 INSERT INTO replicas (
     name, run, role, version, host, pid, kinds, running, concurrency, silent_after_ms, started_at, seen_at
 )

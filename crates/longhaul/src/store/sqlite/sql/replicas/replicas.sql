@@ -1,4 +1,4 @@
--- The one list of a replica's columns, in the order in which `replicas.rs` reads them.
+-- Lists replicas. Columns are in the order in which `replicas.rs` reads them.
 SELECT
     name, run, role, version, host, pid, kinds, running, concurrency, silent_after_ms, started_at, seen_at
 FROM replicas

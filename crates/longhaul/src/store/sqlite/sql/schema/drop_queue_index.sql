@@ -1,2 +1,2 @@
--- Without limits on queues nobody reads this index, and every change would pay for it.
+-- Drops the index by queue, which is unused without limits on queues but would slow every write down.
 DROP INDEX IF EXISTS jobs_ready_by_queue

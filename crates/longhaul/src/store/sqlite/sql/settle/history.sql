@@ -1,2 +1,2 @@
--- Only for whoever asks for a record: no other read touches a history, which may be long.
+-- Reads a job's history. Only reads of complete records use it, because a history may be long.
 SELECT history FROM jobs WHERE seq = ?1

@@ -1,4 +1,5 @@
--- A fork owns the steps it starts with. ?3 is the position it goes on from, NULL for "after all".
+-- Copies the first steps to a fork, so that purging the original does not remove them. ?3 is the position
+-- from which the fork continues; NULL copies all steps.
 INSERT INTO steps (seq, name, position, output, alone, attempt, started_at, completed_at)
 SELECT ?2, name, position, output, alone, attempt, started_at, completed_at
 FROM steps

@@ -1,4 +1,5 @@
--- Accepts a job. A taken id or idempotency key writes nothing; the caller then looks who has it.
+-- Inserts a job. Writes nothing if the id or idempotency key exists; the caller then reads the existing
+-- job.
 INSERT INTO jobs (
     tenant_id, id, kind, queue, status, priority, rank, paused, attempt, max_attempts,
     attempt_base, epoch, version, labels, idempotency_key, fingerprint, created_at, run_at, timeout_ms,

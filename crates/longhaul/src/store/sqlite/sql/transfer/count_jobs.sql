@@ -1,2 +1,2 @@
--- How much there is to copy.
+-- Counts the jobs to export.
 SELECT count(*) FROM jobs

@@ -1,4 +1,4 @@
--- All ids that are remembered as gone, page by page.
+-- Lists all tombstones page by page.
 SELECT tenant_id, id, gone_at FROM tombstones
 WHERE (tenant_id, id) > (?1, ?2)
 ORDER BY tenant_id, id

@@ -1,4 +1,4 @@
--- What all jobs used, page by page.
+-- Lists all usage page by page.
 SELECT
     tenant_id, hour, kind, key_id, jobs, run_ms, payload_bytes, steps, prompt_tokens,
     completion_tokens

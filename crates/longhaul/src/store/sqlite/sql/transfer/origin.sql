@@ -1,2 +1,2 @@
--- What tells this file from others.
+-- Reads the id that distinguishes this file from others.
 SELECT id FROM origin
