@@ -200,7 +200,7 @@ impl Inner {
         connection.query(sql, params).await?.iter().map(read).collect()
     }
 
-    /// Like `read_all`, but over a connection that sees one tenant only.
+    /// Reads all rows like `read_all`, but over a connection that sees one tenant only.
     pub(super) async fn read_all_of<T>(
         &self,
         tenant: &TenantId,

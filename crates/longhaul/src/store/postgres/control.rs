@@ -123,7 +123,8 @@ impl Inner {
         }
     }
 
-    /// `attempted` is the event of an earlier attempt of this call whose response was lost.
+    /// Resumes a job once. `attempted` is the event of an earlier attempt of this call whose response was
+    /// lost.
     async fn try_resume(
         &self,
         tenant: &TenantId,

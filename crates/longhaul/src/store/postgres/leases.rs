@@ -109,7 +109,7 @@ impl Inner {
         results
     }
 
-    /// `attempted` are the events of an earlier attempt whose response was lost.
+    /// Writes reports once. `attempted` are the events of an earlier attempt whose response was lost.
     async fn try_report(
         &self,
         reports: &[Report],

@@ -135,7 +135,7 @@ impl Row {
     }
 }
 
-/// The fields are evaluated in this order, which is the order of the columns.
+/// Reads the usage meter. The fields are evaluated in this order, which is the order of the columns.
 fn read_tally(
     columns: &mut Columns<'_>,
     claimed_at: Option<Timestamp>,
@@ -165,7 +165,7 @@ fn claim_event(entry: &StoredJob, version: u64, at: Timestamp) -> Event {
     }
 }
 
-/// Appends events, one per line. Cuts a history that became too long.
+/// Appends events, one per line, after cutting a history that is too long.
 pub(super) fn append(lines: Option<&str>, events: &[Event]) -> Result<String, PgError> {
     let mut lines = cut(lines.unwrap_or_default()).to_owned();
     for event in events {
@@ -202,7 +202,7 @@ fn read_history(lines: &str, job: &Job) -> Vec<Event> {
     events
 }
 
-/// The fields are evaluated in this order, which is the order of the columns.
+/// Reads the job. The fields are evaluated in this order, which is the order of the columns.
 fn read_job(columns: &mut Columns<'_>) -> Result<Job, PgError> {
     Ok(Job {
         tenant: columns.text(TenantId::stored)?,

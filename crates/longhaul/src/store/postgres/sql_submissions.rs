@@ -34,7 +34,8 @@ impl Inner {
         }
     }
 
-    /// Like [`Self::enqueue_incoming`], but only logs an error, because the next check finds the jobs.
+    /// Moves submissions like [`Self::enqueue_incoming`], but only logs an error, because the next check
+    /// finds the jobs.
     pub(super) async fn try_enqueue_incoming(&self) -> u64 {
         match self.enqueue_incoming().await {
             Ok(0) => 0,

@@ -202,7 +202,7 @@ async fn role_that_was_granted_everything_there_is_to_read_sees_nothing() {
     let tables = house.furnish().await;
     let role = house.role("SELECT").await;
     let reader = connect(&house.url.replace("longhaul@", &format!("{role}@"))).await;
-    // Naming a tenant has no effect: only the role of tenants' statements may do that.
+    // Setting a tenant has no effect: it applies to the role `longhaul_tenant` only.
     reader.batch_execute("SET longhaul.tenant = 'one'").await.unwrap();
     let tables = tables.iter().map(|(table, _)| &**table).chain(["records", "unleased", "entries"]);
     for table in tables {

@@ -83,7 +83,7 @@ fn lists_come_in_order_without_sorting() {
     }
 }
 
-/// It sorts the requested jobs, and finds each by its key.
+/// The statement sorts the requested jobs, and finds each by its key.
 #[test]
 fn looks_at_watched_jobs_go_by_their_ids() {
     let plan = plan(sql::VERSIONS);

@@ -1,4 +1,5 @@
--- Lists the work directories of one host, from $1 to $2, that are not recorded as deleted.
+-- Lists the work directories of one host, with paths from $1 up to but not including $2, that are not
+-- recorded as deleted.
 SELECT tenant_id, id, path FROM longhaul.blobs
 WHERE
     role = 'folder' AND deleted_at IS NULL AND path >= $1::text COLLATE "C"

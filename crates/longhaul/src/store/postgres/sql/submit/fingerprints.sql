@@ -1,5 +1,5 @@
--- Reads the fingerprints of jobs. A job submitted by SQL has none yet, so that it is computed from its
--- input.
+-- Reads the fingerprints of jobs. A job submitted by SQL has none yet, so its input is returned to compute
+-- it.
 SELECT
     job.tenant_id, job.id, job.fingerprint, job.kind,
     CASE WHEN job.fingerprint IS NULL THEN job.input END AS input
