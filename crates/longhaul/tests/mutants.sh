@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Breaks one SQL statement at a time in a scratch copy and expects the conformance suite to notice.
-# A mutant that lives is a promise that no case holds the store to.
+# Breaks one SQL statement at a time in a scratch copy and expects the conformance suite to fail.
+# A mutant that survives shows a promise of the store that no case tests.
 #
 #   crates/longhaul/tests/mutants.sh [name…]
 set -euo pipefail
@@ -9,8 +9,8 @@ root=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# name | file | sed expression. Parameters stay in use: SQLite refuses to bind one that is not there,
-# and a mutant that fails to run proves nothing.
+# name | file | sed expression. Every mutant still uses all parameters, because SQLite refuses to bind
+# one that is missing from the statement, and a mutant that fails to run proves nothing.
 mutants=$(
     cat <<'LIST'
 late-write-accepted|find_held.sql|s/epoch = ?3/epoch >= ?3/
@@ -53,8 +53,8 @@ lived=0
 mkdir "$scratch/work"
 git -C "$root" ls-files -z | (cd "$root" && xargs -0 cp --parents -t "$scratch/work")
 cd "$scratch/work"
-# A target folder of its own: Cargo names what it builds by the path inside the workspace, so a
-# mutant that is built into a shared one would be run by whoever else tests there.
+# A separate target folder: Cargo names its build output by the path inside the workspace, so other
+# test runs in a shared folder would execute the mutant.
 export CARGO_TARGET_DIR=${MUTANTS_TARGET_DIR:-$root/target/mutants}
 sql=crates/longhaul/src/store/sqlite/sql
 
@@ -67,7 +67,7 @@ suite >"$scratch/log" 2>&1 || { cat "$scratch/log"; echo "the suite fails withou
 while IFS='|' read -r name file edit; do
     wanted "$name" "$@" || continue
     cp "$sql/$file" "$scratch/original"
-    # Comments name what statements do; only the statement is to change.
+    # Skips comment lines, so that a match in a comment does not count as a mutation.
     sed -i -e "/^--/! $edit" "$sql/$file"
     if cmp -s "$sql/$file" "$scratch/original"; then
         echo "STALE   $name: $edit changes nothing in $file"

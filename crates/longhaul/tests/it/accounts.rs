@@ -1,4 +1,4 @@
-//! Tenants, keys and the audit log, alike on both stores.
+//! Tenants, API keys and the audit log, on both stores.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::postgres::TestDatabase;
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// Accounts, the clock that they go by, and what has to outlive them.
+/// Accounts with their clock and the resources that must outlive them.
 struct Desk {
     accounts: Arc<dyn Accounts>,
     clock: Clock,
@@ -47,7 +47,7 @@ impl Desk {
         self.accounts.create_tenant(&tenant, &entry).await.unwrap().unwrap()
     }
 
-    /// An audit entry whose id sorts by `id`.
+    /// Returns an audit entry with this id, by which entries are sorted.
     fn entry(&self, id: &str, action: &str, target: &str) -> AuditEntry {
         AuditEntry {
             id: id.to_owned(),
@@ -87,7 +87,7 @@ fn new_key(id: &str, tenant: &str) -> NewKey {
     }
 }
 
-async fn tenant_is_made_once(desk: Desk) {
+async fn tenant_is_created_once(desk: Desk) {
     let made = desk.tenant("acme").await;
     assert_eq!(desk.accounts.tenant(&made.id).await.unwrap(), Some(made.clone()));
     desk.clock.advance(HOUR);
@@ -99,7 +99,7 @@ async fn tenant_is_made_once(desk: Desk) {
     assert_eq!(desk.accounts.tenant(&tenant_id("nobody")).await.unwrap(), None);
 }
 
-async fn tenants_come_in_pages(desk: Desk) {
+async fn tenants_are_listed_in_pages(desk: Desk) {
     for id in ["c", "a", "b"] {
         desk.tenant(id).await;
     }
@@ -109,7 +109,7 @@ async fn tenants_come_in_pages(desk: Desk) {
     assert_eq!(ids, ["a", "b", "c"]);
 }
 
-async fn change_leaves_what_it_does_not_name(desk: Desk) {
+async fn tenant_change_keeps_unnamed_fields(desk: Desk) {
     desk.tenant("acme").await;
     let limits = LimitsChange { pending_max: Some(Some(10)), ..LimitsChange::default() };
     let change = TenantChange {
@@ -137,7 +137,7 @@ async fn change_leaves_what_it_does_not_name(desk: Desk) {
     assert_eq!(nobody.unwrap(), None);
 }
 
-async fn billing_is_applied_once_and_in_order(desk: Desk) {
+async fn billing_event_is_applied_once_and_in_order(desk: Desk) {
     use Subscription::{Active, PastDue, Suspended};
     // One customer may pay for several tenants.
     for (id, billing_id) in [("acme", "cus_1"), ("acme-eu", "cus_1"), ("other", "cus_3")] {
@@ -171,7 +171,7 @@ async fn billing_is_applied_once_and_in_order(desk: Desk) {
     assert_eq!(billed, 4, "what changed nothing was not done");
 }
 
-async fn key_is_kept_as_made(desk: Desk) {
+async fn api_key_is_stored_as_created(desk: Desk) {
     let entry = desk.entry("x", "key.create", "k");
     let nobody = desk.accounts.create_key(&new_key("k", "acme"), &entry).await.unwrap();
     assert_eq!(nobody, None, "there is no such tenant");
@@ -185,7 +185,7 @@ async fn key_is_kept_as_made(desk: Desk) {
     assert_eq!(desk.actions().await, ["key.create k", "tenant.create acme"]);
 }
 
-async fn keys_are_listed_by_tenant(desk: Desk) {
+async fn api_keys_are_listed_by_tenant(desk: Desk) {
     desk.tenant("acme").await;
     desk.tenant("other").await;
     for (id, tenant) in [("k3", "acme"), ("k1", "acme"), ("k2", "other")] {
@@ -200,11 +200,11 @@ async fn keys_are_listed_by_tenant(desk: Desk) {
     assert_eq!(ids(None, Some("k1"), 1).await, ["k2"]);
     assert_eq!(ids(Some(&tenant_id("acme")), None, 10).await, ["k1", "k3"]);
     assert_eq!(ids(Some(&tenant_id("nobody")), None, 10).await, [""; 0]);
-    // A cursor comes from outside: Postgres has no room for this character.
+    // Cursors are client input, and Postgres text cannot contain this character.
     assert_eq!(ids(None, Some("k1\0"), 1).await, ["k2"]);
 }
 
-async fn revoked_key_stays_revoked(desk: Desk) {
+async fn revoked_api_key_stays_revoked(desk: Desk) {
     desk.tenant("acme").await;
     let entry = desk.entry("x", "key.create", "k");
     desk.accounts.create_key(&new_key("k", "acme"), &entry).await.unwrap().unwrap();
@@ -220,7 +220,7 @@ async fn revoked_key_stays_revoked(desk: Desk) {
     assert_eq!(desk.actions().await.len(), 3, "the second time nothing was done");
 }
 
-async fn rotated_key_overlaps_with_its_successor(desk: Desk) {
+async fn rotated_api_key_overlaps_with_its_successor(desk: Desk) {
     desk.tenant("acme").await;
     let entry = desk.entry("x", "key.create", "old");
     desk.accounts.create_key(&new_key("old", "acme"), &entry).await.unwrap().unwrap();
@@ -236,7 +236,7 @@ async fn rotated_key_overlaps_with_its_successor(desk: Desk) {
     assert!(!old.is_valid(desk.now()));
     let late = desk.accounts.rotate_key("old", &new_key("late", "acme"), ends_at, &entry).await;
     assert_eq!(late.unwrap(), None, "a key that has ended has no successor");
-    // One that ends sooner by itself is not prolonged.
+    // A key that expires earlier is not extended.
     let soon = NewKey { expires_at: Some(desk.now().after(HOUR)), ..new_key("soon", "acme") };
     desk.accounts.create_key(&soon, &entry).await.unwrap().unwrap();
     let later = desk.now().after(HOUR * 5);
@@ -244,7 +244,7 @@ async fn rotated_key_overlaps_with_its_successor(desk: Desk) {
     assert_eq!(desk.accounts.key("soon").await.unwrap().unwrap().expires_at, soon.expires_at);
 }
 
-async fn first_key_is_made_once(desk: Desk) {
+async fn first_api_key_is_created_once(desk: Desk) {
     let entry = desk.entry("x", "key.create", "first");
     let keys: Vec<NewKey> = (0..8).map(|n| new_key(&format!("first{n}"), "default")).collect();
     let makings = keys.iter().map(|key| desk.accounts.create_first_key(key, &entry));
@@ -255,7 +255,7 @@ async fn first_key_is_made_once(desk: Desk) {
     assert!(desk.accounts.tenant(&TenantId::default()).await.unwrap().is_some());
 }
 
-async fn use_is_noted_and_never_goes_back(desk: Desk) {
+async fn last_use_of_an_api_key_never_moves_back(desk: Desk) {
     desk.tenant("acme").await;
     let entry = desk.entry("x", "key.create", "k");
     desk.accounts.create_key(&new_key("k", "acme"), &entry).await.unwrap().unwrap();
@@ -267,7 +267,7 @@ async fn use_is_noted_and_never_goes_back(desk: Desk) {
     assert_eq!(desk.accounts.key("k").await.unwrap().unwrap().last_used_at, Some(late));
 }
 
-async fn changes_are_told(desk: Desk) {
+async fn changed_keys_and_tenants_are_reported(desk: Desk) {
     desk.tenant("acme").await;
     let entry = desk.entry("x", "key.create", "k");
     desk.accounts.create_key(&new_key("k", "acme"), &entry).await.unwrap().unwrap();
@@ -287,7 +287,7 @@ async fn changes_are_told(desk: Desk) {
     assert_eq!(desk.accounts.changed_since(since).await.unwrap(), changed);
 }
 
-async fn audit_comes_latest_first_and_by_what_it_is_about(desk: Desk) {
+async fn audit_log_is_listed_latest_first_and_by_target(desk: Desk) {
     let mut entries = Vec::new();
     for n in 0..5 {
         let mut entry = desk.entry(&format!("a{n}"), "job.cancel", &format!("job{}", n % 2));
@@ -338,16 +338,16 @@ macro_rules! on_both_stores {
 }
 
 on_both_stores! {
-    tenant_is_made_once,
-    tenants_come_in_pages,
-    change_leaves_what_it_does_not_name,
-    billing_is_applied_once_and_in_order,
-    key_is_kept_as_made,
-    keys_are_listed_by_tenant,
-    revoked_key_stays_revoked,
-    rotated_key_overlaps_with_its_successor,
-    first_key_is_made_once,
-    use_is_noted_and_never_goes_back,
-    changes_are_told,
-    audit_comes_latest_first_and_by_what_it_is_about,
+    tenant_is_created_once,
+    tenants_are_listed_in_pages,
+    tenant_change_keeps_unnamed_fields,
+    billing_event_is_applied_once_and_in_order,
+    api_key_is_stored_as_created,
+    api_keys_are_listed_by_tenant,
+    revoked_api_key_stays_revoked,
+    rotated_api_key_overlaps_with_its_successor,
+    first_api_key_is_created_once,
+    last_use_of_an_api_key_never_moves_back,
+    changed_keys_and_tenants_are_reported,
+    audit_log_is_listed_latest_first_and_by_target,
 }

@@ -1,4 +1,4 @@
-//! Blobs in every kind of store: one suite for all, and what can go wrong on the way to a cloud.
+//! Blob stores: one conformance suite for all backends, and faults of cloud stores.
 
 mod faults;
 mod servers;

@@ -1,4 +1,4 @@
-//! Stores with one bug each. A checker that has never caught one proves nothing.
+//! Stores with one planted bug each, because a checker that has never caught a bug proves nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ use crate::random::sqlite::OnDisk;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bug {
-    /// The control: what this wrapper does when it breaks nothing.
+    /// The control: the wrapper without a bug.
     None,
     AcknowledgedBeforeCommit,
     KeyIgnored,
@@ -55,7 +55,7 @@ struct BuggyStore {
     notes: Mutex<Notes>,
 }
 
-/// What the bugs need to know.
+/// State that the bugs need.
 #[derive(Default)]
 struct Notes {
     calls: u64,
@@ -64,9 +64,9 @@ struct Notes {
     outputs: HashMap<(JobId, String), Json>,
     read: HashMap<JobId, Record>,
     settled: u32,
-    /// Jobs whose workers told of their end.
+    /// Jobs that their workers have settled.
     ended: HashSet<JobId>,
-    /// By how many jobs usage is wrong.
+    /// Error in the number of counted jobs, by tenant.
     miscounted: HashMap<TenantId, i64>,
 }
 
@@ -80,14 +80,14 @@ impl BuggyStore {
         self.bug == bug
     }
 
-    /// True for one call in `n`.
+    /// Returns true for one call in `n`.
     fn every(&self, n: u64) -> bool {
         let mut notes = self.notes.lock().unwrap();
         notes.calls += 1;
         notes.calls.is_multiple_of(n)
     }
 
-    /// The lease as a store without fencing would take it.
+    /// Returns the lease as a store without fencing would accept it.
     fn unfenced(&self, lease: LeaseRef, bugs: &[Bug]) -> LeaseRef {
         let notes = self.notes.lock().unwrap();
         match notes.epochs.get(&lease.job) {
@@ -96,7 +96,7 @@ impl BuggyStore {
         }
     }
 
-    /// The limits as a store would see them that counts wrong what has ended.
+    /// Returns the limits as a store that miscounts ended jobs would see them.
     fn miscounted(&self, limits: &FlowLimits) -> FlowLimits {
         let ended = self.notes.lock().unwrap().settled / 10;
         let mut seen = limits.clone();
@@ -113,7 +113,7 @@ impl BuggyStore {
         seen
     }
 
-    /// Usage as a store would tell it that counts some jobs too often or never.
+    /// Changes usage to that of a store that counts some jobs too often or never.
     fn miscount(&self, tenant: &TenantId, rows: &mut [UsageRow]) {
         let by = self.notes.lock().unwrap().miscounted.get(tenant).copied().unwrap_or_default();
         if let Some(row) = rows.first_mut() {
@@ -345,7 +345,8 @@ macro_rules! call {
 
 longhaul::delegate_store!(impl[] for BuggyStore, call);
 
-/// What the checker says first against a store with this bug, in so many seeds.
+/// Returns the first violation that the checker reports for a store with this bug, in at most
+/// `seeds` runs.
 async fn verdict(bug: Bug, seeds: u64) -> Option<String> {
     for seed in 0..seeds {
         let store = move |clock| Arc::new(BuggyStore::new(clock, bug)) as Arc<dyn Store>;
@@ -356,7 +357,7 @@ async fn verdict(bug: Bug, seeds: u64) -> Option<String> {
     None
 }
 
-/// Makes a test which says that the checker catches a bug and calls it by its invariant.
+/// Defines tests that expect the checker to catch a bug and to report its invariant.
 macro_rules! caught {
     ($($name:ident: $bug:ident as $($invariant:literal)|+;)*) => {
         $(#[tokio::test]
@@ -371,30 +372,30 @@ macro_rules! caught {
 caught! {
     acknowledging_before_the_commit_is_caught: AcknowledgedBeforeCommit as "[1]" | "[2]";
     ignoring_an_idempotency_key_is_caught: KeyIgnored as "[2]";
-    accepting_a_late_settlement_is_caught: LateSettleAccepted as "[3]" | "[5]";
+    accepting_a_settlement_with_a_stale_epoch_is_caught: LateSettleAccepted as "[3]" | "[5]";
     not_raising_the_epoch_is_caught: EpochNotRaised as "[3]";
     overwriting_a_step_is_caught: StepOverwritten as "[4]";
     losing_an_event_is_caught: LostEvent as "[5]" | "[6]";
     reading_a_stale_copy_is_caught: StaleRead as "[6]" | "[18]";
     not_charging_a_retry_is_caught: RetryNotCharged as "[5]" | "[8]";
-    putting_a_cancelled_job_back_in_line_is_caught: CancelledGoesBackInLine as "[5]" | "[6]" | "[15]";
-    deleting_a_job_before_its_time_is_caught: DeletedBeforeItsTime as "[1]";
-    ignoring_the_tenant_is_caught: TenantIgnored as "[11]";
+    requeueing_a_cancelled_job_is_caught: CancelledGoesBackInLine as "[5]" | "[6]" | "[15]";
+    deleting_a_job_before_its_retention_ends_is_caught: DeletedBeforeItsTime as "[1]";
+    ignoring_the_tenant_of_a_job_is_caught: TenantIgnored as "[11]";
     sharing_steps_after_the_fork_point_is_caught: ForkSharesEverything as "[16]";
-    forgetting_a_claim_is_caught: ClaimForgotten as "[19]";
-    glimpsing_an_old_version_is_caught: StaleGlimpse as "[6]";
-    glimpsing_another_tenants_job_is_caught: GlimpseIgnoresTenant as "[11]";
-    ignoring_a_limit_is_caught: LimitIgnored as "[20]";
-    giving_room_back_twice_is_caught: RoomGivenBackTwice as "[20]";
-    keeping_room_for_what_has_ended_is_caught: RoomNeverGivenBack as "[20]";
-    counting_a_retried_settlement_twice_is_caught: RetriedSettleCountedTwice as "[10]";
-    not_counting_a_swept_job_is_caught: SweptJobNotCounted as "[10]";
-    telling_others_of_a_tenants_usage_is_caught: UsageSharedWithOthers as "[10]";
+    forgetting_a_claimed_job_is_caught: ClaimForgotten as "[19]";
+    stale_version_query_is_caught: StaleGlimpse as "[6]";
+    version_query_of_another_tenants_job_is_caught: GlimpseIgnoresTenant as "[11]";
+    ignoring_a_flow_limit_is_caught: LimitIgnored as "[20]";
+    releasing_limit_capacity_twice_is_caught: RoomGivenBackTwice as "[20]";
+    never_releasing_limit_capacity_is_caught: RoomNeverGivenBack as "[20]";
+    counting_usage_of_a_retried_settlement_twice_is_caught: RetriedSettleCountedTwice as "[10]";
+    not_counting_usage_of_a_rescued_job_is_caught: SweptJobNotCounted as "[10]";
+    sharing_usage_with_other_tenants_is_caught: UsageSharedWithOthers as "[10]";
 }
 
-/// A database that answers before its log is on the disk loses what it acknowledged.
+/// A database that acknowledges before its log is on disk loses acknowledged writes.
 #[tokio::test]
-async fn losing_the_log_at_a_kill_is_caught() {
+async fn losing_the_write_ahead_log_at_a_kill_is_caught() {
     for seed in 0..20 {
         if let Err(Violation(why)) = play(seed, Box::new(OnDisk::that_loses_its_log())).await {
             let lost = ["[1]", "[10]", "[18]"].iter().any(|one| why.starts_with(one));
@@ -405,8 +406,8 @@ async fn losing_the_log_at_a_kill_is_caught() {
     panic!("the checker should catch it");
 }
 
-/// The wrapper itself is above suspicion: it is the bugs that are caught.
+/// The control: the violations come from the bugs and not from the wrapper.
 #[tokio::test]
-async fn wrapper_without_a_bug_is_not_accused() {
+async fn wrapper_without_a_bug_passes_the_checker() {
     assert_eq!(verdict(Bug::None, 20).await, None);
 }

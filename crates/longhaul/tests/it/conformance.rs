@@ -1,4 +1,4 @@
-//! Every store and every wrapper passes the one suite.
+//! The conformance suite, run on every store and every wrapper.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ longhaul::store_conformance!(in_model_store, reference());
 longhaul::store_conformance!(in_postgres, crate::postgres::harness().await);
 longhaul::store_conformance!(in_postgres_alternating, crate::postgres::alternating_harness().await);
 
-// Some of each theme: what differs behind a pooler is how statements are sent, not what they do.
+// A few cases of each theme: behind a pooler, statements are sent differently but have the same effect.
 longhaul::store_conformance! { @cases in_postgres_behind_pgbouncer,
     crate::postgres::pgbouncer_harness().await,
     submit {

@@ -1,4 +1,4 @@
-//! Endpoints and what is owed to them, alike on both stores.
+//! Endpoints and webhook deliveries, on both stores.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl Desk {
         self.endpoints.change_endpoint(&tenant, id, &change, &self.entry(id)).await.unwrap()
     }
 
-    /// All that is owed to those who are told of a tenant's jobs, oldest first.
+    /// Returns all deliveries for a tenant's jobs, oldest first.
     async fn owed_by(&self, tenant: &TenantId) -> Vec<(Job, Delivery)> {
         let (store, outbox) = (self.harness.store(), tenant.outbox());
         let page = PageRequest { limit: 1_000, before: None };
@@ -97,7 +97,7 @@ impl Desk {
         self.owed_by(&TenantId::default()).await
     }
 
-    /// What is owed, in words.
+    /// Returns the receiver and event of each delivery.
     async fn told(&self) -> Vec<String> {
         let word = |(_, delivery): (Job, Delivery)| {
             let to = match &delivery.to {
@@ -131,14 +131,14 @@ impl Desk {
 
 const OWN: &str = "https://example.com/own";
 
-async fn every_transition_is_owed_once(desk: Desk) {
+async fn every_transition_adds_one_delivery(desk: Desk) {
     let (harness, id) = (&desk.harness, desk.hooked(&[]));
     let lease = harness.running_as(id).await;
     harness.phase(&lease, "reading").await.unwrap();
     harness.settle(&lease, failed()).await.unwrap();
     let lease = harness.claim_one().await;
     harness.settle(&lease, done()).await.unwrap();
-    // Saying it again, because the answer was lost, owes nothing more.
+    // A repeated settlement, sent because the response was lost, adds no delivery.
     harness.settle(&lease, done()).await.unwrap();
     let told = desk.told().await;
     let expected = ["pending", "running", "phase", "pending", "running", "completed"];
@@ -161,7 +161,7 @@ async fn every_transition_is_owed_once(desk: Desk) {
     assert_eq!(last.job.as_ref().unwrap().status, Status::Completed);
 }
 
-async fn tenant_and_filter_decide_who_is_told(desk: Desk) {
+async fn tenant_and_event_filter_select_endpoints(desk: Desk) {
     let (us, other) = (TenantId::default(), tenant("other"));
     desk.endpoint(&us, "ep_all", &[]).await;
     desk.endpoint(&us, "ep_ends", &["job.completed", "job.failed"]).await;
@@ -177,7 +177,7 @@ async fn tenant_and_filter_decide_who_is_told(desk: Desk) {
     assert!(desk.owed_by(&other).await.is_empty());
 }
 
-async fn cancel_resume_fork_and_lost_leases_are_told(desk: Desk) {
+async fn cancel_resume_fork_and_lost_leases_add_deliveries(desk: Desk) {
     let (harness, us) = (&desk.harness, TenantId::default());
     let pending = harness.accept(desk.hooked(&[])).await;
     harness.store().cancel(&us, pending.id).await.unwrap();
@@ -195,7 +195,7 @@ async fn cancel_resume_fork_and_lost_leases_are_told(desk: Desk) {
     assert_eq!(owed.last().unwrap().0.parent_id, Some(forked));
 }
 
-async fn large_result_is_left_out(desk: Desk) {
+async fn large_result_is_left_out_of_the_delivery(desk: Desk) {
     let lease = desk.harness.running_as(desk.hooked(&["job.completed"])).await;
     let large = json(&format!("\"{}\"", "x".repeat(20_000)));
     let end = settlement(&lease, longhaul::job::Outcome::Completed(large));
@@ -205,7 +205,7 @@ async fn large_result_is_left_out(desk: Desk) {
     assert!(owed[0].1.result.is_none());
 }
 
-async fn change_of_an_endpoint_holds_from_the_next_transition_on(desk: Desk) {
+async fn endpoint_change_applies_from_the_next_transition(desk: Desk) {
     let us = TenantId::default();
     desk.endpoint(&us, "ep_1", &["job.pending"]).await;
     desk.harness.pending().await;
@@ -226,7 +226,7 @@ async fn change_of_an_endpoint_holds_from_the_next_transition_on(desk: Desk) {
     assert_eq!(desk.told().await, ["ep_1 job.pending", "ep_1 job.pending", "ep_1 job.cancelled"]);
 }
 
-async fn endpoints_are_their_tenants_own(desk: Desk) {
+async fn endpoints_are_isolated_by_tenant(desk: Desk) {
     let (us, other) = (TenantId::default(), tenant("other"));
     let ours = desk.endpoint(&us, "ep_1", &[]).await;
     desk.endpoint(&us, "ep_2", &[]).await;
@@ -247,7 +247,7 @@ async fn endpoints_are_their_tenants_own(desk: Desk) {
     assert!(!store.delete_endpoint(&other, "ep_1", &desk.entry("y")).await.unwrap());
 }
 
-async fn secret_rotates(desk: Desk) {
+async fn endpoint_secret_is_rotated(desk: Desk) {
     let us = TenantId::default();
     desk.endpoint(&us, "ep_1", &[]).await;
     let until = desk.harness.now();
@@ -259,8 +259,8 @@ async fn secret_rotates(desk: Desk) {
     assert_eq!(found.former_secret, Some(("sealed".to_owned(), until)));
 }
 
-/// A tenant's lists, counts and usage know nothing of what is owed; claims for jobs do not bring any.
-async fn deliveries_are_no_jobs_of_the_tenant(desk: Desk) {
+/// Lists, counts and usage of a tenant exclude deliveries, and so do claims for jobs.
+async fn deliveries_are_excluded_from_jobs_of_the_tenant(desk: Desk) {
     let (harness, us) = (&desk.harness, TenantId::default());
     let job = harness.accept(desk.hooked(&[])).await;
     let page = PageRequest { limit: 10, before: None };
@@ -280,7 +280,7 @@ async fn deliveries_are_no_jobs_of_the_tenant(desk: Desk) {
     assert_eq!(after.len(), 2, "what is told of is not told of itself");
 }
 
-async fn deliveries_of_a_job_are_found_by_it(desk: Desk) {
+async fn deliveries_are_found_by_their_job(desk: Desk) {
     let harness = &desk.harness;
     let first = harness.accept(desk.hooked(&[])).await;
     harness.accept(desk.hooked(&[])).await;
@@ -301,13 +301,13 @@ async fn deliveries_of_a_job_are_found_by_it(desk: Desk) {
     assert!(matches!(none, Err(StoreError::NotFound)));
 }
 
-/// Many at once go other ways through a store than one.
-async fn batches_owe_for_each_of_theirs(desk: Desk) {
+/// Stores process batches by other statements than single jobs.
+async fn batch_adds_deliveries_for_each_of_its_jobs(desk: Desk) {
     let harness = &desk.harness;
     let known = NewJob { idempotency_key: Some("k".to_owned()), ..desk.hooked(&[]) };
     harness.accept(known.clone()).await;
     let mut jobs: Vec<NewJob> = (0..20).map(|_| desk.hooked(&[])).collect();
-    // A known key makes no job, and owes nothing.
+    // A known idempotency key creates no job and no delivery.
     jobs.push(NewJob { id: harness.id(), ..known });
     jobs.push(harness.job());
     let answers = harness.store().submit(jobs).await;
@@ -321,8 +321,9 @@ async fn batches_owe_for_each_of_theirs(desk: Desk) {
     assert_eq!(desk.owed().await.len(), 63);
 }
 
-/// One receiver has many in line before another's only one, which is claimed in the first round all the same.
-async fn receivers_take_turns_as_far_as_they_have_room(desk: Desk) {
+/// One endpoint has many deliveries queued before the only one of another, which is still claimed
+/// in the first round.
+async fn deliveries_are_claimed_round_robin_within_endpoint_capacity(desk: Desk) {
     let harness = &desk.harness;
     let claim = async |limit, each, known: &[(&str, usize)]| {
         let name = |text: &str| longhaul::job::Name::new(text).unwrap();
@@ -356,8 +357,8 @@ async fn receivers_take_turns_as_far_as_they_have_room(desk: Desk) {
     assert_eq!(claim(9, 9, &[]).await, ["ep_a"; 3]);
 }
 
-/// Where deliveries are claimed does not change whose turn it is among tenants.
-async fn deliveries_do_not_take_a_tenants_turn(desk: Desk) {
+/// Claims of deliveries do not affect the round-robin order of tenants.
+async fn delivery_claims_do_not_affect_tenant_fairness(desk: Desk) {
     let harness = &desk.harness;
     let tenants = ["a", "b", "c"].map(tenant);
     for tenant in &tenants {
@@ -373,7 +374,7 @@ async fn deliveries_do_not_take_a_tenants_turn(desk: Desk) {
     assert_eq!(served, ["a", "b", "c", "a", "b", "c"]);
 }
 
-async fn whoever_delivers_is_told(desk: Desk) {
+async fn new_delivery_notifies_the_outbox(desk: Desk) {
     let told = desk.harness.store().outbox_notify();
     desk.harness.pending().await;
     desk.harness.accept(desk.hooked(&[])).await;
@@ -399,24 +400,24 @@ macro_rules! on_both_stores {
 }
 
 on_both_stores! {
-    every_transition_is_owed_once,
-    tenant_and_filter_decide_who_is_told,
-    cancel_resume_fork_and_lost_leases_are_told,
-    large_result_is_left_out,
-    change_of_an_endpoint_holds_from_the_next_transition_on,
-    endpoints_are_their_tenants_own,
-    secret_rotates,
-    deliveries_are_no_jobs_of_the_tenant,
-    deliveries_of_a_job_are_found_by_it,
-    batches_owe_for_each_of_theirs,
-    receivers_take_turns_as_far_as_they_have_room,
-    deliveries_do_not_take_a_tenants_turn,
-    whoever_delivers_is_told,
+    every_transition_adds_one_delivery,
+    tenant_and_event_filter_select_endpoints,
+    cancel_resume_fork_and_lost_leases_add_deliveries,
+    large_result_is_left_out_of_the_delivery,
+    endpoint_change_applies_from_the_next_transition,
+    endpoints_are_isolated_by_tenant,
+    endpoint_secret_is_rotated,
+    deliveries_are_excluded_from_jobs_of_the_tenant,
+    deliveries_are_found_by_their_job,
+    batch_adds_deliveries_for_each_of_its_jobs,
+    deliveries_are_claimed_round_robin_within_endpoint_capacity,
+    delivery_claims_do_not_affect_tenant_fairness,
+    new_delivery_notifies_the_outbox,
 }
 
-/// What one process changes, others tell by once it has settled.
+/// Changes by one process apply in others after the propagation delay.
 #[tokio::test(flavor = "multi_thread")]
-async fn another_process_tells_new_endpoints() {
+async fn new_endpoint_of_another_process_gets_deliveries() {
     let (clock, database) = (StoreHarness::clock(), TestDatabase::create().await);
     let open = async || PostgresStore::open(&database.url(), clock.clone()).await.unwrap();
     let (one, other) = (Arc::new(open().await), Arc::new(open().await));

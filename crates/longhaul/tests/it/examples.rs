@@ -29,14 +29,14 @@ impl Drop for Running {
 }
 
 #[test]
-fn hello_greets() {
+fn hello_example_prints_a_greeting() {
     let output = example("hello").arg("Ada").output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "Hello, Ada!\n");
     assert!(output.status.success());
 }
 
 #[test]
-fn pipeline_survives_kill_9_and_repeats_no_finished_step() {
+fn pipeline_example_survives_kill_9_and_repeats_no_finished_step() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipeline.db");
 
@@ -67,7 +67,7 @@ fn http(address: &str, request: &str) -> String {
 }
 
 #[test]
-fn axum_app_answers_reports_and_ticks() {
+fn axum_example_runs_report_and_tick_jobs() {
     let mut app = Running(example("axum_app").arg("127.0.0.1:0").spawn().unwrap());
     let line = lines(&mut app.0).next().unwrap();
     let address = line.strip_prefix("listening on http://").unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! The engine and its stores from outside, in one test binary.
+//! Integration tests of the engine and its stores, in one test binary.
 
 #![expect(
     clippy::unwrap_used,

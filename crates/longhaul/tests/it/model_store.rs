@@ -1,5 +1,6 @@
-//! The contract in the fewest words that we found: a map behind a mutex. The suite passes on it, so
-//! a case that fails elsewhere is about the store and not about the suite.
+//! Reference implementation of the store contract, as short as possible: a map behind a mutex. It
+//! passes the conformance suite, so a case that fails elsewhere points to the store and not to the
+//! suite.
 
 mod queues;
 mod state;

@@ -1,4 +1,4 @@
-//! What is Postgres' own: databases to test in, and all that can go wrong with one.
+//! Tests of the Postgres store only: test databases, clusters, and failures of the database.
 
 mod alternating_store;
 mod cluster;

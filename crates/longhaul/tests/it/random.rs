@@ -1,6 +1,7 @@
-//! Random plans, checked: many clients and replicas, faults, crashes and a clock that jumps.
+//! Randomized tests of stores: many clients and replicas, faults, crashes and clock jumps.
 //!
-//! A violation names its seed. `LONGHAUL_SEED=n` plays that one again; `LONGHAUL_RUNS=n` plays more.
+//! A violation reports its seed. `LONGHAUL_SEED=n` repeats that run; `LONGHAUL_RUNS=n` sets the
+//! number of runs.
 
 mod callers;
 pub(crate) mod checker;
@@ -27,7 +28,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text:?}")))
 }
 
-/// Plays the seed that was asked for, or `runs` of them.
+/// Runs the seed in `LONGHAUL_SEED`, or `runs` different seeds.
 async fn hold_promises(runs: u64, house: impl Fn() -> Box<dyn StoreFactory>) {
     let seeds = match number("LONGHAUL_SEED") {
         Some(seed) => seed..seed + 1,
@@ -40,7 +41,7 @@ async fn hold_promises(runs: u64, house: impl Fn() -> Box<dyn StoreFactory>) {
     }
 }
 
-/// A store that lives in memory and does not outlive its process.
+/// An in-memory store, which is lost when its process ends.
 pub(crate) struct InMemory<F>(pub(crate) F);
 
 impl<F: FnMut(Clock) -> Arc<dyn Store> + Send> StoreFactory for InMemory<F> {
@@ -50,19 +51,19 @@ impl<F: FnMut(Clock) -> Arc<dyn Store> + Send> StoreFactory for InMemory<F> {
 }
 
 #[tokio::test]
-async fn sqlite_holds_its_promises_on_disk() {
+async fn random_plans_keep_invariants_in_sqlite_on_disk() {
     hold_promises(10, || Box::new(sqlite::OnDisk::new())).await;
 }
 
 #[tokio::test]
-async fn sqlite_holds_its_promises_in_memory() {
+async fn random_plans_keep_invariants_in_sqlite_in_memory() {
     let open = |clock| Arc::new(SqliteStore::memory(clock).unwrap()) as Arc<dyn Store>;
     hold_promises(20, || Box::new(InMemory(open))).await;
 }
 
-/// The model and the reference were written apart: that they agree says something of both.
+/// The reference store and the checker were written independently, so their agreement supports both.
 #[tokio::test]
-async fn reference_holds_its_promises() {
+async fn random_plans_keep_invariants_in_model_store() {
     hold_promises(100, || {
         Box::new(InMemory(|clock| Arc::new(ModelStore::new(clock)) as Arc<dyn Store>))
     })

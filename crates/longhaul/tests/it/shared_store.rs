@@ -1,5 +1,5 @@
-//! A store as one of several processes sees it: with hints at what the others do, which here a test
-//! gives, and with a way to know when it was asked.
+//! A store as one of several replicas sees it: the test sends the change notifications of the other
+//! replicas and can wait for queries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,11 +12,11 @@ pub(crate) struct SharedStore {
     inner: Arc<dyn Store>,
     line: watch::Sender<u64>,
     jobs: watch::Sender<u64>,
-    /// One permit for each glimpse that was answered.
+    /// One permit for each answered version query.
     glimpsed: Semaphore,
     pub(crate) glimpses: AtomicUsize,
     pub(crate) counts: AtomicUsize,
-    /// Whether it is out of reach for those who watch and for those who ask for replicas.
+    /// True while version queries and replica lists fail.
     pub(crate) away: AtomicBool,
 }
 
@@ -41,7 +41,7 @@ impl SharedStore {
         self.jobs.send_modify(|hints| *hints += 1);
     }
 
-    /// Waits for a glimpse that nobody waited for before.
+    /// Waits for the next version query; each is waited for once.
     pub(crate) async fn glimpsed(&self) {
         self.glimpsed.acquire().await.unwrap().forget();
     }
@@ -59,7 +59,7 @@ impl SharedStore {
     ) -> Result<Vec<Option<JobVersion>>, StoreError> {
         let answer = self.inner.versions(jobs).await;
         self.glimpses.fetch_add(1, Ordering::SeqCst);
-        // Whoever waits for it runs on the same thread, and so only once this is answered.
+        // The waiting test runs on the same thread, so it continues only after this call has returned.
         self.glimpsed.add_permits(1);
         self.reachable().and(answer)
     }

@@ -1,4 +1,4 @@
-//! Jobs that are submitted by SQL, inside a transaction of the caller's own.
+//! Submission by SQL, inside a transaction of the caller.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio_postgres::Client;
 
 use crate::postgres::TestDatabase;
 
-/// A store whose time the test moves, and a connection beside it.
+/// A store with a manual clock, and a second connection to its database.
 struct Desk {
     harness: StoreHarness,
     clock: Clock,
@@ -20,7 +20,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// The store's time begins at the database's, which the function goes by.
+    /// Sets the manual clock to the database's time, which the SQL function uses.
     async fn new() -> Self {
         let database = TestDatabase::create().await;
         let (clock, url) = (Clock::manual(Clock::system().now()), database.url());
@@ -34,12 +34,12 @@ impl Desk {
         }
     }
 
-    /// Submits by these arguments.
+    /// Calls the SQL function with these arguments.
     async fn submit(&self, arguments: &str) -> Result<JobId, tokio_postgres::Error> {
         submit(&self.client, arguments).await
     }
 
-    /// What a refused submission is told, by code and message.
+    /// Returns the error code and message of a rejected submission.
     async fn refusal(&self, arguments: &str) -> (String, String) {
         let error = self.submit(arguments).await.unwrap_err();
         let said = error.as_db_error().unwrap();
@@ -55,11 +55,11 @@ impl Desk {
         self.client.query_one(&sql, &[]).await.unwrap().get(0)
     }
 
-    /// Returns once a transaction in this database waits for another one.
+    /// Waits until a transaction in this database is blocked by another one.
     async fn until_somebody_waits(&self) {
         let waits = "SELECT count(*) FROM pg_stat_activity \
              WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        // A connection of its own: inside a transaction activity looks the same for ever.
+        // On a separate connection, because a transaction sees a fixed snapshot of the activity view.
         let client = self.another_client().await;
         while client.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
             tokio::task::yield_now().await;
@@ -80,7 +80,7 @@ async fn submit(client: &Client, arguments: &str) -> Result<JobId, tokio_postgre
     Ok(row.get::<_, String>(0).parse().unwrap())
 }
 
-/// An engine that answers `echo` jobs, by the machine's own clock.
+/// Starts an engine with an `echo` kind and the system clock.
 async fn echo(url: &str) -> Engine {
     let kind = Kind::new("echo", |_ctx: Ctx, text: String| async move { Ok::<_, JobError>(text) });
     Engine::builder()
@@ -101,7 +101,7 @@ async fn result(engine: &Engine, id: JobId) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rolled_back_job_never_was() {
+async fn sql_submission_that_is_rolled_back_leaves_no_job() {
     let desk = Desk::new().await;
     desk.client.batch_execute("BEGIN").await.unwrap();
     let id = desk.submit("'demo', '{}'").await.unwrap();
@@ -113,7 +113,7 @@ async fn rolled_back_job_never_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn committed_job_is_pending_at_once_and_claimed_by_an_idle_worker() {
+async fn committed_sql_submission_is_pending_at_once_and_claimed_by_an_idle_worker() {
     let desk = Desk::new().await;
     let arguments = "'demo', '{\"page\": 1}', queue => 'mail', priority => 3, max_attempts => 7,
         timeout => '90 s', labels => '{\"a\": \"b\"}', hint => false";
@@ -136,9 +136,9 @@ async fn committed_job_is_pending_at_once_and_claimed_by_an_idle_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn job_of_a_transaction_that_stayed_open_while_its_lane_was_raised_is_claimed() {
+async fn job_of_a_long_transaction_is_claimed_after_its_lane_was_raised() {
     let desk = Desk::new().await;
-    // A lane that is in use, and one that is not.
+    // The job of the open transaction has the same lane as a committed one.
     let other = desk.another_client().await;
     desk.submit("'demo', hint => false").await.unwrap();
     desk.client.batch_execute("BEGIN").await.unwrap();
@@ -159,7 +159,7 @@ async fn job_of_a_transaction_that_stayed_open_while_its_lane_was_raised_is_clai
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lane_that_is_raised_while_an_arrival_is_moved_does_not_pass_over_it() {
+async fn lane_raised_during_enqueueing_does_not_skip_the_incoming_job() {
     const MOVE: &str = include_str!("../../src/store/postgres/sql/submit/enqueue_incoming.sql");
     let desk = Desk::new().await;
     let first = desk.harness.running().await;
@@ -169,7 +169,7 @@ async fn lane_that_is_raised_while_an_arrival_is_moved_does_not_pass_over_it() {
     let id = desk.submit("'demo', hint => false").await.unwrap();
     desk.client.batch_execute("SELECT FROM longhaul.lanes FOR UPDATE").await.unwrap();
     let store = desk.harness.store();
-    // It has read the lane as empty, and waits for it.
+    // The rescue has read the lane as empty and waits for its lock.
     let raising = tokio::spawn(async move { store.rescue(1).await.unwrap() });
     desk.until_somebody_waits().await;
     desk.client.query(MOVE, &[&9_i64]).await.unwrap();
@@ -179,7 +179,7 @@ async fn lane_that_is_raised_while_an_arrival_is_moved_does_not_pass_over_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn arrivals_wait_for_no_idle_claim_when_workers_are_busy() {
+async fn incoming_jobs_are_enqueued_by_the_rescuer_when_workers_are_busy() {
     let desk = Desk::new().await;
     let id = desk.submit("'demo', hint => false").await.unwrap();
     assert_eq!((desk.rows("incoming").await, desk.rows("ready").await), (1, 0));
@@ -189,7 +189,7 @@ async fn arrivals_wait_for_no_idle_claim_when_workers_are_busy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancel_reaches_a_job_before_and_after_it_is_in_line() {
+async fn sql_submission_can_be_cancelled_before_and_after_it_is_enqueued() {
     let desk = Desk::new().await;
     let (store, tenant) = (desk.harness.store(), TenantId::default());
     let early = desk.submit("'demo', hint => false").await.unwrap();
@@ -208,7 +208,7 @@ async fn cancel_reaches_a_job_before_and_after_it_is_in_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn job_is_due_when_it_says_and_never_before_it_was_submitted() {
+async fn sql_submission_is_due_at_its_run_at_and_never_before_its_creation() {
     let desk = Desk::new().await;
     let due_in = async |arguments: &str| {
         let job = desk.harness.record(desk.submit(arguments).await.unwrap()).await.job;
@@ -221,7 +221,7 @@ async fn job_is_due_when_it_says_and_never_before_it_was_submitted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn key_finds_its_job_whoever_submitted_it() {
+async fn idempotency_key_is_shared_by_sql_and_rust_submissions() {
     let desk = Desk::new().await;
     let by_sql = desk.submit("'demo', '{\"page\":1}', idempotency_key => 'k1'").await.unwrap();
     let again = desk.submit("'demo', '{\"page\": 1.0}', idempotency_key => 'k1'").await.unwrap();
@@ -242,7 +242,7 @@ async fn key_finds_its_job_whoever_submitted_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn second_transaction_with_a_key_waits_for_the_first() {
+async fn second_transaction_with_an_idempotency_key_waits_for_the_first() {
     let desk = Desk::new().await;
     for (end, same) in [("COMMIT", true), ("ROLLBACK", false)] {
         let arguments = format!("'demo', '1', idempotency_key => '{end}'");
@@ -250,7 +250,7 @@ async fn second_transaction_with_a_key_waits_for_the_first() {
         let first = desk.submit(&arguments).await.unwrap();
         let other = desk.another_client().await;
         let second = tokio::spawn(async move { submit(&other, &arguments).await.unwrap() });
-        // The first one's end decides.
+        // The end of the first transaction decides.
         desk.until_somebody_waits().await;
         desk.client.batch_execute(end).await.unwrap();
         assert_eq!(second.await.unwrap() == first, same, "{end}");
@@ -258,7 +258,7 @@ async fn second_transaction_with_a_key_waits_for_the_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_submission_is_said() {
+async fn invalid_sql_submission_is_rejected_with_code_and_message() {
     let desk = Desk::new().await;
     let label = format!("jsonb_build_object('a', repeat('x', {}))", 256);
     for (arguments, says) in [
@@ -288,7 +288,7 @@ async fn what_is_wrong_with_a_submission_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kind_that_nobody_declares_is_refused_once_somebody_declares_any() {
+async fn undeclared_kind_is_rejected_once_a_replica_declares_kinds() {
     let database = TestDatabase::create().await;
     let url = database.url();
     drop(PostgresStore::open(&url, Clock::system()).await.unwrap());
@@ -303,7 +303,7 @@ async fn kind_that_nobody_declares_is_refused_once_somebody_declares_any() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn role_needs_nothing_but_the_function() {
+async fn role_needs_only_execute_on_the_submit_function() {
     let desk = Desk::new().await;
     let role = format!("app_{:08x}", rand::random::<u32>());
     let grants =
@@ -326,7 +326,7 @@ async fn role_needs_nothing_but_the_function() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn engine_runs_what_psql_submits() {
+async fn engine_runs_job_submitted_by_psql() {
     let database = TestDatabase::create().await;
     let engine = echo(&database.url()).await;
     let mut psql = std::process::Command::new("psql");
@@ -342,7 +342,7 @@ async fn engine_runs_what_psql_submits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rust_submits_in_its_own_transaction_too() {
+async fn rust_caller_submits_inside_its_own_transaction() {
     let database = TestDatabase::create().await;
     let (mut client, engine) = (database.connect().await, echo(&database.url()).await);
     client.batch_execute("CREATE TABLE orders (id bigint PRIMARY KEY)").await.unwrap();

@@ -1,4 +1,4 @@
-//! Moving up: from a SQLite store to a Postgres store.
+//! Migration from a SQLite store to a Postgres store.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ use tokio_postgres::Client;
 
 use crate::postgres::TestDatabase;
 
-/// A source, a target, and a connection beside it.
+/// A source, a target, and a second connection to the target's database.
 struct Move {
     from: SqliteStore,
     to: PostgresStore,
@@ -52,7 +52,7 @@ impl Move {
     }
 }
 
-/// Jobs as the harness makes them, for a store that is not on one.
+/// Returns a harness that creates jobs for a store outside it.
 fn maker(clock: &Clock) -> StoreHarness {
     StoreHarness::new(SqliteStore::memory(clock.clone()).unwrap(), clock.clone())
 }
@@ -74,7 +74,7 @@ async fn accept(store: &SqliteStore, job: NewJob) -> JobId {
     store.submit(vec![job]).await.remove(0).unwrap().record.job.id
 }
 
-/// Something that is stored elsewhere.
+/// Returns a blob record with this path.
 fn blob(path: &str) -> NewBlob {
     NewBlob {
         path: path.to_owned(),
@@ -123,7 +123,7 @@ async fn run(store: &SqliteStore, job: NewJob, outcome: Option<Outcome>) -> JobI
     id
 }
 
-/// Jobs of the default tenant in every state that there is, by what they are.
+/// Creates jobs of the default tenant in every state and returns their ids by state.
 async fn every_state(store: &SqliteStore, clock: &Clock) -> BTreeMap<&'static str, JobId> {
     let (make, mine) = (maker(clock), TenantId::default());
     let mut jobs = BTreeMap::new();
@@ -136,7 +136,7 @@ async fn every_state(store: &SqliteStore, clock: &Clock) -> BTreeMap<&'static st
     jobs.insert("forked", forked);
     let retried = run(store, make.job(), Some(failed())).await;
     let purged = run(store, make.job(), Some(done()));
-    // The retried one is due: hold it back while others are claimed.
+    // The retried job is due: cancelled so that it is not claimed with the others.
     store.cancel(&mine, retried).await.unwrap();
     let purged = purged.await;
     store.purge(&mine, purged).await.unwrap();
@@ -178,7 +178,7 @@ async fn steps(store: &dyn Store, id: JobId) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_of_every_state_arrive_as_they_were() {
+async fn transfer_copies_jobs_of_every_state_unchanged() {
     let here = Move::new().await;
     let jobs = every_state(&here.from, &here.clock).await;
     let make = maker(&here.clock);
@@ -224,7 +224,7 @@ async fn jobs_of_every_state_arrive_as_they_were() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn running_job_goes_on_uncharged_and_one_that_was_asked_to_stop_has_stopped() {
+async fn transferred_running_job_continues_uncharged_and_a_cancelling_one_is_stopped() {
     let here = Move::new().await;
     let jobs = every_state(&here.from, &here.clock).await;
     here.copy().await.unwrap();
@@ -245,10 +245,10 @@ async fn running_job_goes_on_uncharged_and_one_that_was_asked_to_stop_has_stoppe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn interrupted_copy_goes_on_where_it_was() {
+async fn interrupted_transfer_continues_at_its_last_position() {
     let here = Move::new().await;
     every_state(&here.from, &here.clock).await;
-    // Else they would get the ids of those above.
+    // Otherwise the new jobs would get the ids of the first ones.
     here.clock.advance(Duration::from_millis(1));
     let make = maker(&here.clock);
     let more: Vec<NewJob> = (0..1200).map(|_| make.job()).collect();
@@ -275,7 +275,7 @@ async fn interrupted_copy_goes_on_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn target_that_differs_is_told() {
+async fn transfer_reports_a_target_that_differs() {
     let here = Move::new().await;
     let jobs = every_state(&here.from, &here.clock).await;
     here.copy().await.unwrap();
@@ -299,7 +299,7 @@ async fn target_that_differs_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_changed_between_copy_and_check_is_told() {
+async fn transfer_reports_changes_between_copy_and_check() {
     let here = Move::new().await;
     let jobs = every_state(&here.from, &here.clock).await;
     let sql = format!("DELETE FROM longhaul.jobs WHERE id = '{}'", jobs["failed"]);
@@ -315,7 +315,7 @@ async fn what_is_changed_between_copy_and_check_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn key_that_is_taken_and_server_that_lives_are_refused() {
+async fn transfer_rejects_a_duplicate_idempotency_key_and_a_live_replica() {
     let here = Move::new().await;
     let make = maker(&here.clock);
     accept(&here.from, make.keyed("key-1")).await;
@@ -350,7 +350,7 @@ async fn used(store: &dyn Store) -> Usage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn usage_comes_along_once_however_often_it_is_copied() {
+async fn repeated_transfer_copies_usage_once() {
     let here = Move::new().await;
     let make = maker(&here.clock);
     let keyed = NewJob { key_id: Some("key-1".to_owned()), ..make.job() };
@@ -361,12 +361,12 @@ async fn usage_comes_along_once_however_often_it_is_copied() {
     let Usage { jobs: ended, steps, .. } = used(&here.from).await;
     for _ in 0..2 {
         assert_eq!(here.copy().await.unwrap().usage, 2, "with a key and without");
-        // The job that was asked to stop has stopped on the way, with two steps.
+        // The job with a cancellation request is stopped by the transfer, with two steps.
         let want = Usage { jobs: ended + 1, steps: steps + 2, ..Usage::default() };
         assert_eq!(used(&here.to).await, want);
         here.to.roll_up_usage(100).await.unwrap();
     }
-    // What happens there is added, and what was metered is not metered again.
+    // New usage at the target is added, and metered usage is not metered again.
     let leases = here.to.claim(&want(9)).await.unwrap().leases;
     here.clock.advance(Duration::from_secs(1));
     for (what, new) in [("resumed", 0), ("running", 1)] {

@@ -1,4 +1,4 @@
-//! Queues, counted job by job.
+//! Queue counts of the reference store, computed from each job.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(super) fn of(state: &State, tenant: &TenantId, now: Timestamp) -> Vec<QueueS
     queues.into_values().collect()
 }
 
-/// How many jobs wait, in all queues or in one.
+/// Returns the number of pending jobs in one queue, or in all.
 pub(super) fn pending(state: &State, tenant: &TenantId, queue: Option<&Name>) -> u64 {
     let jobs = state.rows.values().map(|row| &row.record.job);
     let pending = jobs.filter(|job| {

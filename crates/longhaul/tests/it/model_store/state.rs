@@ -1,4 +1,4 @@
-//! What the reference knows of each job, and the rules that more than one call follows.
+//! State of the reference store, and rules shared by several calls.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -18,17 +18,17 @@ pub(super) struct State {
     pub(super) rows: BTreeMap<JobId, Row>,
     pub(super) gone: HashMap<(TenantId, JobId), Timestamp>,
     pub(super) paused: BTreeSet<(TenantId, Name)>,
-    /// Who was served how recently: the one served longest ago is next.
+    /// Turn in which each tenant was last served: the one served longest ago is next.
     pub(super) served: HashMap<TenantId, u64>,
     pub(super) turn: u64,
     pub(super) replicas: BTreeMap<String, ReplicaState>,
     pub(super) blobs: Vec<Kept>,
-    /// What is left of rates.
+    /// Token buckets of rate limits.
     pub(super) buckets: HashMap<Scope, TokenBucket>,
     pub(super) usage: Sums,
 }
 
-/// What a limit is about.
+/// Subject of a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Scope {
     Kind(Name),
@@ -36,7 +36,7 @@ pub(super) enum Scope {
     Tenant(TenantId),
 }
 
-/// The limits that are about a job.
+/// Returns the limits that apply to a job.
 pub(super) fn limits_on(job: &Job, limits: &FlowLimits) -> Vec<(Scope, FlowLimit)> {
     let kind = limits.kinds.iter().find(|(kind, _)| *kind == job.kind);
     let kind = kind.map(|(kind, max)| (Scope::Kind(kind.clone()), FlowLimit::running(*max)));
@@ -54,13 +54,13 @@ pub(super) struct Row {
     pub(super) steps: Vec<Step>,
     pub(super) retention: Retention,
     pub(super) attempts_at_first: u32,
-    /// Whether the next claim counts as a further attempt.
+    /// True if the next claim counts as a new attempt.
     pub(super) charge: bool,
     pub(super) epoch: u64,
     pub(super) settled_epoch: u64,
     pub(super) replica: Option<String>,
     pub(super) lease_ends_at: Timestamp,
-    /// The limits that count it while it runs.
+    /// Limits that count the job while it runs.
     pub(super) counted: HashSet<Scope>,
     pub(super) meter: Meter,
 }
@@ -201,7 +201,7 @@ impl State {
         self.blobs.iter().filter(move |kept| kept.tenant == tenant && kept.job == id)
     }
 
-    /// The job stands somewhere else now: if that is its end, its payload goes.
+    /// Schedules the payload for deletion if the job has ended.
     pub(super) fn doom_payload(&mut self, job: &Job, now: Timestamp) {
         let ended = job.status.is_terminal();
         for kept in self.blobs.iter_mut().filter(|kept| ended && kept.job == job.id) {
@@ -298,7 +298,7 @@ impl State {
         Ok(SubmitResult { record, created: true })
     }
 
-    /// The best job of the tenant that was served longest ago.
+    /// Returns the best job of the tenant that was served longest ago.
     pub(super) fn pick(
         &self,
         rooms: &HashMap<Name, usize>,
@@ -329,7 +329,7 @@ impl State {
         })
     }
 
-    /// Counts a job that starts.
+    /// Counts a starting job against its limits.
     pub(super) fn count(&mut self, id: JobId, limits: &FlowLimits, now: Timestamp) {
         let row = self.rows.get_mut(&id).expect("it was picked");
         for (scope, limit) in limits_on(&row.record.job, limits) {
@@ -343,7 +343,7 @@ impl State {
         }
     }
 
-    /// When a rate lets the next job start that it holds back.
+    /// Returns the time at which a rate limit lets the next delayed job start.
     pub(super) fn next_token_at(
         &self,
         rooms: &HashMap<Name, usize>,
@@ -393,7 +393,7 @@ impl State {
     }
 }
 
-/// Something that was stored for a job.
+/// A blob stored for a job.
 #[derive(Clone)]
 pub(super) struct Kept {
     pub(super) tenant: TenantId,

@@ -1,4 +1,4 @@
-//! What the reference knows of usage: everything about each job, summed up when it ends.
+//! Usage of the reference store: recorded per job and summed up when it ends.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use super::state::State;
 const HOUR_MS: i64 = 60 * 60 * 1_000;
 const KEPT_DAYS: i64 = 396;
 
-/// By tenant, hour, kind and key.
+/// Usage by tenant, hour, kind and API key.
 pub(super) type Sums = BTreeMap<(TenantId, i64, Name, Option<String>), Usage>;
 
-/// What one job used and was not counted.
+/// Uncounted usage of one job.
 #[derive(Clone)]
 pub(super) struct Meter {
     pub(super) key: Option<String>,
     pub(super) claimed_at: Timestamp,
-    /// Until it is counted, the job itself and its payload.
+    /// Includes the job itself and its payload until they are counted.
     pub(super) left: Usage,
-    /// Steps that are counted, or were there from the beginning.
+    /// Number of steps already counted, or present at the start.
     pub(super) steps: usize,
 }
 
@@ -31,14 +31,14 @@ impl Meter {
         Self { key, claimed_at: now, left, steps: 0 }
     }
 
-    /// An attempt ran until then.
+    /// Adds the run time of an attempt that ended at `until`.
     pub(super) fn run(&mut self, until: Timestamp) {
         self.left.run_ms += u64::try_from(until.since(self.claimed_at).as_millis()).unwrap();
     }
 }
 
 impl State {
-    /// Counts what is left to count of a job, if it has ended.
+    /// Counts the remaining usage of a job, if it has ended.
     pub(super) fn meter(&mut self, id: JobId, now: Timestamp) {
         let row = self.rows.get_mut(&id).expect("it was just changed");
         let job = &row.record.job;

@@ -1,5 +1,5 @@
-//! Two processes on one database that serve calls by turns, so that nothing depends on what one of
-//! them remembers.
+//! Two processes on one database that serve calls alternately, so that no call can depend on the
+//! memory of one process.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,13 +16,14 @@ use longhaul::store::{
 
 use super::database::{TestDatabase, open_now};
 
-/// Two stores on one database. What a lease's holder writes goes through the one that did not claim
-/// it: no store ever ends an attempt from its own memory of the claim.
+/// Two stores on one database. Writes with a lease go through the store that did not claim it, so
+/// that no store ends an attempt from its own memory of the claim.
 pub(crate) struct AlternatingStore {
     stores: [PostgresStore; 2],
     calls: AtomicUsize,
     claims: AtomicUsize,
-    /// Which of the two claimed a job last. A std mutex: held for a map access, never across an await.
+    /// Index of the store that last claimed each job. A std mutex: held for a map access, never
+    /// across an await.
     claimers: Mutex<HashMap<(TenantId, JobId), usize>>,
 }
 
@@ -44,20 +45,20 @@ impl AlternatingStore {
         &self.stores[self.turn()]
     }
 
-    /// Not the one that claimed this.
+    /// Returns the store that did not claim this lease.
     fn other(&self, lease: &LeaseRef) -> &PostgresStore {
         let claimers = self.claimers.lock().unwrap_or_else(PoisonError::into_inner);
         let claimer = claimers.get(&(lease.tenant.clone(), lease.job)).copied();
         &self.stores[1 - claimer.unwrap_or_default()]
     }
 
-    /// Whether this batch goes to the second store; one that belongs to both goes to either.
+    /// Returns, for each lease of a batch, true if it goes to the second store.
     fn other_of_all<'a>(&self, leases: impl Iterator<Item = &'a LeaseRef>) -> Vec<bool> {
         leases.map(|lease| std::ptr::eq(self.other(lease), &raw const self.stores[1])).collect()
     }
 }
 
-/// Splits a batch between the two, and puts the answers back in order.
+/// Splits a batch between the two stores and restores the order of the results.
 macro_rules! split {
     ($self:ident, $items:ident, $call:ident) => {{
         let second = $self.other_of_all($items.iter().map(|item| &item.lease));
@@ -74,7 +75,7 @@ macro_rules! split {
     }};
 }
 
-/// Two processes on a database of their own.
+/// Opens two stores on a new database.
 pub(crate) async fn alternating_harness() -> StoreHarness {
     let database = TestDatabase::create().await;
     let (clock, url) = (StoreHarness::clock(), database.url());
@@ -85,7 +86,7 @@ pub(crate) async fn alternating_harness() -> StoreHarness {
 
 impl AlternatingStore {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
-        // Three at a time: which tenant was served last is each process's own memory.
+        // Three claims at a time, because each process remembers on its own which tenant was served last.
         let turn = self.claims.fetch_add(1, Ordering::Relaxed) / 3 % 2;
         let claimed = self.stores[turn].claim(want).await?;
         let mut claimers = self.claimers.lock().unwrap_or_else(PoisonError::into_inner);

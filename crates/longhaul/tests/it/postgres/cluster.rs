@@ -1,11 +1,11 @@
-//! A Postgres cluster for one test: to be stopped, crashed, copied and set up differently.
+//! A Postgres cluster for one test, which can stop, crash, copy or reconfigure it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A cluster in a folder of its own, gone when this is dropped.
+/// A cluster in its own folder. Removed when dropped.
 pub(crate) struct Cluster {
     folder: TempDir,
     url: String,
@@ -26,14 +26,14 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 impl Cluster {
-    /// Makes a cluster with these settings and starts it.
+    /// Creates a cluster with these settings and starts it.
     pub(crate) fn start(settings: &[&str]) -> Self {
         let mut cluster = Self::in_folder();
         cluster.start_again(settings);
         cluster
     }
 
-    /// A folder that the cluster's owner may enter, and no cluster yet.
+    /// Creates a folder that the cluster's owner can enter, without a cluster.
     pub(crate) fn in_folder() -> Self {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
@@ -42,7 +42,7 @@ impl Cluster {
         Self { folder, url: String::new() }
     }
 
-    /// Starts it after it was stopped or has crashed.
+    /// Starts the cluster after a stop or a crash.
     pub(crate) fn start_again(&mut self, settings: &[&str]) {
         let home = self.home();
         let mut arguments = vec!["start", &home];
@@ -51,7 +51,7 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap().trim().clone_into(&mut self.url);
     }
 
-    /// Its folder, which holds `data`.
+    /// Returns the cluster's folder, which holds `data`.
     pub(crate) fn home(&self) -> String {
         self.folder.path().join("cluster").to_str().unwrap().to_owned()
     }
@@ -60,22 +60,22 @@ impl Cluster {
         self.folder.path()
     }
 
-    /// The address of its first database.
+    /// Returns the URL of the first database.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Host and port.
+    /// Returns host and port.
     pub(crate) fn host(&self) -> &str {
         self.url.split_once('@').unwrap().1.split('/').next().unwrap()
     }
 
-    /// Ends it as a power cut would.
+    /// Stops the cluster immediately, as a power cut would.
     pub(crate) fn crash(&self) {
         run(&["crash", &self.home()]);
     }
 
-    /// Ends it in good order, and everybody's connection.
+    /// Stops the cluster cleanly and closes all connections.
     pub(crate) fn stop(&self) {
         run(&["stop", &self.home()]);
     }
@@ -91,7 +91,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         let home = self.home();
-        // What is not there any more needs no removing.
+        // Fails if the folder is already gone, which needs no handling.
         drop(Command::new(script()).args(["remove", &home]).output());
     }
 }

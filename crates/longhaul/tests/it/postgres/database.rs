@@ -5,7 +5,7 @@ use longhaul::store::conformance::StoreHarness;
 use longhaul::store::postgres::PostgresStore;
 use tokio::runtime::{Handle, Runtime};
 
-/// A database of its own in the cluster that `make` started, gone when this is dropped.
+/// A database in the cluster that `make` started. Removed when dropped.
 pub(crate) struct TestDatabase {
     admin: String,
     name: String,
@@ -20,7 +20,7 @@ impl TestDatabase {
         Self::create_in(&admin).await
     }
 
-    /// One in another cluster.
+    /// Creates a database in another cluster.
     pub(crate) async fn create_in(admin: &str) -> Self {
         let name = format!("test_{:016x}", rand::random::<u64>());
         let database = Self { admin: admin.to_owned(), name };
@@ -33,18 +33,18 @@ impl TestDatabase {
         format!("{cluster}/{}", self.name)
     }
 
-    /// A connection beside the store's.
+    /// Opens a connection that the store does not use.
     pub(crate) async fn connect(&self) -> tokio_postgres::Client {
         connect(&self.url()).await
     }
 
-    /// A statement of whoever runs the cluster.
+    /// Runs a statement as the cluster's administrator.
     pub(crate) async fn administer(&self, sql: &str) {
         connect(&self.admin).await.batch_execute(sql).await.unwrap();
     }
 }
 
-/// A connection that is nobody's but the test's.
+/// Opens a connection that only the test uses.
 pub(crate) async fn connect(url: &str) -> tokio_postgres::Client {
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -54,13 +54,13 @@ pub(crate) async fn connect(url: &str) -> tokio_postgres::Client {
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         let drop_it = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
-        // On a thread of its own: the test's runtime may have none to spare.
+        // On a separate thread, because the test's runtime may have none to spare.
         let dropping = || Runtime::new().unwrap().block_on(self.administer(&drop_it));
         std::thread::scope(|scope| scope.spawn(dropping).join()).unwrap();
     }
 }
 
-/// A store on a database of its own.
+/// Opens a store on a new database.
 pub(crate) async fn harness() -> StoreHarness {
     let database = TestDatabase::create().await;
     let (clock, url) = (StoreHarness::clock(), database.url());
@@ -70,7 +70,7 @@ pub(crate) async fn harness() -> StoreHarness {
         .reopened_by(move |clock| open_now(&url, clock))
 }
 
-/// Opens a store where nobody can wait.
+/// Opens a store from synchronous code.
 pub(crate) fn open_now(url: &str, clock: Clock) -> PostgresStore {
     let opening = PostgresStore::open(url, clock);
     tokio::task::block_in_place(|| Handle::current().block_on(opening)).unwrap()

@@ -1,4 +1,5 @@
-//! Transactions that Postgres ends because others are in the way: tried again, and nobody notices.
+//! Transactions that Postgres aborts because of a deadlock: the store retries them, and callers see
+//! no error.
 
 use std::sync::Arc;
 
@@ -9,19 +10,19 @@ use longhaul::store::postgres::PostgresStore;
 use super::database::TestDatabase;
 use super::wait::until;
 
-/// A bench whose database ends deadlocks at the store's expense.
+/// Returns a store whose transactions are the ones that Postgres aborts on a deadlock.
 async fn harness() -> (Arc<StoreHarness>, Arc<TestDatabase>) {
     let database = Arc::new(TestDatabase::create().await);
-    // Who waits looks for a deadlock once, after this long: by then there is one.
+    // A waiting session checks for a deadlock once, after this time; the deadlock exists by then.
     let url = format!("{}?options=-cdeadlock_timeout%3D2s", database.url());
     let clock = StoreHarness::clock();
     let store = PostgresStore::open(&url, clock.clone()).await.unwrap();
     (Arc::new(StoreHarness::new(store, clock)), database)
 }
 
-/// A foreign connection takes two leases in the other order than the store does.
+/// Another connection locks two leases in the opposite order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settlement_that_deadlocks_is_tried_again() {
+async fn deadlocked_settlement_is_retried() {
     let (bench, database) = harness().await;
     bench.pending().await;
     bench.pending().await;

@@ -1,4 +1,4 @@
-//! The primary dies and its synchronous standby takes over.
+//! Failover from a primary to its synchronous standby.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -18,7 +18,7 @@ use super::wait::until;
 
 const ACKNOWLEDGED: usize = 30;
 
-/// A standby that every commit on the primary waits for.
+/// Starts a standby that every commit on the primary waits for.
 async fn standby_of(primary: &Cluster) -> Cluster {
     let mut standby = Cluster::in_folder();
     let (home, data) = (standby.home(), format!("{}/data", standby.home()));
@@ -53,7 +53,7 @@ async fn standby_of(primary: &Cluster) -> Cluster {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_acknowledged_is_lost_when_a_standby_takes_over() {
+async fn failover_to_a_standby_loses_no_acknowledged_job() {
     let primary = Cluster::start(&["shared_buffers=32MB"]);
     let standby = standby_of(&primary).await;
     let url = format!(
@@ -92,7 +92,7 @@ async fn nothing_acknowledged_is_lost_when_a_standby_takes_over() {
     tokio::task::block_in_place(|| {
         Cluster::program(&["pg_ctl", "promote", "-w", "-s", "-D", &data]);
     });
-    // The same store finds the new primary by itself.
+    // The same store finds the new primary without a restart.
     for _ in 0..ACKNOWLEDGED {
         acknowledgements.recv().await.unwrap();
     }

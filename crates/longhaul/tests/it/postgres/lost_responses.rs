@@ -1,4 +1,4 @@
-//! Connections that are cut while a transaction commits: what became of it is looked up, never guessed.
+//! Connections that are cut during a commit: the store looks up the outcome and never guesses it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use longhaul::store::{Claim, Report};
 use super::database::TestDatabase;
 use super::proxy::{Lost, Proxy};
 
-/// A store behind a wire that loses things, and one that sees what really happened.
+/// A store behind a proxy that loses messages, and one with a direct connection.
 struct Cut {
     bench: StoreHarness,
     proxy: Arc<Proxy>,
@@ -35,7 +35,7 @@ impl Cut {
         self.database.connect().await.query_one(&sql, &[]).await.unwrap().get(0)
     }
 
-    /// Does something while what holds `text` is lost.
+    /// Runs `work` while the proxy loses the message that contains `text`.
     async fn losing<T>(&self, lost: Lost, text: &str, work: impl Future<Output = T>) -> T {
         let before = self.proxy.losses();
         self.proxy.lose(lost, text);
@@ -54,7 +54,7 @@ fn home() -> TenantId {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn submission_cut_off_makes_one_job_and_says_so() {
+async fn submission_with_a_lost_response_creates_and_returns_one_job() {
     let cut = Cut::new().await;
     for (n, lost) in BOTH.into_iter().enumerate() {
         let keyed = cut.bench.keyed(&format!("key-{n}"));
@@ -67,14 +67,14 @@ async fn submission_cut_off_makes_one_job_and_says_so() {
             assert_eq!(cut.count("jobs").await, jobs + 1, "{lost:?}, keyed: {keyed}");
             assert_eq!(cut.count("ready").await, jobs + 1);
         }
-        // And whoever comes again gets that one.
+        // A client that retries gets the same job.
         let again = cut.bench.submit(keyed.clone()).await.unwrap();
         assert_eq!((again.created, again.record.job.id), (false, keyed.id));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claim_cut_off_takes_each_job_once_and_loses_none() {
+async fn claim_with_a_lost_response_claims_each_job_once_and_loses_none() {
     const JOBS: usize = 24;
     let cut = Cut::new().await;
     for _ in 0..JOBS {
@@ -86,7 +86,7 @@ async fn claim_cut_off_takes_each_job_once_and_loses_none() {
             if (lost, text) == (Lost::Answer, "FOR UPDATE SKIP LOCKED")
                 || (lost, text) == (Lost::Answer, "INSERT INTO longhaul.leases")
             {
-                // Inside a transaction: the server is never done before it is cut.
+                // Inside a transaction, the server never reaches idle before the cut.
                 continue;
             }
             let leases = cut.losing(lost, text, cut.bench.claim(3)).await;
@@ -114,7 +114,7 @@ async fn claim_cut_off_takes_each_job_once_and_loses_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claim_cut_off_has_the_steps_of_earlier_attempts() {
+async fn claim_with_a_lost_response_returns_steps_of_earlier_attempts() {
     let cut = Cut::new().await;
     let lease = cut.bench.running().await;
     cut.bench.step(&lease, 0, "extract", "12").await.unwrap();
@@ -125,7 +125,7 @@ async fn claim_cut_off_has_the_steps_of_earlier_attempts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settlement_cut_off_ends_its_job_once() {
+async fn settlement_with_a_lost_response_ends_its_job_once() {
     let cut = Cut::new().await;
     for lost in BOTH {
         let lease = cut.bench.running().await;
@@ -140,9 +140,9 @@ async fn settlement_cut_off_ends_its_job_once() {
     assert_eq!(cut.count("leases").await, 0);
 }
 
-/// What was claimed by another process is ended in a transaction of several statements.
+/// A job claimed by another process is settled in a transaction of several statements.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settlement_of_what_another_process_claimed_ends_its_job_once_when_cut_off() {
+async fn settlement_of_another_process_claim_with_a_lost_response_ends_its_job_once() {
     let cut = Cut::new().await;
     let other = PostgresStore::open(&cut.database.url(), StoreHarness::clock()).await.unwrap();
     for lost in BOTH {
@@ -158,7 +158,7 @@ async fn settlement_of_what_another_process_claimed_ends_its_job_once_when_cut_o
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn attempt_that_is_put_back_and_cut_off_is_in_line_once() {
+async fn requeue_with_a_lost_response_queues_the_job_once() {
     let cut = Cut::new().await;
     for lost in BOTH {
         let lease = cut.bench.running().await;
@@ -173,7 +173,7 @@ async fn attempt_that_is_put_back_and_cut_off_is_in_line_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn checkpoint_cut_off_is_stored_once() {
+async fn checkpoint_with_a_lost_response_is_stored_once() {
     let cut = Cut::new().await;
     let lease = cut.bench.running().await;
     for (n, lost) in (0..).zip(BOTH) {
@@ -186,7 +186,7 @@ async fn checkpoint_cut_off_is_stored_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn phase_cut_off_is_told_once() {
+async fn phase_with_a_lost_response_is_recorded_once() {
     let cut = Cut::new().await;
     let lease = cut.bench.running().await;
     for (n, lost) in BOTH.into_iter().enumerate() {
@@ -203,7 +203,7 @@ async fn phase_cut_off_is_told_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cancel_cut_off_cancels_once() {
+async fn cancel_with_a_lost_response_cancels_once() {
     let cut = Cut::new().await;
     let store = cut.bench.store();
     for lost in BOTH {
@@ -222,7 +222,7 @@ async fn cancel_cut_off_cancels_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn resume_cut_off_resumes_once_and_says_so() {
+async fn resume_with_a_lost_response_resumes_once_and_succeeds() {
     let cut = Cut::new().await;
     let store = cut.bench.store();
     for lost in BOTH {
@@ -238,7 +238,7 @@ async fn resume_cut_off_resumes_once_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fork_cut_off_makes_one_job() {
+async fn fork_with_a_lost_response_creates_one_job() {
     let cut = Cut::new().await;
     let store = cut.bench.store();
     for lost in BOTH {
@@ -253,7 +253,7 @@ async fn fork_cut_off_makes_one_job() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn purge_cut_off_deletes_and_says_so() {
+async fn purge_with_a_lost_response_deletes_and_succeeds() {
     let cut = Cut::new().await;
     let store = cut.bench.store();
     for lost in BOTH {
@@ -265,7 +265,7 @@ async fn purge_cut_off_deletes_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sweep_and_pause_survive_a_cut() {
+async fn rescue_and_pause_survive_a_lost_response() {
     let cut = Cut::new().await;
     let store = cut.bench.store();
     for lost in BOTH {

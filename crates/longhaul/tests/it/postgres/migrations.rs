@@ -1,4 +1,4 @@
-//! The schema: made once, by whoever comes first, and never by whoever may not.
+//! Schema migrations: applied once by the first process, and never by a role without the rights.
 
 use longhaul::Clock;
 use longhaul::store::ReplicaStore as _;
@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::database::TestDatabase;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_processes_that_start_at_once_make_the_schema_once() {
+async fn ten_concurrent_starts_migrate_the_schema_once() {
     let database = TestDatabase::create().await;
     let mut opening = JoinSet::new();
     for _ in 0..10 {
@@ -30,7 +30,7 @@ async fn ten_processes_that_start_at_once_make_the_schema_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn schema_of_a_newer_version_is_refused_and_left_alone() {
+async fn schema_of_a_newer_version_is_rejected_and_unchanged() {
     let database = TestDatabase::create().await;
     drop(PostgresStore::open(&database.url(), Clock::system()).await.unwrap());
     let client = database.connect().await;
@@ -46,7 +46,7 @@ async fn schema_of_a_newer_version_is_refused_and_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn role_that_may_create_nothing_uses_a_schema_that_is_up_to_date() {
+async fn role_without_create_rights_opens_a_migrated_schema() {
     let database = TestDatabase::create().await;
     let role = format!("plain_{:016x}", rand::random::<u64>());
     let plain = database.url().replace("longhaul@", &format!("{role}@"));

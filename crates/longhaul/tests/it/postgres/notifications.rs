@@ -1,4 +1,4 @@
-//! Being told that there is work.
+//! Notifications of new jobs.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 
 use super::TestDatabase;
 
-/// With a clock that stands still nobody polls: each job is claimed because it was announced, also while a
-/// claim that looked too early for it is under way.
+/// The clock stands still, so that no worker polls: each job is claimed because of its
+/// notification, even if it arrives during a claim that has already read the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_announcement_is_lost_to_a_claim_under_way() {
+async fn notification_during_a_claim_is_not_lost() {
     let (database, clock) = (TestDatabase::create().await, StoreHarness::clock());
     let store = PostgresStore::open(&database.url(), clock.clone()).await.unwrap();
     let (began, mut numbers) = mpsc::unbounded_channel();
@@ -22,7 +22,7 @@ async fn no_announcement_is_lost_to_a_claim_under_way() {
     });
     let builder = Engine::builder().store(Arc::new(store)).clock(clock).register(kind);
     let engine = builder.concurrency(1).start().await.unwrap();
-    // The next one is submitted while the end of the one before makes room, and a claim of it.
+    // Each job is submitted while the end of its predecessor frees the slot and starts a claim.
     for number in 0..200 {
         engine.submit_raw("tell", &number).await.unwrap();
         assert_eq!(numbers.recv().await, Some(number));

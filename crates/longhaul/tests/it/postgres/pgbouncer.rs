@@ -1,4 +1,4 @@
-//! A pooler in between that hands out sessions by transaction: nothing lasts from one to the next.
+//! PgBouncer in transaction mode: no session state lasts from one transaction to the next.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -14,10 +14,10 @@ use tokio_postgres::SimpleQueryMessage;
 use super::database::{TestDatabase, connect, open_now};
 use super::wait::until;
 
-/// Debian's user that owns nothing: a pooler refuses to run as root.
+/// User id of Debian's `nobody`, because PgBouncer does not run as root.
 const NOBODY: u32 = 65534;
 
-/// A pgbouncer before one server. Killed when this is dropped.
+/// A PgBouncer in front of one server. Killed when dropped.
 pub(crate) struct Bouncer {
     child: Child,
     port: u16,
@@ -25,7 +25,7 @@ pub(crate) struct Bouncer {
 }
 
 impl Bouncer {
-    /// Starts one that has so many sessions to hand out.
+    /// Starts PgBouncer with this number of server sessions.
     pub(crate) async fn before(url: &str, sessions: usize) -> Self {
         let (host, port) =
             url.split_once('@').unwrap().1.split_once('/').unwrap().0.split_once(':').unwrap();
@@ -58,7 +58,7 @@ impl Bouncer {
         bouncer
     }
 
-    /// The same database, through here.
+    /// Returns the URL of the same database through the pooler.
     pub(crate) fn url(&self, url: &str) -> String {
         let (_, name) = url.rsplit_once('/').unwrap();
         format!("postgres://longhaul@127.0.0.1:{}/{name}", self.port)
@@ -71,7 +71,7 @@ impl Drop for Bouncer {
     }
 }
 
-/// A store behind a pooler, on a database of its own.
+/// Opens a store behind a pooler, on a new database.
 pub(crate) async fn pgbouncer_harness() -> StoreHarness {
     let database = TestDatabase::create().await;
     let bouncer = Bouncer::before(&database.url(), 3).await;
@@ -84,10 +84,10 @@ pub(crate) async fn pgbouncer_harness() -> StoreHarness {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pooler_is_noticed_by_itself_and_nothing_is_prepared() {
+async fn pooler_is_detected_and_no_statement_is_prepared() {
     let database = TestDatabase::create().await;
     assert!(!inspect(&database.url()).await.unwrap().summary.contains("behind a pooler"));
-    // One session for everybody: whatever is prepared is prepared there.
+    // All clients share one session, so every prepared statement would be found there.
     let bouncer = Bouncer::before(&database.url(), 1).await;
     let url = bouncer.url(&database.url());
     let found = inspect(&url).await.unwrap().summary;
@@ -111,7 +111,7 @@ async fn pooler_is_noticed_by_itself_and_nothing_is_prepared() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_of_others_are_found_behind_a_pooler_without_hints() {
+async fn job_of_another_process_is_found_by_polling_behind_a_pooler() {
     let database = TestDatabase::create().await;
     let bouncer = Bouncer::before(&database.url(), 3).await;
     let url = bouncer.url(&database.url());

@@ -1,7 +1,7 @@
-//! A wire between a store and its database that loses things on command.
+//! A proxy between a store and its database that loses messages on command.
 //!
-//! It reads Postgres' protocol far enough to know which statement a message is for, so that a test says
-//! "the answer to COMMIT" and not "the fourth packet".
+//! It parses the Postgres protocol far enough to map messages to statements, so that a test can
+//! name "the response to COMMIT" instead of "the fourth packet".
 
 use std::collections::HashMap;
 use std::io;
@@ -14,16 +14,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What is lost, with its connection.
+/// Message to lose, together with its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// The server never hears of it.
+    /// The server never receives the statement.
     Question,
-    /// The server has done it, and nobody hears of that.
+    /// The server has executed the statement, and the client never receives the response.
     Answer,
 }
 
-/// A proxy in front of one server. It ends when it is dropped.
+/// A proxy in front of one server. Stops when dropped.
 pub(crate) struct Proxy {
     port: u16,
     shared: Arc<Shared>,
@@ -32,14 +32,14 @@ pub(crate) struct Proxy {
 
 struct Shared {
     upstream: String,
-    /// What to lose next. A std mutex: held to take it out, never across an await.
+    /// Message to lose next. A std mutex: held to take it out, never across an await.
     plan: Mutex<Option<(Lost, String)>>,
     losses: watch::Sender<usize>,
     stalled: watch::Sender<bool>,
 }
 
 impl Proxy {
-    /// Stands in front of the server of this address.
+    /// Starts a proxy in front of the server with this URL.
     pub(crate) async fn before(url: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -61,29 +61,29 @@ impl Proxy {
         Self { port, shared, accepting }
     }
 
-    /// The same database, through here.
+    /// Returns the URL of the same database through the proxy.
     pub(crate) fn url(&self, url: &str) -> String {
         let through = url.replace(host_of(url), &format!("127.0.0.1:{}", self.port));
         let joined = if through.contains('?') { '&' } else { '?' };
         format!("{through}{joined}sslmode=disable")
     }
 
-    /// Loses the next question that holds `text`, or its answer, and the connection.
+    /// Loses the next statement that contains `text`, or its response, and the connection.
     pub(crate) fn lose(&self, what: Lost, text: &str) {
         *self.shared.plan() = Some((what, text.to_owned()));
     }
 
-    /// How often something was lost.
+    /// Returns the number of lost messages.
     pub(crate) fn losses(&self) -> usize {
         *self.shared.losses.borrow()
     }
 
-    /// Nothing passes any more, and nobody is told.
+    /// Stops all traffic without closing connections.
     pub(crate) fn stall(&self) {
         self.shared.stalled.send_replace(true);
     }
 
-    /// Everything passes again.
+    /// Resumes the traffic.
     pub(crate) fn go_on(&self) {
         self.shared.stalled.send_replace(false);
     }
@@ -95,7 +95,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Host and port of an address.
+/// Returns host and port of a URL.
 fn host_of(url: &str) -> &str {
     url.split_once('@').unwrap().1.split('/').next().unwrap()
 }
@@ -105,7 +105,7 @@ impl Shared {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is to be lost of this statement.
+    /// Returns the planned loss for this statement and removes it from the plan.
     fn take(&self, sql: &str) -> Option<Lost> {
         let mut plan = self.plan();
         let is_it = plan.as_ref().is_some_and(|(_, text)| sql.contains(text));
@@ -129,14 +129,14 @@ async fn serve(client: TcpStream, shared: Arc<Shared>) {
     let ((from_client, to_client), (from_server, to_server)) =
         (client.into_split(), server.into_split());
     let swallow = AtomicBool::new(false);
-    // Whichever ends takes the other along, and with it both connections.
+    // When one direction ends, the other is dropped, which closes both connections.
     tokio::select! {
         _ = up(BufReader::new(from_client), to_server, &shared, &swallow) => {}
         _ = down(BufReader::new(from_server), to_client, &shared, &swallow) => {}
     }
 }
 
-/// What the client asks.
+/// Forwards messages from the client to the server.
 async fn up(
     mut from: BufReader<OwnedReadHalf>,
     mut to: OwnedWriteHalf,
@@ -176,7 +176,7 @@ async fn up(
     }
 }
 
-/// What the server answers.
+/// Forwards messages from the server to the client.
 async fn down(
     mut from: BufReader<OwnedReadHalf>,
     mut to: OwnedWriteHalf,
@@ -187,7 +187,7 @@ async fn down(
         let answered = message(&mut from, true).await?;
         shared.pass().await;
         if swallow.load(Ordering::SeqCst) {
-            // Ready again, and outside of any transaction: it is done.
+            // Ready for queries outside a transaction, so the statement is done.
             if answered[0] == b'Z' && answered[5] == b'I' {
                 shared.count();
                 return Ok(());
@@ -198,7 +198,7 @@ async fn down(
     }
 }
 
-/// One message, as it is on the wire.
+/// Reads one message in its wire format.
 async fn message(from: &mut BufReader<OwnedReadHalf>, typed: bool) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; if typed { 5 } else { 4 }];
     from.read_exact(&mut bytes).await?;

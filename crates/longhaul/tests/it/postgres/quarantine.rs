@@ -1,4 +1,4 @@
-//! Jobs that cannot be read. One of them must not stop the others.
+//! Quarantine of unreadable jobs, so that one of them does not block the others.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use longhaul::store::{Claim, FlowLimit, FlowLimits};
 
 use super::database::TestDatabase;
 
-/// The first of two jobs in line is damaged; a claim that has room for one looks twice.
+/// Damages the first of two queued jobs and claims one job at a time, twice.
 async fn second_job_is_claimed(limits: FlowLimits) {
     let database = TestDatabase::create().await;
     let clock = StoreHarness::clock();
@@ -28,12 +28,12 @@ async fn second_job_is_claimed(limits: FlowLimits) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn job_that_cannot_be_read_does_not_hide_what_is_behind_it() {
+async fn unreadable_job_does_not_block_the_next_job() {
     second_job_is_claimed(FlowLimits::default()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn job_that_cannot_be_read_does_not_hide_what_is_behind_it_within_limits() {
+async fn unreadable_job_does_not_block_the_next_job_within_limits() {
     let tenants = FlowLimit::running(5);
     second_job_is_claimed(FlowLimits { tenants, ..FlowLimits::default() }).await;
 }

@@ -1,4 +1,4 @@
-//! Postgres goes away while everybody is at work, and comes back.
+//! Restarts and crashes of Postgres under load.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::database::TestDatabase;
 use super::wait::until;
 
 const CLIENTS: usize = 4;
-/// What is acknowledged before Postgres goes away, and again after it has come back.
+/// Number of submissions acknowledged before the outage, and again after it.
 const ACKNOWLEDGED: usize = 40;
 
 async fn engine(store: Arc<dyn Store>) -> Engine {
@@ -34,7 +34,7 @@ async fn engine(store: Arc<dyn Store>) -> Engine {
         .unwrap()
 }
 
-/// Submits one job after the other, and again under its key what was not acknowledged.
+/// Submits jobs one after the other, and retries unacknowledged ones with the same key.
 async fn client(
     engine: Engine,
     name: usize,
@@ -58,8 +58,8 @@ async fn client(
     jobs
 }
 
-/// Runs an engine and its clients while `outage` happens, and sees that everything that was acknowledged
-/// is there and is done.
+/// Runs an engine and its clients during `outage`, and checks that every acknowledged job is stored
+/// and completes.
 async fn outlives(mut cluster: Cluster, outage: fn(&Cluster)) {
     let database = TestDatabase::create_in(cluster.url()).await;
     let url = database.url();
@@ -106,17 +106,17 @@ async fn outlives(mut cluster: Cluster, outage: fn(&Cluster)) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_acknowledged_is_lost_when_postgres_crashes() {
+async fn crash_of_postgres_loses_no_acknowledged_job() {
     outlives(Cluster::start(&["shared_buffers=32MB"]), Cluster::crash).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_acknowledged_is_lost_when_postgres_is_restarted() {
+async fn restart_of_postgres_loses_no_acknowledged_job() {
     outlives(Cluster::start(&["shared_buffers=32MB"]), Cluster::stop).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn store_says_unavailable_while_postgres_is_away_and_works_again_afterwards() {
+async fn store_is_unavailable_while_postgres_is_down_and_recovers() {
     let mut cluster = Cluster::start(&["shared_buffers=32MB"]);
     let database = TestDatabase::create_in(cluster.url()).await;
     let clock = StoreHarness::clock();

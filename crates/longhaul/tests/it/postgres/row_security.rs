@@ -1,4 +1,4 @@
-//! The second wall between tenants belongs to the whole cluster and needs rights that not everybody has.
+//! Row-level security, whose role belongs to the whole cluster and needs rights that not every user has.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::database::connect;
 
 const CHEAP: [&str; 2] = ["fsync=off", "full_page_writes=off"];
 
-/// A cluster where nobody has put the wall up yet, with a user and databases of his.
+/// Starts a cluster without the tenant role, with one user and databases that the user owns.
 async fn cluster_of(user: &str, rights: &str, databases: usize) -> (Cluster, Vec<String>) {
     let cluster = Cluster::start(&CHEAP);
     let admin = connect(cluster.url()).await;
@@ -28,7 +28,7 @@ async fn cluster_of(user: &str, rights: &str, databases: usize) -> (Cluster, Vec
 }
 
 async fn open(url: &str, clock: &Clock) -> StoreHarness {
-    // Every bench counts its ids from the time at which it is made.
+    // Each harness derives its ids from the time of its creation.
     clock.advance(Duration::from_secs(1));
     StoreHarness::new(PostgresStore::open(url, clock.clone()).await.unwrap(), clock.clone())
 }
@@ -41,7 +41,7 @@ async fn works(url: &str, clock: &Clock) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn user_who_may_not_create_roles_works_without_the_wall_until_it_is_there() {
+async fn user_without_createrole_runs_without_row_security_until_the_role_exists() {
     let (cluster, urls) = cluster_of("plain", "", 1).await;
     let clock = StoreHarness::clock();
     let url = &urls[0];
@@ -56,7 +56,7 @@ async fn user_who_may_not_create_roles_works_without_the_wall_until_it_is_there(
     works(url, &clock).await;
     assert_eq!(inspect(url).await.unwrap().row_security, RowSecurity::Active);
 
-    // Reads are indeed done in the tenant's name: what is taken from that role is taken from them.
+    // Reads really use the tenant role: they fail when it loses its rights.
     let bench = open(url, &clock).await;
     let job = bench.pending().await;
     let owner = connect(url).await;
@@ -67,7 +67,7 @@ async fn user_who_may_not_create_roles_works_without_the_wall_until_it_is_there(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn role_that_passes_the_wall_is_not_taken_for_one() {
+async fn tenant_role_with_bypassrls_counts_as_missing_row_security() {
     let (cluster, urls) = cluster_of("plain", "", 1).await;
     let clock = StoreHarness::clock();
     let admin = connect(cluster.url()).await;
@@ -84,7 +84,7 @@ async fn role_that_passes_the_wall_is_not_taken_for_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_databases_of_one_cluster_put_it_up_at_once() {
+async fn concurrent_starts_on_one_cluster_all_enable_row_security() {
     let (_cluster, urls) = cluster_of("builder", "CREATEROLE", 8).await;
     let mut opening = JoinSet::new();
     for url in urls.iter().chain(&urls) {
@@ -103,9 +103,9 @@ async fn many_databases_of_one_cluster_put_it_up_at_once() {
     }
 }
 
-/// A replica whose user owns nothing goes by what the owner set up.
+/// A replica whose user owns no tables depends on grants by the owner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn user_who_owns_nothing_is_let_in_by_the_owners_next_start() {
+async fn replica_role_without_tables_gets_row_security_at_the_owners_next_start() {
     let (cluster, urls) = cluster_of("builder", "CREATEROLE", 1).await;
     let clock = StoreHarness::clock();
     works(&urls[0], &clock).await;

@@ -1,4 +1,4 @@
-//! A database that does not answer, and one whose connections are all taken.
+//! A database that does not respond, and one whose connections are all in use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +16,9 @@ fn is_unavailable<T>(answer: &Result<T, StoreError>) -> bool {
     matches!(answer, Err(StoreError::Unavailable(_)))
 }
 
-/// On one thread, where a paused clock jumps as soon as everybody only waits: patience runs out at once.
+/// Single-threaded, so that the paused clock jumps to the timeout as soon as all tasks wait.
 #[tokio::test]
-async fn database_that_stalls_is_unavailable_and_then_as_if_nothing_was() {
+async fn stalled_database_is_unavailable_and_recovers() {
     let database = Arc::new(TestDatabase::create().await);
     let proxy = Proxy::before(&database.url()).await;
     let clock = StoreHarness::clock();
@@ -41,7 +41,7 @@ async fn database_that_stalls_is_unavailable_and_then_as_if_nothing_was() {
 
     assert_eq!(bench.record(pending.id).await.job.id, pending.id);
     let renewed = bench.store().renew(vec![lease.to_ref()], LEASE).await.unwrap();
-    // What was asked for while nobody answered may have been done since.
+    // Requests sent during the stall may have been executed since.
     if renewed == [(Renewal::Kept { cancel_requested: false })] {
         bench.settle(&lease, done()).await.unwrap();
     }

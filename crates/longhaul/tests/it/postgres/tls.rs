@@ -1,4 +1,4 @@
-//! Encrypted connections, and servers that are not who they say.
+//! Encrypted connections and checks of server certificates.
 
 use longhaul::Clock;
 use longhaul::store::ReplicaStore as _;
@@ -7,7 +7,7 @@ use longhaul::store::postgres::{OpenError, PostgresStore};
 use super::cluster::Cluster;
 use super::database::connect;
 
-/// An authority of the test's own.
+/// Creates a certificate authority for the test.
 fn authority(folder: &str, name: &str) {
     Cluster::program(&[
         "openssl",
@@ -27,7 +27,7 @@ fn authority(folder: &str, name: &str) {
     ]);
 }
 
-/// A certificate for `localhost`, and for nobody else, by that authority.
+/// Creates a certificate that is valid for `localhost` only, signed by that authority.
 fn certificate(folder: &str, authority: &str) {
     let (key, request) = (format!("{folder}/server.key"), format!("{folder}/server.csr"));
     Cluster::program(&[
@@ -70,7 +70,7 @@ async fn open(url: &str) -> Result<PostgresStore, OpenError> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_is_held_to_its_certificate_as_far_as_the_address_asks() {
+async fn server_certificate_is_verified_according_to_sslmode() {
     let mut cluster = Cluster::in_folder();
     let folder = cluster.folder().to_str().unwrap().to_owned();
     authority(&folder, "ours");

@@ -1,4 +1,4 @@
-//! How usage gets from the ends of jobs into its sums.
+//! Usage rollup, from ended jobs to hourly sums.
 
 use longhaul::job::{TenantId, Timestamp, Usage};
 use longhaul::store::Store;
@@ -29,9 +29,9 @@ async fn used(store: &dyn Store) -> Usage {
     sum
 }
 
-/// A process counts the steps that go through it, and another may have stored some.
+/// A process counts the steps that it stored, but another process may have stored some.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn steps_that_another_process_stored_are_counted() {
+async fn usage_counts_steps_stored_by_another_process() {
     let database = TestDatabase::create().await;
     let clock = StoreHarness::clock();
     let [one, other] = [(); 2].map(|()| open_now(&database.url(), clock.clone()));
@@ -55,7 +55,7 @@ async fn steps_that_another_process_stored_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_that_end_together_add_one_row() {
+async fn jobs_that_end_in_one_batch_add_one_usage_row() {
     const JOBS: usize = 50;
     let database = TestDatabase::create().await;
     let clock = StoreHarness::clock();

@@ -1,5 +1,5 @@
-//! A foreign transaction that stays open keeps vacuum from removing anything: what was claimed before
-//! must not be walked over again.
+//! Cost of claims while another open transaction keeps vacuum from removing dead rows: claims must
+//! not scan the rows of earlier claims.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use longhaul::store::postgres::PostgresStore;
 use super::database::TestDatabase;
 use super::wait::until;
 
-/// Together 20,000 jobs.
+/// Batch size; all batches together have 20,000 jobs.
 const BATCH: usize = 500;
 const BATCHES: usize = 40;
 
-/// Blocks touched so far, by table.
+/// Number of blocks touched so far, by table.
 type Touched = BTreeMap<String, i64>;
 
 struct Pinned {
@@ -31,16 +31,16 @@ impl Pinned {
         Self { database, onlooker, clock: StoreHarness::clock() }
     }
 
-    /// A store that is new to the database.
+    /// Opens a new store on the database.
     async fn open(&self) -> StoreHarness {
-        // Every bench counts its ids from the time at which it is made.
+        // Each harness derives its ids from the time of its creation.
         self.clock.advance(Duration::from_secs(1));
         let store = PostgresStore::open(&self.database.url(), self.clock.clone()).await.unwrap();
         StoreHarness::new(store, self.clock.clone())
     }
 
-    /// Lets a store do something, and tells what it touched. Servers tell their counts when they end, so
-    /// the store is one for this call alone.
+    /// Runs `work` on a new store and returns the blocks that it touched. Postgres sessions report
+    /// their counts when they end, so the store serves only this call.
     async fn touched_by(&self, work: impl AsyncFnOnce(&StoreHarness)) -> Touched {
         self.all_gone().await;
         let before = self.touched().await;
@@ -73,7 +73,7 @@ impl Pinned {
         .await;
     }
 
-    /// Jobs run through, a second for each batch, and lanes are looked after as a worker does.
+    /// Runs jobs to completion, one batch per second, and maintains lanes as a worker does.
     async fn run_through(&self, bench: &StoreHarness) {
         for _ in 0..BATCHES {
             let jobs = (0..BATCH).map(|_| bench.job()).collect();
@@ -92,7 +92,7 @@ fn sum(touched: &Touched) -> i64 {
     touched.values().sum()
 }
 
-/// Claims one job from a young database, and one after 20,000 were claimed while vacuum was held up.
+/// Claims one job from a new database, and one after 20,000 claims without vacuum.
 async fn check_cost_of_claims(analyzed: bool) {
     let pinned = Pinned::new().await;
     let claim_one = async |bench: &StoreHarness| assert_eq!(bench.claim(1).await.len(), 1);
@@ -119,25 +119,24 @@ async fn check_cost_of_claims(analyzed: bool) {
     let later = pinned.touched_by(claim_one).await;
     foreign.batch_execute("COMMIT").await.unwrap();
 
-    // A tree of 20,000 is a level or two higher, and each table's free space is looked at.
+    // A tree of 20,000 entries is one or two levels higher, and each table's free space map is read.
     assert!(sum(&later) <= 2 * sum(&at_first) + 40, "at first {at_first:?}, later {later:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claims_do_not_walk_over_what_was_claimed_before_while_vacuum_is_held_up() {
+async fn claims_do_not_scan_dead_rows_while_vacuum_is_blocked() {
     check_cost_of_claims(false).await;
 }
 
-/// As autoanalyze does it at any time: statistics say that the table has thousands of pages and few
-/// live rows.
+/// Autoanalyze can run at any time: statistics then report thousands of pages and few live rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claims_do_not_walk_over_what_was_claimed_before_after_an_analyze() {
+async fn claims_do_not_scan_dead_rows_after_an_analyze() {
     check_cost_of_claims(true).await;
 }
 
-/// Nobody has counted yet how much there is, and the first claim was planned when there was nothing.
+/// The table has no statistics yet, and the first claim was planned while it was empty.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claim_in_a_young_database_reads_what_it_takes_and_not_all_that_its_tenant_has() {
+async fn claim_without_table_statistics_reads_only_the_claimed_jobs() {
     const TAKEN: usize = 200;
     let pinned = Pinned::new().await;
     let touched = pinned
@@ -151,6 +150,6 @@ async fn claim_in_a_young_database_reads_what_it_takes_and_not_all_that_its_tena
             assert_eq!(bench.claim(TAKEN).await.len(), TAKEN);
         })
         .await;
-    // About ten for each that was put in; were all read for each that is taken, it would be a million.
+    // About ten blocks per submitted job; reading all jobs for each claimed one would touch a million.
     assert!(touched["jobs"] < 100_000, "{touched:?}");
 }

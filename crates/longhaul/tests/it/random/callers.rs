@@ -1,4 +1,4 @@
-//! What clients do.
+//! Client calls of the simulation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -80,7 +80,8 @@ impl Simulation {
                     ensure!(!same, "[2] the same submission was refused");
                 }
                 (Err(StoreError::Unavailable(_)), _) => {
-                    // Whether it happened is unknown to the client; the checker looks.
+                    // The client does not know whether the call committed, so the checker reads the
+                    // store.
                     if self.truth().job(&new.tenant, new.id).await.is_ok() {
                         ensure!(known.is_none(), "[2] a second job {}", new.id);
                         self.track(new).await?;
@@ -109,7 +110,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// What a command by a caller should do, by the status machine alone.
+    /// Checks the result of a caller's command against the status machine.
     fn check_command<T: std::fmt::Debug>(
         &self,
         id: JobId,
@@ -118,7 +119,7 @@ impl Simulation {
     ) -> Checked {
         let job = &self.jobs[&id];
         let status = job.status();
-        // Asking again for what is already so changes nothing and is fine.
+        // Cancelling a cancelled job is accepted and changes nothing.
         let again = command == Command::Cancel && status == Status::Cancelled;
         let right = match answer {
             Err(StoreError::Unavailable(_)) => true,
@@ -162,7 +163,8 @@ impl Simulation {
         ensure!(answer.is_err() || news.len() == 1, "[5] resume is {news:?}");
         if !news.is_empty() {
             let job = self.jobs.get_mut(&id).unwrap();
-            // An attempt that was given back before the job ended may go on or be a further one.
+            // If the job ended after a released attempt, the next claim may continue that attempt
+            // or charge a new one.
             job.charge = job.charge.filter(|charge| *charge);
             let left = job.record.job.max_attempts - job.record.job.attempt;
             ensure!(left >= 1, "[8] {id} was resumed with no attempt left");
@@ -255,7 +257,7 @@ impl Simulation {
         self.look(id, Cause::Nothing).await.map(drop)
     }
 
-    /// Each tenant's list holds its own jobs, all of them, and nothing else.
+    /// Checks that each tenant's list holds exactly the jobs of that tenant.
     pub(crate) async fn look_at_lists(&mut self) -> Checked {
         let tenant = self.some_tenant();
         let page = PageRequest { limit: 10_000, before: None };
@@ -275,7 +277,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Whoever only compares versions sees every job as whoever reads it.
+    /// Checks that version queries agree with full reads for every job.
     pub(crate) async fn glimpse_all(&mut self) -> Checked {
         let looker = self.some_tenant();
         let asked: Vec<_> = self.jobs.keys().map(|id| (looker.clone(), *id)).collect();

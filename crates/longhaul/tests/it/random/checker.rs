@@ -1,6 +1,7 @@
-//! What the checker believes of each job, and what it holds every look at one against.
+//! Expected state of each job, compared with every read.
 //!
-//! Numbers in brackets are those of the invariants in PROMISES.md.
+//! A number in brackets identifies the violated invariant; `buggy_store.rs` plants a bug for most
+//! of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use longhaul::job::{
 
 use super::usage::Meter;
 
-/// An invariant that did not hold.
+/// A violated invariant.
 #[derive(Debug)]
 pub(crate) struct Violation(pub(crate) String);
 
@@ -26,7 +27,7 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// What was done to a job between two looks at it: it bounds what may have changed.
+/// Operation between two reads of a job, which bounds the possible changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     Nothing,
@@ -53,13 +54,13 @@ impl Cause {
     }
 }
 
-/// Who may write to a job.
+/// Holder of the right to write to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holder {
     Nobody,
     /// The lease with this epoch.
     Lease(u64),
-    /// A claim whose answer was lost.
+    /// A claim whose response was lost.
     Unknown,
 }
 
@@ -68,13 +69,13 @@ pub(crate) struct Tracked {
     pub(crate) key: Option<String>,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) input: Json,
-    /// The job at the last look.
+    /// The job at the last read.
     pub(crate) record: Record,
-    /// What a watcher that looks after every change was told.
+    /// Transitions seen by a watcher that reads after every change.
     pub(crate) seen: Vec<(u64, Status, Option<String>)>,
     pub(crate) holder: Holder,
     pub(crate) last_epoch: u64,
-    /// Whether the next claim is a further attempt; `None` where the contract does not say.
+    /// True if the next claim counts as a new attempt; `None` if the contract leaves it open.
     pub(crate) charge: Option<bool>,
     pub(crate) settled: BTreeSet<u64>,
     pub(crate) steps: BTreeMap<String, (u32, Json)>,
@@ -83,7 +84,7 @@ pub(crate) struct Tracked {
 }
 
 impl Tracked {
-    /// A job that was accepted just now.
+    /// Returns the expected state of a job that was just accepted.
     pub(crate) fn new(
         tenant: TenantId,
         key: Option<String>,
@@ -130,7 +131,7 @@ impl Tracked {
             && !paused.contains(&(job.tenant.clone(), job.queue.clone()))
     }
 
-    /// Takes in what the store says now, and returns what happened since the last look.
+    /// Compares a new read with the expected state and returns the events since the last read.
     pub(crate) fn observe(&mut self, record: Record, cause: Cause) -> Checked<Vec<Event>> {
         let id = self.id();
         let (old, new) = (&self.record.job, &record.job);
@@ -203,7 +204,7 @@ impl Tracked {
         Ok(())
     }
 
-    /// Stored outputs never change, and none that was acknowledged is missing.
+    /// Checks that stored outputs never change and that no acknowledged one is missing.
     pub(crate) fn check_steps(&self, steps: &[Step]) -> Checked {
         let id = self.id();
         let stored: BTreeMap<String, (u32, Json)> = steps
@@ -215,7 +216,8 @@ impl Tracked {
         Ok(())
     }
 
-    /// A watcher that comes late is told what an eager one was, except for progress in between.
+    /// Checks that a late watcher sees the same transitions as an eager one, except for
+    /// intermediate progress.
     pub(crate) fn check_late_watcher(&self) -> Checked {
         let id = self.id();
         let late: Vec<_> = self.record.since(0).iter().map(sight).collect();

@@ -1,4 +1,4 @@
-//! What the house does for all tenants, what breaks, and how it heals.
+//! Maintenance for all tenants, crashes and recovery.
 
 use longhaul::job::Status;
 use longhaul::store::conformance::done;
@@ -10,8 +10,8 @@ use rand::RngExt;
 use super::checker::{Cause, Checked, Holder, Tracked, Violation, ensure};
 use super::simulation::Simulation;
 
-/// Rounds of sweeping and claiming after which a job that has not ended is stuck. A sweep takes at
-/// least one of the jobs whose workers died, and the rest of a round ends all that are due.
+/// Number of rescue and claim rounds after which an unfinished job counts as stuck. A rescue takes
+/// at least one job of a dead worker, and the rest of a round ends all due jobs.
 const ROUNDS_TO_END: usize = 60;
 
 impl Simulation {
@@ -75,14 +75,14 @@ impl Simulation {
         Ok(())
     }
 
-    /// A replica dies: its leases are nobody's any more, until they run out.
+    /// Simulates the death of a replica: its leases stay unused until they expire.
     pub(crate) fn forget(&mut self) {
         let left = self.random.random_range(0..=self.leases.len());
         self.leases.truncate(left);
         self.log("a replica dies");
     }
 
-    /// The store's process ends, in good order or killed between two commits.
+    /// Restarts the store's process, by a clean shutdown or a kill between two commits.
     pub(crate) async fn restart(&mut self, seed: u64, step: usize) -> Checked {
         let kill = self.random.random_bool(0.5);
         self.log(&format!("restart, killed: {kill}"));
@@ -91,7 +91,7 @@ impl Simulation {
         let per_mille = [0, 20, 60][usize::try_from(seed % 3).unwrap()];
         let plan = FaultPlan::seeded(seed.wrapping_add(step as u64), per_mille);
         self.store = Some(FaultyStore::new(store, plan));
-        // A store that belongs to one process may end the leases of the one before.
+        // A store with a single process may end the leases of its previous process.
         let now = self.now();
         self.leases.iter_mut().for_each(|lease| lease.expires_at = lease.expires_at.min(now));
         self.look_at_all(Cause::Nothing).await?;
@@ -102,7 +102,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Faults stop, time moves, and every job is brought to an end and then deleted.
+    /// Stops the faults, advances the clock, and ends and deletes every job.
     pub(crate) async fn heal_and_end(&mut self) -> Checked {
         self.log("all heals");
         self.store().follow(FaultPlan::none());

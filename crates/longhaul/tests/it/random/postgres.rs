@@ -12,7 +12,7 @@ use super::simulation::StoreFactory;
 use super::{hold_promises, number};
 use crate::postgres::{AlternatingStore, TestDatabase, open_now};
 
-/// A few plans, or more with `PROPTEST_CASES`: each takes about a second.
+/// Returns the number of runs: 4, or more with `PROPTEST_CASES`. Each takes about a second.
 fn runs() -> u64 {
     number("PROPTEST_CASES").map_or(4, |cases| (cases / 20).max(4))
 }
@@ -21,7 +21,7 @@ fn runs() -> u64 {
 struct InPostgres {
     database: TestDatabase,
     open: fn(&str, &Clock) -> Arc<dyn Store>,
-    /// Processes that were taken for dead and are not: they hold connections, and what they know is old.
+    /// Processes that count as dead but still hold connections and stale state.
     left: Vec<Arc<dyn Store>>,
 }
 
@@ -48,7 +48,7 @@ impl StoreFactory for InPostgres {
     fn find_orphans(&mut self) -> Result<(), String> {
         let looking = async {
             let client = self.database.connect().await;
-            // Ids of deleted jobs are kept on purpose, and so is what belongs to no job.
+            // Ids of deleted jobs are kept on purpose, and so are rows without a job.
             for table in ["jobs", "ready", "leases", "steps"] {
                 let count = format!("SELECT count(*) FROM longhaul.{table}");
                 let rows: i64 = client.query_one(&count, &[]).await.unwrap().get(0);
@@ -63,20 +63,20 @@ impl StoreFactory for InPostgres {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_holds_its_promises() {
+async fn random_plans_keep_invariants_in_postgres() {
     let open = |url: &str, clock: &Clock| Arc::new(open_now(url, clock.clone())) as Arc<dyn Store>;
     hold_promises(runs(), || Box::new(InPostgres::new(open))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_holds_its_promises_by_turns() {
+async fn random_plans_keep_invariants_in_alternating_postgres_stores() {
     let open = |url: &str, clock: &Clock| {
         Arc::new(AlternatingStore::open_now(url, clock)) as Arc<dyn Store>
     };
     hold_promises(runs(), || Box::new(InPostgres::new(open))).await;
 }
 
-/// What no job tells apart: the same plan, call by call, on both.
+/// SQLite and Postgres side by side: each call goes to both, and the results must be equal.
 struct InBoth(TestDatabase);
 
 impl StoreFactory for InBoth {
@@ -92,7 +92,7 @@ impl StoreFactory for InBoth {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_and_postgres_answer_the_same_to_the_same_plan() {
+async fn sqlite_and_postgres_return_equal_results_for_random_plans() {
     hold_promises(runs(), || {
         let creating = TestDatabase::create();
         Box::new(InBoth(tokio::task::block_in_place(|| Handle::current().block_on(creating))))

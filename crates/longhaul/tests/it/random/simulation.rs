@@ -1,4 +1,4 @@
-//! A house full of clients and replicas that do what a seed says, and a checker that watches.
+//! Simulation of clients and replicas, driven by a seed and verified by a checker.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use rand::{RngExt, SeedableRng};
 use super::checker::{Cause, Checked, Tracked, Violation, ensure};
 use super::usage::Sums;
 
-/// Where a store comes from and what happens to it when its process ends.
+/// Opens, restarts and inspects the store under test.
 pub(crate) trait StoreFactory: Send {
     fn open(&mut self, clock: &Clock) -> Arc<dyn Store>;
 
-    /// Ends the store's process, in good order or by a kill at this very moment, and starts another.
+    /// Ends the store's process, by a clean shutdown or an immediate kill, and starts another.
     fn restart(&mut self, store: Arc<dyn Store>, _clock: &Clock, _kill: bool) -> Arc<dyn Store> {
         store
     }
 
-    /// Whether sweeps take all there is: of leases that end in the same moment, which ones a smaller sweep
-    /// takes is nobody's promise.
+    /// Returns true if every rescue takes all expired leases. A smaller batch may take any of the
+    /// leases that expire at the same instant, so stores would differ.
     fn sweeps_all(&self) -> bool {
         false
     }
 
-    /// Looks for what no job owns, once every job is deleted and the store is closed.
+    /// Looks for rows without a job, after every job is deleted and the store is closed.
     fn find_orphans(&mut self) -> Result<(), String> {
         Ok(())
     }
@@ -42,24 +42,24 @@ pub(crate) struct Simulation {
     pub(crate) clock: Clock,
     pub(crate) store: Option<FaultyStore<dyn Store>>,
     pub(crate) house: Box<dyn StoreFactory>,
-    /// What all claims of the run bring, from the first to the last.
+    /// Limits passed with every claim of the run.
     pub(crate) limits: Arc<FlowLimits>,
     pub(crate) ids: IdSource,
     pub(crate) jobs: BTreeMap<JobId, Tracked>,
-    /// The job that has each key, while it is kept.
+    /// Stored job of each idempotency key.
     pub(crate) keys: HashMap<(TenantId, String), JobId>,
     pub(crate) paused: BTreeSet<(TenantId, Name)>,
-    /// Every lease that a worker got and did not forget, lost ones included.
+    /// Every lease that a worker received and did not forget, including lost ones.
     pub(crate) leases: Vec<Lease>,
-    /// What should be on record of what jobs used.
+    /// Expected usage.
     pub(crate) usage: Sums,
-    /// What was done, for whoever reads about a violation.
+    /// Calls so far, printed with a violation.
     pub(crate) trace: Vec<String>,
 }
 
 const STEPS: usize = 250;
 
-/// Half of the runs are within limits.
+/// Returns flow limits for every second seed, and none for the others.
 fn limits(seed: u64) -> FlowLimits {
     if seed.is_multiple_of(2) {
         return FlowLimits::default();
@@ -68,7 +68,7 @@ fn limits(seed: u64) -> FlowLimits {
     FlowLimits { queues, tenants: FlowLimit::running(3), ..FlowLimits::default() }
 }
 
-/// Plays one seed to its end.
+/// Runs one seed to its end.
 pub(crate) async fn play(seed: u64, house: Box<dyn StoreFactory>) -> Checked {
     let mut world = Simulation::new(seed, house);
     let result = world.run(seed).await;
@@ -81,7 +81,7 @@ pub(crate) async fn play(seed: u64, house: Box<dyn StoreFactory>) -> Checked {
 impl Simulation {
     fn new(seed: u64, mut house: Box<dyn StoreFactory>) -> Self {
         let clock = StoreHarness::clock();
-        // A third of the runs are without faults, so that what they find is easy to read.
+        // A third of the runs have no faults, so that their violations are easy to read.
         let per_mille = [0, 20, 60][usize::try_from(seed % 3).unwrap()];
         let store = FaultyStore::new(house.open(&clock), FaultPlan::seeded(seed, per_mille));
         Self {
@@ -144,12 +144,12 @@ impl Simulation {
         }
     }
 
-    /// The store as its users meet it, faults included.
+    /// Returns the store with injected faults, as clients and replicas see it.
     pub(crate) fn store(&self) -> &FaultyStore<dyn Store> {
         self.store.as_ref().expect("the store is open")
     }
 
-    /// The store as the checker sees it.
+    /// Returns the store without faults, as the checker sees it.
     pub(crate) fn truth(&self) -> &dyn Store {
         self.store().inner()
     }
@@ -176,7 +176,7 @@ impl Simulation {
         name(["default", "slow"].choose(&mut self.random).unwrap())
     }
 
-    /// A job, mostly one that is kept.
+    /// Picks a job, usually one that is still stored.
     pub(crate) fn some_job(&mut self) -> Option<JobId> {
         let any = self.random.random_bool(0.1);
         let jobs: Vec<JobId> =
@@ -184,7 +184,7 @@ impl Simulation {
         jobs.choose(&mut self.random).copied()
     }
 
-    /// A job with one of these statuses, if there is one.
+    /// Picks a job with one of these statuses, if there is one.
     pub(crate) fn some_job_that_is(&mut self, statuses: &[Status]) -> Option<JobId> {
         let jobs = self.jobs.values();
         let jobs = jobs.filter(|job| !job.gone && statuses.contains(&job.status()));
@@ -197,7 +197,7 @@ impl Simulation {
         self.log(&format!("{by:?} pass"));
     }
 
-    /// Looks at one job after `cause`, and returns what happened to it.
+    /// Reads one job after `cause` and returns its new events.
     pub(crate) async fn look(
         &mut self,
         id: JobId,
@@ -252,7 +252,7 @@ impl Simulation {
         self.jobs[&id].check_steps(&steps)
     }
 
-    /// Lets the time of every lease run out.
+    /// Advances the clock until every lease has expired.
     pub(crate) fn outlast_leases(&mut self) {
         self.clock.advance(LEASE + Duration::from_secs(1));
     }

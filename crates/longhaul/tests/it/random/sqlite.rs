@@ -11,9 +11,9 @@ use tempfile::TempDir;
 use super::simulation::StoreFactory;
 
 pub(crate) struct OnDisk {
-    /// The last one holds the database; those before it are what killed processes left.
+    /// The last folder holds the database; earlier ones are leftovers of killed processes.
     folders: Vec<TempDir>,
-    /// What of a killed process is still there.
+    /// Files that survive a kill.
     left: &'static [&'static str],
 }
 
@@ -22,7 +22,7 @@ impl OnDisk {
         Self { folders: vec![tempfile::tempdir().unwrap()], left: &["jobs.db", "jobs.db-wal"] }
     }
 
-    /// A disk that said "synced" and did not: for the checker to catch.
+    /// Simulates a disk that reports a sync without doing it, so that the checker must catch the loss.
     pub(crate) fn that_loses_its_log() -> Self {
         Self { left: &["jobs.db"], ..Self::new() }
     }
@@ -39,8 +39,8 @@ impl StoreFactory for OnDisk {
 
     fn restart(&mut self, store: Arc<dyn Store>, clock: &Clock, kill: bool) -> Arc<dyn Store> {
         if kill {
-            // What the disk holds at this moment is what a killed process leaves: nothing that
-            // closing the store in good order would still write.
+            // Copies the files as they are now, because a killed process does not write the data
+            // that a clean shutdown would still write.
             let folder = tempfile::tempdir().unwrap();
             for file in self.left {
                 let from = self.path().with_file_name(file);
@@ -59,13 +59,13 @@ impl StoreFactory for OnDisk {
         let names = "SELECT name FROM sqlite_master WHERE type = 'table'";
         let mut names = database.prepare(names).unwrap();
         let names = names.query_map([], |row| row.get::<_, String>(0)).unwrap();
-        // Ids of deleted jobs are kept on purpose, and so is what belongs to no job.
+        // Ids of deleted jobs are kept on purpose, and so are rows without a job.
         let kept = ["tombstones", "queues", "usage", "origin"];
         for table in names.map(Result::unwrap) {
             if kept.contains(&table.as_str()) || table.starts_with("sqlite_") {
                 continue;
             }
-            // What limits count outlives jobs, and counts none of them any more.
+            // Limit counters outlive jobs, but must be zero once all jobs are deleted.
             let filter = if table == "limit_counters" { "WHERE running <> 0" } else { "" };
             let count = format!("SELECT count(*) FROM {table} {filter}");
             let rows: i64 = database.query_row(&count, [], |row| row.get(0)).unwrap();

@@ -1,4 +1,4 @@
-//! What finished jobs used, by what the checker saw happen to each of them.
+//! Expected usage of finished jobs, computed from the events that the checker saw.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use longhaul::store::StoreError;
 use super::checker::{Cause, Checked, Tracked, Violation, ensure};
 use super::simulation::Simulation;
 
-/// What one job used that is not counted yet.
+/// Usage of one job that is not counted yet.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     pub(crate) key: Option<String>,
     pub(crate) counted: bool,
-    /// Steps that are counted, or that it began with.
+    /// Number of steps already counted, or copied from another job at the start.
     pub(crate) steps: usize,
     claimed_at: Option<Timestamp>,
     run: Bounds,
 }
 
-/// How long attempts ran, in milliseconds. Of one that was swept nobody but the store knows: its lease may
-/// have ended earlier.
+/// Bounds of the attempts' run time, in milliseconds. Only the store knows when the lease of a
+/// rescued attempt expired, so its run time is not exact.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bounds {
     least: u64,
     most: u64,
 }
 
-/// What should be on record.
+/// Expected usage of one hour.
 #[derive(Debug, Default)]
 pub(crate) struct Expected {
     jobs: u64,
@@ -36,13 +36,13 @@ pub(crate) struct Expected {
     run: Bounds,
 }
 
-/// By tenant, hour and key. There is one kind.
+/// Expected usage by tenant, hour and API key. There is only one kind.
 pub(crate) type Sums = BTreeMap<(TenantId, Timestamp, Option<String>), Expected>;
 
 impl Tracked {
     fn meter(&mut self, event: &Event, cause: Cause, sums: &mut Sums) {
         if event.status == Status::Running {
-            // A phase is no new claim.
+            // A phase change is not a new claim.
             self.meter.claimed_at = self.meter.claimed_at.or(Some(event.at));
             return;
         }
@@ -67,7 +67,7 @@ impl Tracked {
 }
 
 impl Simulation {
-    /// Counts what a job used that was just looked at.
+    /// Adds the usage of a job that was just read.
     pub(crate) fn meter(&mut self, id: JobId, news: &[Event], cause: Cause) {
         let job = self.jobs.get_mut(&id).expect("it was just looked at");
         for event in news {
@@ -75,7 +75,7 @@ impl Simulation {
         }
     }
 
-    /// Usage equals the finished jobs, each once.
+    /// Checks that recorded usage equals the usage of the finished jobs, each counted once.
     pub(crate) async fn look_at_usage(&mut self) -> Checked {
         let tenant = self.some_tenant();
         let all = (Timestamp::from_millis(0), Timestamp::MAX);

@@ -1,4 +1,4 @@
-//! What replicas do, with leases that they hold and with leases that they lost.
+//! Replica calls of the simulation, with held and with lost leases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,8 @@ impl Simulation {
         self.check_limits(claimed == limit)
     }
 
-    /// What runs is within the limits, and what they do not hold back is taken while there is room.
+    /// Checks that running jobs are within the limits, and that claims take every job that the
+    /// limits allow.
     fn check_limits(&self, full: bool) -> Checked {
         let kept = || self.jobs.values().filter(|job| !job.gone);
         let running = |of: &dyn Fn(&Job) -> bool| {
@@ -58,7 +59,7 @@ impl Simulation {
         let is_over = |limit: FlowLimit, of: &dyn Fn(&Job) -> bool, more: usize| {
             limit.running_max.is_some_and(|max| running(of) + more > max as usize)
         };
-        // Whether the limits on a job's queue and tenant are exceeded once so many more of it run.
+        // True if this many more running jobs would exceed the limits of the job's queue or tenant.
         let exceeds = |job: &Job, more| {
             let in_queue = |other: &Job| other.queue == job.queue;
             let of_tenant = |other: &Job| other.tenant == job.tenant;
@@ -100,7 +101,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// A lease, mostly one that is held.
+    /// Picks a lease, usually one that is still held.
     fn some_lease(&mut self) -> Option<Lease> {
         let any = self.random.random_bool(0.3);
         let holds =
@@ -113,7 +114,7 @@ impl Simulation {
         Some(leases[at].clone())
     }
 
-    /// A write is accepted if and only if it carries the current epoch.
+    /// Checks that a write is accepted if and only if it carries the current epoch.
     fn check_write<T: std::fmt::Debug>(
         &self,
         lease: &Lease,
@@ -130,7 +131,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Whether the lease might have run out. A store may refuse it before the sweep ends it.
+    /// Returns true if the lease may have expired. A store may reject it before the rescue ends it.
     fn is_late(&self, lease: &Lease) -> bool {
         lease.expires_at <= self.now()
     }
@@ -191,7 +192,7 @@ impl Simulation {
             self.jobs.get_mut(&id).unwrap().steps.insert(name, (position, output));
         }
         self.look_at_steps(id).await?;
-        // A checkpoint may or may not raise the version; it is no transition.
+        // A checkpoint may or may not raise the version; it is not a transition.
         let news = self.look(id, Cause::Nothing).await?;
         ensure!(news.is_empty(), "[6] a checkpoint of {id} is told as {news:?}");
         Ok(())
@@ -211,7 +212,7 @@ impl Simulation {
         (phases, progress)
     }
 
-    /// The phases that watchers are told: a job that was asked to stop is only that.
+    /// Returns the phases that watchers must see: none after a cancellation request.
     fn owed_phases<'a>(&self, id: JobId, phases: &'a [String]) -> &'a [String] {
         let stops = self.jobs[&id].record.job.cancel_requested_at.is_some();
         if stops { &[] } else { phases }

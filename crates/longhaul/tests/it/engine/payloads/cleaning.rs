@@ -35,7 +35,7 @@ async fn folder_on_record(engine: &Engine, id: JobId) -> longhaul::store::Blob {
 
 /// The replica that ended a job may have died before it could wake the garbage collector.
 #[tokio::test]
-async fn deletion_that_nobody_announces_is_found() {
+async fn blob_deletion_without_a_notification_is_found() {
     let processes = Processes::new();
     let Processes { place, store, .. } = &processes;
     let engine = processes.one().register(echo()).concurrency(0).start().await.unwrap();
@@ -52,7 +52,7 @@ async fn deletion_that_nobody_announces_is_found() {
 }
 
 #[tokio::test]
-async fn unfinished_blob_of_a_killed_process_is_swept() {
+async fn unfinished_blob_of_a_killed_process_is_deleted() {
     let (place, builder) = Place::new();
     let job = place.blobs.path().join("default").join("01M7HHYXCK8MA0PPW2HFFCZ97T");
     fs::create_dir_all(&job).unwrap();
@@ -68,7 +68,7 @@ async fn unfinished_blob_of_a_killed_process_is_swept() {
 /// A starting process deletes the working directories of its predecessor, whose records name the
 /// jobs.
 #[tokio::test]
-async fn folder_that_is_gone_is_noted_by_the_next_process() {
+async fn missing_working_directory_is_recorded_as_deleted_by_the_next_process() {
     let processes = Processes::new();
     let work = processes.place.work.path();
     let (began, go) = (Signal::new(), Signal::new());
@@ -103,7 +103,7 @@ async fn folder_that_is_gone_is_noted_by_the_next_process() {
 }
 
 #[tokio::test]
-async fn folder_of_an_attempt_that_is_tried_again_is_gone_in_between() {
+async fn working_directory_is_deleted_between_attempts() {
     let (place, builder) = Place::new();
     let kind = Kind::new("file", |ctx: Ctx, (): ()| async move {
         ctx.payload().await?.file().await?;
@@ -128,7 +128,7 @@ async fn folder_of_an_attempt_that_is_tried_again_is_gone_in_between() {
 }
 
 #[tokio::test]
-async fn artifacts_go_when_their_job_expires() {
+async fn artifacts_are_deleted_when_their_job_expires() {
     let (place, builder) = Place::new();
     let engine = builder.register(echo()).start().await.unwrap();
     let job =
