@@ -136,7 +136,7 @@ async fn every_state(store: &SqliteStore, clock: &Clock) -> BTreeMap<&'static st
     jobs.insert("forked", forked);
     let retried = run(store, make.job(), Some(failed())).await;
     let purged = run(store, make.job(), Some(done()));
-    // The retried job is due: cancelled so that it is not claimed with the others.
+    // The retried job is due; it is cancelled so that the next claim does not take it.
     store.cancel(&mine, retried).await.unwrap();
     let purged = purged.await;
     store.purge(&mine, purged).await.unwrap();

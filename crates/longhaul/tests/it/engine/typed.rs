@@ -76,7 +76,7 @@ async fn invalid_names_are_reported_at_start_and_at_submission() {
 }
 
 #[tokio::test]
-async fn test_helper_skips_sleeps_and_backoff() {
+async fn run_kind_skips_sleeps_and_backoff() {
     let kind = Kind::new("flaky", |ctx: Ctx, (): ()| async move {
         ctx.sleep("a month", Duration::from_hours(720)).await?;
         if ctx.attempt() < 3 { Err(JobError::retryable("again")) } else { Ok(ctx.attempt()) }

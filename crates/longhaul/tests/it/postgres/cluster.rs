@@ -1,4 +1,4 @@
-//! A Postgres cluster for one test, which can stop, crash, copy or reconfigure it.
+//! A Postgres cluster for one test, which can be stopped, crashed, copied and reconfigured.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
