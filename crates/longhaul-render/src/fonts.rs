@@ -8,7 +8,7 @@ use merman::svg::export::{NativeFontContext, NativeFontError, NativeFontLimits};
 use resvg::usvg::fontdb::{Database, Family, ID, Query, Style, Weight};
 use resvg::usvg::{Font, FontFamily, FontResolver, FontStyle};
 
-/// Font family of mermaid text. A reader without DejaVu Sans probably has Verdana, which is equally wide.
+/// Font family of mermaid text. A reader without `DejaVu Sans` probably has Verdana, which is equally wide.
 pub(crate) const SANS: &str = "DejaVu Sans, Verdana, sans-serif";
 const DEFAULT: &str = "DejaVu Sans";
 const MONO: &str = "DejaVu Sans Mono";

@@ -11,7 +11,7 @@ static TARGETS: LazyLock<Vec<Target>> = LazyLock::new(|| {
     let only = std::env::var("LONGHAUL_FUZZ_TARGET").ok();
     let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     let none: Target = ("", |_| (), &[]);
-    // Numbers stay as they are in the corpus, whoever is wanted.
+    // The index stays as it is in the corpus, also when only one target is selected.
     targets().map(|target| if is_wanted(target.0) { target } else { none }).collect()
 });
 

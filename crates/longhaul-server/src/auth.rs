@@ -1,4 +1,4 @@
-//! Authentication by API key or OpenID Connect token, rate limits, and dashboard sessions.
+//! Authentication by API key or `OpenID` Connect token, rate limits, and dashboard sessions.
 //!
 //! Knows no routes. [`Auth`] verifies a credential; the middleware [`authenticate`] calls it for every
 //! request and stores a [`Principal`] in the request's extensions. Handlers reach the engine only through it.

@@ -37,7 +37,7 @@ const OWN: &[Target] = &[
     config::fuzzing::TOML,
 ];
 
-/// All there are, in an order that stays as long as nobody adds one.
+/// All fuzz targets, in a fixed order because corpus files name them by index.
 pub fn targets() -> impl Iterator<Item = Target> {
     let others = [longhaul::fuzzing::TARGETS, longhaul_client::fuzzing::TARGETS];
     let kinds = longhaul_kinds::fuzzing::TARGETS.iter();

@@ -144,11 +144,10 @@ impl StartError {
 
 /// Names a way out of an address that is in use.
 fn free_port_hint(address: SocketAddr, error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            format!("; `longhaul serve --listen {}:0` picks a free port", address.ip())
-        }
-        _ => String::new(),
+    if error.kind() == io::ErrorKind::AddrInUse {
+        format!("; `longhaul serve --listen {}:0` picks a free port", address.ip())
+    } else {
+        String::new()
     }
 }
 

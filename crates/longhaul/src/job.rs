@@ -40,4 +40,4 @@ pub use timestamp::Timestamp;
 pub use token_bucket::{Rate, TokenBucket};
 pub use usage::{Tokens, USAGE_RETENTION, Usage, UsageMeter, UsageRow, hour_of};
 pub(crate) use webhook_format::PHASE_CANCELLING;
-pub use webhook_format::{JobState, PHASE_LOADING, PHASE_WORKING, PreviousState, WebhookFormat};
+pub use webhook_format::{ChatState, PHASE_LOADING, PHASE_WORKING, PreviousState, WebhookFormat};

@@ -8,7 +8,7 @@ use super::{Instant, RawJson, Status};
 
 /// Defines [`Job`] and [`JobSummary`] with one declaration of their common fields, so that both
 /// write their keys in the same order. A flattened struct would move `result` to the end.
-macro_rules! job_types {
+macro_rules! job_structs {
     (
         $($(#[$head_attribute:meta])* $head:ident: $head_type:ty,)*
         @job_only $(#[$result_attribute:meta])* $result:ident: $result_type:ty,
@@ -41,7 +41,7 @@ macro_rules! job_types {
     };
 }
 
-job_types! {
+job_structs! {
     /// A ULID.
     job_id: String,
     /// Kind of the job: the handler that runs it.

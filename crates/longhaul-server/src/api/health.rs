@@ -73,8 +73,8 @@ async fn ready(state: &AppState) -> Result<(), Problem> {
     if state.stop.is_cancelled() {
         return Err(Problem::new(Code::Unavailable, "the server is stopping"));
     }
-    let nobody = JobId::from_parts(Timestamp::from_millis(0), 0);
-    match state.engine.job(nobody).await {
+    let unknown = JobId::from_parts(Timestamp::from_millis(0), 0);
+    match state.engine.job(unknown).await {
         Ok(_) | Err(StoreError::NotFound | StoreError::Gone) => Ok(()),
         Err(error) => {
             let detail = "the store is unavailable; see the server's log";

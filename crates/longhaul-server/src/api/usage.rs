@@ -223,14 +223,14 @@ mod tests {
             .map(refusal)
             .join("\n"),
             @r#"
-            400 there is no parameter "form"; did you mean "format"? Known: from, to, by, format
-            400 from "yesterday" is not an RFC 3339 instant
-            400 the parameter "from" is given twice
-            400 usage is not summed up by "week", but by hour, day or month
-            400 there is no format "xml": one of json, csv is
-            422 from must not be after to: 2026-12-01T00:00:00.000Z is after 2026-11-15T10:30:00.000Z
-            422 from and to are at most 400 days apart
-            "#
+        400 unknown parameter "form"; did you mean "format"? Known: from, to, by, format
+        400 from "yesterday" is not an RFC 3339 instant
+        400 parameter "from" is repeated
+        400 "week" is not a period: use hour, day or month
+        400 unknown format "xml": use json or csv
+        422 from must not be after to: 2026-12-01T00:00:00.000Z is after 2026-11-15T10:30:00.000Z
+        422 from and to must be at most 400 days apart
+        "#
         );
     }
 }

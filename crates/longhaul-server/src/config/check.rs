@@ -201,7 +201,7 @@ fn tls_files(check: &mut Check, TlsConfig { cert, key }: TlsConfig) -> Option<Tl
         (false, false) => return Some(TlsFiles { cert: cert.into(), key: key.into() }),
         (false, true) => check.refuse("tls.cert", "it needs `tls.key`, the file with its key"),
         (true, false) => {
-            check.refuse("tls.key", "it needs `tls.cert`, the file with its certificate")
+            check.refuse("tls.key", "it needs `tls.cert`, the file with its certificate");
         }
     }
     None

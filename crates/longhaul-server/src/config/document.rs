@@ -26,17 +26,17 @@ pub(super) fn default_file() -> String {
     let mut text = HEADER.to_owned();
     for Section { name, settings } in sections() {
         if !name.is_empty() {
-            text += &format!("\n[{name}]\n");
+            text.extend(["\n[", name, "]\n"]);
         }
         for setting in settings {
             if name.is_empty() {
                 text.push('\n');
             }
             for line in setting.docs {
-                text += &format!("#{line}\n");
+                text.extend(["#", line, "\n"]);
             }
             let (_, field) = setting.key.rsplit_once('.').unwrap_or(("", setting.key));
-            text += &format!("{field} = {}\n", setting.default);
+            text.extend([field, " = ", setting.default, "\n"]);
         }
     }
     text + "\n" + EXAMPLES
@@ -57,10 +57,10 @@ with `B`, `KB`, `MB`, `GB` (powers of 1000) or `KiB`, `MiB`, `GiB` (of 1024).
 "
     .to_owned();
     for Section { name, settings } in sections() {
-        text += &match name {
-            "" => "\n## Top level\n".to_owned(),
-            name => format!("\n## [{name}]\n"),
-        };
+        match name {
+            "" => text.push_str("\n## Top level\n"),
+            name => text.extend(["\n## [", name, "]\n"]),
+        }
         for setting in settings {
             let docs: Vec<&str> = setting.docs.iter().map(|line| line.trim()).collect();
             let docs = docs.join(" ").replace('<', "&lt;");

@@ -59,6 +59,7 @@ macro_rules! settings {
         $(
             $(#[doc = $section_doc])+
             #[allow(
+                clippy::doc_link_with_quotes,
                 clippy::doc_markdown,
                 rustdoc::broken_intra_doc_links,
                 reason = "the documentation is for a TOML file"

@@ -172,7 +172,9 @@ pub(super) fn display_name(principal: &Principal) -> String {
     let tenant = &principal.tenant;
     match &principal.actor {
         Actor::Local => format!("Local access · tenant: {tenant}"),
-        actor => format!("{actor} · tenant: {tenant}"),
+        actor @ (Actor::Key(_) | Actor::Subject(_) | Actor::Billing | Actor::Server) => {
+            format!("{actor} · tenant: {tenant}")
+        }
     }
 }
 

@@ -215,17 +215,17 @@ mod tests {
             .map(detail)
             .join("\n"),
             @r#"
-            "done" is not a status: one of pending, running, waiting, completed, failed, cancelled is
-            there is no parameter "stauts"; did you mean "status"? Known: status, kind, queue, label.NAME, createdAfter, limit, cursor
-            there is no parameter "label."; did you mean "label.NAME"? Known: status, kind, queue, label.NAME, createdAfter, limit, cursor
-            the parameter "label.a" is given twice
-            the parameter "kind" is given twice
-            "a/b" is not a name: use a letter or digit, then up to 63 letters, digits, '.', '_' or '-'
-            createdAfter "yesterday" is not an RFC 3339 instant
-            limit must be a number from 1, not "0"
-            limit must be at most 1000 (list_limit_max), not 1001
-            the cursor is not a nextCursor of this server
-            "#
+        "done" is not a status: use pending, running, waiting, completed, failed or cancelled
+        unknown parameter "stauts"; did you mean "status"? Known: status, kind, queue, label.NAME, createdAfter, limit, cursor
+        unknown parameter "label."; did you mean "label.NAME"? Known: status, kind, queue, label.NAME, createdAfter, limit, cursor
+        parameter "label.a" is repeated
+        parameter "kind" is repeated
+        "a/b" is not a name: use a letter or digit, then up to 63 letters, digits, '.', '_' or '-'
+        createdAfter "yesterday" is not an RFC 3339 instant
+        limit must be a number from 1, not "0"
+        limit must be at most 1000 (list_limit_max), not 1001
+        the cursor is not a nextCursor of this server
+        "#
         );
     }
 }

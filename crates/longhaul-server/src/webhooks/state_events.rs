@@ -1,7 +1,7 @@
 //! State events of the chat API's format.
 
 use axum::http::{HeaderName, HeaderValue};
-use longhaul::job::{Delivery, JobState};
+use longhaul::job::{ChatState, Delivery};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -35,7 +35,7 @@ pub(super) fn bytes(
     let answer = result.and_then(chat::chat_result);
     let body = Body {
         job_id: job.map(|job| job.id.to_string()),
-        state: job.map(|job| JobState::of(job.status, job.phase.as_deref()).as_str()),
+        state: job.map(|job| ChatState::of(job.status, job.phase.as_deref()).as_str()),
         previous_state: delivery.before.as_ref().map(|before| before.state().as_str()),
         timestamp: delivery.at.to_string(),
         model: job.and_then(chat::model),

@@ -45,7 +45,7 @@ pub enum KeyError {
     /// Remove the permissions of group and others; rotate the key if they are not trusted.
     #[error(
         "others can read the key file {} (its mode is {mode:04o}); run chmod 600 on it, and rotate \
-         the key if somebody may have read it", path.display()
+         the key if it may have been read", path.display()
     )]
     Exposed {
         /// The key file.

@@ -14,6 +14,10 @@ use crate::store::{NewJob, StoreError, SubmitResult};
 
 impl Engine {
     /// Submits a job. Await the returned [`Submission`].
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a call reads better with a literal: submit(Ship { order })"
+    )]
     pub fn submit<A: JobArgs>(&self, args: A) -> Submission<A::Output> {
         Submission::new(self.clone(), A::KIND.into_name(), Input::Given(Json::from_value(&args)))
     }

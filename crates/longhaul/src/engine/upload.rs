@@ -41,7 +41,7 @@ pub struct Upload {
     encrypted_blobs: Arc<EncryptedBlobs>,
     tenant: TenantId,
     id: JobId,
-    upload: BlobUpload,
+    blob: BlobUpload,
     name: String,
     content_type: String,
     bytes: u64,
@@ -125,7 +125,7 @@ impl Engine {
         }
         let id = shared.new_id();
         Ok(Upload {
-            upload: encrypted_blobs.begin(&self.tenant, id),
+            blob: encrypted_blobs.begin(&self.tenant, id),
             shared,
             encrypted_blobs,
             tenant: self.tenant.clone(),
@@ -174,14 +174,15 @@ impl Upload {
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), UploadError> {
         self.bytes += bytes.len() as u64;
         self.check(self.bytes)?;
-        self.upload.write(bytes).await?;
+        self.blob.write(bytes).await?;
         failpoint::reach(Failpoint::UploadStarted).await;
         Ok(())
     }
 
     /// Waits until the whole payload is stored.
     pub async fn finish(self) -> Result<StagedPayload, UploadError> {
-        let Self { shared, encrypted_blobs, tenant, id, upload, name, content_type, .. } = self;
+        let Self { shared, encrypted_blobs, tenant, id, blob: upload, name, content_type, .. } =
+            self;
         let path = upload.path.clone();
         failpoint::reach(Failpoint::UploadSent).await;
         let blob = upload.finish(name, content_type, shared.replica.clone()).await?;
@@ -191,7 +192,7 @@ impl Upload {
 
     /// Cancels the upload and deletes what was sent.
     pub async fn abort(self) {
-        self.upload.abort().await;
+        self.blob.abort().await;
     }
 }
 

@@ -19,7 +19,7 @@ pub enum WebhookFormat {
     /// Standard Webhooks: every transition of the job.
     #[default]
     Standard,
-    /// Changes of [`JobState`] only.
+    /// Changes of [`ChatState`] only.
     States,
 }
 
@@ -35,7 +35,7 @@ pub struct PreviousState {
 
 /// Status and phase in one word, as clients of the chat API see them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JobState {
+pub enum ChatState {
     /// No work has started: the job is queued, or its worker waits for a target.
     Queued,
     /// A model is being loaded.
@@ -80,12 +80,12 @@ impl PreviousState {
     }
 
     /// Returns the state of this status and phase.
-    pub fn state(&self) -> JobState {
-        JobState::of(self.status, self.phase.as_deref())
+    pub fn state(&self) -> ChatState {
+        ChatState::of(self.status, self.phase.as_deref())
     }
 }
 
-impl JobState {
+impl ChatState {
     /// Returns the state of a job. Unknown phases count as work.
     pub fn of(status: Status, phase: Option<&str>) -> Self {
         match status {
@@ -118,10 +118,10 @@ mod tests {
 
     #[test]
     fn job_without_a_phase_is_queued_until_something_is_done_for_it() {
-        assert_eq!(JobState::of(Status::Running, None), JobState::Queued);
-        assert_eq!(JobState::of(Status::Running, Some(PHASE_LOADING)), JobState::Loading);
-        assert_eq!(JobState::of(Status::Running, Some(PHASE_WORKING)), JobState::Working);
-        assert_eq!(JobState::of(Status::Cancelled, None), JobState::Failed);
+        assert_eq!(ChatState::of(Status::Running, None), ChatState::Queued);
+        assert_eq!(ChatState::of(Status::Running, Some(PHASE_LOADING)), ChatState::Loading);
+        assert_eq!(ChatState::of(Status::Running, Some(PHASE_WORKING)), ChatState::Working);
+        assert_eq!(ChatState::of(Status::Cancelled, None), ChatState::Failed);
     }
 
     #[test]

@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
     use crate::job::{
-        ENDPOINT_LABEL, JobId, JobState, Retention, Status, Timestamp, Webhook, WebhookFormat,
+        ChatState, ENDPOINT_LABEL, JobId, Retention, Status, Timestamp, Webhook, WebhookFormat,
         delivered_version,
     };
 
@@ -201,7 +201,7 @@ mod tests {
             let states_of = |new: NewJob| {
                 let delivery: Delivery = new.input.to().unwrap();
                 let job = delivery.job.unwrap();
-                let now = JobState::of(job.status, job.phase.as_deref()).as_str();
+                let now = ChatState::of(job.status, job.phase.as_deref()).as_str();
                 (delivery.before.map(|before| before.state().as_str()), now)
             };
             deliveries.into_iter().map(states_of).collect()

@@ -103,7 +103,7 @@ async fn claim(runner: Arc<Runner>, reserved: SlotReservation) -> ClaimReply {
         kinds: reserved.kinds().to_vec(),
         // Deliveries are limited by their windows only.
         limits: if queue_capacity.is_some() { Arc::default() } else { shared.flow() },
-        queue_capacity: queue_capacity,
+        queue_capacity,
     };
     runner.lease_renewer.claiming();
     // Measured before the claim is sent, so that the lease in the store does not end earlier.

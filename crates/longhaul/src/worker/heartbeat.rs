@@ -79,7 +79,7 @@ impl Heartbeats {
                 Ok(()) => {}
                 // No job is affected: leases are fenced by their epoch, not by the replica's name.
                 Err(error) if taken => {
-                    tracing::error!(%error, "another process has taken the name of this replica; give each replica a unique name")
+                    tracing::error!(%error, "another process has taken the name of this replica; give each replica a unique name");
                 }
                 Err(error) => {
                     shared.record_store_error(&error);

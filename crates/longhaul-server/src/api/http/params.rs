@@ -66,8 +66,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Pairs {
     }
 }
 
-/// The bytes that are meant. Reading pairs puts a replacement for what is not UTF-8, and so would
-/// look for what nobody asked for.
+/// Decodes a query string to bytes. Parsing it as pairs would replace invalid UTF-8, and so look up a value
+/// that the client did not send.
 pub(crate) fn percent_decoded(query: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(query.len());
     let mut rest = query.as_bytes();

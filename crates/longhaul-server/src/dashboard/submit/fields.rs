@@ -22,7 +22,7 @@ pub(super) struct Field {
     name: String,
     help: String,
     required: bool,
-    field_type: FieldType,
+    value_type: FieldType,
 }
 
 enum FieldType {
@@ -57,7 +57,7 @@ impl InputForm {
             name: name.clone(),
             help: schema["description"].as_str().unwrap_or_default().to_owned(),
             required: is_required(name),
-            field_type: FieldType::of(schema),
+            value_type: FieldType::of(schema),
         };
         Self::Fields(properties.iter().map(field).collect())
     }
@@ -135,7 +135,7 @@ impl Field {
         html! {
             p {
                 label for=(key) { (self.name) @if self.required { span.soft { " (required)" } } }
-                @match &self.field_type {
+                @match &self.value_type {
                     FieldType::Text => { (self.input(&key, &help, value, "text", None)) }
                     FieldType::Integer => { (self.input(&key, &help, value, "number", Some("1"))) }
                     FieldType::Number => { (self.input(&key, &help, value, "number", Some("any"))) }
@@ -149,7 +149,7 @@ impl Field {
                 }
                 span.help id=(help) {
                     (self.help)
-                    @if matches!(self.field_type, FieldType::Json) { " Enter JSON." }
+                    @if matches!(self.value_type, FieldType::Json) { " Enter JSON." }
                 }
             }
         }
@@ -174,7 +174,7 @@ impl Field {
             return Ok(None);
         };
         let error = |expected: &str| invalid(format!("{}: {text:?} is not {expected}", self.name));
-        Ok(Some(match &self.field_type {
+        Ok(Some(match &self.value_type {
             // Browsers send line breaks as CR LF.
             FieldType::Multiline => Value::String(text.replace("\r\n", "\n")),
             FieldType::Text | FieldType::Choice(_) => Value::String(text.to_owned()),

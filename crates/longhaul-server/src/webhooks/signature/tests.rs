@@ -123,11 +123,11 @@ fn secret_is_24_to_64_bytes_of_base64_and_reads_back() {
     }
     let errors = ["", "hush", "whsec_hush!", "whsec_aHVzaA=="]
         .map(|text| text.parse::<SigningSecret>().unwrap_err().to_string());
-    insta::assert_snapshot!(errors.join("\n"), @r"
-    a signing secret begins with whsec_
-    a signing secret begins with whsec_
-    behind whsec_ a signing secret is base64
-    a signing secret is 24 to 64 bytes in base64, not 4 bytes
+    insta::assert_snapshot!(errors.join("\n"), @"
+    a signing secret must begin with whsec_
+    a signing secret must begin with whsec_
+    a signing secret must be base64 after whsec_
+    a signing secret must have 24 to 64 bytes, not 4
     ");
 }
 

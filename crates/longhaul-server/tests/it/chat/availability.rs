@@ -149,7 +149,7 @@ async fn cancelled_chat_releases_its_target_slot(backend: Backend) {
     let server = ChatServer::start(backend, &[&target]).await;
     let id = server.submit("hi").await;
     target.calls(1).await;
-    server.post(&format!("/v1/jobs/{id}/cancel")).json(&json!({})).send().await;
+    server.post(&format!("/v1/jobs/{id}/cancel")).json(json!({})).send().await;
     assert_eq!(server.finished(&id).await["status"], "cancelled");
     assert_eq!(server.get(&format!("/jobs/{id}")).send().await.json()["state"], "failed");
     let next = server.submit("ho").await;

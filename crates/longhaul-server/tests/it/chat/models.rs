@@ -25,9 +25,9 @@ async fn models_of_all_targets_are_listed_in_both_apis(backend: Backend) {
         (unknown.status.as_u16(), &unknown.json()["error"]["type"]),
         (404, &json!("not_found_error"))
     );
-    let shown = server.post("/api/show").json(&json!({"model": MODEL})).send().await.json();
+    let shown = server.post("/api/show").json(json!({"model": MODEL})).send().await.json();
     assert_eq!(shown["details"]["family"], "birds");
-    assert_eq!(server.post("/api/show").json(&json!({"model": "owl"})).send().await.status, 404);
+    assert_eq!(server.post("/api/show").json(json!({"model": "owl"})).send().await.status, 404);
     assert!(server.get("/api/version").send().await.json()["version"].is_string());
 }
 

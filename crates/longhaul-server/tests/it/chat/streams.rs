@@ -27,7 +27,7 @@ async fn chat_stream_sends_words_as_they_arrive(backend: Backend) {
         let target = FakeChatServer::held(api).await;
         let server = ChatServer::start(backend, &[&target]).await;
         target.allow_words(2);
-        let mut stream = server.post(path).json(&chat_streaming("hi", true)).open().await;
+        let mut stream = server.post(path).json(chat_streaming("hi", true)).open().await;
         assert_eq!(stream.status, 200);
         let first = word(&mut stream).await;
         let second = word(&mut stream).await;
@@ -83,7 +83,7 @@ async fn chat_stream_broken_before_the_first_word_is_retried(backend: Backend) {
     let server = ChatServer::start(backend, &[&target]).await;
     target.behave([Behaviour::Breaks(0), Behaviour::Breaks(0)]);
     for path in PATHS {
-        let stream = server.post(path).json(&chat_streaming("hi", true)).open().await;
+        let stream = server.post(path).json(chat_streaming("hi", true)).open().await;
         assert_eq!(joined_content(&stream.rest().await), reply_to("hi"));
     }
 }
@@ -96,7 +96,7 @@ async fn chat_stream_continues_if_the_retry_repeats_the_same_text(backend: Backe
             let server = ChatServer::start(backend, &[&target]).await;
             target.behave([Behaviour::Breaks(3)]);
             target.allow_words(3);
-            let mut stream = server.post(path).json(&chat_streaming("hi", true)).open().await;
+            let mut stream = server.post(path).json(chat_streaming("hi", true)).open().await;
             let id = stream.job_id();
             for expected in ["you ", "said ", "hi "] {
                 assert_eq!(content_of(&word(&mut stream).await), expected);
@@ -118,7 +118,7 @@ async fn chat_stream_ends_with_an_error_if_the_retry_differs(backend: Backend) {
         let server = ChatServer::start(backend, &[&target]).await;
         target.behave([Behaviour::Breaks(3), Behaviour::Differs]);
         target.allow_words(3);
-        let mut stream = server.post(path).json(&chat_streaming("hi", true)).open().await;
+        let mut stream = server.post(path).json(chat_streaming("hi", true)).open().await;
         let id = stream.job_id();
         for _ in 0..3 {
             word(&mut stream).await;
@@ -144,11 +144,11 @@ async fn chat_stream_failure_is_retried_and_then_reported(backend: Backend) {
     )
     .await;
     target.behave([Behaviour::Fails(2), Behaviour::Fails(0)]);
-    let pieces = server.post(PATHS[0]).json(&chat_streaming("hi", true)).open().await.rest().await;
+    let pieces = server.post(PATHS[0]).json(chat_streaming("hi", true)).open().await.rest().await;
     let last: Value = serde_json::from_str(pieces.last().unwrap()).unwrap();
     assert_eq!(last, json!({"error": "the target t0 failed: out of birds"}));
     // Before the first word there is still a status to tell it with.
-    let whole = server.post(PATHS[0]).json(&chat_streaming("hi", true)).send().await;
+    let whole = server.post(PATHS[0]).json(chat_streaming("hi", true)).send().await;
     assert_eq!((whole.status.as_u16(), whole.json()), (502, last));
 }
 
@@ -162,7 +162,7 @@ async fn chat_api_in_another_process_streams_the_finished_response(backend: Back
     )
     .await;
     for path in PATHS {
-        let pieces = server.post(path).json(&chat_streaming("hi", true)).open().await.rest().await;
+        let pieces = server.post(path).json(chat_streaming("hi", true)).open().await.rest().await;
         assert_eq!(joined_content(&pieces), reply_to("hi"));
     }
 }
@@ -171,7 +171,7 @@ async fn disconnected_chat_stream_leaves_its_job_running(backend: Backend) {
     let target = FakeChatServer::held(TargetApi::Ollama).await;
     let server = ChatServer::start(backend, &[&target]).await;
     target.allow_words(1);
-    let mut stream = server.post(PATHS[0]).json(&chat_streaming("hi", true)).open().await;
+    let mut stream = server.post(PATHS[0]).json(chat_streaming("hi", true)).open().await;
     let id = stream.job_id();
     word(&mut stream).await;
     drop(stream);
@@ -185,7 +185,7 @@ async fn stopping_server_ends_a_chat_stream_with_an_error(backend: Backend) {
     let target = FakeChatServer::held(TargetApi::OpenAi).await;
     let server = ChatServer::start(backend, &[&target]).await;
     target.allow_words(1);
-    let mut stream = server.post(PATHS[1]).json(&chat_streaming("hi", true)).open().await;
+    let mut stream = server.post(PATHS[1]).json(chat_streaming("hi", true)).open().await;
     word(&mut stream).await;
     server.state.stop.cancel();
     let rest = stream.rest().await;

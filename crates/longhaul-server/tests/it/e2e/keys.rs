@@ -18,7 +18,7 @@ async fn refused(install: &Installation, because: &str) {
     assert!(doctor.out.contains("✗ server key: "), "{doctor:?}");
     let Err(exited) = install.try_start().await else { panic!("it started without its key") };
     assert_eq!(exited.status.code(), Some(1), "{exited:?}");
-    for said in [because, "put that key back", "_server-keys and start again"] {
+    for said in [because, "restore that key", "and start again"] {
         assert!(exited.stderr.contains(said), "{said:?} is missing: {exited:?}");
         assert!(doctor.out.contains(said), "{said:?} is missing: {doctor:?}");
     }
@@ -38,7 +38,7 @@ async fn lost_server_key_file_is_reported_and_not_replaced() {
     let id = text.split_once("lhk_").unwrap().1.split('_').next().unwrap();
     fs::rename(&file, &kept).unwrap();
     refused(&install, &format!("is encrypted with server key \"{id}\", and the key file ")).await;
-    refused(&install, "server.key is not there").await;
+    refused(&install, "server.key does not exist").await;
     assert!(!file.exists(), "a fresh key would hide that the old one is lost");
 
     fs::rename(&kept, &file).unwrap();
@@ -67,7 +67,7 @@ async fn server_key_from_before_a_rotation_is_accepted_with_a_warning() {
     // Another replica that has not got the fresh key yet.
     fs::write(&file, before).unwrap();
     let mut server = install.start().await;
-    server.wait_for_log("a newer server key that is not among this one's").await;
+    server.wait_for_log("a newer server key that this one does not have").await;
     server.sigterm().await;
 
     // And one that no longer has the old one.

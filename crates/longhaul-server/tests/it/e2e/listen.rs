@@ -82,11 +82,11 @@ async fn listen_shows_deliveries_with_their_signature_check() {
     assert_eq!(checking.deliver_signed(&good).await.status, 200);
     assert_eq!(checking.line().await, format!("{job}  msg_1  signature ok  responded 200"));
     checking.deliver_signed(&bad).await;
-    let why = "it was not signed with this secret";
+    let why = "the signature does not match the secret";
     let line = format!("{job}  msg_1  signature WRONG ({why})  responded 200");
     assert_eq!(checking.line().await, line);
     checking.deliver(&[]).await;
-    let why = "it has no webhook-id as the Standard Webhooks have it";
+    let why = "missing or invalid header webhook-id";
     assert_eq!(checking.line().await, format!("{job}  signature WRONG ({why})  responded 200"));
 
     let mut trusting = Listening::start(&install, &["--status", "503"]).await;
@@ -211,8 +211,8 @@ async fn listen_returns_502_if_the_forward_target_is_unreachable() {
 async fn listen_usage_error_exits_with_2_without_printing_secrets() {
     let install = Installation::new();
     for (args, told) in [
-        (&["--secret", "hush"][..], "--secret: a signing secret begins with whsec_"),
-        (&["--secret", "whsec_hush"], "--secret: a signing secret is 24 to 64 bytes"),
+        (&["--secret", "hush"][..], "--secret: a signing secret must begin with whsec_"),
+        (&["--secret", "whsec_hush"], "--secret: a signing secret must have 24 to 64 bytes"),
         (&["--forward", "ftp://host"], "--forward: URL must start with https:// or http://"),
         (&["--forward", "http://h", "--status", "201"], "cannot be used with"),
         (&["--port", "1", "--listen", "127.0.0.1:1"], "cannot be used with"),

@@ -136,7 +136,7 @@ fn pages() -> Vec<(String, String)> {
     let mut pages = vec!["README.md".to_owned()];
     for entry in std::fs::read_dir(repository().join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".md") {
+        if Path::new(&name).extension().is_some_and(|extension| extension == "md") {
             pages.push(format!("docs/{name}"));
         }
     }

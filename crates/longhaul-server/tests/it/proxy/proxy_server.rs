@@ -89,9 +89,10 @@ impl ProxyServer {
                 state.proxies = ProxyRoutes::new(routes(), keyring.clone());
             })
             .await;
-        let first_key = match options.require_keys {
-            true => server.state.auth.create_first_key().await.unwrap(),
-            false => None,
+        let first_key = if options.require_keys {
+            server.state.auth.create_first_key().await.unwrap()
+        } else {
+            None
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());

@@ -139,8 +139,8 @@ async fn failed_delivery_is_listed_and_resent(backend: Backend) {
 
 /// The first delivery fails and is retried later; the following ones do not wait for it.
 async fn failing_delivery_does_not_delay_later_ones(backend: Backend) {
-    let server = WebhookServer::start(backend).await;
     const UNFIT: Reply = Reply::Answer(400, "", "what is that?");
+    let server = WebhookServer::start(backend).await;
     let receiver =
         FakeHttpServer::start(|_, got| if got.event() == "job.pending" { UNFIT } else { OK }).await;
     for _ in 0..5 {
@@ -254,7 +254,7 @@ async fn gone_response_disables_an_endpoint(backend: Backend) {
     let endpoint =
         server.get_json(&format!("/v1/endpoints/{}", endpoint["id"].as_str().unwrap())).await;
     assert_eq!(endpoint["enabled"], false);
-    assert_eq!(endpoint["disabledReason"], "the receiver answered 410 Gone");
+    assert_eq!(endpoint["disabledReason"], "the endpoint responded 410 Gone");
     let audit = server.get_json("/v1/audit").await;
     assert!(audit["entries"].to_string().contains("endpoint.disable"), "{audit}");
 }

@@ -103,7 +103,7 @@ impl Inner {
             let settled = row.entry.settled();
             let steps = steps.exact().unwrap_or_default();
             let history = (history.as_deref(), events.as_deref());
-            if batch.push(row, history, steps, result).is_ok() {
+            if batch.push(row, history, steps, result.as_ref()).is_ok() {
                 expected.insert(key, (index, settled));
                 is_short &= settled.status.is_terminal() && !counted;
             }
@@ -167,7 +167,7 @@ impl Inner {
                         let each = settlement.artifacts.iter().map(|artifact| (role, artifact));
                         batch.blobs.push_all(&lease.tenant, lease.job, each);
                     }
-                    batch.push(row, histories.of(&key), histories.steps(&key), result)?;
+                    batch.push(row, histories.of(&key), histories.steps(&key), result.as_ref())?;
                     Ok(settled)
                 }
                 Some(row) => row.entry.settled_before(settlement),

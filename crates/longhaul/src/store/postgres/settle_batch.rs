@@ -73,7 +73,7 @@ impl SettleBatch {
         mut row: Row,
         (history, events): (Option<&str>, Option<&str>),
         steps: u64,
-        result: Option<Json>,
+        result: Option<&Json>,
     ) -> Result<(), PgError> {
         let at = |instant: Option<Timestamp>| instant.map(Timestamp::as_millis);
         let history = row.full_history(history, events)?;
@@ -98,7 +98,7 @@ impl SettleBatch {
             progress: job.progress.as_ref().map(to_json).transpose()?,
             error: job.error.as_ref().map(to_json).transpose()?,
             code_version: code_version.map(|version| without_nul(version).into_owned()),
-            result: result.as_ref().map(|result| result.as_str().to_owned()),
+            result: result.map(|result| result.as_str().to_owned()),
             history,
             // The payload's size is in the job's row, and tokens are added separately.
             is_first_metered: used.jobs > 0,
@@ -107,7 +107,7 @@ impl SettleBatch {
             run_ms: int(entry.tally.run_ms),
             artifacts: (!job.artifacts.is_empty()).then(|| to_json(&job.artifacts)).transpose()?,
         };
-        self.outbox.add(entry, result.as_ref());
+        self.outbox.add(entry, result);
         if entry.dooms_payload() {
             self.expired_payloads.0.push(attempt.tenant.clone());
             self.expired_payloads.1.push(attempt.id.clone());

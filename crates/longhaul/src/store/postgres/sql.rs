@@ -104,28 +104,30 @@ statements! {
         AUDIT_OF_TENANT = "audit_of_tenant";
         CHANGED_API_KEYS = "changed_api_keys";
         CHANGED_TENANTS = "changed_tenants";
-        DELETE_ENDPOINT = "delete_endpoint";
         END_API_KEY = "end_api_key";
-        ENDPOINT = "endpoint";
-        ENDPOINT_VERSION = "endpoint_version";
-        ENDPOINTS = "endpoints";
         FORGET_AUDIT = "forget_audit";
         INSERT_API_KEY = "insert_api_key";
         INSERT_AUDIT = "insert_audit";
         INSERT_BILLING_EVENT = "insert_billing_event";
         INSERT_TENANT = "insert_tenant";
         LOCK_BILLED_TENANTS = "lock_billed_tenants";
-        LOCK_ENDPOINT = "lock_endpoint";
         LOCK_FIRST_KEY = "lock_first_key";
         LOCK_TENANT = "lock_tenant";
         RECORD_API_KEY_USE = "record_api_key_use";
         REDIGEST_API_KEY = "redigest_api_key";
         REVOKE_API_KEY = "revoke_api_key";
-        SAVE_ENDPOINT = "save_endpoint";
         SAVE_TENANT = "save_tenant";
-        SUBSCRIPTIONS = "subscriptions";
         TENANT = "tenant";
         TENANTS = "tenants";
+    }
+    "endpoints" {
+        DELETE_ENDPOINT = "delete_endpoint";
+        ENDPOINT = "endpoint";
+        ENDPOINT_VERSION = "endpoint_version";
+        ENDPOINTS = "endpoints";
+        LOCK_ENDPOINT = "lock_endpoint";
+        SAVE_ENDPOINT = "save_endpoint";
+        SUBSCRIPTIONS = "subscriptions";
     }
     "replicas" {
         DEREGISTER = "deregister";

@@ -71,8 +71,8 @@ pub(crate) fn claim(
     };
     let mut leases = Vec::with_capacity(selected.len());
     for seq in selected {
-        let leased = lease(tx, seq, want, &mut limits.check);
-        leases.extend(or_quarantine(tx, seq, leased)?);
+        let result = lease(tx, seq, want, &mut limits.check);
+        leases.extend(or_quarantine(tx, seq, result)?);
     }
     limits.save(tx)?;
     let next_due_at: Option<i64> = tx.one(sql::NEXT_DUE, [], |row| row.get(0))?.flatten();

@@ -104,10 +104,7 @@ statements! {
         BILLED_TENANTS = "billed_tenants";
         CHANGED_API_KEYS = "changed_api_keys";
         CHANGED_TENANTS = "changed_tenants";
-        DELETE_ENDPOINT = "delete_endpoint";
         END_API_KEY = "end_api_key";
-        ENDPOINT = "endpoint";
-        ENDPOINTS = "endpoints";
         FORGET_AUDIT = "forget_audit";
         INSERT_API_KEY = "insert_api_key";
         INSERT_AUDIT = "insert_audit";
@@ -116,11 +113,16 @@ statements! {
         RECORD_API_KEY_USE = "record_api_key_use";
         REDIGEST_API_KEY = "redigest_api_key";
         REVOKE_API_KEY = "revoke_api_key";
-        SAVE_ENDPOINT = "save_endpoint";
         SAVE_TENANT = "save_tenant";
-        SUBSCRIPTIONS = "subscriptions";
         TENANT = "tenant";
         TENANTS = "tenants";
+    }
+    "endpoints" {
+        DELETE_ENDPOINT = "delete_endpoint";
+        ENDPOINT = "endpoint";
+        ENDPOINTS = "endpoints";
+        SAVE_ENDPOINT = "save_endpoint";
+        SUBSCRIPTIONS = "subscriptions";
     }
     "replicas" {
         DEREGISTER = "deregister";

@@ -1,4 +1,4 @@
-//! PgBouncer in transaction mode: no session state lasts from one transaction to the next.
+//! `PgBouncer` in transaction mode: no session state lasts from one transaction to the next.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -14,10 +14,10 @@ use tokio_postgres::SimpleQueryMessage;
 use super::database::{TestDatabase, connect, open_now};
 use super::wait::until;
 
-/// User id of Debian's `nobody`, because PgBouncer does not run as root.
+/// User id of Debian's `nobody`, because `PgBouncer` does not run as root.
 const NOBODY: u32 = 65534;
 
-/// A PgBouncer in front of one server. Killed when dropped.
+/// A `PgBouncer` in front of one server. Killed when dropped.
 pub(crate) struct Bouncer {
     child: Child,
     port: u16,
@@ -25,7 +25,7 @@ pub(crate) struct Bouncer {
 }
 
 impl Bouncer {
-    /// Starts PgBouncer with this number of server sessions.
+    /// Starts `PgBouncer` with this number of server sessions.
     pub(crate) async fn before(url: &str, sessions: usize) -> Self {
         let (host, port) =
             url.split_once('@').unwrap().1.split_once('/').unwrap().0.split_once(':').unwrap();

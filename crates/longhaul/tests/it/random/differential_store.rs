@@ -1,4 +1,4 @@
-//! Two stores that are asked the same, and have to answer the same.
+//! Runs every call on two stores and requires equal results.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use longhaul::job::Job;
 use longhaul::store::{Claim, ClaimResult, Store, StoreError};
 
-/// Two stores that go by one clock.
+/// Two stores with one clock.
 pub(crate) struct DifferentialStore {
     pub(crate) one: Arc<dyn Store>,
     pub(crate) other: Arc<dyn Store>,
 }
 
-/// The answer, if both gave it.
+/// Returns the result, which must be the same for both stores.
 fn same<T: Debug>(call: &str, one: T, other: &T) -> T {
     let (first, second) = (format!("{one:?}"), format!("{other:?}"));
     assert_eq!(first, second, "the stores do not agree on {call}");
@@ -22,7 +22,7 @@ fn same<T: Debug>(call: &str, one: T, other: &T) -> T {
 impl DifferentialStore {
     async fn claim(&self, want: &Claim) -> Result<ClaimResult, StoreError> {
         let (mut one, mut other) = (self.one.claim(want).await?, self.other.claim(want).await?);
-        // A claim that took all that it may need not say what is next: whoever asked asks again.
+        // A claim that reached its limit need not report the next due time, because the worker claims again.
         if one.leases.len() >= want.limit {
             (one.next_due_at, other.next_due_at) = (None, None);
         }

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use longhaul::job::{JobState, Record};
+use longhaul::job::{ChatState, Record};
 use longhaul::store::StoreError;
 use longhaul::{Engine, Job};
 use longhaul_client::wire::RawJson;
@@ -68,7 +68,7 @@ pub(crate) async fn show(engine: &Engine, record: Record) -> Result<Response, Pr
     let answer: Option<ChatResult> = record.result.as_ref().and_then(|result| result.to().ok());
     let response = ChatJob {
         job_id: job.id.to_string(),
-        state: JobState::of(job.status, job.phase.as_deref()).as_str(),
+        state: ChatState::of(job.status, job.phase.as_deref()).as_str(),
         result: answer.as_ref().map(|answer| to_wire::raw(&answer.body)).transpose()?,
         error: job.error.as_ref().map(|error| error.message.clone()),
         artifacts: artifacts(job),

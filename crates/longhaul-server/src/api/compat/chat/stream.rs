@@ -219,9 +219,7 @@ pub(crate) async fn respond(mut stream_state: ResponseStream) -> Result<Response
             StreamEvent::Stopping => return Err(stopping(stream_state.job)),
             StreamEvent::Nothing => {
                 stream_state.checked_at = stream_state.state.clock.now();
-                if let Err(problem) = stream_state.authorization.recheck().await {
-                    return Err(problem);
-                }
+                stream_state.authorization.recheck().await?;
             }
             StreamEvent::Ended(ended) => {
                 let record = ended?;

@@ -89,7 +89,7 @@ pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErr
     // Before anything else, so that no signal is lost.
     let stop = stop_on_signal().map_err(anyhow::Error::from)?;
     // A start may wait until the name of a killed process is free.
-    let Some(started) = stop.run_until_cancelled(Server::start(&config)).await else {
+    let Some(started) = stop.run_until_cancelled(Box::pin(Server::start(&config))).await else {
         return Ok(Exit::Done);
     };
     let mut server = started.map_err(anyhow::Error::from)?;

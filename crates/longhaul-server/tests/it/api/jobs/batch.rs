@@ -40,7 +40,7 @@ async fn batch_accepts_or_rejects_each_job_independently() {
     insta::assert_json_snapshot!(redacted(responses[1].clone()), @r#"
     {
       "type": "/problems/unknown-kind",
-      "title": "There is no such kind",
+      "title": "Unknown kind",
       "status": 422,
       "detail": "unknown kind \"nothing\"; known kinds: echo, fails, gated, steps",
       "code": "unknown-kind",

@@ -182,7 +182,7 @@ async fn unknown_and_malformed_ids_are_the_same_404() {
     }
     bodies.dedup();
     assert_eq!(bodies.len(), 1);
-    insta::assert_snapshot!(std::str::from_utf8(&bodies[0]).unwrap(), @r#"{"type":"/problems/job-not-found","title":"There is no such job","status":404,"detail":"there is no such job","code":"job-not-found","requestId":"r"}"#);
+    insta::assert_snapshot!(std::str::from_utf8(&bodies[0]).unwrap(), @r#"{"type":"/problems/job-not-found","title":"Unknown job","status":404,"detail":"job not found","code":"job-not-found","requestId":"r"}"#);
 }
 
 #[tokio::test]

@@ -145,8 +145,8 @@ async fn invalid_submission_is_rejected_with_a_reason() {
         refusals.push(format!("{status} {code}: {}", response.detail()));
     }
     insta::assert_snapshot!(refusals.join("\n"), @r#"
-    422 validation: there is no field "maxAttemps"; did you mean "maxAttempts"? Known: kind, input, queue, priority, runAt, delay, maxAttempts, timeout, labels, retention, webhook
-    422 validation: give runAt or delay, not both
+    422 validation: unknown field "maxAttemps"; did you mean "maxAttempts"? Known: kind, input, queue, priority, runAt, delay, maxAttempts, timeout, labels, retention, webhook
+    422 validation: runAt and delay are mutually exclusive
     422 validation: runAt "tomorrow" is not an RFC 3339 instant
     422 validation: "soon" is not a duration: write whole numbers with units, for example "15s" or "1h30m" at line 1 column 41
     422 validation: the timeout must be longer than zero
@@ -158,7 +158,7 @@ async fn invalid_submission_is_rejected_with_a_reason() {
     400 invalid-json: the body must be a JSON object
     400 invalid-json: EOF while parsing a value at line 1 column 15
     400 invalid-json: the body must be a JSON object
-    400 json-too-deep: arrays and objects may be nested 64 deep, and no deeper
+    400 json-too-deep: arrays and objects may be nested at most 64 levels deep
     "#);
     assert_eq!(server.runs(), 0);
 }

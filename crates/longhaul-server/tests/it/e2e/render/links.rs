@@ -74,7 +74,7 @@ async fn unknown_image_link_is_404() {
     {
         let response = get(&install, path).await;
         assert_eq!(response.status, 404, "{response:?}");
-        assert_eq!(response.json(), json!({"error": "there is no picture under this link"}));
+        assert_eq!(response.json(), json!({"error": "unknown short link"}));
     }
     // A job of another kind under such a key is no picture.
     let key = [("idempotency-key", "render/mine")];
@@ -166,7 +166,7 @@ async fn public_image_link_needs_no_key() {
     let mixed = format!("{}{}", &urls[0][..14], &urls[1][14..]);
     for wrong in [mixed.as_str(), "/d/AAAAAAAAAAAAAAAAAAAAAAAAAAA", "/d/x"] {
         let response = get(&install, wrong).await;
-        let said = json!({"error": "there is no picture under this link"});
+        let said = json!({"error": "unknown short link"});
         assert_eq!((response.status, response.json()), (404, said));
     }
     assert_eq!(ask(&install, "POST /render", &flow("x")).await.status, 401);

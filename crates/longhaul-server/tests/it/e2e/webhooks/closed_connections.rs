@@ -1,4 +1,4 @@
-//! FakeHttpServers that take a delivery and are gone.
+//! `FakeHttpServers` that take a delivery and are gone.
 
 use longhaul_client::wire::Status;
 

@@ -110,10 +110,10 @@ impl Selection {
         limits: &mut LimitCheck<'_>,
     ) -> Self {
         let heads: Vec<Head> = candidates.iter().map(Candidate::head).collect();
-        let picked = picker.pick(&heads, limits);
+        let indices = picker.pick(&heads, limits);
         let mut rest: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
         let take = |index: usize| rest.get_mut(index).and_then(Option::take);
-        let selected = picked.into_iter().filter_map(take).collect();
+        let selected = indices.into_iter().filter_map(take).collect();
         let admitted = |one: &&Candidate| limits.admits(LimitKey::of(one.job()));
         let left = rest.iter().flatten().filter(admitted).count();
         Self { selected, left }

@@ -109,7 +109,7 @@ struct Wrote {
     /// True if rows were deleted.
     deleted: bool,
     /// True if deliveries were written.
-    wrote_deliveries: bool,
+    deliveries: bool,
     subscriptions: Option<Subscriptions>,
 }
 
@@ -195,12 +195,12 @@ impl Loop {
             Ok(wrote)
         });
         let cause = match committed {
-            Ok(Wrote { deleted, wrote_deliveries, subscriptions }) => {
+            Ok(Wrote { deleted, deliveries, subscriptions }) => {
                 self.subscriptions = subscriptions;
                 if deleted {
                     self.log.note_deleted(self.clock.now());
                 }
-                if wrote_deliveries {
+                if deliveries {
                     self.outbox_notify.notify_one();
                 }
                 return Ok(());
@@ -238,8 +238,8 @@ impl Loop {
             }
         }
         usage::write(&tx).map_err(Some)?;
-        let (deleted, wrote_deliveries) = (tx.deleted.get(), tx.wrote_deliveries.get());
-        Ok(Wrote { deleted, wrote_deliveries, subscriptions: tx.subscriptions.take() })
+        let (deleted, deliveries) = (tx.deleted.get(), tx.wrote_deliveries.get());
+        Ok(Wrote { deleted, deliveries, subscriptions: tx.subscriptions.take() })
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<usize> {

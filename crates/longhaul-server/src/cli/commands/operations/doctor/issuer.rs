@@ -1,4 +1,4 @@
-//! Check of the OpenID Connect issuer.
+//! Check of the `OpenID` Connect issuer.
 
 use longhaul_server::auth::check_issuer;
 use longhaul_server::config::Config;
