@@ -8,7 +8,7 @@
 //! [`StoreError::Unavailable`], nothing was written. An acknowledged write is synced to disk. Every
 //! write of a worker carries the epoch of its lease, and a superseded epoch returns
 //! [`StoreError::LeaseLost`]. Methods of [`JobStore`] take a tenant and see only its jobs; workers and
-//! maintenance serve all tenants. Stores contain no policy: [`crate::job::Outcome::next`] decides what
+//! maintenance serve all tenants. Stores contain no policy: [`crate::job::Outcome::disposition`] decides what
 //! follows an outcome and [`crate::job::UsageMeter::meter`] what a finished job used, inside the store's
 //! transaction.
 

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn client_scheme_is_the_nearest_proxys_value() {
+    fn client_scheme_is_the_value_of_the_nearest_proxy() {
         let with = |proto: &'static [u8]| {
             client(PROXY, &[(X_FORWARDED_FOR, b"203.0.113.7"), (X_FORWARDED_PROTO, proto)])
         };
@@ -273,7 +273,7 @@ mod tests {
 
     /// Regression: the proxy's element became part of the client's, and the client's was trusted.
     #[test]
-    fn unterminated_quote_does_not_hide_the_proxys_element() {
+    fn unterminated_quote_does_not_hide_the_element_of_the_proxy() {
         for open in ["for=1.1.1.1;x=\"", "for=1.1.1.1;pro\"to=https", "for=1.1.1.1;x=\"\\"] {
             for added in ["for=203.0.113.7", "for=\"203.0.113.7:80\"", "for=\"[2a00::1]\";by=a"] {
                 assert_eq!(forwarded(&format!("{open}, {added}")), "http://10.0.0.1", "{open}");

@@ -378,7 +378,7 @@ caught! {
     losing_an_event_is_caught: LostEvent as "[5]" | "[6]";
     reading_a_stale_copy_is_caught: StaleRead as "[6]" | "[18]";
     not_charging_a_retry_is_caught: RetryNotCharged as "[5]" | "[8]";
-    requeueing_a_cancelled_job_is_caught: CancelledGoesBackInLine as "[5]" | "[6]" | "[15]";
+    requeuing_a_cancelled_job_is_caught: CancelledGoesBackInLine as "[5]" | "[6]" | "[15]";
     deleting_a_job_before_its_retention_ends_is_caught: DeletedBeforeItsTime as "[1]";
     ignoring_the_tenant_of_a_job_is_caught: TenantIgnored as "[11]";
     sharing_steps_after_the_fork_point_is_caught: ForkSharesEverything as "[16]";

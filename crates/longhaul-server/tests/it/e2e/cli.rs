@@ -171,8 +171,13 @@ async fn cli_prints_readable_job_details() {
     let failing = ["submit", "demo", r#"{"fail": "no luck"}"#, "--max-attempts", "1", "--wait"];
     let failed = see(&failing).await;
     let told: Vec<&str> = failed.lines().filter(|line| !line.contains("running")).collect();
-    insta::assert_snapshot!(told.join("\n"), @"no queues with unfinished jobs, none paused");
-    insta::assert_snapshot!(see(&["queues"]).await, @"no queue has unfinished jobs or is paused");
+    insta::assert_snapshot!(told.join("\n"), @"
+    [time]  ○ pending
+    ✗ demo [id] failed in [duration]
+      no luck (failed)
+      resume after its last finished step: longhaul resume [id] --server SERVER
+    ");
+    insta::assert_snapshot!(see(&["queues"]).await, @"no queues with unfinished jobs, none paused");
     let later = out(&install, &["submit", "demo", "--delay", "1h"]).await;
     insta::assert_snapshot!(see(&["queues"]).await, @"
     QUEUE  STATE  PENDING  RUNNING  MAX  RATE  OLDEST DUE
