@@ -61,6 +61,7 @@ macro_rules! settings {
             #[allow(
                 clippy::doc_link_with_quotes,
                 clippy::doc_markdown,
+                rustdoc::bare_urls,
                 rustdoc::broken_intra_doc_links,
                 reason = "the documentation is for a TOML file"
             )]
