@@ -190,12 +190,12 @@ async fn cli_prints_readable_job_details() {
     insta::assert_snapshot!(see(&["cancel", later.trim()]).await, @"[id]  ⊘ cancelled");
     insta::assert_snapshot!(see(&["resume", &done]).await, @"
     error: cannot resume a job that is completed (409 wrong-status)
-     hint: `longhaul get` shows where the job stands
+     hint: `longhaul get` shows the status of the job
     ");
     insta::assert_snapshot!(see(&["purge", &done]).await, @"[id]  purged");
     insta::assert_snapshot!(see(&["get", &done]).await, @"
     error: the job was deleted (410 job-gone)
-     hint: it was purged or its retention ended; only its id is remembered
+     hint: the job was purged or its retention ended; only its id is stored
     ");
 }
 
