@@ -18,7 +18,7 @@ pub enum Scenario {
     /// One durable submission per call.
     Submit,
     /// Submissions in batches of 1,000.
-    BulkCommand,
+    Bulk,
     /// Existing jobs, from the first claim to the last settlement.
     Drain,
     /// One job every 20 ms on an idle engine, from the submission to the start of the handler.

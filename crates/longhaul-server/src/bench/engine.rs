@@ -57,7 +57,7 @@ pub(super) async fn run(plan: &BenchPlan, store: &BenchStore) -> anyhow::Result<
     }
     match plan.scenario {
         Scenario::Submit => bench.submit().await,
-        Scenario::BulkCommand => bench.bulk().await,
+        Scenario::Bulk => bench.bulk().await,
         Scenario::Drain => {
             let (took, watch) = bench.drain(plan.jobs, "drain").await?;
             Ok(BenchReport::new(plan, took, &watch))

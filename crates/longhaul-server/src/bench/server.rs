@@ -35,7 +35,7 @@ pub(super) async fn run(
             let rate = Some(1.0 / LATENCY_EVERY.as_secs_f64());
             bench.each("latency", rate, &json!({}), Some(WAIT)).await
         }
-        Scenario::BulkCommand => bench.bulk().await,
+        Scenario::Bulk => bench.bulk().await,
         Scenario::Drain => bench.drain().await,
         Scenario::Claim | Scenario::Fair => {
             anyhow::bail!("this scenario works on an engine in this process only")
