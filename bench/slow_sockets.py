@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 SLOW = {
     "idle": b"",
-    "head": b"GET /v1/jobs HTTP/1.1\r\nhost: x\r\nx-slow: ",
-    "body": b"POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    "head": b"GET /v1/jobs HTTP/1.1\r\nhost: localhost\r\nx-slow: ",
+    "body": b"POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     b"content-length: 100\r\n\r\n{",
 }
 # Each local address has separate ports.

@@ -26,7 +26,20 @@ export function browserPath() {
 export async function open() {
   const { chromium } = require("playwright-core");
   // Chromium has no sandbox for root; it opens only pages of the test server.
-  browser = await chromium.launch({ executablePath: browserPath(), args: ["--no-sandbox"] });
+  // Names under .example lead to this machine, so that stories can have other sites.
+  const args = ["--no-sandbox", "--host-resolver-rules=MAP *.example 127.0.0.1"];
+  browser = await chromium.launch({ executablePath: browserPath(), args });
+}
+
+/** Runs a story with one unchecked page, for pages of other sites. */
+export async function browsing(story) {
+  const context = await browser.newContext();
+  context.setDefaultTimeout(TIMEOUT_MS);
+  try {
+    await story(await context.newPage());
+  } finally {
+    await context.close();
+  }
 }
 
 export async function close() {

@@ -38,6 +38,8 @@ use http::load_shedding::Class;
 pub use http::load_shedding::LoadShedder;
 pub use http::metrics::Metrics;
 use http::routes::Routes;
+pub use http::site_guard::HostNames;
+use http::site_guard::{self, SiteGuard};
 use http::{cors, load_shedding, metrics, openapi};
 pub use proxy::{ProxyRoute, ProxyRoutes};
 pub use webhooks::Webhooks;
@@ -70,6 +72,8 @@ pub struct AppState {
     pub load_shedder: LoadShedder,
     /// Allowed CORS origins.
     pub origins: Origins,
+    /// Host names that a server without keys accepts besides loopback names.
+    pub hosts: HostNames,
     pub proxies: ProxyRoutes,
     /// Kinds whose input may contain a URL.
     pub caller_urls: CallerUrls,
@@ -123,6 +127,7 @@ impl AppState {
             settings: Settings::default(),
             load_shedder: LoadShedder::new(REQUESTS_IN_FLIGHT_MAX, clock.clone()),
             origins: Origins::new(),
+            hosts: HostNames::new(),
             proxies: ProxyRoutes::default(),
             caller_urls: CallerUrls::default(),
             clock,
@@ -149,13 +154,16 @@ pub fn router(state: AppState) -> Router {
         .merge(compat::router(&state));
     #[cfg(feature = "render")]
     let router = router.merge(compat::render::router(&state));
-    let cors = cors::layer(&state.origins);
-    let router =
+    let (cors, site_guard) = (cors::layer(&state.origins), SiteGuard::new(&state));
+    let mut router =
         router.merge(proxy::router(&state)).layer(from_fn(metrics::measure)).with_state(state);
-    problem::with_layers(match cors {
-        Some(cors) => router.layer(cors),
-        None => router,
-    })
+    if let Some(cors) = cors {
+        router = router.layer(cors);
+    }
+    if let Some(site_guard) = site_guard {
+        router = router.layer(from_fn_with_state(site_guard, site_guard::guard));
+    }
+    problem::with_layers(router)
 }
 
 /// Returns the router of a process that only runs workers: health checks and metrics.

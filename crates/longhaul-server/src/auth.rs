@@ -31,7 +31,7 @@ use zeroize::Zeroizing;
 use api_key::{GeneratedKey, ParsedKey};
 use cache::{AccountCache, CachedKey};
 pub(crate) use middleware::{PresentedCredential, X_API_KEY, credential};
-pub use middleware::{authenticate, authenticate_compat, authenticate_proxied};
+pub use middleware::{authenticate, authenticate_proxied};
 pub(crate) use oidc::parse_url;
 pub use oidc::{Issuer, OidcSettings, TokenError, check_issuer};
 use oidc::{VerifyError, is_token};
@@ -193,23 +193,41 @@ impl Auth {
         self.0.clock.now()
     }
 
-    /// Authenticates a credential. Without one, and unless keys are required, the caller acts for the default
-    /// tenant with all scopes.
-    pub async fn principal(&self, presented: Option<&str>) -> Result<Principal, AuthError> {
-        let Some(text) = presented else {
-            if self.0.settings.require_keys {
-                return Err(AuthError::NoKey);
-            }
-            let tenant = TenantId::default();
-            return Ok(Principal {
-                account: self.tenant(&tenant).await?,
-                tenant,
-                scopes: Scopes::all(),
-                actor: Actor::Local,
-                key: None,
-                requests_per_s: None,
-            });
+    /// Authenticates the credential of a request. Unless keys are required, a request without a valid one acts for
+    /// the default tenant with all scopes. An invalid one is then ignored, because many clients always send one.
+    pub async fn principal(
+        &self,
+        presented: Result<Option<&str>, AuthError>,
+    ) -> Result<Principal, AuthError> {
+        let authenticated = match presented {
+            Ok(Some(text)) => self.verified_principal(text).await,
+            Ok(None) => Err(AuthError::NoKey),
+            Err(error) => Err(error),
         };
+        match authenticated {
+            Err(AuthError::NoKey | AuthError::BadKey | AuthError::BadToken(_))
+                if !self.0.settings.require_keys =>
+            {
+                self.local_principal().await
+            }
+            authenticated => authenticated,
+        }
+    }
+
+    async fn local_principal(&self) -> Result<Principal, AuthError> {
+        let tenant = TenantId::default();
+        Ok(Principal {
+            account: self.tenant(&tenant).await?,
+            tenant,
+            scopes: Scopes::all(),
+            actor: Actor::Local,
+            key: None,
+            requests_per_s: None,
+        })
+    }
+
+    /// Authenticates an API key or a token, which must be valid.
+    pub async fn verified_principal(&self, text: &str) -> Result<Principal, AuthError> {
         if let Some(issuer) = self.0.issuer.as_ref().filter(|_| is_token(text)) {
             return self.token_principal(issuer, text).await;
         }

@@ -6,10 +6,18 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Set on every response: no content sniffing, and no `Referer`, because URLs contain ids.
-pub const ALWAYS: [(HeaderName, HeaderValue); 2] = [
+pub const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName =
+    HeaderName::from_static("cross-origin-resource-policy");
+pub const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
+/// For responses that pages of other origins may embed.
+pub const CROSS_ORIGIN: HeaderValue = HeaderValue::from_static("cross-origin");
+
+/// Set on every response: no content sniffing, no `Referer`, because URLs contain ids, and no use as a script, image or
+/// style sheet of another origin.
+pub const ALWAYS: [(HeaderName, HeaderValue); 3] = [
     (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (CROSS_ORIGIN_RESOURCE_POLICY, SAME_ORIGIN),
 ];
 
 /// Allows only the server's own style sheet and images, and no scripts.
@@ -32,10 +40,8 @@ pub fn complete(headers: &mut HeaderMap, path: &str) {
     for (name, value) in ALWAYS {
         headers.entry(name).or_insert(value);
     }
-    let is = |idempotency_fields: &[u8]| {
-        headers
-            .get(CONTENT_TYPE)
-            .is_some_and(|value| value.as_bytes().starts_with(idempotency_fields))
+    let is = |media_type: &[u8]| {
+        headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(media_type))
     };
     let (is_page, is_problem) = (is(b"text/html"), is(b"application/problem+json"));
     if is_page {

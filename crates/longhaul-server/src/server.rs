@@ -219,6 +219,7 @@ impl Server {
             settings: settings(config),
             load_shedder: LoadShedder::new(config.limits.requests_in_flight_max, clock.clone()),
             origins: config.http.cors_origins.clone(),
+            hosts: config.http.hosts.clone(),
             clock,
             stop: CancellationToken::new(),
             metrics: recorder,

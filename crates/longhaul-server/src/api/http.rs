@@ -15,3 +15,4 @@ pub(crate) mod params;
 pub(crate) mod prefer;
 pub(crate) mod respond;
 pub(crate) mod routes;
+pub(crate) mod site_guard;

@@ -13,7 +13,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Extension, Request, State};
 use axum::http::HeaderName;
 use axum::http::request::Parts;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::any;
 use longhaul::blob::Keyring;
@@ -68,6 +68,16 @@ impl ProxyRoutes {
     pub fn new(routes: Vec<ProxyRoute>, keyring: Arc<Keyring>) -> Self {
         Self { routes: routes.into_iter().map(Arc::new).collect(), keyring: Some(keyring) }
     }
+
+    /// Returns the kind that handles requests to this path, if a route does.
+    pub(crate) fn kind_at(&self, path: &str) -> Option<&str> {
+        let covers = |route: &&Arc<ProxyRoute>| {
+            let below = path.strip_prefix(route.path.as_str());
+            below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        };
+        let route = self.routes.iter().filter(covers).max_by_key(|route| route.path.len());
+        route.map(|route| route.kind.as_str())
+    }
 }
 
 pub(super) fn router(state: &AppState) -> Router<AppState> {
@@ -80,8 +90,11 @@ pub(super) fn router(state: &AppState) -> Router<AppState> {
         }
     }
     let authenticate = from_fn_with_state(state.auth.clone(), auth::authenticate_proxied);
+    let isolation = browser_isolation::Isolation::new(state);
     routes.into_router(state, |methods| {
-        methods.layer(authenticate.clone()).layer(from_fn(browser_isolation::isolate))
+        methods
+            .layer(authenticate.clone())
+            .layer(from_fn_with_state(isolation.clone(), browser_isolation::isolate))
     })
 }
 

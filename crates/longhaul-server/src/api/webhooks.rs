@@ -12,7 +12,7 @@ use longhaul::store::endpoints::Endpoints;
 use longhaul_client::wire::{PayloadSize, WebhookRequest};
 use utoipa_axum::routes;
 
-use crate::api::http::caller::{Control, Inspect, Read, Submit};
+use crate::api::http::caller::{DeleteWebhooks, Inspect, ManageWebhooks, Read};
 use crate::api::http::load_shedding::Class;
 use crate::api::http::routes::Routes;
 use crate::problem::{Code, Problem};
@@ -38,18 +38,18 @@ impl fmt::Debug for Webhooks {
 
 pub(super) fn router() -> Routes {
     Routes::new()
-        .route::<Submit>(Class::Normal, routes!(endpoints::create_endpoint))
+        .route::<ManageWebhooks>(Class::Normal, routes!(endpoints::create_endpoint))
         .route::<Inspect>(Class::Normal, routes!(endpoints::list_endpoints))
         .route::<Inspect>(Class::Normal, routes!(endpoints::get_endpoint))
-        .route::<Submit>(Class::Normal, routes!(endpoints::change_endpoint))
-        .route::<Control>(Class::Normal, routes!(endpoints::delete_endpoint))
-        .route::<Submit>(Class::Normal, routes!(endpoints::rotate_endpoint_secret))
-        .route::<Submit>(Class::Normal, routes!(endpoints::try_endpoint))
-        .route::<Submit>(Class::Normal, routes!(endpoints::get_webhook_secret))
+        .route::<ManageWebhooks>(Class::Normal, routes!(endpoints::change_endpoint))
+        .route::<DeleteWebhooks>(Class::Normal, routes!(endpoints::delete_endpoint))
+        .route::<ManageWebhooks>(Class::Normal, routes!(endpoints::rotate_endpoint_secret))
+        .route::<ManageWebhooks>(Class::Normal, routes!(endpoints::try_endpoint))
+        .route::<ManageWebhooks>(Class::Normal, routes!(endpoints::get_webhook_secret))
         .route::<Read>(Class::Normal, routes!(deliveries::list_deliveries))
         .route::<Read>(Class::Normal, routes!(deliveries::get_delivery))
-        .route::<Submit>(Class::Normal, routes!(deliveries::resend_delivery))
-        .route::<Submit>(Class::Normal, routes!(deliveries::resend_deliveries))
+        .route::<ManageWebhooks>(Class::Normal, routes!(deliveries::resend_delivery))
+        .route::<ManageWebhooks>(Class::Normal, routes!(deliveries::resend_deliveries))
         .route::<Read>(Class::Normal, routes!(deliveries::list_job_deliveries))
 }
 

@@ -27,10 +27,7 @@ pub(crate) struct PresentedCredential(pub(crate) Option<Secret>);
 
 /// Stores the [`super::Principal`] in the request's extensions, or rejects the request.
 pub async fn authenticate(State(auth): State<Auth>, request: Request, next: Next) -> Response {
-    let principal = match credential_text(request.headers()) {
-        Ok(text) => auth.principal(text).await,
-        Err(error) => Err(error),
-    };
+    let principal = auth.principal(credential_text(request.headers())).await;
     run_as(&auth, principal, request, next).await
 }
 
@@ -41,11 +38,9 @@ pub async fn authenticate_proxied(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let credential = match proxy_credential(&auth, request.headers()) {
-        Ok(text) => text.and_then(Secret::new),
-        Err(error) => return to_problem(error).into_response(),
-    };
-    let principal = auth.principal(credential.as_ref().map(Secret::expose)).await;
+    let presented = proxy_credential(&auth, request.headers());
+    let credential = presented.as_ref().ok().copied().flatten().and_then(Secret::new);
+    let principal = auth.principal(presented).await;
     request.extensions_mut().insert(PresentedCredential(credential));
     run_as(&auth, principal, request, next).await
 }
@@ -86,19 +81,6 @@ pub(super) async fn run_as(
     }
 }
 
-/// Authenticates requests to a compatibility API, whose clients always send some key: while keys are not
-/// required, a bearer token that is no Longhaul credential is ignored.
-pub async fn authenticate_compat(
-    State(auth): State<Auth>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    if auth.is_foreign(request.headers()) {
-        request.headers_mut().remove(AUTHORIZATION);
-    }
-    authenticate(State(auth), request, next).await
-}
-
 /// Returns the credential from `Authorization: Bearer`, or from `X-Api-Key` for clients that can set only that.
 pub(super) fn credential_text(headers: &HeaderMap) -> Result<Option<&str>, AuthError> {
     if let Some(value) = headers.get(AUTHORIZATION) {
@@ -135,19 +117,13 @@ impl Auth {
         })
     }
 
-    /// Returns whether keys are not required and the bearer token is no Longhaul credential.
-    fn is_foreign(&self, headers: &HeaderMap) -> bool {
-        let text = headers.get(AUTHORIZATION).and_then(|_| credential_text(headers).ok().flatten());
-        text.is_some_and(|text| !self.settings().require_keys && !self.is_ours(text))
-    }
-
     /// Authenticates a credential again, with the error of a new request. `None` while the store or the issuer
     /// is unavailable, because an outage revokes no rights.
     pub(crate) async fn reauthenticate(
         &self,
         credential: Option<&Secret>,
     ) -> Option<Result<Principal, Problem>> {
-        match self.principal(credential.map(Secret::expose)).await {
+        match self.principal(Ok(credential.map(Secret::expose))).await {
             Ok(principal) => Some(Ok(principal)),
             Err(AuthError::Store(_) | AuthError::NoIssuerKeys) => None,
             Err(error) => Some(Err(to_problem(error))),

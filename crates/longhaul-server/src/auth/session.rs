@@ -71,14 +71,18 @@ impl Auth {
         })
     }
 
-    /// Runs a request as the principal of this credential, as if it had been sent in a header.
+    /// Runs a request as the principal of its session. The session's credential must still be valid, because the user
+    /// would otherwise act for another tenant without noticing.
     pub(crate) async fn authenticate_session(
         &self,
         credential: Option<&Secret>,
         request: Request,
         next: Next,
     ) -> Response {
-        let principal = self.principal(credential.map(Secret::expose)).await;
+        let principal = match credential {
+            Some(credential) => self.verified_principal(credential.expose()).await,
+            None => self.principal(Ok(None)).await,
+        };
         run_as(self, principal, request, next).await
     }
 }

@@ -44,7 +44,7 @@ async fn is_active(auth: &Auth, tenant: &TenantId) -> bool {
 }
 
 async fn is_accepted(auth: &Auth, issued: &IssuedKey) -> bool {
-    match auth.principal(Some(issued.text.as_str())).await {
+    match auth.principal(Ok(Some(issued.text.as_str()))).await {
         Ok(principal) => principal.key.as_deref() == Some(issued.key.id.as_str()),
         Err(AuthError::BadKey) => false,
         Err(other) => panic!("{other:?}"),
@@ -55,10 +55,10 @@ async fn is_accepted(auth: &Auth, issued: &IssuedKey) -> bool {
 async fn api_key_authenticates_its_tenant_and_scopes() {
     let replicas = TwoReplicas::new();
     let issued = replicas.key().await;
-    let principal = replicas.there.principal(Some(issued.text.as_str())).await.unwrap();
+    let principal = replicas.there.principal(Ok(Some(issued.text.as_str()))).await.unwrap();
     assert!(principal.scopes.allow(Scope::Admin));
     assert_eq!(principal.tenant, TenantId::default());
-    assert!(matches!(replicas.here.principal(None).await, Err(AuthError::NoKey)));
+    assert!(matches!(replicas.here.principal(Ok(None)).await, Err(AuthError::NoKey)));
 }
 
 #[tokio::test]
@@ -70,10 +70,10 @@ async fn api_key_with_wrong_secret_is_rejected() {
     let forged = format!("{body}_{:08x}", crc32fast::hash(body.as_bytes()));
     for _ in 0..2 {
         // First without and then with the key in the cache.
-        assert!(matches!(replicas.here.principal(Some(&forged)).await, Err(AuthError::BadKey)));
+        assert!(matches!(replicas.here.principal(Ok(Some(&forged))).await, Err(AuthError::BadKey)));
         assert!(is_accepted(&replicas.here, &issued).await);
     }
-    let unknown = replicas.here.principal(Some(other.text.as_str())).await;
+    let unknown = replicas.here.principal(Ok(Some(other.text.as_str()))).await;
     assert!(matches!(unknown, Err(AuthError::BadKey)));
 }
 

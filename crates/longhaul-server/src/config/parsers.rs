@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use axum::http::uri::Authority;
 use axum::http::{HeaderValue, Uri};
 use ipnet::IpNet;
 
@@ -9,7 +10,7 @@ use super::error::ConfigError;
 use super::schema::{Count, Parse as _};
 use super::value::Entry;
 use super::{Database, LogFormat, PostgresUrl, Role};
-use crate::api::Origins;
+use crate::api::{HostNames, Origins};
 use crate::auth::parse_url;
 use crate::listen::TrustedProxies;
 use longhaul_net::egress::Policy;
@@ -22,6 +23,7 @@ pub(super) const DATABASE: &str =
 pub(super) const NETWORKS: &str = "networks or addresses, such as [\"10.0.0.0/8\", \"::1\"]";
 pub(super) const ORIGINS: &str =
     "origins as browsers send them, such as [\"https://app.example\"], or \"*\"";
+pub(super) const HOSTS: &str = "host names without a port, such as [\"jobs.internal\"]";
 
 pub(super) const ROLES: &[(&str, Role)] =
     &[("all", Role::All), ("api", Role::Api), ("worker", Role::Worker)];
@@ -127,6 +129,16 @@ pub(super) fn origins(entry: &Entry, key: &str) -> Result<Origins, ConfigError> 
         value.ok_or_else(|| item.wrong(key, ORIGINS))
     };
     items(entry, key)?.into_iter().map(origin).collect()
+}
+
+/// Lower-cased, because host names are compared without case.
+pub(super) fn hosts(entry: &Entry, key: &str) -> Result<HostNames, ConfigError> {
+    let host = |(item, text): (Entry, String)| {
+        let name = text.to_ascii_lowercase();
+        let is_name = text.parse::<Authority>().is_ok_and(|authority| authority.host() == text);
+        if is_name && !text.contains('*') { Ok(name) } else { Err(item.wrong(key, HOSTS)) }
+    };
+    items(entry, key)?.into_iter().map(host).collect()
 }
 
 /// Items of a list in brackets, or of a comma-separated text from the environment.

@@ -9,14 +9,14 @@ use longhaul::job::{Limits as JobLimits, Rate};
 use longhaul::store::FlowLimit;
 
 use super::check::Check;
-use super::parsers::{self, NETWORKS, ORIGINS};
+use super::parsers::{self, HOSTS, NETWORKS, ORIGINS};
 use super::schema::{
     Count, LimitUpTo, OneOf, Parsed, RatePer, SecretText, Section, Setting, Size, Span, Switch,
     Text, Unparsed, ValueType, settings,
 };
 use super::value::Entry;
 use super::{Database, LogFormat, Role};
-use crate::api::Origins;
+use crate::api::{HostNames, Origins};
 use crate::listen::TrustedProxies;
 use longhaul_net::egress::Policy;
 
@@ -249,6 +249,12 @@ settings! {
         /// Origins whose pages may call the API from a browser, such as ["https://app.example"], or
         /// ["*"] for all. Separated by commas in the environment.
         cors_origins: Origins = [], Parsed(ORIGINS, parsers::origins);
+        /// Host names under which a server without auth.require_keys is reached, such as
+        /// ["jobs.internal"], besides localhost and loopback addresses: for a reverse proxy on this
+        /// machine. Requests for other names are rejected with 421, so that a web page cannot reach
+        /// the server by DNS rebinding. Browsers do not report which page sends a request to such a
+        /// name over plain HTTP, so serve it over HTTPS. Separated by commas in the environment.
+        hosts: HostNames = [], Parsed(HOSTS, parsers::hosts);
     }
 
     /// Outgoing requests to URLs that clients provide.

@@ -105,6 +105,7 @@ fn empty_configuration_gives_the_documented_defaults() {
             connections_max: 16_384,
             trusted_proxies: crate::listen::TrustedProxies::default(),
             cors_origins: Vec::new(),
+            hosts: Vec::new(),
         },
         egress: longhaul_net::egress::Policy::default(),
         tls: None,

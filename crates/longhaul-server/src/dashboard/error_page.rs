@@ -9,8 +9,8 @@ use maud::html;
 use url::form_urlencoded;
 
 use super::layout::{self, Section, Shell};
-use super::same_site::SEC_FETCH_SITE;
 use super::session::{self, Session};
+use crate::api::http::site_guard::SEC_FETCH_SITE;
 use crate::auth::Auth;
 use crate::problem::{Code, KeepBody, Problem};
 use crate::request_id::RequestId;

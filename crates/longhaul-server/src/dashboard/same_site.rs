@@ -4,14 +4,13 @@
 //! (`form`).
 
 use axum::extract::Request;
-use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderName, Method};
+use axum::http::Method;
+use axum::http::header::ORIGIN;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::api::http::site_guard::{SEC_FETCH_SITE, is_own};
 use crate::problem::{Code, Problem};
-
-pub(super) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Rejects changes that no page of this server sent.
 pub(super) async fn reject_other_sites(request: Request, next: Next) -> Response {
@@ -28,18 +27,6 @@ fn is_same_site(request: &Request) -> bool {
     match headers.get(SEC_FETCH_SITE) {
         Some(site) => site == "same-origin",
         // Older browsers send at least the origin of the page.
-        None => origin(headers).is_some_and(|origin| Some(origin) == host(request)),
+        None => headers.get(ORIGIN).is_some_and(|origin| is_own(request, origin)),
     }
-}
-
-/// Returns host and port of the page that sent the request.
-fn origin(headers: &HeaderMap) -> Option<&str> {
-    let origin = headers.get(ORIGIN)?.to_str().ok()?;
-    origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"))
-}
-
-/// Returns host and port that the request was sent to.
-pub(super) fn host(request: &Request) -> Option<&str> {
-    let header = request.headers().get(HOST).and_then(|value| value.to_str().ok());
-    header.or_else(|| request.uri().authority().map(axum::http::uri::Authority::as_str))
 }

@@ -12,11 +12,11 @@ use url::form_urlencoded;
 use super::error_page::redirect;
 use super::form::{self, Form};
 use super::layout::{self, Section, Shell};
-use super::same_site::host;
 use super::session::{self, Session};
 use crate::api::AppState;
 use crate::api::http::body;
 use crate::api::http::params::Pairs;
+use crate::api::http::site_guard::host;
 use crate::auth::{AuthError, Principal};
 use crate::listen::{ClientInfo, Scheme};
 use crate::problem::{Code, Problem};
@@ -67,7 +67,7 @@ pub(super) async fn sign_in(
     let Some(credential) = form.text("key").as_deref().and_then(Secret::new) else {
         return retry("Enter an API key.");
     };
-    if let Err(refusal) = state.auth.principal(Some(credential.expose())).await {
+    if let Err(refusal) = state.auth.verified_principal(credential.expose()).await {
         return retry(&rejection_message(refusal)?);
     }
     let Some(cookie) = session::begin(&state.auth, &credential) else {

@@ -14,7 +14,7 @@ use super::form::Form;
 use super::layout::Section;
 use super::page_context::PageContext;
 use crate::api::AppState;
-use crate::api::http::caller::{Control, Inspect, Permission, Read, Submit};
+use crate::api::http::caller::{DeleteWebhooks, Inspect, ManageWebhooks, Permission, Read};
 use crate::api::http::params::{IdPath, Pairs};
 use crate::api::webhooks::endpoints;
 use crate::problem::Problem;
@@ -68,7 +68,7 @@ async fn page<N: Permission>(
                     }
                 }
             }
-            @if ctx.may::<Submit>() { (create_form(ctx)) }
+            @if ctx.may::<ManageWebhooks>() { (create_form(ctx)) }
         }
         @if let Some(sent) = &sent {
             section #deliveries data-live aria-labelledby="deliveries-title" {
@@ -100,7 +100,7 @@ fn row<N: Permission>(ctx: &PageContext<N>, endpoint: &Endpoint) -> Markup {
             td { (time(&endpoint.created_at)) }
             td {
                 div.choices {
-                    @if ctx.may::<Submit>() {
+                    @if ctx.may::<ManageWebhooks>() {
                         form method="post" action=(at("test")) {
                             (token_field(&ctx.session)) button { "Send test" }
                         }
@@ -108,7 +108,7 @@ fn row<N: Permission>(ctx: &PageContext<N>, endpoint: &Endpoint) -> Markup {
                             (token_field(&ctx.session)) button { (label) }
                         }
                     }
-                    @if ctx.may::<Control>() { (delete_button(ctx, endpoint, &at("delete"))) }
+                    @if ctx.may::<DeleteWebhooks>() { (delete_button(ctx, endpoint, &at("delete"))) }
                 }
             }
         }
@@ -172,7 +172,7 @@ fn create_form<N: Permission>(ctx: &PageContext<N>) -> Markup {
 
 async fn create(
     State(state): State<AppState>,
-    ctx: PageContext<Submit>,
+    ctx: PageContext<ManageWebhooks>,
     form: Form,
 ) -> Result<Response, Problem> {
     let events = form.text("events").map(|text| {
@@ -192,7 +192,7 @@ async fn create(
 
 async fn test(
     State(state): State<AppState>,
-    ctx: PageContext<Submit>,
+    ctx: PageContext<ManageWebhooks>,
     IdPath(id): IdPath,
     _form: Form,
 ) -> Result<Response, Problem> {
@@ -202,7 +202,7 @@ async fn test(
 
 async fn enable(
     State(state): State<AppState>,
-    ctx: PageContext<Submit>,
+    ctx: PageContext<ManageWebhooks>,
     IdPath(id): IdPath,
     _form: Form,
 ) -> Result<Response, Problem> {
@@ -211,7 +211,7 @@ async fn enable(
 
 async fn disable(
     State(state): State<AppState>,
-    ctx: PageContext<Submit>,
+    ctx: PageContext<ManageWebhooks>,
     IdPath(id): IdPath,
     _form: Form,
 ) -> Result<Response, Problem> {
@@ -220,7 +220,7 @@ async fn disable(
 
 async fn set_enabled(
     state: &AppState,
-    ctx: &PageContext<Submit>,
+    ctx: &PageContext<ManageWebhooks>,
     id: &str,
     enabled: bool,
 ) -> Result<Response, Problem> {
@@ -231,7 +231,7 @@ async fn set_enabled(
 
 async fn delete(
     State(state): State<AppState>,
-    ctx: PageContext<Control>,
+    ctx: PageContext<DeleteWebhooks>,
     IdPath(id): IdPath,
     _form: Form,
 ) -> Result<Response, Problem> {

@@ -60,6 +60,10 @@ codes! {
     SubscriptionInactive = PAYMENT_REQUIRED, "subscription-inactive", "The subscription is not active";
     /// The key's scopes do not allow it.
     Forbidden = FORBIDDEN, "forbidden", "The key does not allow this";
+    /// A server without keys does not serve this `Host`.
+    HostNotAllowed = MISDIRECTED_REQUEST, "host-not-allowed", "The host name is not allowed";
+    /// A page of another site sent the request to a server without keys.
+    CrossSite = FORBIDDEN, "cross-site", "Pages of other sites are not allowed";
     KeyNotFound = NOT_FOUND, "key-not-found", "Unknown key";
     TenantNotFound = NOT_FOUND, "tenant-not-found", "Unknown tenant";
     /// No Stripe secret is configured.

@@ -15,6 +15,8 @@ mod problems;
 mod queues;
 mod reauthorization;
 mod replicas;
+mod scopes;
 mod security_headers;
+mod site_guard;
 mod tenancy;
 mod usage;

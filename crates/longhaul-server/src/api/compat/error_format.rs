@@ -69,7 +69,7 @@ pub(crate) fn with_error_format(
     format: ErrorFormat,
     state: &AppState,
 ) -> Router<AppState> {
-    let authenticate = from_fn_with_state(state.auth.clone(), auth::authenticate_compat);
+    let authenticate = from_fn_with_state(state.auth.clone(), auth::authenticate);
     routes.into_router(state, |methods| {
         methods.layer(authenticate.clone()).layer(from_fn_with_state(format, convert_problem))
     })

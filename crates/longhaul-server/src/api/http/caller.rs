@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use longhaul::job::Limits;
-use longhaul::store::accounts::{AuditEntry, Scope, TenantLimits};
+use longhaul::store::accounts::{Actor, AuditEntry, Scope, TenantLimits};
 use longhaul::{Engine, TenantId};
 
 use crate::api::AppState;
@@ -20,21 +20,21 @@ use crate::secret::Secret;
 /// A permission that a route declares and its handler receives as `Caller<P>`.
 pub(crate) trait Permission: Send + 'static {
     const NAME: &str;
-    /// Scope that the caller's API key or token must have.
-    const SCOPE: Scope;
+    /// Scopes that the caller's API key or token must have, all of them.
+    const SCOPES: &[Scope];
     /// Whether the tenant's subscription must be active.
     const PAID: bool;
 }
 
 macro_rules! permissions {
-    ($($(#[$doc:meta])* $permission:ident: $scope:ident, $paid:literal;)*) => {$(
+    ($($(#[$doc:meta])* $permission:ident: [$($scope:ident),+], $paid:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Debug)]
         pub(crate) struct $permission;
 
         impl Permission for $permission {
             const NAME: &str = stringify!($permission);
-            const SCOPE: Scope = Scope::$scope;
+            const SCOPES: &[Scope] = &[$(Scope::$scope),+];
             const PAID: bool = $paid;
         }
     )*};
@@ -42,15 +42,20 @@ macro_rules! permissions {
 
 permissions! {
     /// Read jobs.
-    Read: Read, true;
-    /// Submit, resume and fork jobs, and register webhook endpoints.
-    Submit: Submit, true;
+    Read: [Read], true;
+    /// Submit, resume and fork jobs.
+    Submit: [Submit], true;
     /// Cancel or delete jobs. Allowed without an active subscription.
-    Control: Submit, false;
+    Control: [Submit], false;
+    /// Register and change webhook endpoints, read signing secrets and resend deliveries. Requires `read`, because an
+    /// endpoint receives the results of all jobs of the tenant.
+    ManageWebhooks: [Submit, Read], true;
+    /// Delete webhook endpoints. Allowed without an active subscription.
+    DeleteWebhooks: [Submit, Read], false;
     /// Read kinds, queues, usage and replicas. Exposes no job data.
-    Inspect: Read, false;
+    Inspect: [Read], false;
     /// Administer the server: tenants, API keys, metrics and the audit log.
-    Admin: Admin, false;
+    Admin: [Admin], false;
 }
 
 /// The authenticated caller of a request, with permission `P`.
@@ -117,7 +122,8 @@ impl<P: Permission> Caller<P> {
 
     /// Like [`authorization`](Self::authorization), with a credential that came another way.
     pub(crate) fn authorization_with(&self, credential: Option<Secret>) -> Authorization<P> {
-        Authorization { auth: self.auth.clone(), credential, permission: PhantomData }
+        let (auth, actor) = (self.auth.clone(), self.principal.actor.clone());
+        Authorization { auth, actor, credential, permission: PhantomData }
     }
 }
 
@@ -128,6 +134,7 @@ impl<P: Permission> Caller<P> {
 #[derive(Debug)]
 pub(crate) struct Authorization<P = Read> {
     auth: Auth,
+    actor: Actor,
     credential: Option<Secret>,
     permission: PhantomData<fn() -> P>,
 }
@@ -136,6 +143,10 @@ impl<P: Permission> Authorization<P> {
     /// Authenticates and authorizes the caller again. Returns the problem that a new request would get.
     pub(crate) async fn recheck(&self) -> Result<(), Problem> {
         match self.auth.reauthenticate(self.credential.as_ref()).await {
+            // A revoked key that a server without required keys ignores in new requests.
+            Some(Ok(principal)) if principal.actor != self.actor => {
+                Err(Problem::new(Code::Unauthorized, "the API key is no longer valid"))
+            }
             Some(Ok(principal)) => check_permission::<P>(&self.auth, &principal),
             Some(Err(problem)) => Err(problem),
             None => Ok(()),
@@ -144,8 +155,8 @@ impl<P: Permission> Authorization<P> {
 }
 
 fn check_permission<P: Permission>(auth: &Auth, principal: &Principal) -> Result<(), Problem> {
-    if !principal.scopes.allow(P::SCOPE) {
-        let scope = P::SCOPE.as_str();
+    if let Some(scope) = P::SCOPES.iter().find(|scope| !principal.scopes.allow(**scope)) {
+        let scope = scope.as_str();
         let detail = format!("this operation requires a key or token with scope {scope:?}");
         return Err(Problem::new(Code::Forbidden, detail));
     }

@@ -81,6 +81,7 @@ impl Routes {
     }
 
     /// Adds a route outside of the documented API that needs no authentication.
+    #[cfg(feature = "render")]
     pub(crate) fn undocumented_public(
         self,
         class: Class,

@@ -1,25 +1,68 @@
 //! Isolation of upstream pages in browsers.
 //!
-//! Upstream responses are served from the server's origin. Their pages must not be able to use the dashboard session
-//! of the person who views them.
+//! A page that is served from this server's origin could use the server as the person who views it: with a dashboard
+//! session, or with all rights where no keys are required. So upstream pages get another origin. Where no keys are
+//! required, a browser on the same machine is redirected to a name under `localhost`, where it finds only this upstream
+//! ([`site_guard`](crate::api::http::site_guard)). Elsewhere the page is sandboxed.
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_SECURITY_POLICY, COOKIE, SET_COOKIE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 
+use super::ProxyRoutes;
+use crate::api::AppState;
+use crate::api::http::site_guard::{self, SEC_FETCH_DEST, SEC_FETCH_SITE, gateway_kind};
 use crate::auth::SESSION_COOKIE;
+use crate::listen::{ClientInfo, Scheme};
 use crate::problem::{Code, Problem};
+use crate::security_headers::{CROSS_ORIGIN_RESOURCE_POLICY, SAME_ORIGIN};
 
-/// Sent by browsers only. Other clients get the response unchanged.
-const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 /// Destinations that browsers render as a page.
 const PAGES: [&str; 5] = ["document", "iframe", "frame", "embed", "object"];
 /// Gives the page an opaque origin. Scripts and forms work, but without access to this origin.
 const OPAQUE_ORIGIN: HeaderValue = HeaderValue::from_static("sandbox allow-scripts allow-forms");
 
-pub(super) async fn isolate(mut request: Request, next: Next) -> Response {
+#[derive(Debug, Clone)]
+pub(super) struct Isolation {
+    proxies: ProxyRoutes,
+    require_keys: bool,
+}
+
+impl Isolation {
+    pub(super) fn new(state: &AppState) -> Self {
+        let require_keys = state.auth.settings().require_keys;
+        Self { proxies: state.proxies.clone(), require_keys }
+    }
+
+    /// Returns the address with an origin for this page alone, if the user typed the address of a page.
+    fn own_address(&self, request: &Request) -> Option<String> {
+        let is =
+            |name: HeaderName, word: &str| request.headers().get(name).is_some_and(|v| v == word);
+        let is_typed = request.method() == Method::GET
+            && is(SEC_FETCH_SITE, "none")
+            && is(SEC_FETCH_DEST, "document");
+        let client = request.extensions().get::<ClientInfo>();
+        if self.require_keys || !is_typed || client?.scheme != Scheme::Http {
+            return None;
+        }
+        let kind = self.proxies.kind_at(request.uri().path())?;
+        let host = site_guard::gateway_host(site_guard::host(request)?, kind)?;
+        Some(format!("http://{host}{}", request.uri().path_and_query()?))
+    }
+}
+
+/// Changes the responses to browsers, which alone send `Sec-Fetch-Dest`. Programs get them unchanged.
+pub(super) async fn isolate(
+    State(isolation): State<Isolation>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if let Some(address) = isolation.own_address(&request) {
+        return Redirect::temporary(&address).into_response();
+    }
+    let has_own_origin = site_guard::host(&request).and_then(gateway_kind).is_some();
     let wanted = request.headers().get(SEC_FETCH_DEST).cloned();
     let is = |word: &str| wanted.as_ref().is_some_and(|wanted| wanted == word);
     if is("serviceworker") {
@@ -29,10 +72,14 @@ pub(super) async fn isolate(mut request: Request, next: Next) -> Response {
     }
     remove_session(request.headers_mut());
     let mut response = next.run(request).await;
-    reject_session(response.headers_mut());
-    if PAGES.iter().any(|word| is(word)) {
+    let headers = response.headers_mut();
+    reject_session(headers);
+    if wanted.is_some() {
+        headers.entry(CROSS_ORIGIN_RESOURCE_POLICY).or_insert(SAME_ORIGIN);
+    }
+    if PAGES.iter().any(|word| is(word)) && !has_own_origin {
         // In addition to the upstream's policy: browsers enforce all.
-        response.headers_mut().append(CONTENT_SECURITY_POLICY, OPAQUE_ORIGIN);
+        headers.append(CONTENT_SECURITY_POLICY, OPAQUE_ORIGIN);
     }
     response
 }

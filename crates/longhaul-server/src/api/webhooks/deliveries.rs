@@ -17,7 +17,7 @@ use longhaul_client::wire::{
 
 use super::invalid;
 use crate::api::http::body;
-use crate::api::http::caller::{Caller, Submit};
+use crate::api::http::caller::{Caller, ManageWebhooks};
 use crate::api::http::openapi::{
     BulkProblems, DeliveryProblems, JobListProblems, ListProblems, PageParams, PathOfJob,
 };
@@ -130,7 +130,7 @@ pub(crate) async fn get_delivery(
     ),
 )]
 pub(crate) async fn resend_delivery(
-    caller: Caller<Submit>,
+    caller: Caller<ManageWebhooks>,
     IdPath(id): IdPath,
 ) -> Result<(StatusCode, Json<wire::Delivery>), Problem> {
     let under_way = resend(&caller, delivery_id(&id)?).await?;
@@ -138,7 +138,7 @@ pub(crate) async fn resend_delivery(
 }
 
 /// Resends a delivery and returns the id of the pending one.
-pub(crate) async fn resend(caller: &Caller<Submit>, id: JobId) -> Result<JobId, Problem> {
+pub(crate) async fn resend(caller: &Caller<ManageWebhooks>, id: JobId) -> Result<JobId, Problem> {
     let outbox = caller.engine.outbox();
     let delivery = outbox.job(id).await.map_err(no_delivery)?.job;
     caller.audit("delivery.resend", &id.to_string(), String::new()).await?;
@@ -161,7 +161,7 @@ pub(crate) async fn resend(caller: &Caller<Submit>, id: JobId) -> Result<JobId, 
     responses((status = 200, description = "Number of deliveries.", body = BulkResult), BulkProblems),
 )]
 pub(crate) async fn resend_deliveries(
-    caller: Caller<Submit>,
+    caller: Caller<ManageWebhooks>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<BulkResult>, Problem> {

@@ -19,7 +19,7 @@ use super::{deliveries, event_filter, invalid};
 use crate::api::AppState;
 use crate::api::accounts::label;
 use crate::api::http::body;
-use crate::api::http::caller::{Caller, Control, Inspect, Submit};
+use crate::api::http::caller::{Caller, DeleteWebhooks, Inspect, ManageWebhooks};
 use crate::api::http::openapi::{
     EndpointProblems, ListProblems, NewEndpointProblems, PageParams, ReadProblems,
 };
@@ -45,7 +45,7 @@ const ENDPOINTS_MAX: usize = 100;
 )]
 pub(crate) async fn create_endpoint(
     State(state): State<AppState>,
-    caller: Caller<Submit>,
+    caller: Caller<ManageWebhooks>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<NewEndpoint>), Problem> {
@@ -56,7 +56,7 @@ pub(crate) async fn create_endpoint(
 /// Creates an endpoint.
 pub(crate) async fn create(
     state: &AppState,
-    caller: &Caller<Submit>,
+    caller: &Caller<ManageWebhooks>,
     request: EndpointRequest,
 ) -> Result<NewEndpoint, Problem> {
     let EndpointRequest { url, description, events, payload } = request;
@@ -148,7 +148,7 @@ pub(crate) async fn get_endpoint(
 )]
 pub(crate) async fn change_endpoint(
     State(state): State<AppState>,
-    caller: Caller<Submit>,
+    caller: Caller<ManageWebhooks>,
     IdPath(id): IdPath,
     headers: HeaderMap,
     body: Body,
@@ -160,7 +160,7 @@ pub(crate) async fn change_endpoint(
 /// Changes an endpoint.
 pub(crate) async fn change(
     state: &AppState,
-    caller: &Caller<Submit>,
+    caller: &Caller<ManageWebhooks>,
     id: &str,
     patch: EndpointPatch,
 ) -> Result<wire::Endpoint, Problem> {
@@ -181,7 +181,7 @@ pub(crate) async fn change(
 
 async fn apply(
     state: &AppState,
-    caller: &Caller<Submit>,
+    caller: &Caller<ManageWebhooks>,
     id: &str,
     change: EndpointChange,
     action: &str,
@@ -202,7 +202,7 @@ async fn apply(
 )]
 pub(crate) async fn delete_endpoint(
     State(state): State<AppState>,
-    caller: Caller<Control>,
+    caller: Caller<DeleteWebhooks>,
     IdPath(id): IdPath,
 ) -> Result<StatusCode, Problem> {
     delete(&state, &caller, &id).await.map(|()| StatusCode::NO_CONTENT)
@@ -211,7 +211,7 @@ pub(crate) async fn delete_endpoint(
 /// Deletes an endpoint.
 pub(crate) async fn delete(
     state: &AppState,
-    caller: &Caller<Control>,
+    caller: &Caller<DeleteWebhooks>,
     id: &str,
 ) -> Result<(), Problem> {
     let audit = caller.audit_entry("endpoint.delete", id, String::new());
@@ -236,7 +236,7 @@ pub(crate) async fn delete(
 )]
 pub(crate) async fn rotate_endpoint_secret(
     State(state): State<AppState>,
-    caller: Caller<Submit>,
+    caller: Caller<ManageWebhooks>,
     IdPath(id): IdPath,
     headers: HeaderMap,
     body: Body,
@@ -268,7 +268,7 @@ pub(crate) async fn rotate_endpoint_secret(
 )]
 pub(crate) async fn try_endpoint(
     State(state): State<AppState>,
-    caller: Caller<Submit>,
+    caller: Caller<ManageWebhooks>,
     IdPath(id): IdPath,
 ) -> Result<(StatusCode, Json<wire::Delivery>), Problem> {
     let delivered = send_test(&state, &caller, &id).await?;
@@ -279,7 +279,7 @@ pub(crate) async fn try_endpoint(
 /// Sends a test event and returns the delivery's id.
 pub(crate) async fn send_test(
     state: &AppState,
-    caller: &Caller<Submit>,
+    caller: &Caller<ManageWebhooks>,
     id: &str,
 ) -> Result<JobId, Problem> {
     let found = state.webhooks.endpoints.endpoint(&caller.principal.tenant, id).await?;
@@ -307,7 +307,7 @@ pub(crate) async fn send_test(
 )]
 pub(crate) async fn get_webhook_secret(
     State(state): State<AppState>,
-    caller: Caller<Submit>,
+    caller: Caller<ManageWebhooks>,
 ) -> Json<WebhookSecret> {
     let secret = state.webhooks.secrets.of_tenant(&caller.principal.tenant);
     Json(WebhookSecret { secret: secret.expose().to_string() })

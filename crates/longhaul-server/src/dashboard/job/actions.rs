@@ -6,7 +6,7 @@ use longhaul::job::Record;
 use longhaul::{Job, Status};
 use maud::{Markup, html};
 
-use crate::api::http::caller::{Control, Read, Submit};
+use crate::api::http::caller::{Control, ManageWebhooks, Read, Submit};
 use crate::api::http::params::JobPath;
 use crate::api::webhooks::deliveries;
 use crate::dashboard::components::ConfirmButton;
@@ -179,7 +179,7 @@ pub(super) async fn purge(
 }
 
 pub(super) async fn resend(
-    ctx: PageContext<Submit>,
+    ctx: PageContext<ManageWebhooks>,
     Path((id, delivery)): Path<(String, String)>,
     _form: Form,
 ) -> Result<Response, Problem> {

@@ -6,7 +6,7 @@ use longhaul::{Job, JobId, Status, Timestamp};
 use longhaul_client::wire::{Stored, StoredRole};
 use maud::{Markup, html};
 
-use crate::api::http::caller::{Read, Submit};
+use crate::api::http::caller::{ManageWebhooks, Read};
 use crate::api::webhooks::deliveries;
 use crate::dashboard::components::{
     bytes, duration, status, time, time_or, token_field, truncated,
@@ -170,7 +170,7 @@ pub(super) async fn deliveries(ctx: &PageContext<Read>, id: JobId) -> Result<Mar
             }
         });
     }
-    let (may_resend, folder) = (ctx.may::<Submit>(), format!("/ui/jobs/{id}/deliveries"));
+    let (may_resend, folder) = (ctx.may::<ManageWebhooks>(), format!("/ui/jobs/{id}/deliveries"));
     Ok(html! {
         div.scroll tabindex="0" role="group" aria-label="Deliveries of this job" {
             table {

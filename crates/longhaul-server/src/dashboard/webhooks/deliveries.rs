@@ -8,7 +8,7 @@ use longhaul_client::wire::{self, Delivery, DeliveryAttempt, Endpoint};
 use maud::{Markup, html};
 
 use crate::api::AppState;
-use crate::api::http::caller::{Permission, Read, Submit};
+use crate::api::http::caller::{ManageWebhooks, Permission, Read};
 use crate::api::http::params::{IdPath, Pairs, bad};
 use crate::api::webhooks::{deliveries, endpoints};
 use crate::dashboard::components::{status, time, token_field, truncated};
@@ -129,7 +129,7 @@ fn short_id(id: &str) -> String {
 }
 
 fn resend_button<N: Permission>(ctx: &PageContext<N>, delivery: &Delivery) -> Markup {
-    let may_resend = ctx.may::<Submit>() && delivery.status.is_terminal();
+    let may_resend = ctx.may::<ManageWebhooks>() && delivery.status.is_terminal();
     let action = ctx.link(&format!("/ui/deliveries/{}/resend", delivery.delivery_id), &[]);
     html! {
         @if may_resend {
@@ -213,7 +213,7 @@ fn attempts(attempts: &[DeliveryAttempt]) -> Markup {
 }
 
 pub(super) async fn resend(
-    ctx: PageContext<Submit>,
+    ctx: PageContext<ManageWebhooks>,
     IdPath(id): IdPath,
     _form: Form,
 ) -> Result<Response, Problem> {

@@ -29,8 +29,11 @@ fn cors_headers(response: &TestResponse) -> Vec<String> {
 async fn cors_denies_other_origins_by_default() {
     let server = TestServer::start().await;
     let asked = preflight(&server, APP).send().await;
+    assert_eq!(asked.problem(), (403, "cross-site".to_owned()));
+    let (server, key) = TestServer::with_keys().await;
+    let asked = preflight(&server, APP).key(&key).send().await;
     assert_eq!(asked.problem(), (405, "method-not-allowed".to_owned()));
-    let read = server.get("/v1/jobs").header("origin", APP).send().await;
+    let read = server.get("/v1/jobs").key(&key).header("origin", APP).send().await;
     assert_eq!(read.status, StatusCode::OK);
     assert!(cors_headers(&asked).is_empty() && cors_headers(&read).is_empty());
     assert_eq!(read.header("vary"), None);

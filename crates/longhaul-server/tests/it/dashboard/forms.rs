@@ -72,7 +72,8 @@ async fn form_token_of_another_session_is_rejected_on_every_form() {
 
 #[tokio::test]
 async fn cross_site_forms_are_rejected() {
-    let server = TestServer::start().await;
+    let hosts = vec!["jobs.example".to_owned()];
+    let server = TestServer::with_state(|state| state.hosts = hosts).await;
     let job = server.run("echo", json!(1)).await;
     let token = Browser::of(&server).token("/ui/jobs").await;
     let id = id_of(&job);

@@ -28,7 +28,7 @@ async fn silent_slow_and_idle_connections_are_closed() {
     let half = open("GET /readyz HTTP/1.1\r\nhost: x\r\nx-slow: ").await;
     let idle = open("GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n").await;
     let slow_body = open(
-        "POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
+        "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
     )
     .await;
     let served = raw_http::send(install.address(), "GET /readyz", &[], "").await.unwrap();
@@ -50,7 +50,7 @@ async fn silent_slow_and_idle_connections_are_closed() {
 const SLOW: [&str; 3] = [
     "",
     "GET /readyz HTTP/1.1\r\nhost: x\r\nx-slow: ",
-    "POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{",
+    "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{",
 ];
 
 #[tokio::test]

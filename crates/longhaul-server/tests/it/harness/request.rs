@@ -4,7 +4,8 @@ use std::borrow::Borrow;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, Method, Request, StatusCode};
+use axum::http::header::HOST;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::ServiceExt;
@@ -62,7 +63,8 @@ impl TestRequest {
 
     /// Sends the request and leaves the body to be read chunk by chunk.
     pub(crate) async fn open(self) -> ResponseStream {
-        let request = self.request.body(self.body).unwrap();
+        let mut request = self.request.body(self.body).unwrap();
+        request.headers_mut().entry(HOST).or_insert(HeaderValue::from_static("localhost"));
         let (parts, body) = self.router.oneshot(request).await.unwrap().into_parts();
         ResponseStream { status: parts.status, headers: parts.headers, body }
     }

@@ -49,3 +49,82 @@ async fn proxy_removes_the_session_cookie_in_both_directions() {
     assert_eq!(set, ["a=1"]);
     assert_eq!(target.first(1).await.remove(0).header("cookie"), "b=2; c=3");
 }
+
+/// Requests of a page of another site, as Chromium sends them.
+const FOREIGN: [&[(&str, &str)]; 5] = [
+    &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")],
+    &[
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "document"),
+    ],
+    &[
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "no-cors"),
+        ("sec-fetch-dest", "image"),
+        ("referer", "https://evil.example/"),
+    ],
+    &[("origin", "null"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")],
+    &[("origin", "http://localhost:3000"), ("sec-fetch-site", "same-site")],
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_sites_cannot_reach_a_proxied_path() {
+    let target = FakeHttpServer::good().await;
+    let server = ProxyServer::start(target.address, Backend::Sqlite).await;
+    for path in ["/sync", "/sync/", "/reports/deep?x=1", "/once"] {
+        for headers in FOREIGN {
+            for method in [Method::GET, Method::POST] {
+                let request = server.request(method.clone(), path);
+                let request = headers
+                    .iter()
+                    .fold(request, |request, (name, value)| request.header(*name, *value));
+                let problem = problem_of(request).await;
+                assert_eq!(problem, (403, "cross-site".to_owned()), "{method} {path} {headers:?}");
+            }
+        }
+    }
+    assert_eq!(target.all().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn typed_address_of_a_proxied_page_leads_to_an_origin_for_this_kind() {
+    let target = FakeHttpServer::good().await;
+    let server = ProxyServer::start(target.address, Backend::Sqlite).await;
+    let port = server.address.port();
+    let typed = |request: reqwest::RequestBuilder| {
+        request.header("sec-fetch-site", "none").header("sec-fetch-dest", "document")
+    };
+    let page = typed(server.get("/sync/deep?x=1")).send().await.unwrap();
+    assert_eq!(page.status(), 307);
+    let address = format!("http://report.gateway.localhost:{port}/sync/deep?x=1");
+    assert_eq!(page.headers()["location"], address);
+    assert_eq!(target.all().len(), 0);
+
+    let host = format!("report.gateway.localhost:{port}");
+    let origin = format!("http://{host}");
+    let at_host = |request: reqwest::RequestBuilder| request.header("host", &host);
+    let page = at_host(typed(server.get("/sync/deep?x=1"))).send().await.unwrap();
+    assert_eq!(page.status(), 200);
+    assert!(!page.headers().contains_key("content-security-policy"));
+    let form = at_host(server.post("/sync")).header("sec-fetch-site", "same-origin");
+    let form = form.header("origin", &origin).body("a=1").send().await.unwrap();
+    assert_eq!(form.status(), 200);
+    for path in ["/own", "/v1/jobs", "/", "/ui/jobs", "/nowhere"] {
+        let other = problem_of(at_host(server.get(path))).await;
+        assert_eq!(other, (421, "host-not-allowed".to_owned()), "{path}");
+    }
+    let api = server.post("/v1/kinds/report/jobs").header("sec-fetch-site", "cross-site");
+    assert_eq!(problem_of(api.header("origin", &origin).body("{}")).await.1, "cross-site");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn proxied_response_is_for_its_own_origin_in_browsers_only() {
+    let target = FakeHttpServer::good().await;
+    let server = ProxyServer::start(target.address, Backend::Sqlite).await;
+    let policy = "cross-origin-resource-policy";
+    let browser = server.get("/sync").header("sec-fetch-dest", "image").send().await.unwrap();
+    assert_eq!(browser.headers()[policy], "same-origin");
+    let program = server.get("/sync").send().await.unwrap();
+    assert!(!program.headers().contains_key(policy));
+}

@@ -15,6 +15,7 @@ use crate::api::http::caller::Caller;
 use crate::api::http::params::Pairs;
 use crate::api::jobs::serve_artifact;
 use crate::problem::{Code, Problem};
+use crate::security_headers::{CROSS_ORIGIN, CROSS_ORIGIN_RESOURCE_POLICY};
 
 /// Allows inline styles and embedded fonts and images. Sandboxed without scripts, as a second line of defence behind
 /// the sanitizer.
@@ -53,7 +54,10 @@ pub(crate) async fn get_public(
     for tenant in render.links.tenants(&shortlink) {
         let engine = state.engine.for_tenant(tenant);
         if let Some(job) = find_completed(&engine, &shortlink).await? {
-            return respond(&engine, &job, &query, &headers, PUBLIC_CACHE).await;
+            let mut response = respond(&engine, &job, &query, &headers, PUBLIC_CACHE).await?;
+            // Public images are made to be embedded.
+            response.headers_mut().insert(CROSS_ORIGIN_RESOURCE_POLICY, CROSS_ORIGIN);
+            return Ok(response);
         }
     }
     Err(unknown())
