@@ -275,7 +275,7 @@ def direction(tree: Tree) -> Iterator[Finding]:
 
 
 HTTP_AND_CLI = {"anyhow", "axum", "clap", "hyper", "hyper-util", "longhaul-server", "tower-http"}
-LIBRARIES = {"longhaul-net", "longhaul-render"}
+LIBRARIES = {"longhaul-confine", "longhaul-net", "longhaul-render"}
 ENGINE_AND_KINDS = {"longhaul", "longhaul-client", "longhaul-kinds", "rusqlite"}
 KEPT_OUT = {
     "longhaul": HTTP_AND_CLI | LIBRARIES | {"longhaul-client", "longhaul-kinds", "reqwest"},

@@ -57,11 +57,13 @@ pub fn run_worker(mut input: impl BufRead, mut output: impl Write) -> io::Result
     }
 }
 
-/// Limits memory, and forbids writing files and core dumps, because a dump would contain sources.
+/// Limits memory, and forbids core dumps, because a dump would contain sources. Then gives up network and files: fonts
+/// are part of the program.
 fn confine(limits: &Limits) -> io::Result<()> {
     set_limit(Resource::As, limits.memory_bytes_max)?;
     set_limit(Resource::Fsize, 0)?;
-    set_limit(Resource::Core, 0)
+    set_limit(Resource::Core, 0)?;
+    longhaul_confine::confine()
 }
 
 fn set_limit(resource: Resource, max: u64) -> io::Result<()> {

@@ -11,13 +11,13 @@ mod damage;
 mod keys;
 mod kill;
 mod listen;
-mod log_forging;
 mod logs;
 mod migrate;
 mod oidc;
 #[cfg(target_os = "linux")]
 mod orphans;
 mod payloads;
+mod process_memory;
 mod proxy;
 mod readme;
 mod redact;

@@ -1,5 +1,7 @@
 //! Logs contain no job data.
 
+mod forging;
+
 use longhaul_client::SubmitOptions;
 use longhaul_client::wire::SubmitRequest;
 use serde_json::{Value, json};

@@ -52,6 +52,30 @@ async fn rendered_diagram_is_an_artifact_of_its_job() {
     assert_eq!(result["bytes"], picture.body.len());
 }
 
+/// The tests of `longhaul-confine` show the effect.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn rendering_child_is_confined() {
+    let install = Installation::new();
+    let server = install.start().await;
+    assert_eq!(draw(&install, input("mermaid", FLOW)).await.status, Status::Completed);
+    let is_child = |status: &str| {
+        let parent = format!("PPid:\t{}\n", server.pid().as_raw_nonzero());
+        status.contains(&parent)
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let statuses =
+        processes.filter_map(|process| std::fs::read_to_string(process.path().join("status")).ok());
+    let children: Vec<String> = statuses.filter(|status| is_child(status)).collect();
+    assert!(!children.is_empty());
+    for status in children {
+        assert!(
+            status.contains("Seccomp:\t2\n") && status.contains("NoNewPrivs:\t1\n"),
+            "{status}"
+        );
+    }
+}
+
 /// Each of them ends a child or is refused, and the server draws on.
 #[tokio::test]
 async fn hostile_diagram_source_kills_its_child_process_only() {

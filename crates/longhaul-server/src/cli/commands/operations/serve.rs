@@ -86,6 +86,7 @@ pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErr
         hint: Some("`longhaul doctor` shows every value and its origin".to_owned()),
     })?;
     logs::start(&config.log).map_err(anyhow::Error::from)?;
+    hide_memory();
     // Before anything else, so that no signal is lost.
     let stop = stop_on_signal().map_err(anyhow::Error::from)?;
     // A start may wait until the name of a killed process is free.
@@ -101,6 +102,18 @@ pub(crate) async fn run(args: ServeArgs, ui: &mut Ui<'_>) -> Result<Exit, CliErr
             "the database failed, and the server stopped; `longhaul doctor` checks the database"
         )
         .into()),
+    }
+}
+
+/// Keeps the memory and the environment of this process from programs that run as the same user, for example those of
+/// `command` kinds: both hold secrets. Also disables core dumps.
+fn hide_memory() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+            tracing::warn!(%error, "programs of the same user can read the environment of this process");
+        }
     }
 }
 

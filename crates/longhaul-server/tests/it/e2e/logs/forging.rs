@@ -4,8 +4,8 @@ use longhaul_client::SubmitOptions;
 use longhaul_client::wire::SubmitRequest;
 use serde_json::{Value, json};
 
-use super::submit::end;
 use crate::api::hostile_texts::encoded;
+use crate::e2e::submit::end;
 use crate::harness::Installation;
 use crate::harness::raw_http;
 
