@@ -184,7 +184,7 @@ impl Server {
             secrets: Secrets::new(Arc::clone(&keyring)).for_states(states_secret(config)),
             client: egress::Client::new(config.egress.clone()),
         };
-        let courier = courier(config, &store, &hooks, &clock);
+        let dispatcher = dispatcher(config, &hooks, &clock);
         let auth =
             Auth::with_issuer(accounts, keyring, clock.clone(), auth_settings(config), issuer);
         let first_key = if config.auth.require_keys && config.role.serves_http() {
@@ -200,7 +200,7 @@ impl Server {
                 work: &work,
                 vault: &vault,
                 chat: chat.as_ref(),
-                courier: &courier,
+                dispatcher: &dispatcher,
                 client: &hooks.client,
             };
             engine(config, given, store.clone(), clock.clone()).await
@@ -332,13 +332,13 @@ struct EngineParts<'a> {
     work: &'a WorkDir,
     vault: &'a (Blobs, Arc<Keyring>),
     chat: Option<&'a Chat>,
-    courier: &'a WebhookDispatcher,
+    dispatcher: &'a WebhookDispatcher,
     client: &'a egress::Client,
 }
 
 async fn engine(
     config: &Config,
-    EngineParts { work, vault: (blobs, keyring), chat, courier, client }: EngineParts<'_>,
+    EngineParts { work, vault: (blobs, keyring), chat, dispatcher, client }: EngineParts<'_>,
     store: Arc<dyn Store>,
     clock: Clock,
 ) -> Result<Engine, replica_name::StartFailure<StartError>> {
@@ -358,7 +358,7 @@ async fn engine(
         .limits(config.limits.job())
         .tenant_limit(config.limits.tenant_flow())
         .concurrency(kinds::concurrency(config, chat))
-        .delivery_worker(courier.kind(), config.webhooks.concurrency, courier.windows())
+        .delivery_worker(dispatcher.kind(), config.webhooks.concurrency, dispatcher.windows())
         .register(kinds::demo(config));
     if let Some(chat) = chat {
         builder = builder.register(kinds::chat_kind(chat, config));
@@ -386,14 +386,8 @@ fn states_secret(config: &Config) -> Option<Secret> {
     config.chat.as_ref().and_then(|chat| chat.webhook_secret.clone())
 }
 
-fn courier(
-    config: &Config,
-    store: &Arc<dyn Store>,
-    hooks: &Webhooks,
-    clock: &Clock,
-) -> WebhookDispatcher {
+fn dispatcher(config: &Config, hooks: &Webhooks, clock: &Clock) -> WebhookDispatcher {
     WebhookDispatcher::new(
-        Arc::clone(store),
         Arc::clone(&hooks.endpoints),
         hooks.secrets.clone(),
         hooks.client.clone(),

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use longhaul::job::{ENDPOINT_LABEL, Job, JobId, Status, delivered_version};
-use longhaul::store::{Filter, PageRequest, Store, StoreError};
-use longhaul::{Clock, JobError};
+use longhaul::store::{PageRequest, StoreError};
+use longhaul::{Clock, Ctx, JobError};
 use tokio::sync::watch;
 
 /// Older deliveries that are checked. A job does not have more pending ones.
@@ -69,16 +69,11 @@ impl DeliveryOrder {
     }
 
     /// Decides whether a delivery without an attempt may be sent.
-    pub(super) async fn turn(
-        &self,
-        store: &dyn Store,
-        delivery: &Job,
-        clock: &Clock,
-    ) -> Result<Turn, StoreError> {
-        let Some(parent) = delivery.parent_id else { return Ok(Turn::Now) };
+    pub(super) async fn turn(&self, ctx: &Ctx, clock: &Clock) -> Result<Turn, StoreError> {
+        let delivery = ctx.job();
         let until = clock.now().after(WAIT_MAX);
         loop {
-            let older = older(store, delivery, parent).await?;
+            let older = older(ctx).await?;
             let mut same = older.iter().filter(|other| is_same_endpoint(delivery, other));
             if same.clone().any(is_unwanted) {
                 return Ok(Turn::Unwanted);
@@ -134,16 +129,13 @@ impl Drop for InFlight {
 }
 
 /// Returns the deliveries of earlier events, ordered by version, because ids depend on the replica's clock.
-async fn older(store: &dyn Store, delivery: &Job, parent: JobId) -> Result<Vec<Job>, StoreError> {
+async fn older(ctx: &Ctx) -> Result<Vec<Job>, StoreError> {
+    let delivery = ctx.job();
     let endpoint = delivery.labels.get_key_value(ENDPOINT_LABEL);
-    let filter = Filter {
-        parent: Some(parent),
-        labels: endpoint.map(|(name, id)| (name.clone(), id.clone())).into_iter().collect(),
-        ..Filter::default()
-    };
+    let labels = endpoint.map(|(name, id)| (name.clone(), id.clone())).into_iter().collect();
     let before = JobId::from_parts(delivery.created_at.after(CLOCK_SKEW_MAX), 0);
     let page = PageRequest { limit: LOOK_BACK, before: Some(before) };
-    let mut older = store.jobs(&delivery.tenant, &filter, &page).await?.jobs;
+    let mut older = ctx.siblings(labels, &page).await?;
     older.retain(|other| delivered_version(other.id) < delivered_version(delivery.id));
     Ok(older)
 }
