@@ -29,9 +29,13 @@ pub(super) fn router() -> Routes {
     responses((status = 200, description = "The queues.", body = QueueList), ReadProblems),
 )]
 async fn list_queues(caller: Caller<Inspect>) -> Result<Json<QueueList>, Problem> {
-    let queues = caller.engine.queues().await?;
-    let to_wire = |queue| to_wire(&caller.engine, queue);
-    Ok(Json(QueueList { queues: queues.iter().map(to_wire).collect() }))
+    Ok(Json(QueueList { queues: list(&caller.engine).await? }))
+}
+
+/// Returns the queues of the engine's tenant.
+pub(crate) async fn list(engine: &Engine) -> Result<Vec<Queue>, Problem> {
+    let queues = engine.queues().await?;
+    Ok(queues.iter().map(|queue| to_wire(engine, queue)).collect())
 }
 
 /// Pause a queue. Running jobs continue.
@@ -80,7 +84,7 @@ async fn queue(engine: &Engine, name: Name) -> Result<Json<Queue>, Problem> {
     Ok(Json(to_wire(engine, &found.unwrap_or_else(empty))))
 }
 
-pub(crate) fn to_wire(engine: &Engine, queue: &QueueState) -> Queue {
+fn to_wire(engine: &Engine, queue: &QueueState) -> Queue {
     let limit = engine.flow_limits().queue(&queue.name);
     Queue {
         name: queue.name.to_string(),

@@ -1,6 +1,7 @@
 //! Replicas: the processes that share a store.
 
 use axum::Json;
+use longhaul::Engine;
 use longhaul::store::{Heartbeat, ReplicaState};
 use longhaul_client::wire::{Replica, ReplicaList};
 use utoipa_axum::routes;
@@ -25,11 +26,15 @@ pub(super) fn router() -> Routes {
     responses((status = 200, description = "The replicas, by name.", body = ReplicaList), ReadProblems),
 )]
 async fn list_replicas(caller: Caller<Inspect>) -> Result<Json<ReplicaList>, Problem> {
-    let replicas = caller.engine.replicas().await?;
-    Ok(Json(ReplicaList { replicas: replicas.into_iter().map(to_wire).collect() }))
+    Ok(Json(ReplicaList { replicas: list(&caller.engine).await? }))
 }
 
-pub(crate) fn to_wire(replica: ReplicaState) -> Replica {
+/// Returns the replicas by name.
+pub(crate) async fn list(engine: &Engine) -> Result<Vec<Replica>, Problem> {
+    Ok(engine.replicas().await?.into_iter().map(to_wire).collect())
+}
+
+fn to_wire(replica: ReplicaState) -> Replica {
     let ReplicaState { heartbeat, started_at, seen_at, alive } = replica;
     let Heartbeat { replica, role, version, host, pid, kinds, running, concurrency, .. } =
         heartbeat;

@@ -9,6 +9,7 @@ use longhaul::store::accounts::Actor;
 use maud::{Markup, html};
 use url::form_urlencoded;
 
+use super::components::token_field;
 use super::error_page::redirect;
 use super::form::{self, Form};
 use super::layout::{self, Section, Shell};
@@ -133,7 +134,7 @@ fn sign_in_form(
             @if let Some(notice) = notice { p.notice role="status" { (notice) } }
             @if let Some(error) = error { p.wrong role="alert" { (error) } }
             form method="post" action="/ui/sign-in" {
-                input type="hidden" name=(form::TOKEN) value=(session.token);
+                (token_field(session))
                 input type="hidden" name="next" value=(next);
                 p {
                     label for="key" { "API key" }

@@ -13,7 +13,7 @@ use longhaul_client::DurationText;
 use longhaul_client::wire::SubmitRequest;
 use maud::{Markup, html};
 
-use super::components::{duration, empty_state};
+use super::components::{duration, empty_state, token_field};
 use super::form::{self, Form};
 use super::layout::Section;
 use super::page_context::PageContext;
@@ -146,7 +146,7 @@ fn page(
         }
         form.stacked method="post" action=(ctx.link(&path, &[])) enctype="multipart/form-data"
             data-upload {
-            input type="hidden" name=(form::TOKEN) value=(ctx.session.token);
+            (token_field(&ctx.session))
             (inputs.write(form))
             @if inputs.has_fields() {
                 p {

@@ -8,7 +8,7 @@ use longhaul::TenantId;
 use longhaul_client::wire::{Subscription, Tenant, TenantLimits, TenantPatch, TenantRequest};
 use maud::{Markup, html};
 
-use super::components::{bytes, count, empty_state, time, token_field};
+use super::components::{ACTIONS, bytes, count, empty_state, next_page, table, time, token_field};
 use super::form::{Form, invalid};
 use super::layout::Section;
 use super::page_context::PageContext;
@@ -32,6 +32,8 @@ pub(super) fn router() -> Router<AppState> {
 
 async fn show(State(state): State<AppState>, ctx: PageContext<Admin>) -> Result<Response, Problem> {
     let page = tenants::list(&state, Pairs(ctx.query.clone())).await?;
+    let next = page.next_cursor.as_deref();
+    let next = next.map(|next| ctx.link("/ui/tenants", &[("cursor", next)]));
     let content = html! {
         h1 { "Tenants" }
         section aria-labelledby="create-title" {
@@ -55,23 +57,13 @@ async fn show(State(state): State<AppState>, ctx: PageContext<Admin>) -> Result<
                     "longhaul tenants create acme --name 'Acme Ltd'",
                 ))
             } @else {
-                div.scroll tabindex="0" role="group" aria-label="Tenants" {
-                    table {
-                        thead {
-                            tr {
-                                th { "Tenant" } th { "Name" } th { "Subscription" } th { "Limits" }
-                                th { "Created" } th { span.visually-hidden { "Actions" } }
-                            }
-                        }
-                        tbody { @for tenant in &page.tenants { (row(&ctx, tenant)) } }
-                    }
-                }
+                (table(
+                    "Tenants",
+                    &["Tenant", "Name", "Subscription", "Limits", "Created", ACTIONS],
+                    page.tenants.iter().map(|tenant| row(&ctx, tenant)),
+                ))
             }
-            @if let Some(next) = &page.next_cursor {
-                nav.pages aria-label="Pages of tenants" {
-                    a rel="next" href=(ctx.link("/ui/tenants", &[("cursor", next)])) { "More" }
-                }
-            }
+            (next_page("Pages of tenants", "More", next))
         }
     };
     Ok(ctx.page("Tenants", Section::Tenants, &content))

@@ -2,6 +2,8 @@
 
 mod deliveries;
 
+pub(super) use deliveries::{delivery_cells, resend_button};
+
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
@@ -9,7 +11,10 @@ use axum::routing::{get, post};
 use longhaul_client::wire::{Endpoint, EndpointPatch, EndpointRequest, NewEndpoint};
 use maud::{Markup, html};
 
-use super::components::{ConfirmButton, empty_state, time, token_field, truncated};
+use super::components::{
+    ACTIONS, ConfirmButton, empty_state, live_section, post_button, table, time, token_field,
+    truncated,
+};
 use super::form::Form;
 use super::layout::Section;
 use super::page_context::PageContext;
@@ -56,25 +61,16 @@ async fn page<N: Permission>(
                     "longhaul endpoints create https://example.com/hooks",
                 ))
             } @else {
-                div.scroll tabindex="0" role="group" aria-label="Endpoints" {
-                    table {
-                        thead {
-                            tr {
-                                th { "URL" } th { "Events" } th { "Status" } th { "Created" }
-                                th { span.visually-hidden { "Actions" } }
-                            }
-                        }
-                        tbody { @for endpoint in &page.endpoints { (row(ctx, endpoint)) } }
-                    }
-                }
+                (table(
+                    "Endpoints",
+                    &["URL", "Events", "Status", "Created", ACTIONS],
+                    page.endpoints.iter().map(|endpoint| row(ctx, endpoint)),
+                ))
             }
             @if ctx.may::<Submit>() { (create_form(ctx)) }
         }
         @if let Some(sent) = &sent {
-            section #deliveries data-live aria-labelledby="deliveries-title" {
-                h2 #deliveries-title { "Deliveries" }
-                (sent)
-            }
+            (live_section("deliveries", "Deliveries", sent))
         }
     };
     Ok(ctx.page("Webhooks", Section::Webhooks, &content))
@@ -101,12 +97,8 @@ fn row<N: Permission>(ctx: &PageContext<N>, endpoint: &Endpoint) -> Markup {
             td {
                 div.choices {
                     @if ctx.may::<Submit>() {
-                        form method="post" action=(at("test")) {
-                            (token_field(&ctx.session)) button { "Send test" }
-                        }
-                        form method="post" action=(at(switch)) {
-                            (token_field(&ctx.session)) button { (label) }
-                        }
+                        (post_button(&ctx.session, &at("test"), "Send test"))
+                        (post_button(&ctx.session, &at(switch), label))
                     }
                     @if ctx.may::<Control>() { (delete_button(ctx, endpoint, &at("delete"))) }
                 }

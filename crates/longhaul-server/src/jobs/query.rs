@@ -17,7 +17,7 @@ const LIST_PARAMETERS: [&str; 7] =
     ["status", "kind", "queue", "label.NAME", "createdAfter", "limit", "cursor"];
 
 /// Returns one page of jobs, newest first, without their results.
-pub(crate) async fn list(caller: &Caller, query: &ListQuery) -> Result<JobList, Problem> {
+pub(crate) async fn list<P>(caller: &Caller<P>, query: &ListQuery) -> Result<JobList, Problem> {
     let page = caller.engine.jobs_page(&query.filter, &query.page).await?;
     let jobs = page.jobs.iter().map(|job| to_wire::job_summary(&caller.engine, job)).collect();
     Ok(JobList { jobs, next_cursor: page.next.map(cursor) })
@@ -150,7 +150,7 @@ fn step(step: job::Step) -> Result<Step, Problem> {
     })
 }
 
-fn attempt(attempt: job::Attempt) -> Attempt {
+pub(super) fn attempt(attempt: job::Attempt) -> Attempt {
     Attempt {
         attempt: attempt.attempt,
         replica: attempt.replica,
