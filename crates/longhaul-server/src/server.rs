@@ -29,7 +29,6 @@ use crate::api::{AppState, LoadShedder, ProxyRoutes, Settings, Uploads, Webhooks
 use crate::auth::{Auth, AuthSettings, IssuedKey, Issuer};
 use crate::config::{Config, Database};
 use crate::listen::{self, ListenerConfig, Tls, TlsError, raise_open_files};
-use crate::secret::Secret;
 use crate::webhooks::{Secrets, WebhookDispatcher};
 use longhaul_net::egress;
 pub use payload_store::check_keys;
@@ -179,9 +178,10 @@ impl Server {
         let (store, accounts, endpoints) = store(&config.database, &clock).await?;
         let vault = payload_store::open(config).await?;
         let (keyring, issuer) = (Arc::clone(&vault.1), issuer(config, &clock)?);
+        let states_secret = config.chat.as_ref().and_then(|chat| chat.webhook_secret.clone());
         let hooks = Webhooks {
             endpoints,
-            secrets: Secrets::new(Arc::clone(&keyring)).for_states(states_secret(config)),
+            secrets: Secrets::new(Arc::clone(&keyring)).for_states(states_secret),
             client: egress::Client::new(config.egress.clone()),
         };
         let dispatcher = dispatcher(config, &hooks, &clock);
@@ -307,24 +307,25 @@ type Stores = (Arc<dyn Store>, Arc<dyn Accounts>, Arc<dyn Endpoints>);
 
 async fn store(database: &Database, clock: &Clock) -> Result<Stores, StartError> {
     let clock = clock.clone();
-    let (path, clock) = match database {
-        Database::Memory => {
-            let opened = Arc::new(SqliteStore::memory(clock).map_err(BuildError::Open)?);
-            return Ok((opened.clone(), opened.clone(), opened));
-        }
+    Ok(match database {
+        Database::Memory => stores(SqliteStore::memory(clock).map_err(BuildError::Open)?),
         Database::Postgres(url) => {
             let opened = PostgresStore::open(url.expose(), clock).await;
-            let opened = opened.map_err(|error| StartError::postgres(url.expose(), error))?;
-            let opened = Arc::new(opened);
-            return Ok((opened.clone(), opened.clone(), opened));
+            stores(opened.map_err(|error| StartError::postgres(url.expose(), error))?)
         }
-        Database::Sqlite(path) => (path.clone(), clock),
-    };
-    // Blocking, because it may have to recover a write-ahead log.
-    let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
-    let opened = opening.await.map_err(|error| BuildError::Thread(error.into()))?;
-    let opened = Arc::new(opened.map_err(BuildError::Open)?);
-    Ok((opened.clone(), opened.clone(), opened))
+        Database::Sqlite(path) => {
+            let path = path.clone();
+            // Blocking, because it may have to recover a write-ahead log.
+            let opening = tokio::task::spawn_blocking(move || SqliteStore::open(path, clock));
+            let opened = opening.await.map_err(|error| BuildError::Thread(error.into()))?;
+            stores(opened.map_err(BuildError::Open)?)
+        }
+    })
+}
+
+fn stores<S: Store + Accounts + Endpoints + 'static>(opened: S) -> Stores {
+    let opened = Arc::new(opened);
+    (opened.clone(), opened.clone(), opened)
 }
 
 /// Dependencies of the engine besides the configuration.
@@ -341,7 +342,7 @@ async fn engine(
     EngineParts { work, vault: (blobs, keyring), chat, dispatcher, client }: EngineParts<'_>,
     store: Arc<dyn Store>,
     clock: Clock,
-) -> Result<Engine, replica_name::StartFailure<StartError>> {
+) -> Result<Engine, StartError> {
     let deps = kinds::KindDeps { work_root: work.path(), client, keyring, clock: &clock };
     let mut builder = Engine::builder()
         .clock(clock.clone())
@@ -369,8 +370,7 @@ async fn engine(
     }
     for (name, kind) in &config.kinds {
         let kind = kinds::configured_kind(name, kind, config, &deps)
-            .map_err(|source| StartError::Kind { kind: name.to_string(), source })
-            .map_err(replica_name::StartFailure::Other)?;
+            .map_err(|source| StartError::Kind { kind: name.to_string(), source })?;
         builder = builder.register(kind);
     }
     for (name, limit) in &config.queues {
@@ -380,10 +380,6 @@ async fn engine(
         }
     }
     Ok(builder.store(store).start().await?)
-}
-
-fn states_secret(config: &Config) -> Option<Secret> {
-    config.chat.as_ref().and_then(|chat| chat.webhook_secret.clone())
 }
 
 fn dispatcher(config: &Config, hooks: &Webhooks, clock: &Clock) -> WebhookDispatcher {
