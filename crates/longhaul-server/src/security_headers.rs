@@ -32,10 +32,8 @@ pub fn complete(headers: &mut HeaderMap, path: &str) {
     for (name, value) in ALWAYS {
         headers.entry(name).or_insert(value);
     }
-    let is = |idempotency_fields: &[u8]| {
-        headers
-            .get(CONTENT_TYPE)
-            .is_some_and(|value| value.as_bytes().starts_with(idempotency_fields))
+    let is = |media_type: &[u8]| {
+        headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(media_type))
     };
     let (is_page, is_problem) = (is(b"text/html"), is(b"application/problem+json"));
     if is_page {
