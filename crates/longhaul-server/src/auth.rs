@@ -416,8 +416,6 @@ impl Auth {
     pub fn forget_tenant(&self, id: &TenantId) {
         self.0.cache.remove_tenant(id);
     }
-
-    /// Builds an audit entry.
     pub fn audit_entry(
         &self,
         by: &AuditContext,

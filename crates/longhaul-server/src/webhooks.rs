@@ -67,7 +67,6 @@ struct Inner {
 }
 
 impl WebhookDispatcher {
-    /// Creates a dispatcher.
     pub fn new(
         endpoints: Arc<dyn Endpoints>,
         secrets: Secrets,

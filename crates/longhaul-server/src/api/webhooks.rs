@@ -65,7 +65,8 @@ impl Webhooks {
         };
         self.check(&url).await?;
         let secret = secret.map(|text| text.parse::<SigningSecret>()).transpose();
-        let secret = secret.map_err(|error| invalid(format_args!("webhook.secret: {error}")))?;
+        let secret =
+            secret.map_err(|error| Problem::invalid(format_args!("webhook.secret: {error}")))?;
         let sealed_secret = secret.map(|secret| self.secrets.seal(&secret, tenant, &url));
         Ok(Some(Webhook {
             events: event_filter(events.as_deref())?,
@@ -90,9 +91,5 @@ impl Webhooks {
 
 fn event_filter(events: Option<&[String]>) -> Result<EventFilter, Problem> {
     let words = events.unwrap_or_default().iter().map(String::as_str);
-    EventFilter::new(words).map_err(invalid)
-}
-
-fn invalid(reason: impl fmt::Display) -> Problem {
-    Problem::new(Code::Validation, reason.to_string())
+    EventFilter::new(words).map_err(Problem::invalid)
 }

@@ -67,17 +67,16 @@ impl Form {
     }
 
     pub(super) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
-        let wrong = |text: &str| invalid(format!("{name}: {text:?} is not a valid number"));
+        let wrong =
+            |text: &str| Problem::invalid(format_args!("{name}: {text:?} is not a valid number"));
         self.text(name).map(|text| text.parse().map_err(|_| wrong(&text))).transpose()
     }
 
     pub(super) fn duration(&self, name: &str) -> Result<Option<std::time::Duration>, Problem> {
         let text = self.text(name);
-        text.map(|text| parse_duration(&text).map_err(|error| invalid(format!("{name}: {error}"))))
-            .transpose()
+        text.map(|text| {
+            parse_duration(&text).map_err(|error| Problem::invalid(format_args!("{name}: {error}")))
+        })
+        .transpose()
     }
-}
-
-pub(super) fn invalid(detail: String) -> Problem {
-    Problem::new(Code::Validation, detail)
 }

@@ -109,7 +109,9 @@ fn request(
     let labels = labels.lines().map(str::trim).filter(|line| !line.is_empty());
     let label = |line: &str| {
         let pair = line.split_once('=').map(|(n, v)| (n.trim().to_owned(), v.trim().to_owned()));
-        pair.ok_or_else(|| form::invalid(format!("a label must be NAME=VALUE, not {line:?}")))
+        pair.ok_or_else(|| {
+            Problem::invalid(format_args!("a label must be NAME=VALUE, not {line:?}"))
+        })
     };
     let request = SubmitRequest {
         kind: kind.name().to_owned(),

@@ -9,7 +9,7 @@ use longhaul_client::wire::{Subscription, Tenant, TenantLimits, TenantPatch, Ten
 use maud::{Markup, html};
 
 use super::components::{ACTIONS, bytes, count, empty_state, next_page, table, time, token_field};
-use super::form::{Form, invalid};
+use super::form::Form;
 use super::layout::Section;
 use super::page_context::PageContext;
 use crate::api::AppState;
@@ -136,7 +136,7 @@ async fn subscribe(
     let word = form.text("subscription").unwrap_or_default();
     let found = SUBSCRIPTIONS.iter().find(|(_, known, _)| *known == word);
     let Some((subscription, _, _)) = found else {
-        return Err(invalid(format!("{word:?} is not a subscription status")));
+        return Err(Problem::invalid(format_args!("{word:?} is not a subscription status")));
     };
     let patch = TenantPatch { subscription: Some(*subscription), ..TenantPatch::default() };
     let id = TenantId::new(id).map_err(bad)?;

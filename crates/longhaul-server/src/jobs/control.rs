@@ -2,11 +2,12 @@
 
 use longhaul::job::Name;
 use longhaul::store::Filter;
-use longhaul::{BulkCommand, Job, JobId, Timestamp};
+use longhaul::{BulkCommand, Job, JobId};
 use longhaul_client::wire::JobFilter;
 
 use crate::api::http::caller::{Caller, Control, Submit};
-use crate::problem::{Code, Problem};
+use crate::api::http::params::body_instant;
+use crate::problem::Problem;
 use crate::to_wire;
 
 /// Cancels a pending job at once, or asks a running one to stop.
@@ -55,21 +56,13 @@ pub(crate) async fn bulk<P>(
 }
 
 fn parse_filter(filter: JobFilter) -> Result<Filter, Problem> {
-    let name = |text: Option<String>| text.map(Name::new).transpose().map_err(invalid);
-    let created_after = filter.created_after.map(|at| {
-        let reason = format!("createdAfter {:?} is not an RFC 3339 instant", at.0);
-        Timestamp::parse(at.as_str()).ok_or_else(|| invalid(reason))
-    });
+    let name = |text: Option<String>| text.map(Name::new).transpose().map_err(Problem::invalid);
     Ok(Filter {
         statuses: filter.status.into_iter().map(to_wire::status_from).collect(),
         kind: name(filter.kind)?,
         queue: name(filter.queue)?,
         labels: filter.labels,
-        created_after: created_after.transpose()?,
+        created_after: body_instant("createdAfter", filter.created_after.as_ref())?,
         parent: None,
     })
-}
-
-fn invalid(reason: impl std::fmt::Display) -> Problem {
-    Problem::new(Code::Validation, reason.to_string())
 }

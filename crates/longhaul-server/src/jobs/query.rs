@@ -50,7 +50,7 @@ pub(crate) fn parse_query(query: Pairs, limit_max: usize) -> Result<ListQuery, P
         match name.as_str() {
             "status" => {
                 for word in value.split(',') {
-                    filter.statuses.push(status(word)?);
+                    filter.statuses.push(parse_status(word.trim())?);
                 }
             }
             "kind" => once(&mut filter.kind, &name, Name::new(&value).map_err(bad)?)?,
@@ -74,8 +74,8 @@ pub(crate) fn parse_query(query: Pairs, limit_max: usize) -> Result<ListQuery, P
     })
 }
 
-fn status(word: &str) -> Result<Status, Problem> {
-    word.trim().parse::<wire::Status>().map(to_wire::status_from).map_err(bad)
+pub(crate) fn parse_status(word: &str) -> Result<Status, Problem> {
+    word.parse::<wire::Status>().map(to_wire::status_from).map_err(bad)
 }
 
 fn page_limit(text: &str, limit_max: usize) -> Result<usize, Problem> {

@@ -14,7 +14,7 @@ use longhaul::job::Json;
 use longhaul::{Engine, JobHandle, StagedPayload, TenantId, UploadError};
 use sha2::{Digest, Sha256};
 
-use crate::api::http::body::announced;
+use crate::api::http::body::{announced, ended_early};
 use crate::api::http::load_shedding::without_permit;
 use crate::problem::{Code, Problem};
 
@@ -66,8 +66,6 @@ impl Drop for UploadGuard {
         }
     }
 }
-
-/// Headers of a payload.
 #[derive(Debug, Clone)]
 pub(crate) struct PayloadHeaders {
     pub(crate) bytes: Option<u64>,
@@ -189,14 +187,8 @@ fn check_digest(headers: &PayloadHeaders, digest: &[u8; 32]) -> Result<(), Probl
     let detail = "the body does not match its Content-Digest; nothing was stored";
     Err(Problem::new(Code::DigestMismatch, detail))
 }
-
-/// Streams a body.
 pub(crate) fn chunks(body: Body) -> impl Stream<Item = Result<Bytes, Problem>> {
-    body.into_data_stream().map(|chunk| {
-        chunk.map_err(|error| {
-            Problem::new(Code::BadRequest, format!("the body ended early: {error}"))
-        })
-    })
+    body.into_data_stream().map(|chunk| chunk.map_err(ended_early))
 }
 
 pub(crate) fn too_large(max: u64) -> Problem {

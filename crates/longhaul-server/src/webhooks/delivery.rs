@@ -47,8 +47,6 @@ pub struct DeliveryAttempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
-
-/// Result of a delivery job.
 pub type DeliveryResult = DeliveryAttempt;
 
 /// Destination of a delivery and its signing secrets.
@@ -317,8 +315,6 @@ async fn whole_result(ctx: &Ctx, delivery: &Delivery) -> Option<Box<RawValue>> {
 fn deleted() -> JobError {
     JobError::fatal("the endpoint was deleted").with_code("endpoint-deleted")
 }
-
-/// Outcome of an attempt.
 enum Outcome {
     Delivered(DeliveryResult),
     Gone(DeliveryAttempt),

@@ -104,8 +104,6 @@ impl EndpointState {
         }
     }
 }
-
-/// Result of acquiring a permit.
 #[derive(Debug)]
 pub(super) enum Acquire {
     Acquired(Permit),

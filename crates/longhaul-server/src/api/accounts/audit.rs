@@ -34,8 +34,6 @@ pub(crate) async fn list_audit(
 ) -> Result<Json<AuditList>, Problem> {
     Ok(Json(list(&state, query).await?))
 }
-
-/// Returns one page of the log.
 pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<AuditList, Problem> {
     let mut query = PageQuery::parse(query, &["tenant", "target"])?;
     let filter = AuditFilter {

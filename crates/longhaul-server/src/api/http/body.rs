@@ -6,6 +6,7 @@ pub(crate) mod fuzzing;
 mod nesting;
 
 use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use futures_util::StreamExt;
@@ -16,6 +17,7 @@ use serde_json::error::Category;
 
 use super::load_shedding::without_permit;
 use super::params::hint;
+use crate::api::AppState;
 use crate::problem::{Code, Problem};
 
 /// Largest size of a submission without its input.
@@ -32,6 +34,35 @@ const BATCH_LEVELS: usize = 2;
 /// Returns the largest body of one submission.
 pub(crate) fn submission_bytes_max(limits: &Limits) -> usize {
     limits.input_bytes_max.saturating_add(BESIDES_INPUT_BYTES)
+}
+
+/// Extracts a body that is a JSON object of at most 64 KiB.
+pub(crate) struct JsonBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &AppState) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        object(&json_text(&parts.headers, body, SMALL_BYTES_MAX).await?).map(Self)
+    }
+}
+
+/// Like [`JsonBody`], for a body that may be missing or null.
+pub(crate) struct OptionalJsonBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default> FromRequest<AppState> for OptionalJsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &AppState) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let bytes = read(&parts.headers, body, SMALL_BYTES_MAX).await?;
+        if bytes.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        let text = json_text(&parts.headers, bytes.into(), SMALL_BYTES_MAX).await?;
+        if text.trim_ascii() == "null" { Ok(Self(T::default())) } else { object(&text).map(Self) }
+    }
 }
 
 /// Reads a JSON text of at most `bytes_max`.
@@ -67,19 +98,6 @@ async fn json_text_within(
     Ok(text)
 }
 
-/// Like [`json_text`], for a body that may be missing or null.
-pub(crate) async fn optional_json_text(
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<Option<String>, Problem> {
-    let bytes = read(headers, body, SMALL_BYTES_MAX).await?;
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    let text = json_text(headers, bytes.into(), SMALL_BYTES_MAX).await?;
-    Ok(Some(text).filter(|text| text.trim_ascii() != "null"))
-}
-
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let Some(Ok(given)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else {
         return false;
@@ -96,10 +114,7 @@ pub(crate) async fn read(
     body: Body,
     bytes_max: usize,
 ) -> Result<Bytes, Problem> {
-    if !is_plain(headers) {
-        let detail = "send the body without a Content-Encoding";
-        return Err(Problem::new(Code::UnsupportedMediaType, detail));
-    }
+    reject_encoded(headers)?;
     if announced(headers).is_some_and(|bytes| bytes > bytes_max as u64) {
         return Err(too_large(bytes_max));
     }
@@ -124,7 +139,7 @@ pub(crate) async fn small(body: Body, bytes_max: usize) -> Result<Result<Bytes, 
     Ok(Ok(begun.into()))
 }
 
-fn ended_early(error: impl std::fmt::Display) -> Problem {
+pub(crate) fn ended_early(error: impl std::fmt::Display) -> Problem {
     Problem::new(Code::BadRequest, format!("the body ended early: {error}"))
 }
 
@@ -133,9 +148,13 @@ fn too_large(bytes_max: usize) -> Problem {
     Problem::new(Code::PayloadTooLarge, detail)
 }
 
-pub(crate) fn is_plain(headers: &HeaderMap) -> bool {
+pub(crate) fn reject_encoded(headers: &HeaderMap) -> Result<(), Problem> {
     let mut codings = headers.get_all(CONTENT_ENCODING).iter();
-    codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+    if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Ok(());
+    }
+    let detail = "send the body without a Content-Encoding";
+    Err(Problem::new(Code::UnsupportedMediaType, detail))
 }
 
 pub(crate) fn announced(headers: &HeaderMap) -> Option<u64> {

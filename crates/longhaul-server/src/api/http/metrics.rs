@@ -95,19 +95,19 @@ fn write_gauges(
     in_flight: usize,
     queues: &[QueueState],
 ) -> std::fmt::Result {
-    writeln!(text, "# HELP longhaul_requests_in_flight Requests being processed.")?;
-    writeln!(text, "# TYPE longhaul_requests_in_flight gauge")?;
+    let heading = |text: &mut String, name: &str, help: &str| {
+        writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge")
+    };
+    heading(text, "longhaul_requests_in_flight", "Requests being processed.")?;
     writeln!(text, "longhaul_requests_in_flight {in_flight}")?;
-    writeln!(text, "# HELP longhaul_jobs_running Jobs running in this process.")?;
-    writeln!(text, "# TYPE longhaul_jobs_running gauge\nlonghaul_jobs_running {running}")?;
-    writeln!(text, "# HELP longhaul_queue_jobs Unfinished jobs of a queue.")?;
-    writeln!(text, "# TYPE longhaul_queue_jobs gauge")?;
+    heading(text, "longhaul_jobs_running", "Jobs running in this process.")?;
+    writeln!(text, "longhaul_jobs_running {running}")?;
+    heading(text, "longhaul_queue_jobs", "Unfinished jobs of a queue.")?;
     for QueueState { name, pending, running, .. } in queues {
         writeln!(text, "longhaul_queue_jobs{{queue=\"{name}\",status=\"pending\"}} {pending}")?;
         writeln!(text, "longhaul_queue_jobs{{queue=\"{name}\",status=\"running\"}} {running}")?;
     }
-    writeln!(text, "# HELP longhaul_queue_paused 1 if the queue is paused.")?;
-    writeln!(text, "# TYPE longhaul_queue_paused gauge")?;
+    heading(text, "longhaul_queue_paused", "1 if the queue is paused.")?;
     for QueueState { name, paused, .. } in queues {
         writeln!(text, "longhaul_queue_paused{{queue=\"{name}\"}} {}", u8::from(*paused))?;
     }

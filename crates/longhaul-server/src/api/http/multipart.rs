@@ -42,9 +42,13 @@ impl Parts {
         Ok(Self(Multipart::new(body.into_data_stream(), boundary)))
     }
 
+    async fn next(&mut self) -> Result<Option<Field<'static>>, Problem> {
+        without_permit(self.0.next_field()).await.map_err(|error| broken(&error))
+    }
+
     /// Parses the first part, which must be the job.
     pub(crate) async fn job(&mut self, bytes_max: usize) -> Result<SubmitRequest, Problem> {
-        let first = without_permit(self.0.next_field()).await.map_err(|error| broken(&error))?;
+        let first = self.next().await?;
         let Some(mut field) = first.filter(|field| field.name() == Some(JOB)) else {
             let detail = "the first part must be `job`, with the submission as JSON";
             return Err(Problem::new(Code::BadRequest, detail));
@@ -60,22 +64,12 @@ impl Parts {
         bytes_max: usize,
     ) -> Result<(Vec<(String, String)>, Option<PayloadPart>), Problem> {
         let (mut fields, mut left) = (Vec::new(), bytes_max);
-        while let Some(mut field) =
-            without_permit(self.0.next_field()).await.map_err(|error| broken(&error))?
-        {
+        while let Some(mut field) = self.next().await? {
             let name = field.name().unwrap_or_default().to_owned();
-            if let Some(file) = field.file_name().map(str::to_owned) {
+            if let Some(file) = field.file_name() {
                 // Browsers send an empty name if no file was chosen.
-                let chosen = !file.is_empty();
-                let content_type = field.content_type().map(ToString::to_string);
-                let headers = PayloadHeaders {
-                    bytes: None,
-                    digest: None,
-                    expects_continue: false,
-                    content_type,
-                };
-                let part = PayloadPart { headers, name: Some(file), field, rest: self.0 };
-                return Ok((fields, chosen.then_some(part)));
+                let part = (!file.is_empty()).then(|| PayloadPart::new(field, self.0, false));
+                return Ok((fields, part));
             }
             let value = text(&mut field, &name, left).await?;
             left = left.saturating_sub(name.len() + value.len());
@@ -89,29 +83,23 @@ impl Parts {
         mut self,
         whole: &PayloadHeaders,
     ) -> Result<Option<PayloadPart>, Problem> {
-        let Some(field) =
-            without_permit(self.0.next_field()).await.map_err(|error| broken(&error))?
-        else {
-            return Ok(None);
-        };
+        let Some(field) = self.next().await? else { return Ok(None) };
         if !field.name().is_some_and(|name| PAYLOAD.contains(&name)) {
             let detail = "the part `job` may be followed by one part `payload` or `file` only";
             return Err(Problem::new(Code::BadRequest, detail));
         }
-        let content_type = field.content_type().map(ToString::to_string);
-        // The length and digest in the headers are those of the whole body.
-        let headers = PayloadHeaders {
-            bytes: None,
-            digest: None,
-            expects_continue: whole.expects_continue,
-            content_type,
-        };
-        let name = field.file_name().map(str::to_owned);
-        Ok(Some(PayloadPart { headers, name, field, rest: self.0 }))
+        Ok(Some(PayloadPart::new(field, self.0, whole.expects_continue)))
     }
 }
 
 impl PayloadPart {
+    fn new(field: Field<'static>, rest: Multipart<'static>, expects_continue: bool) -> Self {
+        let content_type = field.content_type().map(ToString::to_string);
+        // The length and digest in the request's headers are those of the whole body.
+        let headers = PayloadHeaders { bytes: None, digest: None, expects_continue, content_type };
+        Self { headers, name: field.file_name().map(str::to_owned), field, rest }
+    }
+
     /// Streams the payload. Ends with an error if further parts follow.
     pub(crate) fn chunks(self) -> impl Stream<Item = Result<Bytes, Problem>> {
         let Self { field, rest, .. } = self;

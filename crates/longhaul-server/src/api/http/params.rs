@@ -4,9 +4,12 @@ use std::convert::Infallible;
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName};
 use longhaul::job::Name;
 use longhaul::store::StoreError;
-use longhaul::{JobId, Timestamp};
+use longhaul::{JobId, TenantId, Timestamp};
+use longhaul_client::wire::Instant;
+use percent_encoding::percent_decode_str;
 
 use crate::problem::{Code, Problem};
 
@@ -20,6 +23,34 @@ impl<S: Send + Sync> FromRequestParts<S> for JobPath {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let id = Path::<String>::from_request_parts(parts, state).await.ok();
         id.and_then(|Path(text)| text.parse().ok()).map(Self).ok_or(StoreError::NotFound.into())
+    }
+}
+
+/// A job id and the name of an artifact in the path. A malformed one gets the same response as an unknown job.
+#[derive(Debug)]
+pub(crate) struct ArtifactPath(pub(crate) JobId, pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for ArtifactPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await.ok();
+        path.and_then(|Path((id, name))| Some(Self(id.parse().ok()?, name)))
+            .ok_or(StoreError::NotFound.into())
+    }
+}
+
+/// A tenant id in the path. A malformed id gets the same response as an unknown tenant.
+#[derive(Debug)]
+pub(crate) struct TenantPath(pub(crate) TenantId);
+
+impl<S: Send + Sync> FromRequestParts<S> for TenantPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = Path::<String>::from_request_parts(parts, state).await.ok();
+        let id = path.and_then(|Path(text)| TenantId::new(text).ok());
+        id.map(Self).ok_or_else(|| Problem::new(Code::TenantNotFound, "unknown tenant"))
     }
 }
 
@@ -57,33 +88,15 @@ impl<S: Send + Sync> FromRequestParts<S> for Pairs {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        // Checked here, because parsing replaces invalid UTF-8 and so would look up a value that the
+        // client did not send.
         let query = parts.uri.query().unwrap_or_default();
-        if std::str::from_utf8(&percent_decoded(query)).is_err() {
+        if percent_decode_str(query).decode_utf8().is_err() {
             return Err(bad("the query is not UTF-8"));
         }
         let Query(pairs) = Query::from_request_parts(parts, state).await.map_err(bad)?;
         Ok(Self(pairs))
     }
-}
-
-/// Decodes a query string to bytes. Parsing it as pairs would replace invalid UTF-8, and so look up a value
-/// that the client did not send.
-pub(crate) fn percent_decoded(query: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(query.len());
-    let mut rest = query.as_bytes();
-    while let [first, behind @ ..] = rest {
-        let escaped = behind.first_chunk::<2>().filter(|_| *first == b'%');
-        let escaped = escaped.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let escaped = escaped.and_then(|digits| std::str::from_utf8(digits).ok());
-        if let Some(byte) = escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            bytes.push(byte);
-            rest = behind.get(2..).unwrap_or_default();
-        } else {
-            bytes.push(*first);
-            rest = behind;
-        }
-    }
-    bytes
 }
 
 impl Pairs {
@@ -144,6 +157,20 @@ pub(crate) fn instant(name: &str, text: &str) -> Result<Timestamp, Problem> {
     // An unencoded plus arrives as a space.
     Timestamp::parse(&text.replace(' ', "+"))
         .ok_or_else(|| bad(format_args!("{name} {text:?} is not an RFC 3339 instant")))
+}
+pub(crate) fn body_instant(name: &str, at: Option<&Instant>) -> Result<Option<Timestamp>, Problem> {
+    let parse = |at: &Instant| {
+        let reason =
+            || Problem::invalid(format_args!("{name} {:?} is not an RFC 3339 instant", at.0));
+        Timestamp::parse(at.as_str()).ok_or_else(reason)
+    };
+    at.map(parse).transpose()
+}
+
+/// Returns the items of a header that is a comma-separated list.
+pub(crate) fn items(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|text| text.split(',')).map(str::trim)
 }
 
 /// Parses whole seconds.

@@ -1,11 +1,11 @@
 //! Changing one job: cancel, resume, fork and purge.
 
-use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
+use longhaul::Job;
 use longhaul_client::wire::ForkRequest;
 
-use crate::api::http::body;
+use crate::api::http::body::OptionalJsonBody;
 use crate::api::http::caller::{Caller, Control, Submit};
 use crate::api::http::openapi::{Accepted, ChangeProblems, ForkProblems, PathOfJob};
 use crate::api::http::params::JobPath;
@@ -31,7 +31,7 @@ pub(crate) async fn cancel_job(
     JobPath(id): JobPath,
 ) -> Result<Response, Problem> {
     let job = control::cancel(&caller, id).await?;
-    Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
+    Ok(changed(&caller, &job))
 }
 
 /// Resume a failed or cancelled job.
@@ -51,7 +51,7 @@ pub(crate) async fn resume_job(
     JobPath(id): JobPath,
 ) -> Result<Response, Problem> {
     let job = control::resume(&caller, id).await?;
-    Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
+    Ok(changed(&caller, &job))
 }
 
 /// Fork a job.
@@ -66,15 +66,14 @@ pub(crate) async fn resume_job(
 pub(crate) async fn fork_job(
     caller: Caller<Submit>,
     JobPath(id): JobPath,
-    headers: HeaderMap,
-    body: Body,
+    OptionalJsonBody(ForkRequest { from_step }): OptionalJsonBody<ForkRequest>,
 ) -> Result<Response, Problem> {
-    let ForkRequest { from_step } = match body::optional_json_text(&headers, body).await? {
-        Some(text) => body::object(&text)?,
-        None => ForkRequest::default(),
-    };
     let job = control::fork(&caller, id, from_step.as_deref()).await?;
-    Ok(respond::accepted(&to_wire::job_without_result(&caller.engine, &job)))
+    Ok(changed(&caller, &job))
+}
+
+fn changed<P>(caller: &Caller<P>, job: &Job) -> Response {
+    respond::accepted(&to_wire::job_without_result(&caller.engine, job))
 }
 
 /// Delete a finished job and everything that belongs to it.

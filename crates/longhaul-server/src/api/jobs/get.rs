@@ -12,7 +12,7 @@ use crate::api::http::caller::Caller;
 use crate::api::http::openapi::{
     CurrentJob, JobProblems, JobQueryProblems, JobUnchanged, PathOfJob, ResultProblems,
 };
-use crate::api::http::params::{JobPath, Pairs, seconds};
+use crate::api::http::params::{JobPath, Pairs, items, seconds};
 use crate::api::http::respond;
 use crate::jobs::wait;
 use crate::problem::{Code, Problem};
@@ -79,16 +79,13 @@ enum IfNoneMatch {
 
 impl IfNoneMatch {
     fn of(headers: &HeaderMap) -> Self {
-        let mut values = headers.get_all(IF_NONE_MATCH).iter().peekable();
-        if values.peek().is_none() {
+        if !headers.contains_key(IF_NONE_MATCH) {
             return Self::Nothing;
         }
-        let texts: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
-        let tags = || texts.iter().flat_map(|text| text.split(',')).map(str::trim);
-        if tags().any(|tag| tag == "*") {
+        if items(headers, IF_NONE_MATCH).any(|tag| tag == "*") {
             return Self::Any;
         }
-        Self::Versions(tags().filter_map(version).collect())
+        Self::Versions(items(headers, IF_NONE_MATCH).filter_map(version).collect())
     }
 
     fn is_none(&self) -> bool {

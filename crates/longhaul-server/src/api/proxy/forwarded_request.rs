@@ -17,8 +17,6 @@ const FORWARDED_PREFIX: &str = "x-forwarded-";
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-
-/// A request to forward.
 pub(super) struct ForwardedRequest {
     /// The request without its body and secret headers.
     pub(super) call: HttpCall,

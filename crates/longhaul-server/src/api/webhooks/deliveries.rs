@@ -3,26 +3,25 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use longhaul::job::{
     AT_LABEL, Delivery, ENDPOINT_LABEL, EVENT_LABEL, EventType, Job, MESSAGE_LABEL, Status,
     URL_LABEL,
 };
 use longhaul::store::{Filter, PageRequest, StoreError};
-use longhaul::{BulkCommand, Engine, JobId, Timestamp};
+use longhaul::{BulkCommand, Engine, JobId};
 use longhaul_client::wire::{
     self, BulkResult, DeliveryAttempt, DeliveryFilter, DeliveryList, Instant, ResendRequest,
 };
 
-use super::invalid;
-use crate::api::http::body;
+use crate::api::http::body::JsonBody;
 use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::openapi::{
     BulkProblems, DeliveryProblems, JobListProblems, ListProblems, PageParams, PathOfJob,
 };
 use crate::api::http::paging::PageQuery;
-use crate::api::http::params::{IdPath, JobPath, Pairs, bad};
+use crate::api::http::params::{IdPath, JobPath, Pairs, bad, body_instant};
+use crate::jobs::query::parse_status;
 use crate::problem::{Code, Problem};
 use crate::to_wire;
 use crate::webhooks;
@@ -43,10 +42,7 @@ pub(crate) async fn list_deliveries(
     query: Pairs,
 ) -> Result<Json<DeliveryList>, Problem> {
     let mut query = PageQuery::parse(query, &["status", "endpoint", "type"])?;
-    let status = query.take("status").map(|text| {
-        let parsed = text.parse::<wire::Status>();
-        parsed.map(to_wire::status_from).map_err(bad)
-    });
+    let status = query.take("status").map(|text| parse_status(&text));
     let (endpoint, event) = (query.take("endpoint"), query.take("type"));
     let filter = Filter {
         statuses: status.transpose()?.into_iter().collect(),
@@ -91,8 +87,6 @@ async fn page(
     let request = PageRequest { limit: query.limit, before: before.transpose()? };
     Ok(Json(list(outbox, filter, &request).await?))
 }
-
-/// Returns one page of deliveries.
 pub(crate) async fn list(
     outbox: &Engine,
     filter: &Filter,
@@ -162,26 +156,20 @@ pub(crate) async fn resend(caller: &Caller<Submit>, id: JobId) -> Result<JobId, 
 )]
 pub(crate) async fn resend_deliveries(
     caller: Caller<Submit>,
-    headers: HeaderMap,
-    body: Body,
+    JsonBody(ResendRequest { filter }): JsonBody<ResendRequest>,
 ) -> Result<Json<BulkResult>, Problem> {
-    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    let ResendRequest { filter } = body::object(&text)?;
     let detail = serde_json::to_string(&filter).map_err(Problem::internal)?;
     caller.audit("deliveries.resend", "", detail).await?;
     let DeliveryFilter { endpoint_id, job_id, event, created_after } = filter;
     let parent = job_id.map(|text| {
-        text.parse().map_err(|()| invalid(format_args!("jobId {text:?} is not a job's id")))
-    });
-    let created_after = created_after.map(|at| {
-        let reason = format!("createdAfter {:?} is not an RFC 3339 instant", at.0);
-        Timestamp::parse(at.as_str()).ok_or_else(|| invalid(reason))
+        let invalid = || Problem::invalid(format_args!("jobId {text:?} is not a job's id"));
+        text.parse().map_err(|()| invalid())
     });
     let filter = Filter {
         statuses: vec![Status::Failed],
         labels: labels(endpoint_id, event)?,
         parent: parent.transpose()?,
-        created_after: created_after.transpose()?,
+        created_after: body_instant("createdAfter", created_after.as_ref())?,
         ..Filter::default()
     };
     let count = caller.engine.outbox().bulk(&filter, BulkCommand::Resume).await?;
@@ -192,13 +180,12 @@ pub(crate) fn labels(
     endpoint: Option<String>,
     event: Option<String>,
 ) -> Result<BTreeMap<String, String>, Problem> {
-    let event = event.map(|word| word.parse::<EventType>().map_err(invalid)).transpose()?;
+    let event =
+        event.map(|word| word.parse::<EventType>().map_err(Problem::invalid)).transpose()?;
     let endpoint = endpoint.map(|id| (ENDPOINT_LABEL.to_owned(), id));
     let event = event.map(|event| (EVENT_LABEL.to_owned(), event.to_string()));
     Ok(endpoint.into_iter().chain(event).collect())
 }
-
-/// Returns a delivery with its attempts.
 pub(crate) async fn with_attempts(outbox: &Engine, id: JobId) -> Result<wire::Delivery, Problem> {
     // In this order, so that the delivery is never older than the attempts shown with it.
     let steps = outbox.steps(id).await.map_err(no_delivery)?;

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use longhaul::JobId;
 use longhaul::job::{Delivery, EventType, Receiver};
 use longhaul::store::endpoints::{Endpoint, EndpointChange};
@@ -15,10 +14,10 @@ use longhaul_client::wire::{
 };
 use ulid::Ulid;
 
-use super::{deliveries, event_filter, invalid};
+use super::{deliveries, event_filter};
 use crate::api::AppState;
 use crate::api::accounts::label;
-use crate::api::http::body;
+use crate::api::http::body::{JsonBody, OptionalJsonBody};
 use crate::api::http::caller::{Caller, Control, Inspect, Submit};
 use crate::api::http::openapi::{
     EndpointProblems, ListProblems, NewEndpointProblems, PageParams, ReadProblems,
@@ -46,14 +45,11 @@ const ENDPOINTS_MAX: usize = 100;
 pub(crate) async fn create_endpoint(
     State(state): State<AppState>,
     caller: Caller<Submit>,
-    headers: HeaderMap,
-    body: Body,
+    JsonBody(request): JsonBody<EndpointRequest>,
 ) -> Result<(StatusCode, Json<NewEndpoint>), Problem> {
-    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    Ok((StatusCode::CREATED, Json(create(&state, &caller, body::object(&text)?).await?)))
+    Ok((StatusCode::CREATED, Json(create(&state, &caller, request).await?)))
 }
 
-/// Creates an endpoint.
 pub(crate) async fn create(
     state: &AppState,
     caller: &Caller<Submit>,
@@ -64,7 +60,9 @@ pub(crate) async fn create(
     webhooks.check(&url).await?;
     let known = webhooks.endpoints.endpoints(tenant, None, ENDPOINTS_MAX).await?;
     if known.len() >= ENDPOINTS_MAX {
-        return Err(invalid(format_args!("a tenant may have at most {ENDPOINTS_MAX} endpoints")));
+        return Err(Problem::invalid(format_args!(
+            "a tenant may have at most {ENDPOINTS_MAX} endpoints"
+        )));
     }
     let id = format!("ep_{}", Ulid::generate());
     let (secret, now) = (SigningSecret::generate(), state.auth.now());
@@ -133,7 +131,7 @@ pub(crate) async fn get_endpoint(
     IdPath(id): IdPath,
 ) -> Result<Json<wire::Endpoint>, Problem> {
     let found = state.webhooks.endpoints.endpoint(&caller.principal.tenant, &id).await?;
-    found.map(|endpoint| Json(to_wire(endpoint))).ok_or_else(no_endpoint)
+    found.map(to_wire).map(Json).ok_or_else(no_endpoint)
 }
 
 /// Change, enable or disable an endpoint.
@@ -150,14 +148,11 @@ pub(crate) async fn change_endpoint(
     State(state): State<AppState>,
     caller: Caller<Submit>,
     IdPath(id): IdPath,
-    headers: HeaderMap,
-    body: Body,
+    JsonBody(patch): JsonBody<EndpointPatch>,
 ) -> Result<Json<wire::Endpoint>, Problem> {
-    let text = body::json_text(&headers, body, body::SMALL_BYTES_MAX).await?;
-    Ok(Json(change(&state, &caller, &id, body::object(&text)?).await?))
+    Ok(Json(change(&state, &caller, &id, patch).await?))
 }
 
-/// Changes an endpoint.
 pub(crate) async fn change(
     state: &AppState,
     caller: &Caller<Submit>,
@@ -208,7 +203,6 @@ pub(crate) async fn delete_endpoint(
     delete(&state, &caller, &id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// Deletes an endpoint.
 pub(crate) async fn delete(
     state: &AppState,
     caller: &Caller<Control>,
@@ -238,16 +232,11 @@ pub(crate) async fn rotate_endpoint_secret(
     State(state): State<AppState>,
     caller: Caller<Submit>,
     IdPath(id): IdPath,
-    headers: HeaderMap,
-    body: Body,
+    OptionalJsonBody(RotateRequest { overlap }): OptionalJsonBody<RotateRequest>,
 ) -> Result<Json<NewEndpoint>, Problem> {
-    let RotateRequest { overlap } = match body::optional_json_text(&headers, body).await? {
-        Some(text) => body::object(&text)?,
-        None => RotateRequest::default(),
-    };
     let overlap = overlap.map_or(OVERLAP_DEFAULT, |overlap| overlap.0);
     if overlap > OVERLAP_MAX {
-        return Err(invalid("overlap must be at most 30d"));
+        return Err(Problem::invalid("overlap must be at most 30d"));
     }
     let secret = SigningSecret::generate();
     let sealed = state.webhooks.secrets.seal(&secret, &caller.principal.tenant, &id);

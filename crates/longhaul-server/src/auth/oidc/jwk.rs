@@ -64,8 +64,6 @@ impl Key {
                 Algorithm::EdDsa => matches!(self.public, PublicKey::Ed25519(_)),
             }
     }
-
-    /// Verifies a signature.
     pub(super) fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         if !self.supports(algorithm) {
             return false;

@@ -1,16 +1,12 @@
 //! Downloads of a job's page. They exist beside the API's routes because those ignore sessions.
 
-use axum::extract::Path;
-use axum::extract::rejection::PathRejection;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
-use longhaul::JobId;
 use longhaul::job::Json;
-use longhaul::store::StoreError;
 
 use crate::api::http::caller::Read;
-use crate::api::http::params::JobPath;
+use crate::api::http::params::{ArtifactPath, JobPath};
 use crate::api::http::respond;
 use crate::api::jobs::artifacts;
 use crate::dashboard::page_context::PageContext;
@@ -36,11 +32,9 @@ pub(in crate::dashboard) async fn result(
 
 pub(in crate::dashboard) async fn artifact(
     ctx: PageContext<Read>,
-    path: Result<Path<(String, String)>, PathRejection>,
+    ArtifactPath(id, name): ArtifactPath,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let path = path.ok().and_then(|Path((id, name))| Some((id.parse::<JobId>().ok()?, name)));
-    let (id, name) = path.ok_or(Problem::from(StoreError::NotFound))?;
     artifacts::serve_artifact(&ctx.caller.engine, id, &name, &headers).await
 }
 

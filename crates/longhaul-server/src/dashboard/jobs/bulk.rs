@@ -12,7 +12,7 @@ use super::search::JobSearch;
 use crate::api::AppState;
 use crate::api::http::caller::{Caller, Control, Read, Submit};
 use crate::dashboard::error_page::redirect;
-use crate::dashboard::form::{Form, invalid};
+use crate::dashboard::form::Form;
 use crate::dashboard::page_context::PageContext;
 use crate::jobs::control;
 use crate::problem::{Code, Problem};
@@ -112,7 +112,7 @@ pub(in crate::dashboard) async fn bulk(
             bulk_action.apply_to_filter(parse_search(&state, &ctx, &form)?.to_wire()).await?
         }
         Some("selected") => bulk_action.apply_to_each(selected(&form)?).await?,
-        Some(_) | None => return Err(invalid("which must be selected or all".to_owned())),
+        Some(_) | None => return Err(Problem::invalid("which must be selected or all")),
     };
     let query = filter(&form);
     let count = count.to_string();
@@ -164,9 +164,9 @@ fn is_skipped(code: Code) -> bool {
 
 fn selected(form: &Form) -> Result<Vec<JobId>, Problem> {
     let ids = form.all("job").map(str::parse).collect::<Result<Vec<JobId>, ()>>();
-    let ids = ids.map_err(|()| invalid("a selected id is not a job id".to_owned()))?;
+    let ids = ids.map_err(|()| Problem::invalid("a selected id is not a job id"))?;
     if ids.is_empty() {
-        return Err(invalid("no jobs selected".to_owned()));
+        return Err(Problem::invalid("no jobs selected"));
     }
     Ok(ids)
 }
@@ -178,7 +178,7 @@ fn parse_search(
 ) -> Result<JobSearch, Problem> {
     let search = JobSearch::parse(&filter(form), state, ctx.caller.engine.now())?;
     if search.text.is_some() {
-        return Err(invalid("a text search allows actions on selected jobs only".to_owned()));
+        return Err(Problem::invalid("a text search allows actions on selected jobs only"));
     }
     Ok(search)
 }

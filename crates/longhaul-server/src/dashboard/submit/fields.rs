@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use crate::api::http::body;
-use crate::dashboard::form::{Form, invalid};
+use crate::dashboard::form::Form;
 use crate::problem::{Code, Problem};
 
 /// Name of the field that holds the input as JSON.
@@ -173,7 +173,9 @@ impl Field {
         let Some(text) = form.verbatim(&self.key()).filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
-        let error = |expected: &str| invalid(format!("{}: {text:?} is not {expected}", self.name));
+        let error = |expected: &str| {
+            Problem::invalid(format_args!("{}: {text:?} is not {expected}", self.name))
+        };
         Ok(Some(match &self.value_type {
             // Browsers send line breaks as CR LF.
             FieldType::Multiline => Value::String(text.replace("\r\n", "\n")),

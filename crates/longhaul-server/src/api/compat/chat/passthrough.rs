@@ -90,8 +90,6 @@ fn complete_response(call: &ChatCall, record: &Record) -> Result<Response, Probl
         }
     }
 }
-
-/// Outcome of a chat job.
 pub(crate) enum Outcome {
     Completed(ChatResult),
     Failed {

@@ -9,9 +9,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::HeaderValue;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use futures_util::stream;
 use longhaul::job::Record;
 use longhaul::store::StoreError;
@@ -24,7 +22,7 @@ use crate::api::AppState;
 use crate::api::compat::error_format::{ErrorFormat, not_retryable};
 use crate::api::http::caller::{Authorization, Submit};
 use crate::api::http::load_shedding::without_permit;
-use crate::api::jobs::X_ACCEL_BUFFERING;
+use crate::api::http::respond;
 use crate::problem::Problem;
 
 /// Interval of authorization checks.
@@ -235,11 +233,6 @@ pub(crate) async fn respond(mut stream_state: ResponseStream) -> Result<Response
         ChatApi::OllamaChat | ChatApi::OllamaGenerate => "application/x-ndjson",
         ChatApi::OpenAiChat => "text/event-stream",
     };
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static(content_type)),
-        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (X_ACCEL_BUFFERING, HeaderValue::from_static("no")),
-    ];
     let body = Body::from_stream(stream::unfold(stream_state, ResponseStream::next));
-    Ok((headers, body).into_response())
+    Ok(respond::stream(content_type, body))
 }

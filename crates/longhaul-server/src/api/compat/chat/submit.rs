@@ -57,8 +57,6 @@ pub(crate) async fn parse(
     call.check().map_err(|reason| Problem::new(Code::BadRequest, reason))?;
     Ok(call)
 }
-
-/// Builds the submission of a call.
 pub(crate) fn submission(
     caller: &Caller<Submit>,
     call: &ChatCall,

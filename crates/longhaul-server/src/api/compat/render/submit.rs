@@ -22,6 +22,7 @@ use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::idempotency;
 use crate::api::http::params::Pairs;
 use crate::api::http::prefer::preference;
+use crate::api::http::respond::set_header;
 use crate::jobs::{submit as service, wait};
 use crate::problem::{Code, KeepBody, Problem};
 
@@ -134,9 +135,7 @@ fn accepted(record: &Record) -> Response {
     let body = Json(json!({"jobId": id, "status": status, "statusUrl": url}));
     let mut response = (StatusCode::ACCEPTED, body).into_response();
     response.headers_mut().insert(RETRY_AFTER, POLL_AFTER_S);
-    if let Ok(url) = HeaderValue::from_str(&url) {
-        response.headers_mut().insert(LOCATION, url);
-    }
+    set_header(&mut response, LOCATION, &url);
     response
 }
 
