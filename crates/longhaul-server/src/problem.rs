@@ -34,6 +34,9 @@ const BUSY_DETAIL: &str = "the store is busy or unavailable, and the request may
 /// Retry delay when the disk is full.
 const STORAGE_FULL_RETRY: Duration = Duration::from_secs(10);
 
+/// Result of a handler or of a function behind one.
+pub type Result<T, E = Problem> = std::result::Result<T, E>;
+
 /// An error response.
 #[derive(Debug, Clone)]
 pub struct Problem {

@@ -32,7 +32,7 @@ use crate::listen::{self, ListenerConfig, Tls, TlsError, raise_open_files};
 use crate::webhooks::{Secrets, WebhookDispatcher};
 use longhaul_net::egress;
 pub use payload_store::check_keys;
-use work_dir::WorkDir;
+use work_dir::ProcessWorkDir;
 
 /// Interval of metrics maintenance, needed even if no scraper reads them.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ pub struct Server {
     /// Serves only health and metrics.
     metrics: Option<BoundSocket>,
     front: ListenerConfig,
-    work: WorkDir,
+    work: ProcessWorkDir,
     first_key: Option<IssuedKey>,
 }
 
@@ -192,7 +192,7 @@ impl Server {
         } else {
             None
         };
-        let work = WorkDir::acquire(&config.work)
+        let work = ProcessWorkDir::acquire(&config.work)
             .map_err(|source| StartError::Data { path: config.work.clone(), source })?;
         let chat = kinds::chat(config, &clock)?;
         let start = async || {
@@ -330,7 +330,7 @@ fn stores<S: Store + Accounts + Endpoints + 'static>(opened: S) -> Stores {
 
 /// Dependencies of the engine besides the configuration.
 struct EngineParts<'a> {
-    work: &'a WorkDir,
+    work: &'a ProcessWorkDir,
     vault: &'a (Blobs, Arc<Keyring>),
     chat: Option<&'a Chat>,
     dispatcher: &'a WebhookDispatcher,

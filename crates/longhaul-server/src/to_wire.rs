@@ -9,8 +9,8 @@ use longhaul_client::wire::{self, Instant, RawJson};
 
 use crate::api::http::respond::ceil_seconds;
 use crate::encoding;
-use crate::problem::Problem;
-pub(crate) fn job(engine: &Engine, record: &Record) -> Result<wire::Job, Problem> {
+use crate::problem::{Problem, Result};
+pub(crate) fn job(engine: &Engine, record: &Record) -> Result<wire::Job> {
     let result = record.result.as_ref().map(raw).transpose()?;
     Ok(wire::Job { result, ..job_without_result(engine, &record.job) })
 }
@@ -63,7 +63,7 @@ fn artifact(job_url: &str, artifact: &job::Artifact) -> wire::Artifact {
     }
 }
 
-pub(crate) fn raw(json: &job::Json) -> Result<RawJson, Problem> {
+pub(crate) fn raw(json: &job::Json) -> Result<RawJson> {
     RawJson::from_text(json.as_str()).map_err(Problem::internal)
 }
 

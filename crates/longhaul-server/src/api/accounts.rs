@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use crate::api::http::caller::Admin;
 use crate::api::http::load_shedding::Class;
 use crate::api::http::routes::Routes;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 const NAME_CHARS_MAX: usize = 200;
 
@@ -30,7 +30,7 @@ pub(super) fn router() -> Routes {
 }
 
 /// Validates a display name or description.
-pub(super) fn label(what: &str, text: String) -> Result<String, Problem> {
+pub(super) fn label(what: &str, text: String) -> Result<String> {
     if text.chars().count() > NAME_CHARS_MAX {
         return Err(Problem::invalid(format_args!(
             "{what} must have at most {NAME_CHARS_MAX} characters"
@@ -42,7 +42,7 @@ pub(super) fn label(what: &str, text: String) -> Result<String, Problem> {
     Ok(text)
 }
 
-fn tenant_id(text: &str) -> Result<TenantId, Problem> {
+fn tenant_id(text: &str) -> Result<TenantId> {
     TenantId::new(text).map_err(Problem::invalid)
 }
 

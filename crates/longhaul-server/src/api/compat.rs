@@ -24,7 +24,7 @@ use crate::api::http::caller::{Caller, Read};
 use crate::api::http::load_shedding::Class;
 use crate::api::http::params::{ArtifactPath, JobPath};
 use crate::api::http::routes::Routes;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use error_format::{ErrorFormat, with_error_format};
 
 /// Routes shared by the compatibility APIs.
@@ -58,7 +58,7 @@ fn unknown() -> Problem {
 }
 
 /// Returns a job of one of the APIs. Other jobs are not found, like those of another tenant.
-async fn find(caller: &Caller, id: JobId) -> Result<(CompatApi, Record), Problem> {
+async fn find(caller: &Caller, id: JobId) -> Result<(CompatApi, Record)> {
     let record = match caller.engine.job(id).await {
         Err(StoreError::NotFound) => return Err(unknown()),
         read => read?,
@@ -68,7 +68,7 @@ async fn find(caller: &Caller, id: JobId) -> Result<(CompatApi, Record), Problem
 }
 
 /// `GET /jobs/{id}`
-async fn get_job(caller: Caller, path: Result<JobPath, Problem>) -> Result<Response, Problem> {
+async fn get_job(caller: Caller, path: Result<JobPath>) -> Result<Response> {
     let JobPath(id) = path.map_err(|_| unknown())?;
     let (api, record) = find(&caller, id).await?;
     match api {
@@ -81,9 +81,9 @@ async fn get_job(caller: Caller, path: Result<JobPath, Problem>) -> Result<Respo
 /// `GET /jobs/{id}/artifacts/{name}`
 async fn artifact(
     caller: Caller,
-    path: Result<ArtifactPath, Problem>,
+    path: Result<ArtifactPath>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let ArtifactPath(id, name) = path.map_err(|_| unknown())?;
     find(&caller, id).await?;
     serve_artifact(&caller.engine, id, &name, &headers).await

@@ -35,7 +35,7 @@ use crate::encoding;
 use crate::jobs::submit::{self, IncomingPayload, with_key};
 use crate::jobs::upload::{PayloadHeaders, chunks};
 use crate::jobs::wait;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 use forwarded_request::ForwardedRequest;
 
@@ -91,7 +91,7 @@ async fn forward(
     Extension(PresentedCredential(credential)): Extension<PresentedCredential>,
     caller: Caller<Submit>,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let (parts, body) = request.into_parts();
     let forwarded = ForwardedRequest::parse(&route, &parts, &state.auth)?;
     let sync = forwarded.sync.unwrap_or(route.sync);
@@ -114,7 +114,7 @@ async fn submit(
     parts: &Parts,
     forwarded: ForwardedRequest,
     body: Body,
-) -> Result<JobHandle, Problem> {
+) -> Result<JobHandle> {
     let key = idempotency::key(&parts.headers, state.settings.require_idempotency_key)?;
     let ForwardedRequest { call, secret, .. } = forwarded;
     let submission = |call: HttpCall, body: Option<Bytes>| {

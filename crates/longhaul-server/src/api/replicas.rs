@@ -10,7 +10,7 @@ use crate::api::http::caller::{Caller, Inspect};
 use crate::api::http::load_shedding::Class;
 use crate::api::http::openapi::ReadProblems;
 use crate::api::http::routes::Routes;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 pub(super) fn router() -> Routes {
@@ -25,12 +25,12 @@ pub(super) fn router() -> Routes {
     get, path = "/v1/replicas", operation_id = "listReplicas", tag = "operations",
     responses((status = 200, description = "The replicas, by name.", body = ReplicaList), ReadProblems),
 )]
-async fn list_replicas(caller: Caller<Inspect>) -> Result<Json<ReplicaList>, Problem> {
+async fn list_replicas(caller: Caller<Inspect>) -> Result<Json<ReplicaList>> {
     Ok(Json(ReplicaList { replicas: list(&caller.engine).await? }))
 }
 
 /// Returns the replicas by name.
-pub(crate) async fn list(engine: &Engine) -> Result<Vec<Replica>, Problem> {
+pub(crate) async fn list(engine: &Engine) -> Result<Vec<Replica>> {
     Ok(engine.replicas().await?.into_iter().map(to_wire).collect())
 }
 

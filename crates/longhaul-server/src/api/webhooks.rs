@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 use crate::api::http::caller::{Control, Inspect, Read, Submit};
 use crate::api::http::load_shedding::Class;
 use crate::api::http::routes::Routes;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::webhooks::Secrets;
 use crate::webhooks::signature::SigningSecret;
 use longhaul_net::egress;
@@ -59,7 +59,7 @@ impl Webhooks {
         &self,
         tenant: &TenantId,
         request: Option<WebhookRequest>,
-    ) -> Result<Option<Webhook>, Problem> {
+    ) -> Result<Option<Webhook>> {
         let Some(WebhookRequest { url, events, secret, payload }) = request else {
             return Ok(None);
         };
@@ -78,7 +78,7 @@ impl Webhooks {
     }
 
     /// Rejects a URL that the egress policy forbids.
-    pub(crate) async fn check(&self, url: &str) -> Result<(), Problem> {
+    pub(crate) async fn check(&self, url: &str) -> Result<()> {
         match self.client.check_submission(url).await {
             Ok(_) => Ok(()),
             Err(refused) => {
@@ -89,7 +89,7 @@ impl Webhooks {
     }
 }
 
-fn event_filter(events: Option<&[String]>) -> Result<EventFilter, Problem> {
+fn event_filter(events: Option<&[String]>) -> Result<EventFilter> {
     let words = events.unwrap_or_default().iter().map(String::as_str);
     EventFilter::new(words).map_err(Problem::invalid)
 }

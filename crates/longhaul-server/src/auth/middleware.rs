@@ -13,7 +13,7 @@ use super::api_key::is_key;
 use super::rate_limit::{RateAllowance, RateExceeded};
 use super::{Auth, AuthError, Principal};
 use crate::api::http::respond::set_header;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::secret::Secret;
 
 pub(crate) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -147,7 +147,7 @@ impl Auth {
     pub(crate) async fn reauthenticate(
         &self,
         credential: Option<&Secret>,
-    ) -> Option<Result<Principal, Problem>> {
+    ) -> Option<Result<Principal>> {
         match self.principal(credential.map(Secret::expose)).await {
             Ok(principal) => Some(Ok(principal)),
             Err(AuthError::Store(_) | AuthError::NoIssuerKeys) => None,

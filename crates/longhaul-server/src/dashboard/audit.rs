@@ -12,12 +12,12 @@ use crate::api::AppState;
 use crate::api::accounts::audit;
 use crate::api::http::caller::Admin;
 use crate::api::http::params::Pairs;
-use crate::problem::Problem;
+use crate::problem::Result;
 
 pub(super) async fn show(
     State(state): State<AppState>,
     ctx: PageContext<Admin>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let mut query = ctx.query.clone();
     // The viewed tenant also filters the log.
     query.extend(ctx.other().map(|tenant| ("tenant".to_owned(), tenant.to_string())));

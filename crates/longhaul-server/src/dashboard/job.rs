@@ -24,7 +24,7 @@ use crate::api::http::params::JobPath;
 use crate::api::jobs::events;
 use crate::api::{AppState, queues};
 use crate::jobs::details::{JobDetails, details};
-use crate::problem::{Code, KeepBody, Problem};
+use crate::problem::{Code, KeepBody, Result};
 
 pub(super) fn router() -> Router<AppState> {
     Router::new()
@@ -40,7 +40,7 @@ pub(super) fn router() -> Router<AppState> {
         .route("/ui/jobs/{id}/deliveries/{delivery}/resend", post(actions::resend))
 }
 
-async fn show(ctx: PageContext<Read>, JobPath(id): JobPath) -> Result<Response, Problem> {
+async fn show(ctx: PageContext<Read>, JobPath(id): JobPath) -> Result<Response> {
     let details = match details(&ctx.caller, id).await {
         Err(problem) if problem.code() == Code::JobGone => return gone(&ctx, id).await,
         read => read?,
@@ -114,7 +114,7 @@ fn write(
 }
 
 /// Returns why a due job is not running: its queue is paused, at its limit, or has other pending jobs.
-async fn wait_reason(ctx: &PageContext<Read>, job: &Job) -> Result<Option<Markup>, Problem> {
+async fn wait_reason(ctx: &PageContext<Read>, job: &Job) -> Result<Option<Markup>> {
     let engine = &ctx.caller.engine;
     if job.status != Status::Pending || timestamp(&job.run_at) > engine.now() {
         return Ok(None);
@@ -144,7 +144,7 @@ fn no_result(status: Status) -> &'static str {
 }
 
 /// Renders the page of a deleted job, of which only the receipt is left.
-async fn gone(ctx: &PageContext<Read>, id: JobId) -> Result<Response, Problem> {
+async fn gone(ctx: &PageContext<Read>, id: JobId) -> Result<Response> {
     let receipt = sections::receipt(ctx, id).await?;
     let content = html! {
         h1 { code { (id) } }
@@ -166,7 +166,7 @@ async fn watch(
     ctx: PageContext<Read>,
     JobPath(id): JobPath,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let authorization = ctx.caller.authorization_with(ctx.session.credential.clone());
     events::watch(state, ctx.caller, id, &headers, authorization).await
 }

@@ -17,7 +17,7 @@ use super::layout::Section;
 use super::page_context::PageContext;
 use crate::api::AppState;
 use crate::api::http::caller::{Control, Inspect, Read, Submit};
-use crate::problem::Problem;
+use crate::problem::Result;
 use results::SearchResults;
 use search::JobSearch;
 
@@ -29,7 +29,7 @@ const DETAILS_CHARS_MAX: usize = 240;
 pub(super) async fn list(
     State(state): State<AppState>,
     ctx: PageContext<Read>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let search = JobSearch::parse(&ctx.query, &state, ctx.caller.engine.now())?;
     let results = results::find(&ctx.caller, &search).await?;
     let kinds = ctx.caller.engine.all_kinds().await?;

@@ -18,7 +18,7 @@ use crate::api::AppState;
 use crate::api::accounts::keys;
 use crate::api::http::caller::Admin;
 use crate::api::http::params::{IdPath, Pairs};
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 /// Scopes with their names and descriptions.
@@ -35,7 +35,7 @@ pub(super) fn router() -> Router<AppState> {
         .route("/ui/keys/{id}/revoke", post(revoke))
 }
 
-async fn show(State(state): State<AppState>, ctx: PageContext<Admin>) -> Result<Response, Problem> {
+async fn show(State(state): State<AppState>, ctx: PageContext<Admin>) -> Result<Response> {
     page(&state, &ctx, None).await
 }
 
@@ -43,7 +43,7 @@ async fn page(
     state: &AppState,
     ctx: &PageContext<Admin>,
     created: Option<&NewKey>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let mut query = ctx.query.clone();
     // The viewed tenant also filters the list.
     query.extend(ctx.other().map(|tenant| ("tenant".to_owned(), tenant.to_string())));
@@ -173,7 +173,7 @@ async fn create(
     State(state): State<AppState>,
     ctx: PageContext<Admin>,
     form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let scopes = form.all("scope");
     let scopes = scopes.filter_map(|word| SCOPES.iter().find(|(_, known, _)| *known == word));
     let expires_at = form.duration("lasts")?.map(|lasts| state.auth.now().after(lasts));
@@ -194,7 +194,7 @@ async fn revoke(
     ctx: PageContext<Admin>,
     IdPath(id): IdPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     keys::revoke(&state, &ctx.caller, &id).await?;
     Ok(ctx.done("/ui/keys", "revoke"))
 }

@@ -18,7 +18,7 @@ use super::page_context::PageContext;
 use crate::api::http::caller::{Control, Inspect, Read};
 use crate::api::http::params::NamePath;
 use crate::api::{queues, replicas};
-use crate::problem::Problem;
+use crate::problem::Result;
 use last_hour::LastHour;
 
 /// Limit when counting waiting jobs and failed deliveries.
@@ -35,7 +35,7 @@ struct OverviewData {
     now: Timestamp,
 }
 
-pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response, Problem> {
+pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response> {
     let engine = &ctx.caller.engine;
     let data = OverviewData {
         queues: queues::list(engine).await?,
@@ -48,7 +48,7 @@ pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response, Problem>
     Ok(ctx.page("Longhaul", Section::Overview, &write(&ctx, &data)))
 }
 
-async fn count_jobs(engine: &Engine, status: longhaul::Status) -> Result<usize, Problem> {
+async fn count_jobs(engine: &Engine, status: longhaul::Status) -> Result<usize> {
     let filter = Filter { statuses: vec![status], ..Filter::default() };
     let page = PageRequest { limit: COUNTED_MAX, before: None };
     Ok(engine.jobs_page(&filter, &page).await?.jobs.len())
@@ -182,7 +182,7 @@ pub(super) async fn pause(
     ctx: PageContext<Control>,
     NamePath(name): NamePath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     queues::pause(&ctx.caller, &name).await?;
     Ok(ctx.done("/", "pause"))
 }
@@ -191,7 +191,7 @@ pub(super) async fn resume(
     ctx: PageContext<Control>,
     NamePath(name): NamePath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     queues::resume(&ctx.caller, &name).await?;
     Ok(ctx.done("/", "go-on"))
 }

@@ -20,7 +20,7 @@ use crate::api::http::body;
 use crate::api::http::params::Pairs;
 use crate::auth::{AuthError, Principal};
 use crate::listen::{ClientInfo, Scheme};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::secret::Secret;
 
 /// Page after the sign-in, unless the caller wanted another one.
@@ -46,10 +46,7 @@ pub(super) async fn show(
     page(&session, &sign_in_form(&session, next, notice, None))
 }
 
-pub(super) async fn sign_in(
-    State(state): State<AppState>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn sign_in(State(state): State<AppState>, request: Request) -> Result<Response> {
     let session = Session::of(&state.auth, request.headers());
     let client = request.extensions().get::<ClientInfo>().map(|client| client.address);
     state.auth.count_sign_in(client)?;
@@ -86,7 +83,7 @@ pub(super) async fn sign_out(_form: Form) -> Response {
 }
 
 /// Returns the message for a rejected key or token.
-fn rejection_message(refusal: AuthError) -> Result<String, Problem> {
+fn rejection_message(refusal: AuthError) -> Result<String> {
     Ok(match refusal {
         AuthError::NoKey | AuthError::BadKey => {
             "This key is unknown, revoked or expired.".to_owned()

@@ -16,7 +16,7 @@ use crate::api::AppState;
 use crate::api::accounts::tenants;
 use crate::api::http::caller::Admin;
 use crate::api::http::params::{IdPath, Pairs, bad};
-use crate::problem::Problem;
+use crate::problem::{Problem, Result};
 
 const SUBSCRIPTIONS: [(Subscription, &str, &str); 3] = [
     (Subscription::Active, "active", "Active"),
@@ -30,7 +30,7 @@ pub(super) fn router() -> Router<AppState> {
         .route("/ui/tenants/{id}/subscription", post(subscribe))
 }
 
-async fn show(State(state): State<AppState>, ctx: PageContext<Admin>) -> Result<Response, Problem> {
+async fn show(State(state): State<AppState>, ctx: PageContext<Admin>) -> Result<Response> {
     let page = tenants::list(&state, Pairs(ctx.query.clone())).await?;
     let next = page.next_cursor.as_deref();
     let next = next.map(|next| ctx.link("/ui/tenants", &[("cursor", next)]));
@@ -120,7 +120,7 @@ async fn create(
     State(state): State<AppState>,
     ctx: PageContext<Admin>,
     form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let request =
         TenantRequest { id: form.text("id").unwrap_or_default(), name: form.text("name") };
     tenants::create(&state, &ctx.caller, request).await?;
@@ -132,7 +132,7 @@ async fn subscribe(
     ctx: PageContext<Admin>,
     IdPath(id): IdPath,
     form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let word = form.text("subscription").unwrap_or_default();
     let found = SUBSCRIPTIONS.iter().find(|(_, known, _)| *known == word);
     let Some((subscription, _, _)) = found else {

@@ -15,7 +15,7 @@ use super::page_context::PageContext;
 use crate::api::http::caller::Inspect;
 use crate::api::http::params::bad;
 use crate::api::usage;
-use crate::problem::Problem;
+use crate::problem::Result;
 
 /// Limit of listed rows.
 const ROWS_MAX: usize = 500;
@@ -26,7 +26,7 @@ const SPANS: [(&str, &str, Duration, UsageBy, Duration); 3] = [
     ("90d", "Last 90 days", Duration::from_hours(24 * 89), UsageBy::Day, Duration::from_hours(24)),
 ];
 
-pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response, Problem> {
+pub(super) async fn show(ctx: PageContext<Inspect>) -> Result<Response> {
     let span = ctx.param("span").unwrap_or("30d");
     let Some(&(name, label, back, by, step)) = SPANS.iter().find(|(name, ..)| *name == span) else {
         return Err(bad(format_args!("span must be 24h, 30d or 90d, not {span:?}")));

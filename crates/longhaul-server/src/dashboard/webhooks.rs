@@ -22,7 +22,7 @@ use crate::api::AppState;
 use crate::api::http::caller::{Control, Inspect, Permission, Read, Submit};
 use crate::api::http::params::{IdPath, Pairs};
 use crate::api::webhooks::endpoints;
-use crate::problem::Problem;
+use crate::problem::Result;
 
 pub(super) fn router() -> Router<AppState> {
     Router::new()
@@ -35,10 +35,7 @@ pub(super) fn router() -> Router<AppState> {
         .route("/ui/deliveries/{id}/resend", post(deliveries::resend))
 }
 
-async fn show(
-    State(state): State<AppState>,
-    ctx: PageContext<Inspect>,
-) -> Result<Response, Problem> {
+async fn show(State(state): State<AppState>, ctx: PageContext<Inspect>) -> Result<Response> {
     page(&state, &ctx, None).await
 }
 
@@ -46,7 +43,7 @@ async fn page<N: Permission>(
     state: &AppState,
     ctx: &PageContext<N>,
     created: Option<&NewEndpoint>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let page = endpoints::list(state, &ctx.caller, Pairs::default()).await?;
     let sent =
         if ctx.may::<Read>() { Some(deliveries::list(ctx, &page.endpoints).await?) } else { None };
@@ -166,7 +163,7 @@ async fn create(
     State(state): State<AppState>,
     ctx: PageContext<Submit>,
     form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let events = form.text("events").map(|text| {
         let words = text.split([' ', ',']).filter(|word| !word.is_empty());
         words.map(str::to_owned).collect::<Vec<String>>()
@@ -187,7 +184,7 @@ async fn test(
     ctx: PageContext<Submit>,
     IdPath(id): IdPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     endpoints::send_test(&state, &ctx.caller, &id).await?;
     Ok(ctx.done("/ui/webhooks", "test"))
 }
@@ -197,7 +194,7 @@ async fn enable(
     ctx: PageContext<Submit>,
     IdPath(id): IdPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     set_enabled(&state, &ctx, &id, true).await
 }
 
@@ -206,7 +203,7 @@ async fn disable(
     ctx: PageContext<Submit>,
     IdPath(id): IdPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     set_enabled(&state, &ctx, &id, false).await
 }
 
@@ -215,7 +212,7 @@ async fn set_enabled(
     ctx: &PageContext<Submit>,
     id: &str,
     enabled: bool,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let patch = EndpointPatch { enabled: Some(enabled), ..EndpointPatch::default() };
     endpoints::change(state, &ctx.caller, id, patch).await?;
     Ok(ctx.done("/ui/webhooks", if enabled { "endpoint-on" } else { "endpoint-off" }))
@@ -226,7 +223,7 @@ async fn delete(
     ctx: PageContext<Control>,
     IdPath(id): IdPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     endpoints::delete(&state, &ctx.caller, &id).await?;
     Ok(ctx.done("/ui/webhooks", "endpoint-gone"))
 }

@@ -9,7 +9,7 @@ use longhaul_client::wire::{self, Attempt, Instant, RawJson, Status, Step};
 
 use super::query;
 use crate::api::http::caller::Caller;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 /// A job with its history, and with the fields that the API does not show.
@@ -40,7 +40,7 @@ pub(crate) struct JobEvent {
 }
 
 /// Reads everything about a job.
-pub(crate) async fn details(caller: &Caller, id: JobId) -> Result<JobDetails, Problem> {
+pub(crate) async fn details(caller: &Caller, id: JobId) -> Result<JobDetails> {
     let record = caller.engine.job(id).await?;
     let steps = query::steps(caller, id).await?;
     let input = match caller.engine.input(id).await {

@@ -12,10 +12,10 @@ use crate::api::AppState;
 use crate::api::http::caller::{Caller, Submit};
 use crate::api::http::multipart::PayloadPart;
 use crate::api::http::params::body_instant;
-use crate::problem::Problem;
+use crate::problem::{Problem, Result};
 
 /// Submits a job and measures the store's latency for load shedding.
-pub(crate) async fn submit(state: &AppState, submission: Submission) -> Result<JobHandle, Problem> {
+pub(crate) async fn submit(state: &AppState, submission: Submission) -> Result<JobHandle> {
     Ok(state.load_shedder.measure(submission.into_future()).await?)
 }
 
@@ -24,7 +24,7 @@ pub(crate) async fn take_webhook(
     state: &AppState,
     engine: &Engine,
     request: &mut SubmitRequest,
-) -> Result<Option<Webhook>, Problem> {
+) -> Result<Option<Webhook>> {
     let input = || Json::from_value(&request.input).ok();
     state.caller_urls.check(&state.webhooks.client, &request.kind, input).await?;
     state.webhooks.job_webhook(engine.tenant(), request.webhook.take()).await
@@ -38,7 +38,7 @@ pub(crate) async fn submit_with_payload(
     webhook: Option<Webhook>,
     key: Option<String>,
     part: Option<PayloadPart>,
-) -> Result<JobHandle, Problem> {
+) -> Result<JobHandle> {
     let engine = &caller.engine;
     let Some(part) = part else {
         return submit(state, submission(engine, request, webhook, key)?).await;
@@ -67,9 +67,9 @@ impl IncomingPayload {
         caller: &Caller<Submit>,
         kind: &str,
         input: &Json,
-        chunks: impl Stream<Item = Result<Bytes, Problem>>,
-        submission: impl FnOnce() -> Result<Submission, Problem>,
-    ) -> Result<JobHandle, Problem> {
+        chunks: impl Stream<Item = Result<Bytes>>,
+        submission: impl FnOnce() -> Result<Submission>,
+    ) -> Result<JobHandle> {
         let engine = &caller.engine;
         engine.check_payload_kind(kind).await?;
         // Blocks other uploads with the same key until the job is submitted.
@@ -90,7 +90,7 @@ pub(crate) fn submission(
     request: SubmitRequest,
     webhook: Option<Webhook>,
     key: Option<String>,
-) -> Result<Submission, Problem> {
+) -> Result<Submission> {
     let mut submission = with_key(engine.submit_raw(&request.kind, &request.input), key);
     if let Some(webhook) = webhook {
         submission = submission.webhook(webhook);

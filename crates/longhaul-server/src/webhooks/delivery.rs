@@ -49,8 +49,8 @@ pub struct DeliveryAttempt {
 }
 pub type DeliveryResult = DeliveryAttempt;
 
-/// Destination of a delivery and its signing secrets.
-struct Destination {
+/// URL and format of a delivery, and its signing secrets.
+struct DeliveryDestination {
     url: String,
     secrets: Vec<SigningSecret>,
     full: bool,
@@ -110,22 +110,22 @@ impl WebhookDispatcher {
         };
         let sent = inner.send(&ctx, &delivery, &destination, now).await;
         let took = inner.clock.now().since(now);
-        let outcome = Outcome::of(sent, now);
+        let outcome = SendOutcome::of(sent, now);
         metrics::counter!("longhaul_deliveries_total", "outcome" => outcome.word()).increment(1);
         match outcome {
-            Outcome::Delivered(result) => {
+            SendOutcome::Delivered(result) => {
                 in_flight.attempted();
                 permit.success(took);
                 Ok(result)
             }
-            Outcome::Gone(attempt) => {
+            SendOutcome::Gone(attempt) => {
                 permit.success(took);
                 let () = record_attempt(&ctx, attempted + 1, attempt).await?;
                 inner.disable(&tenant, &delivery).await;
                 // Not recorded as attempted: deliveries behind it must wait until the 410 is stored.
                 Err(gone())
             }
-            Outcome::Failed { attempt, message, code, retry_after, is_down } => {
+            SendOutcome::Failed { attempt, message, code, retry_after, is_down } => {
                 in_flight.attempted();
                 if is_down {
                     permit.failure(inner.clock.now());
@@ -186,7 +186,7 @@ impl Inner {
         &self,
         tenant: &TenantId,
         delivery: &Delivery,
-    ) -> Result<Result<Destination, JobError>, StoreError> {
+    ) -> Result<Result<DeliveryDestination, JobError>, StoreError> {
         match &delivery.to {
             Receiver::Endpoint(id) => {
                 let found = self.endpoints.endpoint(tenant, id).await?;
@@ -196,7 +196,7 @@ impl Inner {
         }
     }
 
-    fn to_endpoint(&self, endpoint: Endpoint) -> Result<Destination, JobError> {
+    fn to_endpoint(&self, endpoint: Endpoint) -> Result<DeliveryDestination, JobError> {
         if !endpoint.enabled {
             let message = "the endpoint is disabled";
             return Err(JobError::fatal(message).with_code("endpoint-disabled"));
@@ -207,7 +207,7 @@ impl Inner {
         let sealed = std::iter::once(&endpoint.sealed_secret);
         let sealed = sealed.chain(former.map(|(secret, _)| secret));
         let secrets = sealed.map(|sealed| self.open_secret(sealed, tenant, id));
-        Ok(Destination {
+        Ok(DeliveryDestination {
             secrets: secrets.collect::<Result<_, _>>()?,
             url: endpoint.url,
             full: endpoint.full,
@@ -215,13 +215,17 @@ impl Inner {
         })
     }
 
-    fn to_webhook(&self, tenant: &TenantId, webhook: &Webhook) -> Result<Destination, JobError> {
+    fn to_webhook(
+        &self,
+        tenant: &TenantId,
+        webhook: &Webhook,
+    ) -> Result<DeliveryDestination, JobError> {
         let secrets = match &webhook.sealed_secret {
             Some(sealed) => vec![self.open_secret(sealed, tenant, &webhook.url)?],
             None => self.secrets.all_of_tenant(tenant),
         };
         let Webhook { url, full, format, .. } = webhook.clone();
-        Ok(Destination { url, secrets, full, format })
+        Ok(DeliveryDestination { url, secrets, full, format })
     }
 
     /// Opens a sealed secret. A failure is retryable, because a missing server key may be restored.
@@ -241,7 +245,7 @@ impl Inner {
         &self,
         ctx: &Ctx,
         delivery: &Delivery,
-        destination: &Destination,
+        destination: &DeliveryDestination,
         now: Timestamp,
     ) -> Result<EgressResponse, SendError> {
         let unfit = |error: serde_json::Error| SendError::Protocol(error.to_string());
@@ -315,7 +319,7 @@ async fn whole_result(ctx: &Ctx, delivery: &Delivery) -> Option<Box<RawValue>> {
 fn deleted() -> JobError {
     JobError::fatal("the endpoint was deleted").with_code("endpoint-deleted")
 }
-enum Outcome {
+enum SendOutcome {
     Delivered(DeliveryResult),
     Gone(DeliveryAttempt),
     Failed {
@@ -328,7 +332,7 @@ enum Outcome {
     },
 }
 
-impl Outcome {
+impl SendOutcome {
     fn of(sent: Result<EgressResponse, SendError>, at: Timestamp) -> Self {
         match sent {
             Ok(response) => Self::of_response(&response, at),

@@ -41,7 +41,7 @@ struct LocalState {
 
 /// A delivery in flight. Dropping it wakes the deliveries behind it.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(super) struct InFlightDelivery {
     order: DeliveryOrder,
     id: JobId,
     _ends: watch::Sender<()>,
@@ -62,10 +62,10 @@ pub(super) const GONE: &str = "gone";
 
 impl DeliveryOrder {
     /// Registers a delivery that is about to be sent.
-    pub(super) fn begin(&self, id: JobId) -> InFlight {
+    pub(super) fn begin(&self, id: JobId) -> InFlightDelivery {
         let (sender, receiver) = watch::channel(());
         self.lock().in_flight.insert(id, receiver);
-        InFlight { order: self.clone(), id, _ends: sender }
+        InFlightDelivery { order: self.clone(), id, _ends: sender }
     }
 
     /// Decides whether a delivery without an attempt may be sent.
@@ -107,7 +107,7 @@ impl DeliveryOrder {
     }
 }
 
-impl InFlight {
+impl InFlightDelivery {
     /// Records an attempt, so that the deliveries behind it need not wait for the store.
     pub(super) fn attempted(&self) {
         let mut here = self.order.lock();
@@ -122,7 +122,7 @@ impl InFlight {
     }
 }
 
-impl Drop for InFlight {
+impl Drop for InFlightDelivery {
     fn drop(&mut self) {
         self.order.lock().in_flight.remove(&self.id);
     }

@@ -17,7 +17,7 @@ use crate::api::http::openapi::{AdminProblems, KeyProblems, NewKeyProblems, Page
 use crate::api::http::paging::{self, PageQuery};
 use crate::api::http::params::{IdPath, Pairs, body_instant};
 use crate::auth::{IssuedKey, KeySpec};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 
 /// Default time that a rotated key stays valid.
@@ -34,7 +34,7 @@ pub(crate) async fn create_key(
     State(state): State<AppState>,
     caller: Caller<Admin>,
     JsonBody(request): JsonBody<KeyRequest>,
-) -> Result<(StatusCode, Json<NewKey>), Problem> {
+) -> Result<(StatusCode, Json<NewKey>)> {
     Ok((StatusCode::CREATED, Json(create(&state, &caller, request).await?)))
 }
 
@@ -42,7 +42,7 @@ pub(crate) async fn create(
     state: &AppState,
     caller: &Caller<Admin>,
     request: KeyRequest,
-) -> Result<NewKey, Problem> {
+) -> Result<NewKey> {
     let spec = key_spec(request, state.auth.now())?;
     let issued = state.auth.create_key(&spec, &caller.audit_actor()).await?;
     issued.map(new_key).ok_or_else(|| no_tenant(&spec.tenant))
@@ -58,10 +58,10 @@ pub(crate) async fn list_keys(
     State(state): State<AppState>,
     _: Caller<Admin>,
     query: Pairs,
-) -> Result<Json<KeyList>, Problem> {
+) -> Result<Json<KeyList>> {
     Ok(Json(list(&state, query).await?))
 }
-pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<KeyList, Problem> {
+pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<KeyList> {
     let mut page = PageQuery::parse(query, &["tenant"])?;
     let tenant = page.take("tenant").map(|text| tenant_id(&text)).transpose()?;
     let (cursor, limit) = (page.cursor.as_deref(), page.limit);
@@ -80,15 +80,11 @@ pub(crate) async fn revoke_key(
     State(state): State<AppState>,
     caller: Caller<Admin>,
     IdPath(id): IdPath,
-) -> Result<StatusCode, Problem> {
+) -> Result<StatusCode> {
     revoke(&state, &caller, &id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn revoke(
-    state: &AppState,
-    caller: &Caller<Admin>,
-    id: &str,
-) -> Result<(), Problem> {
+pub(crate) async fn revoke(state: &AppState, caller: &Caller<Admin>, id: &str) -> Result<()> {
     let revoked = state.auth.revoke_key(id, &caller.audit_actor()).await?;
     revoked.map(|_| ()).ok_or_else(no_key)
 }
@@ -105,7 +101,7 @@ pub(crate) async fn rotate_key(
     caller: Caller<Admin>,
     IdPath(id): IdPath,
     OptionalJsonBody(RotateRequest { overlap }): OptionalJsonBody<RotateRequest>,
-) -> Result<(StatusCode, Json<NewKey>), Problem> {
+) -> Result<(StatusCode, Json<NewKey>)> {
     let overlap = overlap.map_or(OVERLAP_DEFAULT, |overlap| overlap.0);
     if overlap > OVERLAP_MAX {
         return Err(Problem::invalid("overlap must be at most 366d"));
@@ -118,7 +114,7 @@ fn no_key() -> Problem {
     Problem::new(Code::KeyNotFound, "unknown, revoked or expired key")
 }
 
-fn key_spec(request: KeyRequest, now: Timestamp) -> Result<KeySpec, Problem> {
+fn key_spec(request: KeyRequest, now: Timestamp) -> Result<KeySpec> {
     let KeyRequest { tenant, name, scopes, expires_at, requests_per_second } = request;
     if scopes.is_empty() {
         return Err(Problem::invalid("scopes must not be empty: use submit, read, work or admin"));

@@ -16,7 +16,7 @@ use crate::api::http::caller::{Admin, Caller};
 use crate::api::http::openapi::{AdminProblems, NewTenantProblems, PageParams, TenantProblems};
 use crate::api::http::paging::{self, PageQuery};
 use crate::api::http::params::{Pairs, TenantPath};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 
 /// Create a tenant.
@@ -29,7 +29,7 @@ pub(crate) async fn create_tenant(
     State(state): State<AppState>,
     caller: Caller<Admin>,
     JsonBody(request): JsonBody<TenantRequest>,
-) -> Result<(StatusCode, Json<wire::Tenant>), Problem> {
+) -> Result<(StatusCode, Json<wire::Tenant>)> {
     Ok((StatusCode::CREATED, Json(create(&state, &caller, request).await?)))
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn create(
     state: &AppState,
     caller: &Caller<Admin>,
     TenantRequest { id, name }: TenantRequest,
-) -> Result<wire::Tenant, Problem> {
+) -> Result<wire::Tenant> {
     let name = label("the name", name.unwrap_or_else(|| id.clone()))?;
     let tenant = Tenant::new(tenant_id(&id)?, name, state.auth.now());
     let audit = state.auth.audit_entry(
@@ -65,10 +65,10 @@ pub(crate) async fn list_tenants(
     State(state): State<AppState>,
     _: Caller<Admin>,
     query: Pairs,
-) -> Result<Json<TenantList>, Problem> {
+) -> Result<Json<TenantList>> {
     Ok(Json(list(&state, query).await?))
 }
-pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<TenantList, Problem> {
+pub(crate) async fn list(state: &AppState, query: Pairs) -> Result<TenantList> {
     let page = PageQuery::parse(query, &[])?;
     let after = page.cursor.as_deref().map(tenant_id).transpose()?;
     let mut tenants = state.auth.accounts().tenants(after.as_ref(), page.limit + 1).await?;
@@ -86,7 +86,7 @@ pub(crate) async fn get_tenant(
     State(state): State<AppState>,
     _: Caller<Admin>,
     TenantPath(id): TenantPath,
-) -> Result<Json<wire::Tenant>, Problem> {
+) -> Result<Json<wire::Tenant>> {
     let found = state.auth.accounts().tenant(&id).await?;
     found.map(|tenant| Json(to_wire(tenant))).ok_or_else(|| no_tenant(&id))
 }
@@ -103,7 +103,7 @@ pub(crate) async fn change_tenant(
     caller: Caller<Admin>,
     TenantPath(id): TenantPath,
     JsonBody(patch): JsonBody<TenantPatch>,
-) -> Result<Json<wire::Tenant>, Problem> {
+) -> Result<Json<wire::Tenant>> {
     Ok(Json(change(&state, &caller, &id, patch).await?))
 }
 
@@ -112,7 +112,7 @@ pub(crate) async fn change(
     caller: &Caller<Admin>,
     id: &TenantId,
     patch: TenantPatch,
-) -> Result<wire::Tenant, Problem> {
+) -> Result<wire::Tenant> {
     let change = parse_patch(patch.clone())?;
     let detail = serde_json::to_string(&patch).map_err(Problem::internal)?;
     let audit =
@@ -124,7 +124,7 @@ pub(crate) async fn change(
     Ok(to_wire(tenant))
 }
 
-fn parse_patch(patch: TenantPatch) -> Result<TenantChange, Problem> {
+fn parse_patch(patch: TenantPatch) -> Result<TenantChange> {
     let TenantPatch { name, subscription, limits, billing_id } = patch;
     let billing_id = match billing_id {
         Some(Some(id)) => Some(Some(label("the billing id", id)?)),
@@ -138,7 +138,7 @@ fn parse_patch(patch: TenantPatch) -> Result<TenantChange, Problem> {
     })
 }
 
-fn parse_limits(patch: LimitsPatch) -> Result<LimitsChange, Problem> {
+fn parse_limits(patch: LimitsPatch) -> Result<LimitsChange> {
     let within = |name: &str, given: Option<u64>, least: u64, most: u64| match given {
         Some(given) if !(least..=most).contains(&given) => {
             Err(Problem::invalid(format_args!("{name} must be from {least} to {most}")))

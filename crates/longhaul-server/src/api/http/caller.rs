@@ -13,7 +13,7 @@ use longhaul::{Engine, TenantId};
 
 use crate::api::AppState;
 use crate::auth::{AuditContext, Auth, Principal, credential};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::request_id::RequestId;
 use crate::secret::Secret;
 
@@ -74,12 +74,7 @@ impl<P> Caller<P> {
     }
 
     /// Records an action in the audit log. Called before the action, so that no action goes unrecorded.
-    pub(crate) async fn audit(
-        &self,
-        action: &str,
-        target: &str,
-        detail: String,
-    ) -> Result<(), Problem> {
+    pub(crate) async fn audit(&self, action: &str, target: &str, detail: String) -> Result<()> {
         let entry = self.audit_entry(action, target, detail);
         Ok(self.auth.accounts().record_audit(&[entry]).await?)
     }
@@ -96,7 +91,7 @@ impl<P> Caller<P> {
 
     /// Switches to another tenant. Requires `Admin`, because an administrator could just as well create
     /// an API key for that tenant.
-    pub(crate) async fn impersonate(mut self, tenant: TenantId) -> Result<Self, Problem> {
+    pub(crate) async fn impersonate(mut self, tenant: TenantId) -> Result<Self> {
         check_permission::<Admin>(&self.auth, &self.principal)?;
         let Some(account) = self.auth.tenant(&tenant).await? else {
             let detail = format!("unknown tenant {:?}", tenant.as_str());
@@ -134,7 +129,7 @@ pub(crate) struct Authorization<P = Read> {
 
 impl<P: Permission> Authorization<P> {
     /// Authenticates and authorizes the caller again. Returns the problem that a new request would get.
-    pub(crate) async fn recheck(&self) -> Result<(), Problem> {
+    pub(crate) async fn recheck(&self) -> Result<()> {
         match self.auth.reauthenticate(self.credential.as_ref()).await {
             Some(Ok(principal)) => check_permission::<P>(&self.auth, &principal),
             Some(Err(problem)) => Err(problem),
@@ -143,7 +138,7 @@ impl<P: Permission> Authorization<P> {
     }
 }
 
-fn check_permission<P: Permission>(auth: &Auth, principal: &Principal) -> Result<(), Problem> {
+fn check_permission<P: Permission>(auth: &Auth, principal: &Principal) -> Result<()> {
     if !principal.scopes.allow(P::SCOPE) {
         let scope = P::SCOPE.as_str();
         let detail = format!("this operation requires a key or token with scope {scope:?}");
@@ -180,7 +175,7 @@ pub(super) async fn require<P: Permission>(
 impl<P: Permission> FromRequestParts<AppState> for Caller<P> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self> {
         // Inserted by the authentication middleware.
         let Some(principal) = parts.extensions.get::<Principal>().cloned() else {
             return Err(Problem::internal("the route does not authenticate its callers"));

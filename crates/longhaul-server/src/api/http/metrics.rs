@@ -18,7 +18,7 @@ use super::load_shedding::Class;
 use super::openapi::ReadProblems;
 use super::routes::Routes;
 use crate::api::AppState;
-use crate::problem::Problem;
+use crate::problem::{Problem, Result};
 
 /// Histogram buckets in seconds: from a cached read to a request that waits for a minute.
 const BUCKETS_S: [f64; 12] =
@@ -71,12 +71,12 @@ pub(crate) fn router() -> Routes {
     get, path = "/metrics", operation_id = "getMetrics", tag = "operations",
     responses((status = 200, description = "Metrics in the Prometheus text format.", body = String, content_type = "text/plain"), ReadProblems),
 )]
-async fn show_to_admin(_: Caller<Admin>, state: State<AppState>) -> Result<Response, Problem> {
+async fn show_to_admin(_: Caller<Admin>, state: State<AppState>) -> Result<Response> {
     show(state).await
 }
 
 /// Like [`show_to_admin`], without authentication.
-pub(crate) async fn show(State(state): State<AppState>) -> Result<Response, Problem> {
+pub(crate) async fn show(State(state): State<AppState>) -> Result<Response> {
     let mut text = state.metrics.0.render();
     // Not gauges of the recorder, because those would keep the last value of a deleted queue.
     let running = state.engine.running();

@@ -10,7 +10,7 @@ use multer::{Field, Multipart};
 use crate::api::http::body;
 use crate::api::http::load_shedding::without_permit;
 use crate::jobs::upload::PayloadHeaders;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 
 /// Name of the part with the submission.
 const JOB: &str = "job";
@@ -18,7 +18,7 @@ const JOB: &str = "job";
 const PAYLOAD: [&str; 2] = ["payload", "file"];
 
 /// A multipart body.
-pub(crate) struct Parts(Multipart<'static>);
+pub(crate) struct MultipartBody(Multipart<'static>);
 
 pub(crate) struct PayloadPart {
     pub(crate) headers: PayloadHeaders,
@@ -34,20 +34,20 @@ pub(crate) fn is_multipart(headers: &HeaderMap) -> bool {
     })
 }
 
-impl Parts {
-    pub(crate) fn of(headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
+impl MultipartBody {
+    pub(crate) fn of(headers: &HeaderMap, body: Body) -> Result<Self> {
         let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let boundary = multer::parse_boundary(given.unwrap_or_default())
             .map_err(|_| Problem::new(Code::BadRequest, "multipart/form-data needs a boundary"))?;
         Ok(Self(Multipart::new(body.into_data_stream(), boundary)))
     }
 
-    async fn next(&mut self) -> Result<Option<Field<'static>>, Problem> {
+    async fn next(&mut self) -> Result<Option<Field<'static>>> {
         without_permit(self.0.next_field()).await.map_err(|error| broken(&error))
     }
 
     /// Parses the first part, which must be the job.
-    pub(crate) async fn job(&mut self, bytes_max: usize) -> Result<SubmitRequest, Problem> {
+    pub(crate) async fn job(&mut self, bytes_max: usize) -> Result<SubmitRequest> {
         let first = self.next().await?;
         let Some(mut field) = first.filter(|field| field.name() == Some(JOB)) else {
             let detail = "the first part must be `job`, with the submission as JSON";
@@ -62,7 +62,7 @@ impl Parts {
     pub(crate) async fn form(
         mut self,
         bytes_max: usize,
-    ) -> Result<(Vec<(String, String)>, Option<PayloadPart>), Problem> {
+    ) -> Result<(Vec<(String, String)>, Option<PayloadPart>)> {
         let (mut fields, mut left) = (Vec::new(), bytes_max);
         while let Some(mut field) = self.next().await? {
             let name = field.name().unwrap_or_default().to_owned();
@@ -79,10 +79,7 @@ impl Parts {
     }
 
     /// Returns the second part, if there is one.
-    pub(crate) async fn payload(
-        mut self,
-        whole: &PayloadHeaders,
-    ) -> Result<Option<PayloadPart>, Problem> {
+    pub(crate) async fn payload(mut self, whole: &PayloadHeaders) -> Result<Option<PayloadPart>> {
         let Some(field) = self.next().await? else { return Ok(None) };
         if !field.name().is_some_and(|name| PAYLOAD.contains(&name)) {
             let detail = "the part `job` may be followed by one part `payload` or `file` only";
@@ -101,14 +98,14 @@ impl PayloadPart {
     }
 
     /// Streams the payload. Ends with an error if further parts follow.
-    pub(crate) fn chunks(self) -> impl Stream<Item = Result<Bytes, Problem>> {
+    pub(crate) fn chunks(self) -> impl Stream<Item = Result<Bytes>> {
         let Self { field, rest, .. } = self;
         let chunks = field.map(|chunk| chunk.map_err(|error| broken(&error)));
         chunks.chain(stream::once(end(rest)).filter_map(async |ended| ended.err().map(Err)))
     }
 }
 
-async fn text(field: &mut Field<'static>, name: &str, bytes_max: usize) -> Result<String, Problem> {
+async fn text(field: &mut Field<'static>, name: &str, bytes_max: usize) -> Result<String> {
     let mut text = Vec::new();
     while let Some(chunk) = without_permit(field.chunk()).await.map_err(|error| broken(&error))? {
         if text.len() + chunk.len() > bytes_max {
@@ -121,7 +118,7 @@ async fn text(field: &mut Field<'static>, name: &str, bytes_max: usize) -> Resul
     String::from_utf8(text).map_err(not_text)
 }
 
-async fn end(mut rest: Multipart<'static>) -> Result<(), Problem> {
+async fn end(mut rest: Multipart<'static>) -> Result<()> {
     let next = rest.next_field().await.map_err(|error| broken(&error))?;
     if next.is_none() {
         return Ok(());

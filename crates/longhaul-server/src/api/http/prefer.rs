@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 
 use crate::api::http::params::{Pairs, bad, items, whole};
-use crate::problem::Problem;
+use crate::problem::Result;
 
 /// Lists the preferences that were honoured.
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
@@ -27,7 +27,7 @@ pub(crate) fn preference(
     headers: &HeaderMap,
     query: Pairs,
     wait_max: Duration,
-) -> Result<Preference, Problem> {
+) -> Result<Preference> {
     let sync = match query.only("mode")?.as_deref() {
         Some("sync") => true,
         Some("async") | None => false,

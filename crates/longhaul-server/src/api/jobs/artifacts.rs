@@ -22,7 +22,7 @@ use crate::api::http::params::{ArtifactPath, JobPath, items, whole};
 use crate::api::http::respond::set_header;
 use crate::encoding;
 use crate::jobs::query;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::security_headers::SANDBOX;
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
@@ -51,7 +51,7 @@ pub(super) async fn get_artifact(
     caller: Caller,
     ArtifactPath(id, name): ArtifactPath,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     serve_artifact(&caller.engine, id, &name, &headers).await
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn serve_artifact(
     id: JobId,
     name: &str,
     headers: &HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let artifact = engine.artifact(id, name).await?;
     let etag = format!("\"{}\"", encoding::hex(&artifact.digest()));
     if is_known(headers, &etag) {
@@ -174,10 +174,7 @@ impl From<ArtifactError> for Problem {
     params(PathOfJob),
     responses((status = 200, description = "The receipt.", body = Receipt), ReceiptProblems),
 )]
-pub(super) async fn get_receipt(
-    caller: Caller,
-    JobPath(id): JobPath,
-) -> Result<Json<Receipt>, Problem> {
+pub(super) async fn get_receipt(caller: Caller, JobPath(id): JobPath) -> Result<Json<Receipt>> {
     Ok(Json(query::receipt(&caller, id).await?))
 }
 

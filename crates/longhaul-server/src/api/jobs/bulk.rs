@@ -8,7 +8,7 @@ use crate::api::http::body::JsonBody;
 use crate::api::http::caller::{Caller, Control, Submit};
 use crate::api::http::openapi::BulkProblems;
 use crate::jobs::control;
-use crate::problem::Problem;
+use crate::problem::Result;
 
 /// Cancel all matching unfinished jobs.
 #[utoipa::path(
@@ -19,7 +19,7 @@ use crate::problem::Problem;
 pub(super) async fn cancel_jobs(
     caller: Caller<Control>,
     JsonBody(request): JsonBody<BulkRequest>,
-) -> Result<Json<BulkResult>, Problem> {
+) -> Result<Json<BulkResult>> {
     bulk(&caller, request, BulkCommand::Cancel).await
 }
 
@@ -32,7 +32,7 @@ pub(super) async fn cancel_jobs(
 pub(super) async fn resume_jobs(
     caller: Caller<Submit>,
     JsonBody(request): JsonBody<BulkRequest>,
-) -> Result<Json<BulkResult>, Problem> {
+) -> Result<Json<BulkResult>> {
     bulk(&caller, request, BulkCommand::Resume).await
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn resume_jobs(
 pub(super) async fn purge_jobs(
     caller: Caller<Control>,
     JsonBody(request): JsonBody<BulkRequest>,
-) -> Result<Json<BulkResult>, Problem> {
+) -> Result<Json<BulkResult>> {
     bulk(&caller, request, BulkCommand::Purge).await
 }
 
@@ -53,6 +53,6 @@ async fn bulk<P>(
     caller: &Caller<P>,
     BulkRequest { filter }: BulkRequest,
     command: BulkCommand,
-) -> Result<Json<BulkResult>, Problem> {
+) -> Result<Json<BulkResult>> {
     Ok(Json(BulkResult { count: control::bulk(caller, filter, command).await? }))
 }

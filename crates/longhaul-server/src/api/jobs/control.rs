@@ -7,11 +7,11 @@ use longhaul_client::wire::ForkRequest;
 
 use crate::api::http::body::OptionalJsonBody;
 use crate::api::http::caller::{Caller, Control, Submit};
-use crate::api::http::openapi::{Accepted, ChangeProblems, ForkProblems, PathOfJob};
+use crate::api::http::openapi::{AcceptedJob, ChangeProblems, ForkProblems, PathOfJob};
 use crate::api::http::params::JobPath;
 use crate::api::http::respond;
 use crate::jobs::control;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 /// Cancel a job.
@@ -24,12 +24,9 @@ use crate::to_wire;
     operation_id = "cancelJob",
     tag = "jobs",
     params(PathOfJob),
-    responses(Accepted, ChangeProblems)
+    responses(AcceptedJob, ChangeProblems)
 )]
-pub(crate) async fn cancel_job(
-    caller: Caller<Control>,
-    JobPath(id): JobPath,
-) -> Result<Response, Problem> {
+pub(crate) async fn cancel_job(caller: Caller<Control>, JobPath(id): JobPath) -> Result<Response> {
     let job = control::cancel(&caller, id).await?;
     Ok(changed(&caller, &job))
 }
@@ -44,12 +41,9 @@ pub(crate) async fn cancel_job(
     operation_id = "resumeJob",
     tag = "jobs",
     params(PathOfJob),
-    responses(Accepted, ChangeProblems)
+    responses(AcceptedJob, ChangeProblems)
 )]
-pub(crate) async fn resume_job(
-    caller: Caller<Submit>,
-    JobPath(id): JobPath,
-) -> Result<Response, Problem> {
+pub(crate) async fn resume_job(caller: Caller<Submit>, JobPath(id): JobPath) -> Result<Response> {
     let job = control::resume(&caller, id).await?;
     Ok(changed(&caller, &job))
 }
@@ -61,13 +55,13 @@ pub(crate) async fn resume_job(
     post, path = "/v1/jobs/{id}/fork", operation_id = "forkJob", tag = "jobs",
     params(PathOfJob),
     request_body = Option<ForkRequest>,
-    responses(Accepted, ForkProblems),
+    responses(AcceptedJob, ForkProblems),
 )]
 pub(crate) async fn fork_job(
     caller: Caller<Submit>,
     JobPath(id): JobPath,
     OptionalJsonBody(ForkRequest { from_step }): OptionalJsonBody<ForkRequest>,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let job = control::fork(&caller, id, from_step.as_deref()).await?;
     Ok(changed(&caller, &job))
 }
@@ -84,10 +78,7 @@ fn changed<P>(caller: &Caller<P>, job: &Job) -> Response {
     params(PathOfJob),
     responses((status = 204, description = "Deleted."), ChangeProblems),
 )]
-pub(crate) async fn purge_job(
-    caller: Caller<Control>,
-    JobPath(id): JobPath,
-) -> Result<StatusCode, Problem> {
+pub(crate) async fn purge_job(caller: Caller<Control>, JobPath(id): JobPath) -> Result<StatusCode> {
     control::purge(&caller, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

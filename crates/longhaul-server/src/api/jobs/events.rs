@@ -20,7 +20,7 @@ use crate::api::http::caller::{Authorization, Caller};
 use crate::api::http::openapi::{EventStream, JobQueryProblems, PathOfJob};
 use crate::api::http::params::{JobPath, bad};
 use crate::api::http::respond;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -48,7 +48,7 @@ pub(super) async fn watch_job(
     caller: Caller,
     JobPath(id): JobPath,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let authorization = caller.authorization(&headers);
     watch(state, caller, id, &headers, authorization).await
 }
@@ -60,7 +60,7 @@ pub(crate) async fn watch(
     id: JobId,
     headers: &HeaderMap,
     authorization: Authorization,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let last_seen = last_seen(headers)?;
     let now = caller.engine.job(id).await?.job;
     if now.status.is_terminal() && last_seen.is_some_and(|seen| seen >= now.version) {
@@ -78,7 +78,7 @@ pub(crate) async fn watch(
     Ok(respond::stream("text/event-stream", body))
 }
 
-fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+fn last_seen(headers: &HeaderMap) -> Result<Option<u64>> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let version = value.to_str().ok().and_then(|text| text.trim().parse().ok());
     version.map(Some).ok_or_else(|| bad("Last-Event-ID must be the id of an event of this job"))

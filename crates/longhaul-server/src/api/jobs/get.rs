@@ -15,7 +15,7 @@ use crate::api::http::openapi::{
 use crate::api::http::params::{JobPath, Pairs, items, seconds};
 use crate::api::http::respond;
 use crate::jobs::wait;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 
 /// Read a job.
@@ -37,7 +37,7 @@ pub(super) async fn get_job(
     JobPath(id): JobPath,
     query: Pairs,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let wait = query.only("wait")?.map(|text| seconds("wait", &text)).transpose()?;
     let if_none_match = IfNoneMatch::of(&headers);
     let current = caller.engine.job(id).await?;
@@ -118,10 +118,7 @@ fn version(tag: &str) -> Option<u64> {
     params(PathOfJob),
     responses((status = 200, description = "The input.", body = serde_json::Value), JobProblems),
 )]
-pub(super) async fn get_job_input(
-    caller: Caller,
-    JobPath(id): JobPath,
-) -> Result<Response, Problem> {
+pub(super) async fn get_job_input(caller: Caller, JobPath(id): JobPath) -> Result<Response> {
     Ok(respond::raw_json(&caller.engine.input(id).await?))
 }
 
@@ -131,10 +128,7 @@ pub(super) async fn get_job_input(
     params(PathOfJob),
     responses((status = 200, description = "The result.", body = serde_json::Value), ResultProblems),
 )]
-pub(super) async fn get_job_result(
-    caller: Caller,
-    JobPath(id): JobPath,
-) -> Result<Response, Problem> {
+pub(super) async fn get_job_result(caller: Caller, JobPath(id): JobPath) -> Result<Response> {
     let record = caller.engine.job(id).await?;
     match &record.result {
         Some(result) => Ok(respond::raw_json(result)),

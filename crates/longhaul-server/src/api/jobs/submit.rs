@@ -11,8 +11,8 @@ use longhaul_client::wire::SubmitRequest;
 
 use crate::api::AppState;
 use crate::api::http::caller::{Caller, Submit};
-use crate::api::http::multipart::{Parts, is_multipart};
-use crate::api::http::openapi::{Accepted, SubmitHeaders, SubmitProblems};
+use crate::api::http::multipart::{MultipartBody, is_multipart};
+use crate::api::http::openapi::{AcceptedJob, SubmitHeaders, SubmitProblems};
 use crate::api::http::params::Pairs;
 use crate::api::http::prefer::{Preference, preference};
 use crate::api::http::{body, idempotency, respond};
@@ -21,7 +21,7 @@ use crate::jobs::submit::{
 };
 use crate::jobs::upload::{self, PayloadHeaders, too_large};
 use crate::jobs::wait;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 
 #[derive(utoipa::ToSchema)]
@@ -45,7 +45,7 @@ pub(super) struct SubmitForm {
     post, path = "/v1/jobs", operation_id = "submitJob", tag = "jobs",
     params(SubmitHeaders),
     request_body(content((SubmitRequest = "application/json"), (SubmitForm = "multipart/form-data"))),
-    responses(Accepted, SubmitProblems),
+    responses(AcceptedJob, SubmitProblems),
 )]
 pub(super) async fn submit_job(
     State(state): State<AppState>,
@@ -53,7 +53,7 @@ pub(super) async fn submit_job(
     query: Pairs,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let preference = preference(&headers, query, state.settings.sync_wait_max)?;
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
     let handle = if is_multipart(&headers) {
@@ -73,7 +73,7 @@ async fn submit_parts(
     headers: &HeaderMap,
     body: Body,
     key: Option<String>,
-) -> Result<JobHandle, Problem> {
+) -> Result<JobHandle> {
     let engine = &caller.engine;
     let whole = PayloadHeaders::parse(headers, &body)?;
     // Limit for all parts together.
@@ -89,7 +89,7 @@ async fn submit_parts(
     {
         return Ok(existing);
     }
-    let mut parts = Parts::of(headers, body)?;
+    let mut parts = MultipartBody::of(headers, body)?;
     let mut request = parts.job(body::submission_bytes_max(engine.limits())).await?;
     let webhook = take_webhook(state, engine, &mut request).await?;
     let part = parts.payload(&whole).await?;
@@ -108,7 +108,7 @@ async fn submit_parts(
         content((serde_json::Value = "application/json"), (String = "application/octet-stream")),
         description = "The input if it is JSON; the payload if it has any other type.",
     ),
-    responses(Accepted, SubmitProblems),
+    responses(AcceptedJob, SubmitProblems),
 )]
 pub(super) async fn submit_input(
     State(state): State<AppState>,
@@ -117,7 +117,7 @@ pub(super) async fn submit_input(
     query: Pairs,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let preference = preference(&headers, query, state.settings.sync_wait_max)?;
     let key = idempotency::key(&headers, state.settings.require_idempotency_key)?;
     let handle = if headers.contains_key(CONTENT_TYPE) && !body::is_json(&headers) {
@@ -140,7 +140,7 @@ async fn submit_payload(
     headers: &HeaderMap,
     body: Body,
     key: Option<String>,
-) -> Result<JobHandle, Problem> {
+) -> Result<JobHandle> {
     body::reject_encoded(headers)?;
     let payload = PayloadHeaders::parse(headers, &body)?;
     let input = Json::null();
@@ -163,7 +163,7 @@ async fn respond(
     headers: &HeaderMap,
     handle: JobHandle,
     preference: &Preference,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let authorization = caller.authorization(headers);
     let record = wait::for_finish(state, &handle, &authorization, preference.wait).await?;
     let response = respond::accepted(&to_wire::job(&caller.engine, &record)?);

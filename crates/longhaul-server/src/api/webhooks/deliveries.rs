@@ -22,7 +22,7 @@ use crate::api::http::openapi::{
 use crate::api::http::paging::PageQuery;
 use crate::api::http::params::{IdPath, JobPath, Pairs, bad, body_instant};
 use crate::jobs::query::parse_status;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 use crate::webhooks;
 
@@ -37,10 +37,7 @@ use crate::webhooks;
     ),
     responses((status = 200, description = "One page of deliveries.", body = DeliveryList), ListProblems),
 )]
-pub(crate) async fn list_deliveries(
-    caller: Caller,
-    query: Pairs,
-) -> Result<Json<DeliveryList>, Problem> {
+pub(crate) async fn list_deliveries(caller: Caller, query: Pairs) -> Result<Json<DeliveryList>> {
     let mut query = PageQuery::parse(query, &["status", "endpoint", "type"])?;
     let status = query.take("status").map(|text| parse_status(&text));
     let (endpoint, event) = (query.take("endpoint"), query.take("type"));
@@ -65,7 +62,7 @@ pub(crate) async fn list_job_deliveries(
     caller: Caller,
     JobPath(id): JobPath,
     query: Pairs,
-) -> Result<Json<DeliveryList>, Problem> {
+) -> Result<Json<DeliveryList>> {
     let query = PageQuery::parse(query, &[])?;
     // A deleted job may still have deliveries.
     match caller.engine.job(id).await {
@@ -76,11 +73,7 @@ pub(crate) async fn list_job_deliveries(
     page(&caller.engine.outbox(), &filter, &query).await
 }
 
-async fn page(
-    outbox: &Engine,
-    filter: &Filter,
-    query: &PageQuery,
-) -> Result<Json<DeliveryList>, Problem> {
+async fn page(outbox: &Engine, filter: &Filter, query: &PageQuery) -> Result<Json<DeliveryList>> {
     let before = query.cursor.as_deref().map(|cursor| {
         cursor.parse().map_err(|()| bad("the cursor is not a nextCursor of this server"))
     });
@@ -91,7 +84,7 @@ pub(crate) async fn list(
     outbox: &Engine,
     filter: &Filter,
     page: &PageRequest,
-) -> Result<DeliveryList, Problem> {
+) -> Result<DeliveryList> {
     let page = outbox.jobs_page(filter, page).await?;
     let deliveries = page.jobs.iter().map(|job| to_wire(job, Vec::new())).collect();
     let next_cursor = page.next.map(|id| id.to_string());
@@ -107,7 +100,7 @@ pub(crate) async fn list(
 pub(crate) async fn get_delivery(
     caller: Caller,
     IdPath(id): IdPath,
-) -> Result<Json<wire::Delivery>, Problem> {
+) -> Result<Json<wire::Delivery>> {
     Ok(Json(with_attempts(&caller.engine.outbox(), delivery_id(&id)?).await?))
 }
 
@@ -126,13 +119,13 @@ pub(crate) async fn get_delivery(
 pub(crate) async fn resend_delivery(
     caller: Caller<Submit>,
     IdPath(id): IdPath,
-) -> Result<(StatusCode, Json<wire::Delivery>), Problem> {
+) -> Result<(StatusCode, Json<wire::Delivery>)> {
     let under_way = resend(&caller, delivery_id(&id)?).await?;
     Ok((StatusCode::ACCEPTED, Json(with_attempts(&caller.engine.outbox(), under_way).await?)))
 }
 
 /// Resends a delivery and returns the id of the pending one.
-pub(crate) async fn resend(caller: &Caller<Submit>, id: JobId) -> Result<JobId, Problem> {
+pub(crate) async fn resend(caller: &Caller<Submit>, id: JobId) -> Result<JobId> {
     let outbox = caller.engine.outbox();
     let delivery = outbox.job(id).await.map_err(no_delivery)?.job;
     caller.audit("delivery.resend", &id.to_string(), String::new()).await?;
@@ -157,7 +150,7 @@ pub(crate) async fn resend(caller: &Caller<Submit>, id: JobId) -> Result<JobId, 
 pub(crate) async fn resend_deliveries(
     caller: Caller<Submit>,
     JsonBody(ResendRequest { filter }): JsonBody<ResendRequest>,
-) -> Result<Json<BulkResult>, Problem> {
+) -> Result<Json<BulkResult>> {
     let detail = serde_json::to_string(&filter).map_err(Problem::internal)?;
     caller.audit("deliveries.resend", "", detail).await?;
     let DeliveryFilter { endpoint_id, job_id, event, created_after } = filter;
@@ -179,14 +172,14 @@ pub(crate) async fn resend_deliveries(
 pub(crate) fn labels(
     endpoint: Option<String>,
     event: Option<String>,
-) -> Result<BTreeMap<String, String>, Problem> {
+) -> Result<BTreeMap<String, String>> {
     let event =
         event.map(|word| word.parse::<EventType>().map_err(Problem::invalid)).transpose()?;
     let endpoint = endpoint.map(|id| (ENDPOINT_LABEL.to_owned(), id));
     let event = event.map(|event| (EVENT_LABEL.to_owned(), event.to_string()));
     Ok(endpoint.into_iter().chain(event).collect())
 }
-pub(crate) async fn with_attempts(outbox: &Engine, id: JobId) -> Result<wire::Delivery, Problem> {
+pub(crate) async fn with_attempts(outbox: &Engine, id: JobId) -> Result<wire::Delivery> {
     // In this order, so that the delivery is never older than the attempts shown with it.
     let steps = outbox.steps(id).await.map_err(no_delivery)?;
     let record = outbox.job(id).await.map_err(no_delivery)?;
@@ -196,7 +189,7 @@ pub(crate) async fn with_attempts(outbox: &Engine, id: JobId) -> Result<wire::De
 }
 
 /// Parses a delivery id; a malformed id gets the same response as an unknown delivery.
-pub(crate) fn delivery_id(text: &str) -> Result<JobId, Problem> {
+pub(crate) fn delivery_id(text: &str) -> Result<JobId> {
     text.parse().map_err(|()| no_delivery(StoreError::NotFound))
 }
 

@@ -24,7 +24,7 @@ use crate::api::http::openapi::{
 };
 use crate::api::http::paging::{PageQuery, next};
 use crate::api::http::params::{IdPath, Pairs};
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::to_wire;
 use crate::webhooks::signature::SigningSecret;
 
@@ -46,7 +46,7 @@ pub(crate) async fn create_endpoint(
     State(state): State<AppState>,
     caller: Caller<Submit>,
     JsonBody(request): JsonBody<EndpointRequest>,
-) -> Result<(StatusCode, Json<NewEndpoint>), Problem> {
+) -> Result<(StatusCode, Json<NewEndpoint>)> {
     Ok((StatusCode::CREATED, Json(create(&state, &caller, request).await?)))
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn create(
     state: &AppState,
     caller: &Caller<Submit>,
     request: EndpointRequest,
-) -> Result<NewEndpoint, Problem> {
+) -> Result<NewEndpoint> {
     let EndpointRequest { url, description, events, payload } = request;
     let (webhooks, tenant) = (&state.webhooks, &caller.principal.tenant);
     webhooks.check(&url).await?;
@@ -101,7 +101,7 @@ pub(crate) async fn list_endpoints(
     State(state): State<AppState>,
     caller: Caller<Inspect>,
     query: Pairs,
-) -> Result<Json<EndpointList>, Problem> {
+) -> Result<Json<EndpointList>> {
     Ok(Json(list(&state, &caller, query).await?))
 }
 
@@ -110,7 +110,7 @@ pub(crate) async fn list<N>(
     state: &AppState,
     caller: &Caller<N>,
     query: Pairs,
-) -> Result<EndpointList, Problem> {
+) -> Result<EndpointList> {
     let query = PageQuery::parse(query, &[])?;
     let (cursor, limit) = (query.cursor.as_deref(), query.limit);
     let tenant = &caller.principal.tenant;
@@ -129,7 +129,7 @@ pub(crate) async fn get_endpoint(
     State(state): State<AppState>,
     caller: Caller<Inspect>,
     IdPath(id): IdPath,
-) -> Result<Json<wire::Endpoint>, Problem> {
+) -> Result<Json<wire::Endpoint>> {
     let found = state.webhooks.endpoints.endpoint(&caller.principal.tenant, &id).await?;
     found.map(to_wire).map(Json).ok_or_else(no_endpoint)
 }
@@ -149,7 +149,7 @@ pub(crate) async fn change_endpoint(
     caller: Caller<Submit>,
     IdPath(id): IdPath,
     JsonBody(patch): JsonBody<EndpointPatch>,
-) -> Result<Json<wire::Endpoint>, Problem> {
+) -> Result<Json<wire::Endpoint>> {
     Ok(Json(change(&state, &caller, &id, patch).await?))
 }
 
@@ -158,7 +158,7 @@ pub(crate) async fn change(
     caller: &Caller<Submit>,
     id: &str,
     patch: EndpointPatch,
-) -> Result<wire::Endpoint, Problem> {
+) -> Result<wire::Endpoint> {
     if let Some(url) = &patch.url {
         state.webhooks.check(url).await?;
     }
@@ -180,7 +180,7 @@ async fn apply(
     id: &str,
     change: EndpointChange,
     action: &str,
-) -> Result<Endpoint, Problem> {
+) -> Result<Endpoint> {
     let audit = caller.audit_entry(action, id, String::new());
     let endpoints = &state.webhooks.endpoints;
     let changed = endpoints.change_endpoint(&caller.principal.tenant, id, &change, &audit).await?;
@@ -199,15 +199,11 @@ pub(crate) async fn delete_endpoint(
     State(state): State<AppState>,
     caller: Caller<Control>,
     IdPath(id): IdPath,
-) -> Result<StatusCode, Problem> {
+) -> Result<StatusCode> {
     delete(&state, &caller, &id).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn delete(
-    state: &AppState,
-    caller: &Caller<Control>,
-    id: &str,
-) -> Result<(), Problem> {
+pub(crate) async fn delete(state: &AppState, caller: &Caller<Control>, id: &str) -> Result<()> {
     let audit = caller.audit_entry("endpoint.delete", id, String::new());
     let tenant = &caller.principal.tenant;
     if !state.webhooks.endpoints.delete_endpoint(tenant, id, &audit).await? {
@@ -233,7 +229,7 @@ pub(crate) async fn rotate_endpoint_secret(
     caller: Caller<Submit>,
     IdPath(id): IdPath,
     OptionalJsonBody(RotateRequest { overlap }): OptionalJsonBody<RotateRequest>,
-) -> Result<Json<NewEndpoint>, Problem> {
+) -> Result<Json<NewEndpoint>> {
     let overlap = overlap.map_or(OVERLAP_DEFAULT, |overlap| overlap.0);
     if overlap > OVERLAP_MAX {
         return Err(Problem::invalid("overlap must be at most 30d"));
@@ -259,7 +255,7 @@ pub(crate) async fn try_endpoint(
     State(state): State<AppState>,
     caller: Caller<Submit>,
     IdPath(id): IdPath,
-) -> Result<(StatusCode, Json<wire::Delivery>), Problem> {
+) -> Result<(StatusCode, Json<wire::Delivery>)> {
     let delivered = send_test(&state, &caller, &id).await?;
     let delivery = deliveries::with_attempts(&caller.engine.outbox(), delivered).await?;
     Ok((StatusCode::ACCEPTED, Json(delivery)))
@@ -270,7 +266,7 @@ pub(crate) async fn send_test(
     state: &AppState,
     caller: &Caller<Submit>,
     id: &str,
-) -> Result<JobId, Problem> {
+) -> Result<JobId> {
     let found = state.webhooks.endpoints.endpoint(&caller.principal.tenant, id).await?;
     let endpoint = found.ok_or_else(no_endpoint)?;
     caller.audit("endpoint.test", &endpoint.id, String::new()).await?;

@@ -13,7 +13,7 @@ use crate::dashboard::form::Form;
 use crate::dashboard::page_context::PageContext;
 use crate::jobs::control;
 use crate::jobs::details::JobDetails;
-use crate::problem::Problem;
+use crate::problem::Result;
 
 /// Renders the buttons that the job's status and the caller's permissions allow.
 pub(super) fn buttons(ctx: &PageContext<Read>, details: &JobDetails) -> Markup {
@@ -115,7 +115,7 @@ pub(super) async fn cancel(
     ctx: PageContext<Control>,
     JobPath(id): JobPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     control::cancel(&ctx.caller, id).await?;
     Ok(ctx.done(&format!("/ui/jobs/{id}"), "cancel"))
 }
@@ -124,7 +124,7 @@ pub(super) async fn resume(
     ctx: PageContext<Submit>,
     JobPath(id): JobPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     control::resume(&ctx.caller, id).await?;
     Ok(ctx.done(&format!("/ui/jobs/{id}"), "resume"))
 }
@@ -133,7 +133,7 @@ pub(super) async fn fork(
     ctx: PageContext<Submit>,
     JobPath(id): JobPath,
     form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     // The name of a step may begin or end with a space.
     let from_step = form.verbatim("from-step");
     let new = control::fork(&ctx.caller, id, from_step).await?;
@@ -144,7 +144,7 @@ pub(super) async fn purge(
     ctx: PageContext<Control>,
     JobPath(id): JobPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     control::purge(&ctx.caller, id).await?;
     Ok(ctx.done("/ui/jobs", "purge"))
 }
@@ -153,7 +153,7 @@ pub(super) async fn resend(
     ctx: PageContext<Submit>,
     Path((id, delivery)): Path<(String, String)>,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     deliveries::resend(&ctx.caller, deliveries::delivery_id(&delivery)?).await?;
     let job = id.parse::<longhaul::JobId>().map(|id| format!("/ui/jobs/{id}"));
     Ok(ctx.done(job.as_deref().unwrap_or("/ui/webhooks"), "resend"))

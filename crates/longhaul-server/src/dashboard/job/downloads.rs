@@ -10,20 +10,20 @@ use crate::api::http::params::{ArtifactPath, JobPath};
 use crate::api::http::respond;
 use crate::api::jobs::artifacts;
 use crate::dashboard::page_context::PageContext;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Result};
 use crate::security_headers::SANDBOX;
 
 pub(in crate::dashboard) async fn input(
     ctx: PageContext<Read>,
     JobPath(id): JobPath,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     Ok(file(&ctx.caller.engine.input(id).await?))
 }
 
 pub(in crate::dashboard) async fn result(
     ctx: PageContext<Read>,
     JobPath(id): JobPath,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     match ctx.caller.engine.job(id).await?.result {
         Some(result) => Ok(file(&result)),
         None => Err(Problem::new(Code::WrongStatus, "the job has no result")),
@@ -34,7 +34,7 @@ pub(in crate::dashboard) async fn artifact(
     ctx: PageContext<Read>,
     ArtifactPath(id, name): ArtifactPath,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     artifacts::serve_artifact(&ctx.caller.engine, id, &name, &headers).await
 }
 

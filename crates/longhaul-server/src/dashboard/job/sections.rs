@@ -15,7 +15,7 @@ use crate::dashboard::webhooks::{delivery_cells, resend_button};
 use crate::encoding;
 use crate::jobs::details::{JobDetails, JobEvent};
 use crate::jobs::query;
-use crate::problem::Problem;
+use crate::problem::Result;
 
 /// Limit of listed deliveries, newest first.
 const DELIVERIES_MAX: usize = 50;
@@ -128,7 +128,7 @@ fn has_preview(artifact: &Artifact) -> bool {
     artifact.content_type.starts_with("image/") && artifact.size <= PREVIEW_BYTES_MAX
 }
 
-pub(super) async fn deliveries(ctx: &PageContext<Read>, id: JobId) -> Result<Markup, Problem> {
+pub(super) async fn deliveries(ctx: &PageContext<Read>, id: JobId) -> Result<Markup> {
     let filter = Filter { parent: Some(id), ..Filter::default() };
     let page = PageRequest { limit: DELIVERIES_MAX, before: None };
     let found = deliveries::list(&ctx.caller.engine.outbox(), &filter, &page).await?;
@@ -183,7 +183,7 @@ pub(super) fn history(events: &[JobEvent]) -> Markup {
     }
 }
 
-pub(super) async fn receipt(ctx: &PageContext<Read>, id: JobId) -> Result<Markup, Problem> {
+pub(super) async fn receipt(ctx: &PageContext<Read>, id: JobId) -> Result<Markup> {
     let receipt = query::receipt(&ctx.caller, id).await?;
     if receipt.stored.is_empty() {
         return Ok(

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::actions::fork_from;
 use crate::api::http::caller::{Read, Submit};
-use crate::dashboard::charts::Span;
+use crate::dashboard::charts::GanttSpan;
 use crate::dashboard::components::{
     ACTIONS, column_heading, duration, status, time, timestamp, truncated,
 };
@@ -19,12 +19,12 @@ const ATTEMPTS_MAX: usize = 50;
 /// Limit of listed steps, the first ones.
 const STEPS_MAX: usize = 300;
 
-enum Row<'a> {
+enum TimelineRow<'a> {
     Attempt(&'a Attempt),
     Step(usize, &'a Step),
 }
 
-impl Row<'_> {
+impl TimelineRow<'_> {
     /// Sort key by start time. An attempt comes before the steps that start with it.
     fn order(&self) -> (Timestamp, usize) {
         match self {
@@ -40,11 +40,14 @@ pub(super) fn show(ctx: &PageContext<Read>, details: &JobDetails, now: Timestamp
         return html! { p.soft { "No attempt has started." } };
     }
     let left_out = attempts.len().saturating_sub(ATTEMPTS_MAX);
-    let rows = attempts.iter().skip(left_out).map(Row::Attempt);
-    let stored =
-        steps.iter().take(STEPS_MAX).enumerate().map(|(index, step)| Row::Step(index, step));
-    let mut rows: Vec<Row<'_>> = rows.chain(stored).collect();
-    rows.sort_by_key(Row::order);
+    let rows = attempts.iter().skip(left_out).map(TimelineRow::Attempt);
+    let stored = steps
+        .iter()
+        .take(STEPS_MAX)
+        .enumerate()
+        .map(|(index, step)| TimelineRow::Step(index, step));
+    let mut rows: Vec<TimelineRow<'_>> = rows.chain(stored).collect();
+    rows.sort_by_key(TimelineRow::order);
     let created_at = timestamp(&job.created_at);
     let span = span(created_at, attempts, now);
     let may_fork = ctx.may::<Submit>() && !has_payload;
@@ -64,8 +67,8 @@ pub(super) fn show(ctx: &PageContext<Read>, details: &JobDetails, now: Timestamp
                 tbody {
                     @for row in &rows {
                         @match row {
-                            Row::Attempt(attempt) => { (attempt_row(attempt, &span, now)) }
-                            Row::Step(index, step) => {
+                            TimelineRow::Attempt(attempt) => { (attempt_row(attempt, &span, now)) }
+                            TimelineRow::Step(index, step) => {
                                 tr.step {
                                     (step_cells(step, &span, created_at))
                                     td {
@@ -84,17 +87,17 @@ pub(super) fn show(ctx: &PageContext<Read>, details: &JobDetails, now: Timestamp
 }
 
 /// Returns the span from the first attempt to the end of the last. Steps copied by a fork are older.
-fn span(created_at: Timestamp, attempts: &[Attempt], now: Timestamp) -> Span {
+fn span(created_at: Timestamp, attempts: &[Attempt], now: Timestamp) -> GanttSpan {
     let begin = attempts.iter().map(|one| timestamp(&one.started_at)).min();
     let end = attempts.iter().map(|one| end(one.ended_at.as_ref(), now)).max();
-    Span::new(begin.unwrap_or(created_at), end.unwrap_or(now))
+    GanttSpan::new(begin.unwrap_or(created_at), end.unwrap_or(now))
 }
 
 fn end(ended_at: Option<&Instant>, now: Timestamp) -> Timestamp {
     ended_at.map_or(now, timestamp)
 }
 
-fn attempt_row(attempt: &Attempt, span: &Span, now: Timestamp) -> Markup {
+fn attempt_row(attempt: &Attempt, span: &GanttSpan, now: Timestamp) -> Markup {
     let started_at = timestamp(&attempt.started_at);
     let ended_at = end(attempt.ended_at.as_ref(), now);
     // A failed attempt with retries left has the status `pending`, that of its job.
@@ -118,7 +121,7 @@ fn attempt_row(attempt: &Attempt, span: &Span, now: Timestamp) -> Markup {
     }
 }
 
-fn step_cells(step: &Step, span: &Span, job_created_at: Timestamp) -> Markup {
+fn step_cells(step: &Step, span: &GanttSpan, job_created_at: Timestamp) -> Markup {
     let id = format!("step-{}", step.position);
     let (started_at, completed_at) = (timestamp(&step.started_at), timestamp(&step.completed_at));
     let is_copied = completed_at < job_created_at;

@@ -8,7 +8,7 @@ use super::search::JobSearch;
 use crate::api::http::caller::Caller;
 use crate::dashboard::components::count_of;
 use crate::jobs::query::{self, ListQuery};
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 /// Number of the newest jobs that a text search reads.
@@ -23,7 +23,7 @@ pub(super) struct SearchResults {
     pub(super) note: Option<String>,
 }
 
-pub(super) async fn find(caller: &Caller, search: &JobSearch) -> Result<SearchResults, Problem> {
+pub(super) async fn find(caller: &Caller, search: &JobSearch) -> Result<SearchResults> {
     let Some(text) = &search.text else {
         let found = query::list(caller, &search.query).await?;
         return Ok(SearchResults { jobs: found.jobs, next: found.next_cursor, note: None });

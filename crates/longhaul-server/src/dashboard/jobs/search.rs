@@ -14,7 +14,7 @@ use crate::api::http::caller::{Admin, Read};
 use crate::api::http::params::{Pairs, bad};
 use crate::dashboard::page_context::PageContext;
 use crate::jobs::query::{ListQuery, parse_query};
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 /// Choices for the time of submission: parameter, label and duration.
@@ -41,7 +41,7 @@ impl JobSearch {
         parameters: &[(String, String)],
         state: &AppState,
         now: Timestamp,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self> {
         let (mut text, mut since, mut labels, mut rest) = (None, None, Vec::new(), Vec::new());
         for (name, value) in parameters {
             match name.as_str() {

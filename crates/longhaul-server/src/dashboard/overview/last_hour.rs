@@ -13,7 +13,7 @@ use crate::dashboard::charts::{Column, columns};
 use crate::dashboard::components::{count, count_of, duration, table, time, timestamp, truncated};
 use crate::dashboard::page_context::PageContext;
 use crate::jobs::query::{self, ListQuery};
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 /// Limit of the jobs that are read.
@@ -42,7 +42,7 @@ pub(super) struct LastHour {
 }
 
 impl LastHour {
-    pub(super) async fn read(caller: &Caller<Inspect>) -> Result<Self, Problem> {
+    pub(super) async fn read(caller: &Caller<Inspect>) -> Result<Self> {
         let statuses = FINISHED.map(to_wire::status_from).to_vec();
         let filter = Filter { statuses, ..Filter::default() };
         let page = PageRequest { limit: JOBS_MAX, before: None };

@@ -17,7 +17,7 @@ use crate::dashboard::components::{
 use crate::dashboard::form::Form;
 use crate::dashboard::layout::Section;
 use crate::dashboard::page_context::PageContext;
-use crate::problem::Problem;
+use crate::problem::Result;
 use crate::to_wire;
 
 const PAGE: usize = 50;
@@ -29,7 +29,7 @@ const TABS: [(&str, &str); 4] =
 pub(super) async fn list<N: Permission>(
     ctx: &PageContext<N>,
     endpoints: &[Endpoint],
-) -> Result<Markup, Problem> {
+) -> Result<Markup> {
     let status_filter = ctx.param("status").map(|word| word.parse::<Status>().map_err(bad));
     let status_filter = status_filter.transpose()?;
     let before =
@@ -138,7 +138,7 @@ pub(super) async fn show(
     State(state): State<AppState>,
     ctx: PageContext<Read>,
     IdPath(id): IdPath,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let id = deliveries::delivery_id(&id)?;
     let known = endpoints::list(&state, &ctx.caller, Pairs::default()).await?;
     let delivery = deliveries::with_attempts(&ctx.caller.engine.outbox(), id).await?;
@@ -196,7 +196,7 @@ pub(super) async fn resend(
     ctx: PageContext<Submit>,
     IdPath(id): IdPath,
     _form: Form,
-) -> Result<Response, Problem> {
+) -> Result<Response> {
     let resent = deliveries::resend(&ctx.caller, deliveries::delivery_id(&id)?).await?;
     Ok(ctx.done(&format!("/ui/deliveries/{resent}"), "resend"))
 }
